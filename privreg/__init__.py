@@ -1,0 +1,72 @@
+"""Regression with inference under local differential privacy.
+
+Each person's record is randomised once, before anyone else sees it; models are fitted in one pass over the
+reports, with private standard errors, intervals, t-statistics and p-values.
+
+Examples
+--------
+>>> import privreg as pr
+>>> people = pr.datasets.us_insurance(20_000)
+>>> model = pr.PrivateOnlineRegression.from_formula(
+...     "charges ~ age + bmi + smoker", people, family=pr.Huber(scale=2500), mu=1,
+...     bounds={"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)}, levels={"smoker": ["no", "yes"]})
+>>> res = model.fit(progress=False)
+>>> res.params.index.tolist()
+['Intercept', 'smoker[T.yes]', 'age', 'bmi']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from privreg import datasets, errors
+    from privreg.comparison import compare
+    from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
+    from privreg.families import Huber, Logistic
+    from privreg.formula import rowwise
+    from privreg.model import PrivateOnlineRegression, load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Huber",
+    "Logistic",
+    "PrivacyLeakError",
+    "PrivacyLeakWarning",
+    "PrivateOnlineRegression",
+    "compare",
+    "datasets",
+    "errors",
+    "load",
+    "rowwise",
+]
+
+_HOMES = {
+    "Huber": "privreg.families",
+    "Logistic": "privreg.families",
+    "PrivacyLeakError": "privreg.errors",
+    "PrivacyLeakWarning": "privreg.errors",
+    "PrivateOnlineRegression": "privreg.model",
+    "compare": "privreg.comparison",
+    "load": "privreg.model",
+    "rowwise": "privreg.formula",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: pandas, numba and patsy would make `import privreg` slow.
+    from importlib import import_module
+
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name in {"datasets", "errors"}:
+        value = import_module(f"privreg.{name}")
+    else:
+        raise AttributeError(f"module 'privreg' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,235 @@
+"""The collector: reports in, sums out. It never sees a row.
+
+`init`, `update`, `merge` and `final` on values. The fused kernel updates the same `State` in place with
+the same arithmetic; this form is for reading, for tests, and for a collector that really receives reports.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privreg import kernels
+from privreg.kernels import BLOCK, DIAGONAL, FULL, NONE, Plan, State
+from privreg.steps import Steps
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Path", "curvature_centre", "final", "init", "merge", "update", "update_curvature"]
+
+
+def init(start: Array, plan: Plan, functional: Array) -> State:
+    """State before the first report.
+
+    Parameters
+    ----------
+    start : ndarray, shape (p,)
+        First iterate, internal units.
+    plan : Plan
+    functional : ndarray, shape (p,)
+        Used in DIAGONAL mode in place of coordinate 0.
+
+    Returns
+    -------
+    State
+    """
+    p = start.shape[0]
+    sums = (p + 1, p + 1) if plan.scaling_mode == FULL else (2, p)
+    big = plan.outer == 1
+    return State(
+        theta=start.astype(np.float64).copy(),
+        origin=start.astype(np.float64).copy(),
+        total=np.zeros(p),
+        batch=np.zeros(p),
+        path=np.zeros((BLOCK, p + 1)),
+        sums=np.zeros(sums),
+        functional=functional.astype(np.float64).copy(),
+        reports=np.zeros((BLOCK, p)),
+        outer=np.zeros((p, p) if big else (0, 0)),
+        curvature=np.zeros(p * (p + 1) // 2 if plan.curvature_share else 0),
+        counts=np.zeros(5, dtype=np.int64),
+    )
+
+
+def copy(state: State) -> State:
+    """Copy a state, arrays included."""
+    return State(*(a.copy() for a in state))
+
+
+def curvature_centre(state: State) -> Array:
+    """Running average of the iterates, at which curvature is asked for."""
+    return state.origin + state.total / max(int(state.counts[kernels.UPDATES]), 1)
+
+
+def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
+    """State after one score report.
+
+    Parameters
+    ----------
+    state : State
+    plan : Plan
+    steps : Steps
+    report : ndarray, shape (p,)
+        A person's randomised score.
+
+    Returns
+    -------
+    State
+        A new value; the old one is unchanged.
+    """
+    new = copy(state)
+    counts = new.counts
+    counts[kernels.PEOPLE] += 1
+    counts[kernels.POSITION] += 1
+    mean = report
+    if plan.batch > 1:
+        new.batch[:] += report
+        counts[kernels.IN_BATCH] += 1
+        if counts[kernels.IN_BATCH] < plan.batch:
+            return new
+        mean = new.batch / plan.batch
+        new.batch[:] = 0.0
+        counts[kernels.IN_BATCH] = 0
+    k = int(counts[kernels.UPDATES])
+    slot = k % BLOCK
+    gamma = float(steps.block(k, 1)[0])
+    new.theta[:] = new.theta - gamma * mean
+    new.total[:] = new.total + (new.theta - new.origin)
+    new.path[slot, :-1] = new.total
+    new.path[slot, -1] = float(k + 1)
+    if plan.outer == 1:
+        new.reports[slot] = mean
+    if plan.scaling_mode == DIAGONAL:
+        first = 0.0
+        for a, b in zip(new.functional, new.total, strict=True):
+            first += float(a) * float(b)
+        new.path[slot, 0] = first
+    counts[kernels.UPDATES] = k + 1
+    if slot == BLOCK - 1:
+        if plan.scaling_mode != NONE:
+            kernels.flush(new.path, BLOCK, new.sums, plan.scaling_mode)
+        if plan.outer == 1:
+            new.outer[:] += np.dot(new.reports.T, new.reports)
+    return new
+
+
+def update_curvature(state: State, report: Array) -> State:
+    """State after one curvature report, shape (p (p + 1) / 2,)."""
+    new = copy(state)
+    new.curvature[:] += report
+    new.counts[kernels.CURVATURES] += 1
+    new.counts[kernels.POSITION] += 1
+    return new
+
+
+class Path(NamedTuple):
+    """What inference needs of one or more finished chains. Internal units.
+
+    Attributes
+    ----------
+    people : int
+        Gradient senders whose reports entered an update.
+    updates : int
+        Updates, of all lanes.
+    mean : ndarray, shape (p,)
+        Averaged iterate θ̄.
+    last : ndarray, shape (p,)
+        Last iterate.
+    scaling : ndarray, shape (p, p), (p,) or (0,)
+        Random-scaling matrix V̂ (its diagonal in DIAGONAL mode), averaged over lanes, of √updates·θ̄
+        within a lane.
+    outer : ndarray, shape (p, p) or (0, 0)
+        Mean outer product of the reports.
+    curvature : ndarray, shape (p, p) or (0, 0)
+        Mean of the curvature reports, noise included.
+    curvature_people : int
+        Curvature senders.
+    lanes : int
+    """
+
+    people: int
+    updates: int
+    mean: Array
+    last: Array
+    scaling: Array
+    outer: Array
+    curvature: Array
+    curvature_people: int
+    lanes: int
+
+
+def final(state: State, plan: Plan) -> Path:
+    """Averages and random-scaling matrix of a chain so far; the state is unchanged and may go on."""
+    counts = state.counts
+    k = int(counts[kernels.UPDATES])
+    p = state.theta.shape[0]
+    people = int(counts[kernels.PEOPLE] - counts[kernels.IN_BATCH])
+    if k == 0:
+        empty = np.zeros((0, 0))
+        return Path(people, 0, state.origin.copy(), state.theta.copy(), np.zeros(0), empty, empty, 0, 1)
+    centred = state.total / k
+    rest = k % BLOCK
+    scaling = np.zeros(0)
+    if plan.scaling_mode != NONE:
+        sums = state.sums.copy()
+        if rest:
+            kernels.flush(state.path, rest, sums, plan.scaling_mode)
+        squares = k * (k + 1) * (2 * k + 1) / 6.0
+        if plan.scaling_mode == FULL:
+            cross = np.outer(centred, sums[:p, p])
+            scaling = (sums[:p, :p] - cross - cross.T + squares * np.outer(centred, centred)) / float(k) ** 2
+        else:
+            mean = centred.copy()
+            mean[0] = float(state.functional @ centred)
+            scaling = (sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2
+    outer = np.zeros((0, 0))
+    if plan.outer == 1:
+        outer = (state.outer + state.reports[:rest].T @ state.reports[:rest]) / k
+    senders = int(counts[kernels.CURVATURES])
+    curvature = np.zeros((0, 0))
+    if senders:
+        curvature = _from_triangle(state.curvature / senders, p)
+    return Path(people, k, state.origin + centred, state.theta.copy(), scaling, outer, curvature, senders, 1)
+
+
+def _from_triangle(entries: Array, p: int) -> Array:
+    out = np.zeros((p, p))
+    rows, cols = np.triu_indices(p)
+    out[rows, cols] = np.where(rows == cols, entries, entries / np.sqrt(2.0))
+    return out + np.triu(out, 1).T
+
+
+def merge(a: Path, b: Path) -> Path:
+    """Two groups of lanes as one: averages by people, random-scaling matrices by lanes.
+
+    Parameters
+    ----------
+    a, b : Path
+        Chains over disjoint people.
+
+    Returns
+    -------
+    Path
+        Associative and order-free up to rounding.
+    """
+
+    def mix(x: Array, y: Array, m: float, n: float) -> Array:
+        if not m or not n:
+            return x if m else y
+        return (m * x + n * y) / (m + n)
+
+    return Path(
+        a.people + b.people,
+        a.updates + b.updates,
+        mix(a.mean, b.mean, a.people, b.people),
+        mix(a.last, b.last, a.people, b.people),
+        mix(a.scaling, b.scaling, a.lanes, b.lanes),
+        mix(a.outer, b.outer, a.updates, b.updates),
+        mix(a.curvature, b.curvature, a.curvature_people, b.curvature_people),
+        a.curvature_people + b.curvature_people,
+        a.lanes + b.lanes,
+    )

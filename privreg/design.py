@@ -1,0 +1,533 @@
+"""The public design: the only place where raw columns become a response and a design matrix.
+
+Everything a design knows (coding, names, ranges, rank) comes from the formula, the public schema and
+public probe rows. Raw rows pass through :meth:`Design.encode`, each independent of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from patsy import ModelDesc, NAAction, build_design_matrices, design_matrix_builders
+from patsy.eval import EvalFactor
+
+from privreg.allowlist import undeclared
+from privreg.arrays import ArrayDesign, array_design
+from privreg.columns import (
+    Encoded,
+    Floats,
+    clamped,
+    learn_levels,
+    learn_moments,
+    length,
+    prepare,
+    quietly,
+    zero_one,
+)
+from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose
+from privreg.formula import (
+    ParsedFormula,
+    Rowwise,
+    check_formula,
+    column_key,
+    evaluation_environment,
+)
+from privreg.probe import Prepared, check_rank, find_constant, probe_rows, take
+from privreg.schema import Schema
+
+__all__ = [
+    "ArrayDesign",
+    "Design",
+    "Encoded",
+    "array_design",
+    "design_from_json",
+    "formula_design",
+    "learn_levels",
+    "learn_moments",
+]
+
+_RESPONSE_ROWS = 4096
+_SINGLE_ROWS = 12
+_KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
+_UNBOUNDED = (-np.inf, np.inf)
+
+
+class _Direct(NamedTuple):
+    """A term written without patsy: the intercept, a numeric column, or a coded factor."""
+
+    place: slice
+    column: str | None
+    matrix: Floats | None
+
+
+class _Term(NamedTuple):
+    """A term left to patsy."""
+
+    name: str
+    place: slice
+    info: Any
+
+
+@dataclass(frozen=True)
+class _Evaluator:
+    """One factor of the formula, ready to be evaluated on prepared columns."""
+
+    factor: Any
+    state: dict[str, Any]
+
+    @classmethod
+    def build(cls, code: str, env: Any, data: Mapping[str, Any]) -> _Evaluator:
+        factor = EvalFactor(code)
+        state: dict[str, Any] = {}
+        for step in range(factor.memorize_passes_needed(state, env)):
+            factor.memorize_chunk(state, step, data)  # all knots are literals: nothing is learned from `data`
+            factor.memorize_finish(state, step)
+        return cls(factor, state)
+
+    def __call__(self, data: Mapping[str, Any]) -> NDArray[Any]:
+        return np.asarray(self.factor.eval(self.state, data))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How a design encodes; rebuilt from the formula, never pickled or saved."""
+
+    schema: Schema
+    functions: Mapping[str, Rowwise]
+    width: int
+    direct: tuple[_Direct, ...]
+    rest: tuple[_Term, ...]
+    together: Any  # one DesignInfo for all of `rest`
+    rest_columns: tuple[str, ...]
+    response: _Evaluator | None  # None when the response is a column itself
+
+    def data(self, rows: Prepared, names: Sequence[str]) -> dict[str, Any]:
+        """Hand prepared columns to patsy: levels as a Categorical, numbers read-only."""
+        out: dict[str, Any] = {}
+        for name in names:
+            if name in self.schema.levels:
+                dtype = pd.CategoricalDtype(list(self.schema.levels[name]))
+                value: Any = pd.Categorical.from_codes(rows[name], dtype=dtype)
+            else:
+                value = rows[name].view()
+                value.flags.writeable = False  # a marked function must not write into its argument
+            out[column_key(name, self.functions)] = value
+        return out
+
+    def exog(self, rows: Prepared, n: int, clamp: bool) -> tuple[Floats, str | None]:
+        """Build the matrix; the second value says which term failed and how, without quoting a value.
+
+        A column that stands for itself is clamped on its way into the matrix: one pass over memory less.
+        """
+        out = np.empty((n, self.width))
+        for place, column, matrix in self.direct:
+            if column is None:
+                out[:, place] = 1.0
+            elif matrix is None:
+                low, high = self.schema.limits(column) if clamp else _UNBOUNDED
+                np.clip(rows[column], low, high, out=out[:, place.start])
+            else:
+                for j in range(matrix.shape[1]):
+                    out[:, place.start + j] = np.take(matrix[:, j], rows[column])
+        if not self.rest or not n:
+            return out, None
+        data = self.data(rows, self.rest_columns)
+        block = _matrix(self.together, data, n)
+        if block is None:
+            name = next((t.name for t in self.rest if _matrix(t.info, data, n) is None), self.rest[0].name)
+            return out, f"formula term {name!r} can't be computed"
+        start = 0
+        for term in self.rest:
+            stop = start + term.place.stop - term.place.start
+            if not np.isfinite(block[:, start:stop]).all():
+                return out, f"formula term {term.name!r} is not finite"
+            out[:, term.place] = block[:, start:stop]
+            start = stop
+        return out, None
+
+
+def _matrix(info: Any, data: Mapping[str, Any], n: int) -> Floats | None:
+    """Let patsy build; None if it fails, because its error text could hold data."""
+    try:
+        with np.errstate(all="ignore"):
+            block = np.asarray(build_design_matrices([info], data, NA_action=_KEEP_ALL)[0])
+    except Exception:
+        return None
+    return block if len(block) == n else None
+
+
+# --- designs from a formula ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Design:
+    """A frozen design from a formula; equal designs have equal formula, schema, functions and offset.
+
+    Attributes
+    ----------
+    formula : str
+    schema : Schema
+    functions : mapping of str to Rowwise
+        The marked functions the formula calls.
+    offset : str or None
+        Raw numeric column added to the linear predictor.
+    binary : bool
+        The response is 0/1.
+    names : tuple of str
+        Names of the design's columns, as patsy gives them.
+    endog_name : str
+    columns : tuple of str
+        Raw columns read (response, exog, offset). No other column is touched.
+    probe : ndarray (m, p)
+        Design matrix on public probe rows, in the user's units.
+    constant : ndarray (p,) or None
+        Coefficients e with ``X @ e == 1`` for every row, if the constant is in the span.
+    endog_limits : (float, float)
+        Public range of the response after its transformation; encoded responses stay inside.
+    """
+
+    formula: str
+    schema: Schema
+    functions: Mapping[str, Rowwise]
+    offset: str | None
+    binary: bool
+    names: tuple[str, ...] = field(compare=False)
+    endog_name: str = field(compare=False)
+    columns: tuple[str, ...] = field(compare=False, repr=False)
+    probe: Floats = field(compare=False, repr=False)
+    constant: Floats | None = field(compare=False, repr=False)
+    endog_limits: tuple[float, float] = field(compare=False)
+    _parsed: ParsedFormula = field(compare=False, repr=False)
+    _plan: _Plan = field(compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        return hash((self.formula, self.offset, self.binary))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.formula, self.schema, dict(self.functions), self.offset, self.binary)
+
+    def encode(self, frame: Any, missing: str = "raise") -> Encoded:
+        """Encode raw rows: clamp numbers to their bounds, code factors by their declared levels.
+
+        Parameters
+        ----------
+        frame : DataFrame or mapping of str to array
+        missing : {"raise"}
+
+        Returns
+        -------
+        Encoded
+
+        Raises
+        ------
+        DataError
+            A column is missing, not numeric, or has a missing or infinite value.
+        SchemaError
+            A factor has a value that is not declared. No message quotes a value.
+        """
+        choose("missing", missing, ("raise",))
+        early = {*self._parsed.response_columns, *self._plan.rest_columns, self.offset}
+        rows = prepare(frame, self.columns, self.schema, clamp=early)
+        n = len(rows[self.columns[0]])
+        offset = None if self.offset is None else np.array(rows[self.offset])
+        return Encoded(self._endog(rows), self._exog(rows, n, clamp=True), offset)
+
+    def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
+        """Encode the right-hand side only, without clamping unless asked: for prediction."""
+        early = self._plan.rest_columns if clamp else ()
+        rows = prepare(frame, self._parsed.exog_columns, self.schema, clamp=early)
+        return self._exog(rows, len(next(iter(rows.values()))) if rows else length(frame), clamp=clamp)
+
+    def _exog(self, rows: Prepared, n: int, clamp: bool) -> Floats:
+        out, problem = self._plan.exog(rows, n, clamp)
+        if problem is not None:
+            raise DataError(
+                f"{problem} for a row of these data; check its values, or declare tighter bounds."
+            )
+        return out
+
+    def encode_new(self, new: Any) -> tuple[Floats, Floats]:
+        """Covariates and offset for prediction, unclamped; an offset column that is absent is 0."""
+        x = self.encode_exog(new)
+        if self.offset is None or self.offset not in new:
+            return x, np.zeros(len(x))
+        return x, np.array(prepare(new, (self.offset,), self.schema, clamp=False)[self.offset])
+
+    def _endog(self, rows: Prepared) -> Floats:
+        name = self._parsed.response_columns[0]
+        evaluate = self._plan.response
+        if evaluate is None:
+            values = np.array(rows[name], dtype=np.float64)
+        else:
+            data = self._plan.data(rows, self._parsed.response_columns)
+            wrong = DataError(f"the response {self.endog_name!r} can't be computed for a row of these data.")
+            values = quietly(lambda: evaluate(data), wrong).astype(np.float64).reshape(-1)
+            if len(values) != len(rows[name]):
+                raise wrong
+            if not np.isfinite(values).all():
+                raise DataError(f"the response {self.endog_name!r} is not finite for a row of these data.")
+            values = clamped(values, self.endog_limits)
+        return zero_one(values, self.endog_name) if self.binary else values
+
+    def to_json(self) -> dict[str, Any]:
+        """Represent the design by JSON values; functions by name only."""
+        return {
+            "kind": "formula",
+            "formula": self.formula,
+            "schema": self.schema.to_json(),
+            "functions": sorted(self.functions),
+            "offset": self.offset,
+            "binary": self.binary,
+            "names": list(self.names),
+        }
+
+    @classmethod
+    def from_json(cls, doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design:
+        """Rebuild a design through the same allow-list; `functions` supplies the marked functions."""
+        given = dict(functions or {})
+        lacking = [name for name in doc["functions"] if not isinstance(given.get(name), Rowwise)]
+        if lacking:
+            raise SavedFileError(
+                f"the formula {doc['formula']!r} calls {', '.join(lacking)}, which is not saved; load with "
+                f"functions={{{lacking[0]!r}: pr.rowwise({lacking[0]})}}."
+            )
+        schema = Schema.from_json(doc["schema"])
+        offset, binary = doc["offset"], bool(doc["binary"])
+        design = formula_design(doc["formula"], schema, functions=given, offset=offset, binary=binary)
+        if list(design.names) != list(doc["names"]):
+            raise SavedFileError(
+                f"the saved columns {doc['names']!r} are not the formula's, {list(design.names)!r}; "
+                "the file is damaged or comes from another version."
+            )
+        return design
+
+
+def design_from_json(
+    doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None
+) -> Design | ArrayDesign:
+    """Rebuild either kind of design from its ``to_json()``."""
+    kind = doc.get("kind")
+    if kind == "formula":
+        return Design.from_json(doc, functions)
+    if kind == "arrays":
+        return ArrayDesign.from_json(doc)
+    raise SavedFileError(f"a saved design has kind 'formula' or 'arrays', got {kind!r}.")
+
+
+def formula_design(
+    formula: str,
+    schema: Schema,
+    *,
+    functions: Mapping[str, Rowwise] | None = None,
+    offset: str | None = None,
+    binary: bool = False,
+) -> Design:
+    """Build the public design of a formula. No raw row is needed.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"charges ~ age + C(region) + np.log(bmi)"``.
+    schema : Schema
+        Declares every column of the formula.
+    functions : mapping of str to Rowwise, optional
+        Functions marked with ``pr.rowwise`` that the formula may call.
+    offset : str, optional
+        A declared numeric column.
+    binary : bool
+        The response is 0/1; a bare response column then needs no declaration.
+
+    Raises
+    ------
+    FormulaError, PrivacyLeakError, SchemaError
+    """
+    parsed = check_formula(formula, schema, functions or {}, binary=binary)
+    _check_offset(offset, schema, parsed.response_columns)
+    desc = ModelDesc.from_formula(formula)
+    env = evaluation_environment(parsed.functions)
+    cells = {
+        tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None
+        for t in desc.rhs_termlist
+    }
+    rows = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c])
+    empty = _Plan(schema, parsed.functions, 0, (), (), None, (), None)
+    data = empty.data(rows, parsed.exog_columns)
+    for code, names in parsed.reads.items():
+        if code not in parsed.plain:
+            _check_row_by_row(code, env, empty, take(rows, slice(None)), names)
+    broken = FormulaError(
+        f"the right-hand side of {formula!r} can't be built; check the contrasts and knots."
+    )
+    info = quietly(
+        lambda: design_matrix_builders([desc.rhs_termlist], lambda: iter([data]), env, NA_action=_KEEP_ALL)[
+            0
+        ],
+        broken,
+    )
+    response, limits = _response(parsed, schema, env, empty, binary)
+    plan = _make_plan(info, parsed, schema, response)
+    m = len(next(iter(rows.values()))) if rows else 1
+    probe, problem = plan.exog(rows, m, clamp=True)
+    if problem is not None:
+        raise FormulaError(
+            f"{problem} somewhere inside the declared bounds {{{_box(plan.rest_columns, schema)}}}; "
+            "tighten the bounds or change the term."
+        )
+    names = tuple(info.column_names)
+    check_rank(probe, names)
+    columns = dict.fromkeys([*parsed.response_columns, *parsed.exog_columns, *([offset] if offset else [])])
+    return Design(
+        formula,
+        schema,
+        dict(parsed.functions),
+        offset,
+        binary,
+        names,
+        parsed.response,
+        tuple(columns),
+        probe,
+        find_constant(probe, names),
+        limits,
+        parsed,
+        plan,
+    )
+
+
+def _rebuild(
+    formula: str, schema: Schema, functions: dict[str, Rowwise], offset: str | None, binary: bool
+) -> Design:
+    return formula_design(formula, schema, functions=functions, offset=offset, binary=binary)
+
+
+def _check_offset(offset: str | None, schema: Schema, response: Sequence[str]) -> None:
+    if offset is None:
+        return
+    if offset in schema.levels or offset in response:
+        raise SchemaError(f"offset={offset!r} must be a numeric column other than the response.")
+    if offset not in schema.bounds and offset not in schema.moments:
+        raise SchemaError(f"offset={offset!r}: {undeclared(offset, schema)}")
+
+
+def _make_plan(info: Any, parsed: ParsedFormula, schema: Schema, response: _Evaluator | None) -> _Plan:
+    direct: list[_Direct] = []
+    rest: list[tuple[Any, _Term]] = []
+    for term, subterms in info.term_codings.items():
+        place = info.term_slices[term]
+        plain = [parsed.plain.get(f.code) for f in term.factors]
+        if not plain:
+            direct.append(_Direct(place, None, None))
+        elif len(plain) > 1 or plain[0] is None or len(subterms) > 1:
+            rest.append((term, _Term(term.name(), place, info.subset([term]))))
+        else:
+            contrast = subterms[0].contrast_matrices.get(term.factors[0])
+            matrix = None if contrast is None else np.asarray(contrast.matrix, dtype=np.float64)
+            direct.append(_Direct(place, plain[0], matrix))
+    together = info.subset([term for term, _ in rest]) if rest else None
+    reads = dict.fromkeys(name for term, _ in rest for f in term.factors for name in parsed.reads[f.code])
+    left = tuple(term for _, term in rest)
+    width = len(info.column_names)
+    return _Plan(schema, parsed.functions, width, tuple(direct), left, together, tuple(reads), response)
+
+
+def _box(names: Sequence[str], schema: Schema) -> str:
+    return ", ".join(f"{n!r}: {schema.reference(n)}" for n in names if n not in schema.levels)
+
+
+def _check_row_by_row(code: str, env: Any, plan: _Plan, rows: Prepared, names: Sequence[str]) -> None:
+    """Refuse a term whose value for a public probe row depends on the rows beside it."""
+    m = len(rows[names[0]])
+
+    def run() -> bool:
+        evaluate = _Evaluator.build(code, env, plan.data(rows, names))
+        whole = evaluate(plan.data(rows, names))
+        if whole.ndim == 0 or len(whole) != m:
+            return False
+        if whole.ndim > 2 or whole.dtype.kind not in "biuf":
+            raise FormulaError(f"formula term {code!r} must give numbers, one or a few for each row.")
+        parts = [slice(i, i + 1) for i in np.linspace(0, m - 1, _SINGLE_ROWS).astype(int)]
+        for part in (*parts, slice(None, None, -3)):
+            alone = evaluate(plan.data(take(rows, part), names))
+            expected = whole[part]
+            if alone.shape != expected.shape or not np.allclose(
+                alone, expected, rtol=1e-12, atol=0, equal_nan=True
+            ):
+                return False
+        return True
+
+    broken = FormulaError(
+        f"formula term {code!r} fails on public probe rows; it must take arrays, and a spline's bounds "
+        "must hold its argument over the declared bounds."
+    )
+    if not quietly(run, broken):
+        raise PrivacyLeakError(
+            f"formula term {code!r} is not row by row: its value for a row changes with its neighbours. "
+            "Use a function of each row alone, with public constants."
+        )
+
+
+def _response(
+    parsed: ParsedFormula, schema: Schema, env: Any, plan: _Plan, binary: bool
+) -> tuple[_Evaluator | None, tuple[float, float]]:
+    """Find how the response is computed, and its public range."""
+    code, columns = parsed.response, parsed.response_columns
+    column = parsed.plain.get(code)
+    if column is not None and column in schema.levels:
+        levels = schema.levels[column]
+        if not binary or len(levels) != 2:
+            raise FormulaError(
+                f"the response {code!r} is a factor with {len(levels)} declared levels; a binary family "
+                f"needs two, and any other family a number (bounds={{{column!r}: (low, high)}})."
+            )
+        return None, (0.0, 1.0)
+    if column is not None and column not in schema.bounds and column not in schema.moments:
+        return None, (0.0, 1.0)
+    evaluate, limits = None, _UNBOUNDED
+    if column is not None:
+        limits = schema.limits(column)
+    else:
+        rows = probe_rows(columns, schema, parsed.constants, rows=_RESPONSE_ROWS)
+        _check_row_by_row(code, env, plan, rows, columns)
+        evaluate = _Evaluator.build(code, env, plan.data(rows, columns))
+        with np.errstate(all="ignore"):
+            values = evaluate(plan.data(rows, columns))
+        if values.ndim > 1 and values.shape[1] != 1:
+            raise FormulaError(f"the response {code!r} has {values.shape[1]} columns; it must have one.")
+        if not np.isfinite(values).all():
+            raise FormulaError(
+                f"the response {code!r} is not finite somewhere inside the declared bounds "
+                f"{{{_box(columns, schema)}}}; tighten the bounds or change the transformation."
+            )
+        if values.dtype.kind == "b":
+            limits = (0.0, 1.0)
+        elif all(n in schema.levels or np.isfinite(schema.limits(n)[0]) for n in columns):
+            limits = (float(values.min()), float(values.max()))
+    if binary and limits != (0.0, 1.0):
+        raise FormulaError(
+            f"a binary response is 0 or 1; {code!r} goes from {limits[0]:g} to {limits[1]:g}. "
+            f"Write I({columns[0]} > cut), declare two levels, or bounds={{{columns[0]!r}: (0, 1)}}."
+        )
+    return evaluate, limits
+
+
+def linear_constraint(names: Sequence[str], text: str | Sequence[str]) -> tuple[Floats, Floats]:
+    """Read restrictions such as "age = bmi" as (R, r), shapes (q, p) and (q,).
+
+    Raises
+    ------
+    FormulaError
+        The text can't be read or names a coefficient that does not exist.
+    """
+    from patsy import DesignInfo, PatsyError
+
+    try:
+        found = DesignInfo(list(names)).linear_constraint(text if isinstance(text, str) else list(text))
+    except PatsyError as e:
+        reason = str(e).splitlines()[0]
+    else:
+        return np.asarray(found.coefs, dtype=np.float64), np.asarray(found.constants, dtype=np.float64).reshape(-1)
+    raise FormulaError(f"the restriction {text!r} can't be read ({reason}); coefficients are {', '.join(names)}.")

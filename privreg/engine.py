@@ -1,0 +1,166 @@
+"""The simulation of all devices and the collector in one process: rows through the fused kernel.
+
+`Run` is the only mutable object of the package: a stream in progress. Blocks of noise and of steps begin at
+fixed positions of the stream, so that the way rows are cut into chunks can't change a bit of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privreg import collector, kernels
+from privreg.device import Device
+from privreg.kernels import BLOCK, Plan, State
+from privreg.noise import NoiseStream, derived_key
+from privreg.steps import Steps
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Run", "make_plan"]
+
+MARKS_PER_DOUBLING = 8
+
+
+def make_plan(
+    device: Device, *, batch: int, scaling_mode: int, outer: bool, curvature_share: float, central: bool
+) -> Plan:
+    """Calibrate every number the kernel needs from the device's description."""
+    reports_curvature = curvature_share > 0
+    return Plan(
+        family=device.score.code,
+        c=device.score.c,
+        weights=device.weights.code,
+        bound=device.bound,
+        noise_sd=device.mechanism.score_sd(device.bound),
+        batch=batch,
+        scaling_mode=scaling_mode,
+        outer=int(outer),
+        curvature_share=int(curvature_share * 2**32),
+        curvature_bound=device.curvature_bound,
+        curvature_sd=device.mechanism.curvature_sd(device.curvature_bound) if reports_curvature else 0.0,
+        central=int(central),
+    )
+
+
+@dataclass
+class Trail:
+    """Estimates along the way, at update counts that grow geometrically.
+
+    Attributes
+    ----------
+    updates, people : list of int
+    means : list of ndarray, shape (p,)
+        Averaged iterates, internal units.
+    variances : list of ndarray, shape (p,)
+        Diagonal of the random-scaling matrix in the user's units; NaN without random scaling.
+    """
+
+    updates: list[int]
+    people: list[int]
+    means: list[Array]
+    variances: list[Array]
+
+
+class Run:
+    """A stream in progress.
+
+    Parameters
+    ----------
+    plan : Plan
+    steps : Steps
+    state : State
+        Owned and updated in place.
+    to_user : ndarray, shape (p, p)
+        Linear part of the map from internal to user's coefficients.
+    key : bytes or None
+        Secret key of the devices' noise; None without privacy.
+    """
+
+    def __init__(self, plan: Plan, steps: Steps, state: State, to_user: Array, key: bytes | None) -> None:
+        p = state.theta.shape[0]
+        self.plan, self.steps, self.state, self.to_user = plan, steps, state, to_user
+        self.noise = None if key is None else NoiseStream(derived_key(key, "score"), p)
+        self.curvature_noise = None
+        if key is not None and plan.curvature_share:
+            self.curvature_noise = NoiseStream(derived_key(key, "curvature"), p * (p + 1) // 2)
+        side = p if plan.central else 0
+        self.raw_curvature = np.zeros((side, side))
+        self.raw_outer = np.zeros((side, side))
+        self.trail = Trail([], [], [], [])
+        self._silence = np.zeros((4 * BLOCK, p))
+        self._quiet_curvature = np.zeros((BLOCK, p * (p + 1) // 2 if plan.curvature_share else 0))
+        self._steps = np.empty(0)
+        self._steps_from = 0
+
+    @property
+    def updates(self) -> int:
+        """Updates so far."""
+        return int(self.state.counts[kernels.UPDATES])
+
+    def advance(self, y: Array, x: Array, offset: Array | None = None) -> None:
+        """Play the devices of these rows, in order.
+
+        Parameters
+        ----------
+        y : ndarray, shape (n,)
+        x : ndarray, shape (n, p)
+            C-contiguous.
+        offset : ndarray, shape (n,), optional
+            All in internal units and finite.
+        """
+        off = np.empty(0) if offset is None else offset
+        i, n = 0, y.shape[0]
+        while i < n:
+            k = self.updates
+            if k >= self._steps_from + self._steps.shape[0]:
+                self._steps_from = k - k % (16 * BLOCK)
+                self._steps = self.steps.block(self._steps_from, 16 * BLOCK)
+            at = k - self._steps_from
+            mark = _next_mark(k)
+            steps = self._steps[at : at + max(mark - k, 1)]
+            noise = self._silence if self.noise is None else self.noise.peek()
+            quiet = self._quiet_curvature if self.curvature_noise is None else self.curvature_noise.peek()
+            rows, used, used_curvature = kernels.fused(
+                x[i:], y[i:], off[i:], steps, noise, quiet, self.plan, self.state, self.raw_curvature, self.raw_outer
+            )
+            if self.noise is not None:
+                self.noise.advance(used)
+            if self.curvature_noise is not None:
+                self.curvature_noise.advance(used_curvature)
+            i += rows
+            if self.updates == mark and mark > k:
+                self._note()
+
+    def _note(self) -> None:
+        path = collector.final(self.state, self.plan)
+        self.trail.updates.append(path.updates)
+        self.trail.people.append(path.people)
+        self.trail.means.append(path.mean)
+        self.trail.variances.append(scaling_variances(path.scaling, self.to_user))
+
+
+def scaling_variances(scaling: Array, to_user: Array) -> Array:
+    """Diagonal of the random-scaling matrix in the user's units, shape (p,); NaN if there is none."""
+    p = to_user.shape[0]
+    if scaling.size == 0:
+        return np.full(p, np.nan)
+    if scaling.ndim == 2:
+        return np.einsum("ij,jk,ik->i", to_user, scaling, to_user)
+    factors = np.diag(to_user).copy()
+    factors[0] = 1.0  # coordinate 0 of the diagonal form is the user's intercept already
+    return scaling * factors**2
+
+
+def _next_mark(k: int) -> int:
+    """Next update count after `k` at which the trail is noted: eight a doubling from 64 on."""
+    if k < 64:
+        return 64
+    octave = 1 << (k.bit_length() - 1)
+    step = octave // MARKS_PER_DOUBLING
+    return (k // step + 1) * step

@@ -1,0 +1,268 @@
+"""The allow-list for formulas: what may be computed from raw rows, decided before a row is read.
+
+A formula is public text; the columns it names are not. Every factor is parsed with :mod:`ast` and must
+consist of pieces that treat each row by itself. Nothing is evaluated in this module.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+from patsy import EvalEnvironment, ModelDesc, PatsyError
+from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment, bs, cc, cr
+
+from privreg.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker
+from privreg.errors import FormulaError
+from privreg.schema import Schema
+
+__all__ = [
+    "ParsedFormula",
+    "Rowwise",
+    "check_formula",
+    "collect_rowwise",
+    "needed_columns",
+    "needed_levels",
+    "rowwise",
+]
+
+_CONTRASTS = {"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff}
+_SPLINES = {"bs": bs, "cr": cr, "cc": cc}
+
+
+@dataclass(frozen=True)
+class Rowwise:
+    """A function its author declares to work row by row; checked on public probe rows.
+
+    It is called with NumPy arrays of any length and must return an array of the same length. It pickles
+    if `function` does.
+    """
+
+    function: Callable[..., Any]
+    name: str
+
+    def __call__(self, *args: Any) -> Any:
+        """Apply the function to arrays; a declared factor arrives as the array of its levels."""
+        return self.function(*(a if isinstance(a, int | float) else np.asarray(a) for a in args))
+
+
+def rowwise(function: Callable[..., Any]) -> Rowwise:
+    """Mark a function as row by row, so that a formula may call it.
+
+    Parameters
+    ----------
+    function : callable
+        Takes NumPy arrays of equal length, returns an array of that length (or one row of several
+        numbers for each). Its value for a row may depend on that row only.
+
+    Returns
+    -------
+    Rowwise
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ramp = rowwise(lambda x: np.maximum(x - 30, 0))
+    >>> ramp(np.array([20.0, 40.0]))
+    array([ 0., 10.])
+    """
+    if isinstance(function, Rowwise):
+        return function
+    if not callable(function):
+        raise FormulaError(f"pr.rowwise takes a function, got {type(function).__name__}.")
+    return Rowwise(function, str(getattr(function, "__name__", type(function).__name__)))
+
+
+@dataclass(frozen=True)
+class ParsedFormula:
+    """A formula that passed the allow-list.
+
+    Attributes
+    ----------
+    formula : str
+    response : str
+        Code of the left-hand side.
+    response_columns, exog_columns : tuple of str
+        Raw columns read on either side, in order of appearance.
+    functions : mapping of str to Rowwise
+        The marked functions it calls, and no others.
+    plain : mapping of str to str
+        Code of a factor that is just a column (``x``, ``Q("x")``, ``C(x, Sum)``) to that column's name.
+    reads : mapping of str to tuple of str
+        Code of every factor on the right to the raw columns it reads.
+    constants : tuple of float
+        Numbers written in the formula; the probe rows visit them.
+    """
+
+    formula: str
+    response: str
+    response_columns: tuple[str, ...]
+    exog_columns: tuple[str, ...]
+    functions: Mapping[str, Rowwise]
+    plain: Mapping[str, str]
+    reads: Mapping[str, tuple[str, ...]]
+    constants: tuple[float, ...]
+
+
+def check_formula(
+    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, binary: bool = False
+) -> ParsedFormula:
+    """Check a formula against the allow-list and the public schema.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"charges ~ age + np.log(bmi) + C(smoker)"``.
+    schema : Schema
+        Declares every column the formula names.
+    functions : mapping of str to Rowwise
+        Marked functions the formula may call.
+    binary : bool
+        The response is 0/1: a bare response column then needs no declaration.
+
+    Raises
+    ------
+    FormulaError
+        If it can't be read, or is not a model.
+    PrivacyLeakError
+        If a term is not on the allow-list.
+    SchemaError
+        If a column is not declared, or not in the way the term needs.
+    """
+    return _check(formula, schema, functions, binary)
+
+
+def needed_columns(formula: str, functions: Mapping[str, Rowwise]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Raw columns of the response and of the right-hand side, before anything is declared."""
+    parsed = _check(formula, None, functions, binary=False)
+    return parsed.response_columns, parsed.exog_columns
+
+
+def needed_levels(formula: str, functions: Mapping[str, Rowwise]) -> tuple[str, ...]:
+    """Columns the formula itself treats as factors (``C(x)``, ``x == "a"``), whatever their type."""
+    walkers: list[Walker] = []
+    _check(formula, None, functions, binary=False, walkers=walkers)
+    return tuple(dict.fromkeys(name for w in walkers for name in w.coded))
+
+
+def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> dict[str, Rowwise]:
+    """Find the marked functions a formula calls by bare name.
+
+    Only names that are called are looked up, in the first namespace that has them, and only
+    :class:`Rowwise` values are taken.
+    """
+    found: dict[str, Rowwise] = {}
+    for code in _codes(_parse(formula)):
+        for node in ast.walk(_tree(code, formula)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+                continue
+            name = node.func.id
+            value = next((space[name] for space in namespaces if name in space), None)
+            if isinstance(value, Rowwise) and name not in RESERVED:
+                found[name] = value
+    return found
+
+
+def column_key(name: str, functions: Mapping[str, Rowwise]) -> str:
+    """Name under which a raw column is handed to patsy: never one that hides a function of the formula."""
+    return f"column {name}" if name in RESERVED or name in functions else name
+
+
+def evaluation_environment(functions: Mapping[str, Rowwise]) -> EvalEnvironment:
+    """Everything a checked formula can see besides its columns; never the caller's own names."""
+
+    def quoted(name: str) -> Any:
+        return EvalEnvironment.capture(1).namespace[column_key(name, functions)]
+
+    numpy = SimpleNamespace(**{name: getattr(np, name) for name in NUMPY_FUNCTIONS | NUMPY_CONSTANTS})
+    space: dict[str, Any] = {"np": numpy, "numpy": numpy, "C": C, "I": I, "Q": quoted}
+    return EvalEnvironment([{**functions, **space, **_CONTRASTS, **_SPLINES}])
+
+
+def _parse(formula: object) -> ModelDesc:
+    if not isinstance(formula, str):
+        raise FormulaError(f"a formula is a string such as 'y ~ x1 + x2', got {type(formula).__name__}.")
+    reason = "it is not a formula"
+    try:
+        return ModelDesc.from_formula(formula)
+    except PatsyError as error:
+        reason = str(error).splitlines()[0]
+    except Exception:
+        pass  # patsy's tokenizer raises many kinds; none of them is passed on
+    raise FormulaError(
+        f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'."
+    ) from None
+
+
+def _codes(desc: ModelDesc) -> list[str]:
+    terms = [*desc.lhs_termlist, *desc.rhs_termlist]
+    return [factor.code for term in terms for factor in term.factors]
+
+
+def _tree(code: str, formula: str) -> ast.expr:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    raise FormulaError(f"the term {code!r} of the formula {formula!r} is not a Python expression.") from None
+
+
+def _check(
+    formula: str,
+    schema: Schema | None,
+    functions: Mapping[str, Rowwise],
+    binary: bool,
+    walkers: list[Walker] | None = None,
+) -> ParsedFormula:
+    desc = _parse(formula)
+    walkers = [] if walkers is None else walkers
+    if not desc.lhs_termlist:
+        raise FormulaError(f"the formula {formula!r} has no response; write it as 'y ~ ...'.")
+    if not desc.rhs_termlist:
+        raise FormulaError(f"the formula {formula!r} has nothing on the right; 'y ~ 1' fits an intercept.")
+    response = desc.lhs_termlist[0].factors
+    if len(desc.lhs_termlist) > 1 or len(response) != 1:
+        raise FormulaError(
+            f"the left-hand side of {formula!r} must be one column or one transformation of it; "
+            "wrap arithmetic in I(), as in 'I(y1 + y2) ~ x'."
+        )
+    plain: dict[str, str] = {}
+
+    def walk(code: str, free: bool) -> tuple[str, ...]:
+        walker = Walker(code, schema, functions, free)
+        tree = _tree(code, formula)
+        try:
+            walker.top(tree)
+        except RecursionError:
+            raise FormulaError(f"the term {code!r} is nested too deeply.") from None
+        if not walker.columns:
+            raise FormulaError(f"the term {code!r} names no column; the intercept is written 1.")
+        if walker.is_plain:
+            plain[code] = walker.columns[0]
+        walkers.append(walker)
+        return tuple(walker.columns)
+
+    left = walk(response[0].code, binary)
+    reads = {f.code: walk(f.code, False) for term in desc.rhs_termlist for f in term.factors}
+    right = [name for names in reads.values() for name in names]
+    both = [name for name in dict.fromkeys(left) if name in right]
+    if both:
+        raise FormulaError(f"{', '.join(map(repr, both))} stands on both sides of {formula!r}; keep one.")
+    called = dict.fromkeys(name for w in walkers for name in w.called)
+    return ParsedFormula(
+        formula,
+        response[0].code,
+        tuple(dict.fromkeys(left)),
+        tuple(dict.fromkeys(right)),
+        MappingProxyType({name: functions[name] for name in called}),
+        MappingProxyType(plain),
+        MappingProxyType(reads),
+        tuple(dict.fromkeys(c for w in walkers for c in w.constants)),
+    )

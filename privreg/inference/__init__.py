@@ -1,0 +1,126 @@
+"""Inference methods, each a value that declares what it needs, costs and assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.errors import InferenceError, OptionError, choose
+from privreg.inference.pivots import Normal, Pivot, RandomScaling
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["METHODS", "Estimate", "Method", "Normal", "Pivot", "RandomScaling", "resolve_methods"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An inference method.
+
+    Parameters
+    ----------
+    name : str
+    title : str
+        For tables.
+    cost : str
+        What it costs in people, budget or time.
+    assumes : str
+    outer, curvature, central : bool
+        Whether it needs the reports' outer products, curvature reports, or raw sums of a trusted curator.
+    streaming : bool
+        Whether results may be taken again and again along the stream.
+    """
+
+    name: str
+    title: str
+    cost: str
+    assumes: str
+    outer: bool = False
+    curvature: bool = False
+    central: bool = False
+    streaming: bool = True
+
+
+METHODS: Final = {
+    m.name: m
+    for m in (
+        Method(
+            "random_scaling",
+            "random scaling",
+            "no people and no budget; p² numbers of memory",
+            "a functional central limit theorem for the path (1/2 < alpha < 1)",
+        ),
+        Method(
+            "plug_in",
+            "plug-in (local)",
+            "a tenth of the people send curvature instead of a score",
+            "smooth loss, non-singular curvature",
+            outer=True,
+            curvature=True,
+        ),
+        Method(
+            "plug_in_central",
+            "plug-in (central, one release)",
+            "a second release at mu by a trusted curator: sqrt(2)*mu in all",
+            "smooth loss, non-singular curvature, a curator who sees raw curvature",
+            central=True,
+            streaming=False,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a method says about the precision of the averaged estimate, in the user's units.
+
+    Parameters
+    ----------
+    method : str
+    cov : ndarray, shape (p, p) or (p,)
+        Reported covariance, or variances where only these are known.
+    pivot : Pivot
+        Law of the t-ratios formed with it.
+    notes : tuple of str
+        Whatever weakens it.
+    """
+
+    method: str
+    cov: Array
+    pivot: Pivot
+    notes: tuple[str, ...] = ()
+
+    @property
+    def variances(self) -> Array:
+        """Reported variances, shape (p,)."""
+        return self.cov if self.cov.ndim == 1 else np.diag(self.cov)
+
+
+def resolve_methods(inference: object) -> tuple[Method, ...]:
+    """Read ``inference=``: a name or several, the first being the default.
+
+    Raises
+    ------
+    OptionError
+        If a name is not known, none is given, or one is given twice.
+    InferenceError
+        If methods that can't share a pass are asked for together.
+    """
+    names = [inference] if isinstance(inference, str) else inference
+    if not isinstance(names, Sequence) or not names:
+        raise OptionError(f"inference={inference!r} must be one or more of {', '.join(map(repr, METHODS))}.")
+    methods = tuple(METHODS[choose("inference", n, METHODS)] for n in names)
+    if len(set(methods)) != len(methods):
+        raise OptionError("inference names a method twice; list each once.")
+    if sum(m.curvature or m.central for m in methods) > 1:
+        raise InferenceError(
+            "plug_in and plug_in_central can't share one pass: the first makes some people send curvature, "
+            "the second is for a trusted curator. Choose one."
+        )
+    return methods

@@ -1,0 +1,481 @@
+"""Every compiled function of the package, in one file.
+
+One file because numba's on-disk cache does not notice an edited callee in another file. The arithmetic
+follows `device` and `collector` operation by operation, in the same order, so that the fused loop gives
+the same bits; no fastmath.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Words = NDArray[np.uint64]
+
+__all__ = [
+    "BLOCK",
+    "Plan",
+    "State",
+    "affine_rows",
+    "flush",
+    "fused",
+    "is_curvature_turn",
+    "linear_rows",
+    "ziggurat",
+]
+
+BLOCK: Final = 256
+"""Updates between two flushes of the path's partial sums; 256 × p × 8 bytes fit the first cache at p = 11."""
+
+HUBER: Final = 0
+NO_WEIGHTS: Final = 0
+PUBLISHED: Final = 1
+UNIT: Final = 2
+PUBLISHED_SLOPES: Final = 3
+
+NONE: Final = 0
+DIAGONAL: Final = 1
+FULL: Final = 2
+
+UPDATES: Final = 0
+PEOPLE: Final = 1
+CURVATURES: Final = 2
+POSITION: Final = 3
+IN_BATCH: Final = 4
+
+
+class Plan(NamedTuple):
+    """What is fixed before the first record: numbers only, all public.
+
+    Attributes
+    ----------
+    family : int
+        Kernel code of the score.
+    c : float
+        Huber's corner, internal units.
+    weights : int
+        Kernel code of the score weights ω(x).
+    bound : float
+        Declared bound of the weighted score's ℓ2 norm; the device clips to it.
+    noise_sd : float
+        Noise sd per coordinate of a score report.
+    batch : int
+        People per update.
+    scaling_mode : int
+        Random scaling: NONE, DIAGONAL or FULL.
+    outer : int
+        1 if outer products of the reports are summed (plug-in).
+    curvature_share : int
+        A person sends a curvature report when a hash of their position is below this (of 2**32).
+    curvature_bound : float
+        Bound of a curvature report's Frobenius norm.
+    curvature_sd : float
+        Noise sd per coordinate of a curvature report.
+    central : int
+        1 if the raw sums of the central plug-in are kept on the device side.
+    """
+
+    family: int
+    c: float
+    weights: int
+    bound: float
+    noise_sd: float
+    batch: int
+    scaling_mode: int
+    outer: int
+    curvature_share: int
+    curvature_bound: float
+    curvature_sd: float
+    central: int
+
+
+class State(NamedTuple):
+    """What the collector knows: sums of reports and of iterates, nothing else. Internal units.
+
+    Attributes
+    ----------
+    theta : ndarray, shape (p,)
+        Current iterate.
+    origin : ndarray, shape (p,)
+        The start; path sums are taken about it, against cancellation.
+    total : ndarray, shape (p,)
+        Σ (θ_k − origin).
+    batch : ndarray, shape (p,)
+        Reports of the unfinished batch, summed.
+    path : ndarray, shape (BLOCK, p + 1)
+        Rows (s_k, k) of the current block of updates, s_k the partial sum after update k.
+    sums : ndarray, shape (p + 1, p + 1) or (2, p)
+        Σ (s_k, k)(s_k, k)ᵀ over finished blocks; in DIAGONAL mode Σ s_k² and Σ k s_k by coordinate.
+    functional : ndarray, shape (p,)
+        In DIAGONAL mode coordinate 0 of the path is this functional of s_k (the user's intercept).
+    reports : ndarray, shape (BLOCK, p)
+        Mean reports of the current block, if outer products are summed.
+    outer : ndarray, shape (p, p)
+        Σ g̃ g̃ᵀ over finished blocks.
+    curvature : ndarray, shape (p (p + 1) / 2,)
+        Σ of curvature reports.
+    counts : ndarray of int64, shape (5,)
+        Updates, gradient senders, curvature senders, people seen, people in the unfinished batch.
+    """
+
+    theta: Array
+    origin: Array
+    total: Array
+    batch: Array
+    path: Array
+    sums: Array
+    functional: Array
+    reports: Array
+    outer: Array
+    curvature: Array
+    counts: Ints
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _psi(family: int, c: float, eta: float, y: float) -> float:
+    if family == HUBER:
+        r = y - eta
+        if r > c:
+            r = c
+        elif r < -c:
+            r = -c
+        return -r
+    e = math.exp(-abs(eta))
+    if eta >= 0:
+        return 1.0 / (1.0 + e) - y
+    return e / (1.0 + e) - y
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _curvature(family: int, c: float, eta: float, y: float) -> float:
+    if family == HUBER:
+        return 1.0 if abs(y - eta) <= c else 0.0
+    e = math.exp(-abs(eta))
+    return e / ((1.0 + e) * (1.0 + e))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weight(weights: int, norm2: float, first: float) -> float:
+    """ω(x) from ‖x‖² and, for the slopes-only form, the first coordinate."""
+    if weights == UNIT:
+        return 1.0 / math.sqrt(norm2) if norm2 > 0 else 0.0
+    if weights == PUBLISHED:
+        return 2.0 / norm2 if norm2 > 2.0 else 1.0
+    if weights == PUBLISHED_SLOPES:
+        slopes = norm2 - first * first
+        return 2.0 / slopes if slopes > 2.0 else 1.0
+    return 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bounded(factor: float, norm2: float, bound: float) -> float:
+    """Shrink `factor` so that ‖factor · x‖ ≤ bound; a report that is not a number becomes pure noise."""
+    norm = abs(factor) * math.sqrt(norm2)
+    if norm <= bound:
+        return factor
+    if norm > bound and norm < math.inf:
+        return factor * (bound / norm)
+    return 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def is_curvature_turn(position: int, share: int) -> bool:
+    """Whether the person at `position` sends a curvature report: a public hash of the position only."""
+    z = np.uint64(position) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.int64(z >> np.uint64(32)) < share
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def flush(path: Array, m: int, sums: Array, mode: int) -> None:
+    """Add the first `m` rows (s_k, k) of a block to the path's second moments."""
+    if mode == FULL:
+        sums += np.dot(path[:m].T, path[:m])
+    else:
+        p = path.shape[1] - 1
+        for b in range(m):
+            k = path[b, p]
+            for j in range(p):
+                sums[0, j] += path[b, j] * path[b, j]
+                sums[1, j] += k * path[b, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fused(
+    x: Array,
+    y: Array,
+    offset: Array,
+    steps: Array,
+    noise: Array,
+    curvature_noise: Array,
+    plan: Plan,
+    state: State,
+    raw_curvature: Array,
+    raw_outer: Array,
+) -> tuple[int, int, int]:
+    """Play devices and collector for consecutive people until rows, steps or noise are used up.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, p)
+        Rows, internal units.
+    y : ndarray, shape (n,)
+    offset : ndarray, shape (n,) or (0,)
+    steps : ndarray, shape (m,)
+        γ of the next updates.
+    noise : ndarray, shape (g, p)
+        Standard normals of the next gradient senders.
+    curvature_noise : ndarray, shape (c, p (p + 1) / 2)
+        Standard normals of the next curvature senders.
+    plan, state : Plan, State
+        The state is updated in place.
+    raw_curvature, raw_outer : ndarray, shape (p, p)
+        Raw sums of the central plug-in, touched only if `plan.central`.
+
+    Returns
+    -------
+    rows, gradients, curvatures : int
+        Rows of x, of noise and of curvature noise that were used.
+    """
+    n, p = x.shape
+    theta, origin, total, batch = state.theta, state.origin, state.total, state.batch
+    path, reports, functional, counts = state.path, state.reports, state.functional, state.counts
+    family, c, weights, bound, sd = plan.family, plan.c, plan.weights, plan.bound, plan.noise_sd
+    size, mode, share = plan.batch, plan.scaling_mode, plan.curvature_share
+    has_offset = offset.shape[0] > 0
+    updates, position, in_batch = counts[UPDATES], counts[POSITION], counts[IN_BATCH]
+    first = updates
+    stop = updates + steps.shape[0]
+    senders = noise.shape[0]
+    i = 0
+    used = 0
+    used_curvature = 0
+    while i < n and updates < stop and used < senders:
+        norm2 = 0.0
+        eta = 0.0
+        for j in range(p):
+            norm2 += x[i, j] * x[i, j]
+            eta += x[i, j] * theta[j]
+        off = 0.0
+        if has_offset:
+            off = offset[i]
+            eta += off
+        if share > 0 and is_curvature_turn(position, share):
+            if used_curvature == curvature_noise.shape[0]:
+                break
+            _curvature_report(x, i, y[i], off, norm2, curvature_noise[used_curvature], plan, state, updates)
+            used_curvature += 1
+            position += 1
+            i += 1
+            continue
+        omega = _weight(weights, norm2, x[i, 0])
+        factor = _bounded(_psi(family, c, eta, y[i]) * omega, norm2, bound)
+        if plan.central == 1:
+            _central(x, i, _curvature(family, c, eta, y[i]) * omega, factor, raw_curvature, raw_outer)
+        slot = updates % BLOCK
+        position += 1
+        if size == 1:
+            gamma = steps[updates - first]
+            if plan.outer == 1:
+                for j in range(p):
+                    reports[slot, j] = factor * x[i, j] + sd * noise[used, j]
+            for j in range(p):
+                g = factor * x[i, j] + sd * noise[used, j]
+                t = theta[j] - gamma * g
+                theta[j] = t
+                t = total[j] + (t - origin[j])
+                total[j] = t
+                path[slot, j] = t
+            used += 1
+            i += 1
+        else:
+            for j in range(p):
+                batch[j] += factor * x[i, j] + sd * noise[used, j]
+            used += 1
+            i += 1
+            in_batch += 1
+            if in_batch < size:
+                continue
+            in_batch = 0
+            gamma = steps[updates - first]
+            for j in range(p):
+                g = batch[j] / size
+                batch[j] = 0.0
+                if plan.outer == 1:
+                    reports[slot, j] = g
+                t = theta[j] - gamma * g
+                theta[j] = t
+                t = total[j] + (t - origin[j])
+                total[j] = t
+                path[slot, j] = t
+        updates += 1
+        path[slot, p] = float(updates)
+        if mode == DIAGONAL:
+            t = 0.0
+            for j in range(p):
+                t += functional[j] * total[j]
+            path[slot, 0] = t
+        if slot == BLOCK - 1:
+            if mode != NONE:
+                flush(path, BLOCK, state.sums, mode)
+            if plan.outer == 1:
+                state.outer[:] += np.dot(reports.T, reports)
+    counts[UPDATES] = updates
+    counts[POSITION] = position
+    counts[IN_BATCH] = in_batch
+    counts[PEOPLE] += used
+    counts[CURVATURES] += used_curvature
+    return i, used, used_curvature
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _curvature_report(
+    x: Array, i: int, y: float, offset: float, norm2: float, noise: Array, plan: Plan, state: State, updates: int
+) -> None:
+    """One person's curvature ω ∂ψ x xᵀ at the running average, as its noisy upper triangle."""
+    p = x.shape[1]
+    k = max(updates, 1)
+    eta = 0.0
+    for j in range(p):
+        eta += x[i, j] * (state.origin[j] + state.total[j] / k)
+    eta += offset
+    factor = _curvature(plan.family, plan.c, eta, y) * _weight(plan.weights, norm2, x[i, 0])
+    norm = factor * norm2
+    if norm > plan.curvature_bound and norm < math.inf:
+        factor *= plan.curvature_bound / norm
+    elif not norm <= plan.curvature_bound:
+        factor = 0.0
+    q = 0
+    for j in range(p):
+        for m in range(j, p):
+            entry = factor * x[i, j] * x[i, m]
+            if m > j:
+                entry *= math.sqrt(2.0)
+            state.curvature[q] += entry + plan.curvature_sd * noise[q]
+            q += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: Array, raw_outer: Array) -> None:
+    p = x.shape[1]
+    f2 = factor * factor
+    for j in range(p):
+        for m in range(p):
+            xx = x[i, j] * x[i, m]
+            raw_curvature[j, m] += curvature * xx
+            raw_outer[j, m] += f2 * xx
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def affine_rows(x: Array, centre: Array, scale: Array) -> None:
+    """x[:, j] ← (x[:, j] − centre[j]) / scale[j], in place."""
+    n, p = x.shape
+    for i in range(n):
+        for j in range(p):
+            x[i, j] = (x[i, j] - centre[j]) / scale[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def linear_rows(x: Array, matrix_t: Array) -> None:
+    """x ← x @ matrix_t in place, each row on its own so that the split into chunks can't change a bit."""
+    n, p = x.shape
+    out = np.empty(p)
+    for i in range(n):
+        out[:] = 0.0
+        for j in range(p):
+            a = x[i, j]
+            for m in range(p):
+                out[m] += a * matrix_t[j, m]
+        for m in range(p):
+            x[i, m] = out[m]
+
+
+LAYERS: Final = 256
+_TAIL: Final = 3.6541528853610088
+_AREA: Final = 0.00492867323399
+
+
+def _tables() -> tuple[Array, Words, Array]:
+    """Scales, acceptance thresholds and densities of the 256 layers, widest first.
+
+    Marsaglia & Tsang (2000), The ziggurat method. Layer i is x < edge[i]; the base layer's edge is
+    that of a rectangle with the area of base and tail together.
+    """
+    edge = np.zeros(LAYERS + 1)
+    edge[0] = _AREA / math.exp(-0.5 * _TAIL * _TAIL)
+    edge[1] = _TAIL
+    for i in range(1, LAYERS - 1):
+        edge[i + 1] = math.sqrt(-2.0 * math.log(_AREA / edge[i] + math.exp(-0.5 * edge[i] ** 2)))
+    scale = edge[:LAYERS] / 2.0**53
+    accept = (edge[1:] / edge[:LAYERS] * 2.0**53).astype(np.uint64)
+    return scale, accept, np.exp(-0.5 * edge**2)
+
+
+_SCALE, _ACCEPT, _DENSITY = _tables()
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def ziggurat(words: Words, out: Array, filled: int) -> tuple[int, int]:
+    """Turn cipher words into standard normals.
+
+    Parameters
+    ----------
+    words : ndarray of uint64, shape (w,)
+        Key stream, each word used at most once.
+    out : ndarray, shape (n,)
+        Normals; entries before `filled` are kept.
+    filled : int
+        Where to go on.
+
+    Returns
+    -------
+    filled, used : int
+        Normals now in `out`, words used. Stops short when the next draw could need more words than
+        are left.
+    """
+    n = out.shape[0]
+    last = words.shape[0] - 1
+    w = 0
+    while filled < n and w < last:
+        word = words[w]
+        layer = np.int64(word & np.uint64(255))
+        magnitude = word >> np.uint64(11)
+        x = np.float64(magnitude) * _SCALE[layer]
+        w += 1
+        if magnitude >= _ACCEPT[layer]:
+            if layer == 0:
+                x, w = _tail(words, w)
+                if x < 0:  # ran out of words inside the tail: start this draw afresh with the next batch
+                    break
+            else:
+                u = np.float64(words[w] >> np.uint64(11)) / 2.0**53
+                w += 1
+                if _DENSITY[layer] + u * (_DENSITY[layer + 1] - _DENSITY[layer]) >= math.exp(-0.5 * x * x):
+                    continue
+        if word & np.uint64(256):
+            x = -x
+        out[filled] = x
+        filled += 1
+    return filled, w
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _tail(words: Words, w: int) -> tuple[float, int]:
+    """One |normal| beyond the base layer's edge by Marsaglia's method, or −1 if the words run out."""
+    while w + 2 <= words.shape[0]:
+        a = -math.log((np.float64(words[w] >> np.uint64(11)) + 0.5) / 2.0**53) / _TAIL
+        b = -math.log((np.float64(words[w + 1] >> np.uint64(11)) + 0.5) / 2.0**53)
+        w += 2
+        if b + b > a * a:
+            return _TAIL + a, w
+    return -1.0, w

@@ -1,0 +1,558 @@
+"""The front door: a frozen description of what to fit, from a formula or from arrays."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg import storage
+from privreg.accounting import LEDGER, UNSET, Budget
+from privreg.arrays import array_design, read_arrays
+from privreg.columns import learn_levels, learn_moments
+from privreg.design import design_from_json, formula_design
+from privreg.errors import (
+    DataError,
+    FormulaError,
+    InferenceError,
+    OptionError,
+    PrivacyLeakError,
+    PrivacyLeakWarning,
+    SavedFileError,
+    SchemaError,
+    UnsupportedArgumentError,
+    choose,
+)
+from privreg.families import FAMILIES, resolve_family
+from privreg.formula import collect_rowwise, needed_columns, needed_levels
+from privreg.inference import resolve_methods
+from privreg.results import PrivateResults, from_saved
+from privreg.scaling import public_units
+from privreg.schema import Schema
+from privreg.sources import Source, open_arrays, open_table
+from privreg.streaming import Spec, Stream
+from privreg.tuning import Settings, resolve_tuning
+
+if TYPE_CHECKING:
+    from privreg.families import Family
+    from privreg.formula import Rowwise
+
+__all__ = ["PrivateOnlineRegression", "load"]
+
+LEAKS: Final = ("levels", "scale")
+_MODEL_OPTIONS: Final = (
+    "family mu epsilon delta rho bounds levels moments score_weights offset rows allow_leak exog_names endog_name"
+).split()
+_FIT_OPTIONS: Final = "tuning inference batch_size alpha step start_params seed progress".split()
+
+
+class PrivateOnlineRegression:
+    """Regression with inference under local differential privacy, in one pass over the people.
+
+    Parameters
+    ----------
+    endog : array_like, shape (n,)
+        Response.
+    exog : array_like, shape (n, p)
+        Design. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
+    family : Family or str
+        ``pr.Huber()`` (default) or ``pr.Logistic()``, or their lower-case names.
+    mu : float or None
+        μ-GDP budget *per person*; None for a fit without privacy. Or `epsilon` with `delta`, or `rho`:
+        exactly one form.
+    epsilon, delta : float
+        (ε, δ)-DP per person, calibrated exactly.
+    rho : float
+        ρ-zCDP per person.
+    bounds : mapping of str to (float, float)
+        Public range of each numeric column; values outside are clamped on the device.
+    levels : mapping of str to list
+        Public levels of each factor; the first is the reference.
+    moments : mapping of str to (float, float)
+        Public mean and sd of a numeric column: scales it inside without clamping, unless `bounds` are
+        given too.
+    score_weights : {"unit", "published"}, optional
+        How a covariate vector of any length gives a score of bounded length; the tuning chooses by default.
+    offset : array_like, shape (n,), optional
+        Added to the linear predictor; its name for `bounds` is "offset".
+    rows : int, optional
+        How many people will come, if that is known and public; used for progress.
+    allow_leak : tuple of {"levels", "scale"}
+        Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
+    exog_names, endog_name : sequence of str, str
+        Names for arrays that have none; "x1", "x2", … and "y" by default.
+
+    Raises
+    ------
+    FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
+        Each message says what was got, what is allowed, and the fix.
+
+    Notes
+    -----
+    Frozen: `fit` returns results and leaves the model unchanged. Pickling a model leaves its data out.
+
+    References
+    ----------
+    Xie, Shi, Jiang, Kong & He, Online differentially private inference in stochastic gradient descent,
+    arXiv 2505.08227.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.column_stack([np.ones(5000), rng.uniform(-1, 1, 5000)])
+    >>> y = x @ [1.0, 2.0] + rng.normal(0, 0.3, 5000)
+    >>> model = PrivateOnlineRegression(
+    ...     y, x, exog_names=["const", "dose"], bounds={"y": (-4, 6), "dose": (-1, 1)}, mu=1, family=Huber(scale=0.3)
+    ... )
+    >>> model.fit(progress=False).params.index.tolist()
+    ['const', 'dose']
+    """
+
+    _spec: Spec
+    _source: Source | None
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        *,
+        family: Any = "huber",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        score_weights: Any = None,
+        offset: Any = None,
+        rows: Any = None,
+        allow_leak: Any = (),
+        exog_names: Sequence[str] | None = None,
+        endog_name: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        _refuse("PrivateOnlineRegression", unknown, _MODEL_OPTIONS)
+        budget = Budget.declare(mu, epsilon, delta, rho)
+        fam = resolve_family(family)
+        schema = Schema.declare(bounds, levels, moments)
+        if schema.levels:
+            raise SchemaError("levels= is for formulas; arrays hold numbers: code factors first, or use from_formula.")
+        held = read_arrays(endog, exog, offset, exog_names, endog_name)
+        leaks = _leaks(allow_leak)
+        if "levels" in leaks:
+            raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
+        if "scale" in leaks:
+            columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
+            schema = _learn_scale(schema, columns, held.numeric(fam.binary))
+        design = array_design(held.names, held.endog_name, schema, offset=held.offset is not None, binary=fam.binary)
+        source = open_arrays(held.endog, held.exog, held.offset, exog if isinstance(exog, np.ndarray) else held.exog)
+        self._build(design, fam, budget, score_weights, source, rows)
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Any,
+        *,
+        family: Any = "huber",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        score_weights: Any = None,
+        offset: str | None = None,
+        rows: Any = None,
+        allow_leak: Any = (),
+        **unknown: Any,
+    ) -> PrivateOnlineRegression:
+        """Describe a model by a formula.
+
+        Parameters
+        ----------
+        formula : str
+            As in patsy, from an allow-list: columns, arithmetic, ``I()``, ``C()`` with contrasts, interactions,
+            elementwise NumPy functions, ``bs``/``cr`` with all knots and bounds, functions marked by
+            ``privreg.rowwise``.
+        data : DataFrame, mapping of str to array, path of a CSV file, iterable of DataFrames, or None
+            None for a model that is fed by ``start()`` only. Columns not in the formula are never read.
+        offset : str, optional
+            Name of a column added to the linear predictor.
+        family, mu, epsilon, delta, rho, bounds, levels, moments, score_weights, rows, allow_leak
+            As for the class.
+
+        Returns
+        -------
+        PrivateOnlineRegression
+
+        Raises
+        ------
+        PrivacyLeakError
+            If a term would learn from the rows (``center``, ``x.mean()``, ``pd.qcut``, …).
+        FormulaError, SchemaError, BudgetError, OptionError, DataError
+            Each message says what was got, what is allowed, and the fix.
+        """
+        _refuse("from_formula", unknown, _MODEL_OPTIONS[:-2])
+        budget = Budget.declare(mu, epsilon, delta, rho)
+        fam = resolve_family(family)
+        schema = Schema.declare(bounds, levels, moments)
+        if offset is not None and not isinstance(offset, str):
+            raise OptionError("offset must be the name of a column when the model is given by a formula.")
+        if not isinstance(formula, str):
+            raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
+        frame = sys._getframe(1)
+        functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
+        leaks = _leaks(allow_leak)
+        if leaks:
+            schema = _learn(schema, data, formula, functions, offset, leaks, fam.binary)
+        design = formula_design(formula, schema, functions=functions, offset=offset, binary=fam.binary)
+        source = None if data is None else open_table(data, design.columns, schema)
+        self = cls.__new__(cls)
+        self._build(design, fam, budget, score_weights, source, rows)
+        return self
+
+    def _build(
+        self, design: Any, family: Family, budget: Budget, score_weights: Any, source: Source | None, rows: Any
+    ) -> None:
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1):
+            raise OptionError(f"rows={rows!r} must be a whole number of people, 1 or more.")
+        p = len(design.names)
+        if source is not None and source.rows is not None and source.rows <= p:
+            raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
+        units = public_units(
+            design.names,
+            design.probe,
+            design.constant,
+            design.schema,
+            design.endog_name,
+            design.endog_limits,
+            scale_response=not family.binary,
+        )
+        self._spec = Spec(design, units, family, budget)
+        self._source, self._score_weights, self._rows = source, score_weights, rows
+        self._settings("efficient", "random_scaling", 1, None, None)  # a wrong score_weights shows here, not in fit
+
+    # --- public facts ----------------------------------------------------------------------------------
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return self._spec.formula
+
+    @property
+    def family(self) -> Family:
+        """The family."""
+        return self._spec.family
+
+    @property
+    def exog_names(self) -> list[str]:
+        """Names of the design's columns."""
+        return list(self._spec.design.names)
+
+    @property
+    def endog_names(self) -> str:
+        """Name of the response."""
+        return str(self._spec.design.endog_name)
+
+    @property
+    def schema(self) -> Schema:
+        """What was declared public."""
+        schema: Schema = self._spec.design.schema
+        return schema
+
+    def __repr__(self) -> str:
+        return f"<PrivateOnlineRegression: {self.formula!r}, {self.family!r}, {self._spec.budget}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_source": None}
+
+    # --- fitting ---------------------------------------------------------------------------------------
+
+    def _settings(self, tuning: Any, inference: Any, batch_size: Any, alpha: Any, step: Any) -> Settings:
+        spec = self._spec
+        probe = np.ascontiguousarray(spec.design.probe, dtype=np.float64).copy()
+        spec.units.rows_inside(probe)
+        return resolve_tuning(
+            tuning=tuning,
+            family=spec.family,
+            budget=spec.budget,
+            units=spec.units,
+            probe=probe,
+            moments_only=spec.design.endog_name in spec.design.schema.moments,
+            standardised="scale" in spec.design.schema.leaked,
+            score_weights=self._score_weights,
+            methods=() if inference is None else resolve_methods(inference),
+            batch_size=batch_size,
+            alpha=alpha,
+            step=step,
+        )
+
+    def start(
+        self,
+        *,
+        tuning: str = "efficient",
+        inference: Any = "random_scaling",
+        batch_size: int = 1,
+        alpha: float | None = None,
+        step: float | None = None,
+        start_params: Any = None,
+        seed: int | None = None,
+        **unknown: Any,
+    ) -> Stream:
+        """Begin a fit that is fed batch by batch; see `fit` for the options.
+
+        Returns
+        -------
+        Stream
+            With ``update(batch)``, ``results()`` at any time and ``save(path)``.
+
+        Raises
+        ------
+        InferenceError
+            For a method that allows one release only (plug_in_central).
+        """
+        _refuse("start", unknown, [o for o in _FIT_OPTIONS if o != "progress"])
+        stream = self._stream(tuning, inference, batch_size, alpha, step, start_params, seed)
+        once = [m.name for m in stream._settings.methods if not m.streaming]
+        if once:
+            raise InferenceError(
+                f"{once[0]} is a single release and can't be asked for along a stream; use fit(), or inference='plug_in'."
+            )
+        return stream
+
+    def _stream(
+        self, tuning: Any, inference: Any, batch_size: Any, alpha: Any, step: Any, start_params: Any, seed: Any
+    ) -> Stream:
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0):
+            raise OptionError(f"seed={seed!r} must be a whole number, 0 or more (or None for private noise).")
+        settings = self._settings(tuning, inference, batch_size, alpha, step)
+        options = {
+            "tuning": tuning,
+            "inference": inference if inference is None else [m.name for m in settings.methods],
+            "batch_size": settings.batch,
+            "alpha": None if alpha is None else float(alpha),
+            "step": None if step is None else float(step),
+            "score_weights": self._score_weights,
+        }
+        start = self._start(start_params)
+        return Stream(self._spec, settings, options, seed=None if seed is None else int(seed), start=start)
+
+    def _start(self, start_params: Any) -> np.ndarray:
+        names = self.exog_names
+        if start_params is None:
+            return np.zeros(len(names))
+        if isinstance(start_params, Mapping):
+            lacking = [n for n in names if n not in start_params]
+            if lacking:
+                raise OptionError(f"start_params lacks {lacking[0]!r}; it needs {', '.join(names)}.")
+            start_params = [start_params[n] for n in names]
+        try:
+            values = np.asarray(start_params, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise OptionError("start_params must be numbers, one a coefficient.") from None
+        if values.shape != (len(names),) or not np.isfinite(values).all():
+            raise OptionError(
+                f"start_params must be {len(names)} finite numbers, one for each of {', '.join(names)}; "
+                f"got shape {values.shape}."
+            )
+        return self._spec.units.params_inside(values)
+
+    def fit(
+        self,
+        *,
+        tuning: str = "efficient",
+        inference: Any = "random_scaling",
+        batch_size: int = 1,
+        alpha: float | None = None,
+        step: float | None = None,
+        start_params: Any = None,
+        seed: int | None = None,
+        progress: bool | None = None,
+        **unknown: Any,
+    ) -> PrivateResults:
+        """Let every person's device send one randomised report, in one pass, and return the results.
+
+        Parameters
+        ----------
+        tuning : {"efficient", "published"}
+            "published" pins the sources' settings: Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51
+            (γ = 0.2 and α = 0.501 with ``allow_leak=("scale",)``, as in their applications).
+        inference : str, tuple of str, or None
+            "random_scaling", "plug_in", "plug_in_central"; the first is the default of bse, t and p.
+            None gives estimates only.
+        batch_size : int
+            People who are asked at the same iterate; their noisy reports are averaged.
+        alpha : float, optional
+            Exponent of the steps, in (0, 1); intervals need more than 1/2.
+        step : float, optional
+            γ > 0 of the steps γ (k + i0)^(−α), internal units.
+        start_params : array_like or mapping, shape (p,), optional
+            A *public* guess, user's units; zeros inside (the middle of the declared box) by default.
+        seed : int, optional
+            Reproducible noise, for simulation only: it protects nobody, and the results say so.
+        progress : bool, optional
+            Progress bar; by default on fits of more than a second at a terminal.
+
+        Returns
+        -------
+        PrivateResults
+
+        Raises
+        ------
+        OptionError, InferenceError
+            If an option is out of range or a method can't do what is asked.
+        DataError, SchemaError
+            If rows can't be used; no message quotes a value.
+        """
+        _refuse("fit", unknown, _FIT_OPTIONS)
+        if progress not in (None, True, False):
+            raise OptionError(f"progress={progress!r} must be True, False or None.")
+        if self._source is None:
+            raise DataError("this model has no data; use start() and update(batch), or build it with data.")
+        stream = self._stream(tuning, inference, batch_size, alpha, step, start_params, seed)
+        source = self._source
+        with _bar(source.rows or self._rows, progress) as bar:
+            before = 0
+            for batch in source.batches():
+                stream.update(batch)
+                bar.update(stream.nobs - before)
+                before = stream.nobs
+        mu = self._spec.budget.mu
+        if any(m.central for m in stream._settings.methods):
+            mu *= math.sqrt(2.0)
+        return stream._results(LEDGER.spend(source.identity, mu))
+
+
+def _bar(total: int | None, progress: bool | None) -> Any:
+    from tqdm.auto import tqdm
+
+    quiet = {None: None, True: False, False: True}[progress]
+    # disable=None: silent when stderr is not a terminal
+    return tqdm(total=total, unit=" people", unit_scale=True, desc="privreg", disable=quiet, delay=0.0 if progress else 1.0)
+
+
+def _refuse(where: str, unknown: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in unknown:
+        if name in {"cov_type", "cov_kwds", "use_t"}:
+            raise UnsupportedArgumentError(
+                f"{where}() has no {name!r}: standard errors come from the inference method; choose it with inference=."
+            )
+        try:
+            choose(f"{where}() option", name, known)
+        except OptionError as e:
+            raise UnsupportedArgumentError(str(e)) from None
+
+
+def _leaks(allow_leak: Any) -> tuple[str, ...]:
+    given = (allow_leak,) if isinstance(allow_leak, str) else allow_leak
+    if not isinstance(given, Sequence):
+        raise OptionError(f"allow_leak={allow_leak!r} must be a tuple from {LEAKS}.")
+    return tuple(choose("allow_leak", g, LEAKS) for g in given)
+
+
+def _warn_leak(what: str) -> None:
+    warnings.warn(
+        f"{what} taken from the raw data: this step is not private, and the summary says so. Declare them to mend it.",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )
+
+
+def _learn_scale(schema: Schema, data: Mapping[str, Any], columns: Sequence[str]) -> Schema:
+    missing = [c for c in columns if c not in schema.bounds and c not in schema.moments]
+    if not missing:
+        return schema
+    _warn_leak(f"mean and sd of {', '.join(missing)}")
+    learned = {c: learn_moments(data, c) for c in missing}
+    full = Schema.declare(schema.bounds, schema.levels, {**schema.moments, **learned})
+    return replace(full, leaked=(*schema.leaked, "scale"))
+
+
+def _learn(
+    schema: Schema,
+    data: Any,
+    formula: str,
+    functions: Mapping[str, Rowwise],
+    offset: str | None,
+    leaks: tuple[str, ...],
+    binary: bool,
+) -> Schema:
+    """Complete the schema from raw data: the user's explicit opt-out."""
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame | Mapping):
+        raise PrivacyLeakError("allow_leak needs the rows in memory as a DataFrame; declare levels= and bounds= instead.")
+    response, exog = needed_columns(formula, functions)
+    columns = [c for c in dict.fromkeys([*response, *exog, *([offset] if offset else [])]) if c in data]
+    undeclared = [c for c in columns if c not in schema.bounds and c not in schema.moments and c not in schema.levels]
+    factors = [c for c in undeclared if c in needed_levels(formula, functions) or _is_text(data[c])]
+    if "levels" in leaks and factors:
+        _warn_leak(f"levels of {', '.join(factors)}")
+        found = {c: learn_levels(data, c) for c in factors}
+        schema = replace(Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments), leaked=("levels",))
+    if "scale" in leaks:
+        numeric = [c for c in undeclared if c not in factors and not (binary and c in response)]
+        schema = _learn_scale(schema, data, numeric)
+    return schema
+
+
+def _is_text(values: Any) -> bool:
+    import pandas as pd
+
+    return not (pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values))
+
+
+def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None) -> Any:
+    """Load saved results, or a saved stream to go on with.
+
+    Parameters
+    ----------
+    path : str or Path
+    functions : mapping of str to Rowwise, optional
+        The ``privreg.rowwise`` functions that the formula calls; code is never stored.
+
+    Returns
+    -------
+    PrivateResults or Stream
+        A stream goes on exactly where it was saved. Its file's key is taken out on the way, so that the same
+        noise is never used for other people; a second load draws fresh noise.
+
+    Raises
+    ------
+    SavedFileError
+        If the file is missing, damaged, or was not saved by privreg.
+    """
+    document, arrays = storage.read(path)
+    try:
+        return _rebuild(Path(path), document, arrays, functions)
+    except (KeyError, TypeError, IndexError, AttributeError):
+        raise SavedFileError(f"{str(path)!r} is damaged or was not saved by privreg.") from None
+
+
+def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], functions: Any) -> Any:
+    design = design_from_json(document["design"], functions)
+    name, c, scale = document["family"]
+    family = FAMILIES["huber"](c, scale) if name == "Huber" else FAMILIES[name.lower()]()
+    if document["kind"] == "results":
+        return from_saved(document, arrays, design, family)
+    form, asked = document["budget"]
+    given = {"mu": {"mu": asked[0]}, "rho": {"rho": asked[0]}} if asked else {"none": {"mu": None}}
+    if form == "epsilon, delta":
+        given[form] = {"epsilon": asked[0], "delta": asked[1]}
+    options = dict(document["options"])
+    model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
+    model._build(design, family, Budget.declare(**given[form]), options.pop("score_weights"), None, None)
+    stream = model.start(**options, seed=document["seed"])
+    stream._restore(path, document, arrays)
+    return stream

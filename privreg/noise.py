@@ -1,0 +1,107 @@
+"""Noise from a cipher: AES-256 in counter mode, a new key for every block, past keys forgotten.
+
+Every word of a block's key stream is used once: the first 32 bytes are the next block's key, the rest
+become standard normals. Whoever reads the current key can't go back to noise already used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from privreg import kernels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["KEY_BYTES", "NoiseStream", "fresh_key", "seeded_key"]
+
+KEY_BYTES: Final = 32
+NORMALS: Final = 1 << 16
+"""Standard normals a block holds at most; rows per block follow from p alone."""
+_SPARE: Final = 1.03
+_PAD: Final = 16
+
+
+def fresh_key() -> bytes:
+    """Draw a key from the operating system's entropy."""
+    return os.urandom(KEY_BYTES)
+
+
+def seeded_key(seed: int, label: str = "") -> bytes:
+    """Derive a key from a seed, for simulation only: noise that anybody can redraw protects nobody."""
+    return hashlib.sha256(f"privreg simulation|{label}|{seed}".encode()).digest()
+
+
+def derived_key(key: bytes, label: str) -> bytes:
+    """Derive an independent key for another purpose."""
+    return hashlib.sha256(label.encode() + b"|" + key).digest()
+
+
+class NoiseStream:
+    """Rows of `width` independent standard normals, in order, each handed out once.
+
+    Parameters
+    ----------
+    key : bytes
+        32 bytes; the stream owns it and replaces it block by block.
+    width : int
+        Normals per row.
+    """
+
+    def __init__(self, key: bytes, width: int) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, got {len(key)}")
+        self.width = width
+        rows = NORMALS // width
+        self.rows = max(rows - rows % kernels.BLOCK, 64)
+        self._key = key
+        self._buffer = np.empty((self.rows, width))
+        self._block = self._buffer[:0]
+        self._used = 0
+        words = int(self.rows * width * _SPARE) + 64
+        self._words = np.empty(words + _PAD // 8, dtype=np.uint64)
+        self._zeros = bytes(words * 8)
+
+    def peek(self) -> NDArray[np.float64]:
+        """Rows that come next, at least one; a view."""
+        if self._used == self._block.shape[0]:
+            self._next_block()
+        return self._block[self._used :]
+
+    def advance(self, rows: int) -> None:
+        """Mark `rows` rows as used."""
+        self._used += rows
+
+    def _next_block(self) -> None:
+        cipher = Cipher(algorithms.AES(self._key), modes.CTR(bytes(16))).encryptor()
+        self._key = cipher.update(bytes(KEY_BYTES))
+        flat = self._buffer.reshape(-1)
+        words = len(self._zeros) // 8
+        view = self._words.view(np.uint8)
+        filled = 0
+        while filled < flat.shape[0]:
+            cipher.update_into(self._zeros, memoryview(view))
+            filled, _ = kernels.ziggurat(self._words[:words], flat, filled)
+        self._block, self._used = self._buffer, 0
+
+    def secret_state(self) -> dict[str, NDArray[np.generic]]:
+        """Noise not yet used: the next key and the rest of this block. Never holds used noise."""
+        return {"key": np.frombuffer(self._key, dtype=np.uint8), "rest": self._block[self._used :].copy()}
+
+    @classmethod
+    def from_secret_state(cls, width: int, key: bytes, rest: NDArray[np.float64]) -> NoiseStream:
+        """Go on exactly where :meth:`secret_state` was taken."""
+        stream = cls(key, width)
+        stream._block = np.ascontiguousarray(rest, dtype=np.float64).reshape(-1, width)
+        return stream
+
+    def __reduce__(self) -> str:
+        raise TypeError("a noise stream holds a secret key and can't be pickled; use save() on the fit in progress")
+
+    def __repr__(self) -> str:
+        return f"NoiseStream(width={self.width}, AES-256-CTR)"

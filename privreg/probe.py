@@ -1,0 +1,123 @@
+"""Public probe rows: fixed rows inside the declared bounds that stand for data nobody has read yet.
+
+Ranges, rank, the constant and the row-by-row check of a design are all found on them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privreg.errors import FormulaError
+from privreg.schema import Schema
+
+__all__ = ["Prepared", "check_rank", "find_constant", "probe_rows", "take"]
+
+Floats = NDArray[np.float64]
+Prepared = Mapping[str, NDArray[Any]]  # numbers as float64, factors as codes of the declared levels
+
+PROBE_ROWS = 512
+_CORNER_AXES = 6  # all corners of the box up to 2**6, a fixed sample of them beyond
+_CELL_ROWS = 3
+_MAX_CELLS = 20_000
+_RANK_TOLERANCE = 1e-12
+
+
+def probe_rows(
+    names: Sequence[str],
+    schema: Schema,
+    constants: Sequence[float] = (),
+    cells: Iterable[tuple[str, ...]] = (),
+    rows: int = PROBE_ROWS,
+) -> dict[str, NDArray[Any]]:
+    """Fixed public rows: uniform on the box, its corners, telling values, and every cell of the factors.
+
+    Telling values of an axis are its ends, middle, zero and the numbers written in the formula. `cells`
+    are the factors that meet in a term: each combination of their levels gets a few uniform rows.
+    """
+    numeric = [name for name in names if name not in schema.levels]
+    combos = [
+        dict(zip(cell, combo, strict=True))
+        for cell in cells
+        for combo in itertools.islice(
+            itertools.product(*(range(len(schema.levels[c])) for c in cell)), _MAX_CELLS
+        )
+        for _ in range(_CELL_ROWS)
+    ]
+    box = {name: schema.reference(name) for name in numeric}
+    uniform = rows + len(combos)
+    extra = _special_rows(box, constants)
+    total = uniform + len(extra)
+    # random_raw is the part of NumPy's generators whose stream is promised never to change
+    bits = np.random.PCG64(20_250_508).random_raw(total * max(len(names), 1)).reshape(total, -1)
+    unit = (bits >> np.uint64(11)) * 2.0**-53
+    out: dict[str, NDArray[Any]] = {}
+    for j, name in enumerate(names):
+        if name in box:
+            low, high = box[name]
+            out[name] = np.clip(low + unit[:, j] * (high - low), low, high)
+            out[name][uniform:] = [row[name] for row in extra]
+        else:
+            out[name] = np.argsort(unit[:, j], kind="stable") % len(schema.levels[name])
+    for i, combo in enumerate(combos):
+        for name, code in combo.items():
+            out[name][rows + i] = code
+    return out
+
+
+def _special_rows(
+    box: Mapping[str, tuple[float, float]], constants: Sequence[float]
+) -> list[dict[str, float]]:
+    if len(box) <= _CORNER_AXES:
+        corners = list(itertools.product((0, 1), repeat=len(box))) if box else []
+    else:
+        bits = np.random.PCG64(len(box)).random_raw(2**_CORNER_AXES * len(box)) >> np.uint64(63)
+        sampled = bits.reshape(-1, len(box)).astype(int)
+        corners = [(0,) * len(box), (1,) * len(box), *map(tuple, sampled)]
+    found = [{name: box[name][end] for name, end in zip(box, corner, strict=True)} for corner in corners]
+    middle = {name: (low + high) / 2 for name, (low, high) in box.items()}
+    numbers = dict.fromkeys([0.0, *itertools.islice((s * c for c in constants for s in (1, -1)), 24)])
+    for name, (low, high) in box.items():
+        telling = dict.fromkeys([low, high, middle[name], *(c for c in numbers if low <= c <= high)])
+        found += [{**middle, name: value} for value in telling]
+    return found
+
+
+def take(rows: Prepared, index: Any) -> dict[str, NDArray[Any]]:
+    """Pick some of the rows."""
+    return {name: np.ascontiguousarray(values[index]) for name, values in rows.items()}
+
+
+def check_rank(probe: Floats, names: Sequence[str]) -> None:
+    """Refuse columns that are combinations of each other over the whole public box."""
+    size = np.abs(probe).max(axis=0, initial=0.0)
+    scaled = probe / np.where(size > 0, size, 1.0)
+    norms = np.sqrt((scaled**2).sum(axis=0))
+    scaled /= np.where(norms > 0, norms, 1.0)
+    _, values, rows = np.linalg.svd(scaled, full_matrices=False)
+    null = np.abs(rows[values <= _RANK_TOLERANCE * max(values[0], 1.0)])
+    if len(null):
+        involved = [name for name, weight in zip(names, null.max(axis=0), strict=True) if weight > 1e-6]
+        raise FormulaError(
+            f"the columns {', '.join(map(repr, involved))} of the design are linearly dependent whatever the "
+            "data (a repeated term, a cr() or cc() spline beside an intercept, or bounds that leave a column "
+            "constant); drop one of them, or the intercept with - 1."
+        )
+
+
+def find_constant(probe: Floats, names: Sequence[str]) -> Floats | None:
+    """Coefficients e with ``probe @ e == 1`` in every row, or None."""
+    if "Intercept" in names and (probe[:, names.index("Intercept")] == 1).all():
+        unit = np.zeros(len(names))
+        unit[names.index("Intercept")] = 1.0
+        return unit
+    size = np.abs(probe).max(axis=0)
+    e: Floats = np.linalg.lstsq(probe / size, np.ones(len(probe)), rcond=None)[0] / size
+    tidy: Floats = np.round(e, 6) + 0.0
+    if np.abs(probe @ tidy - 1).max() < 1e-14:
+        return tidy
+    return e if np.abs(probe @ e - 1).max() < 1e-9 else None

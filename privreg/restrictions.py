@@ -1,0 +1,153 @@
+"""Tests of linear restrictions, from estimates, a covariance and a pivot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privreg.errors import InferenceError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.inference import Pivot
+
+    Array = NDArray[np.float64]
+
+__all__ = ["ContrastTest", "WaldTest", "contrast_test", "wald_test"]
+
+
+@dataclass(frozen=True)
+class ContrastTest:
+    """Linear combinations tested one by one.
+
+    Parameters
+    ----------
+    effect, sd : ndarray, shape (q,)
+        Combination minus its hypothesised value plus that value, and its standard error.
+    value : ndarray, shape (q,)
+        Hypothesised values.
+    pivot : Pivot
+    labels : tuple of str
+    """
+
+    effect: Array
+    sd: Array
+    value: Array
+    pivot: Pivot
+    labels: tuple[str, ...]
+
+    @property
+    def tvalue(self) -> Array:
+        """(effect − value) / sd, shape (q,)."""
+        return (self.effect - self.value) / self.sd
+
+    @property
+    def pvalue(self) -> Array:
+        """Two-sided p-values, shape (q,)."""
+        return self.pivot.two_sided(self.tvalue)
+
+    def conf_int(self, alpha: float = 0.05) -> Array:
+        """Confidence limits of the combinations, shape (q, 2)."""
+        half = self.pivot.critical(alpha) * self.sd
+        return np.column_stack([self.effect - half, self.effect + half])
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Columns coef, std err, t, P>|t|, Conf. Int. Low, Conf. Int. Upp."""
+        limits = self.conf_int(alpha)
+        return pd.DataFrame(
+            {
+                "coef": self.effect,
+                "std err": self.sd,
+                "t": self.tvalue,
+                "P>|t|": self.pvalue,
+                "Conf. Int. Low": limits[:, 0],
+                "Conf. Int. Upp.": limits[:, 1],
+            },
+            index=pd.Index(self.labels),
+        )
+
+    def __str__(self) -> str:
+        return f"Tests of linear combinations ({self.pivot.label})\n{self.summary_frame().to_string(float_format='%.4g')}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class WaldTest:
+    """Linear restrictions tested jointly.
+
+    Parameters
+    ----------
+    statistic : float
+        (Rθ̄ − r)ᵀ (R cov Rᵀ)⁻¹ (Rθ̄ − r) with the reported covariance.
+    pvalue : float
+    df_num : int
+        Restrictions.
+    law : str
+    """
+
+    statistic: float
+    pvalue: float
+    df_num: int
+    law: str
+
+    def __str__(self) -> str:
+        return f"<Wald test: statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}, law: {self.law}>"
+
+    __repr__ = __str__
+
+
+def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[str, ...]]:
+    from privreg.design import linear_constraint
+
+    labels: tuple[str, ...] = ()
+    if isinstance(restrictions, str | list) and all(isinstance(r, str) for r in restrictions):
+        matrix, values = linear_constraint(names, restrictions)
+        parts = restrictions.split(",") if isinstance(restrictions, str) else restrictions
+        labels = tuple(s.strip() for s in parts)
+    else:
+        values = None
+        if isinstance(restrictions, tuple) and len(restrictions) == 2:
+            restrictions, values = restrictions
+        try:
+            matrix = np.atleast_2d(np.asarray(restrictions, dtype=np.float64))
+            values = np.zeros(len(matrix)) if values is None else np.atleast_1d(np.asarray(values, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise OptionError(
+                "restrictions must be a string such as 'age = bmi', an array of shape (q, p), or (array, values)."
+            ) from None
+    if matrix.shape[1] != len(names) or values.shape != (len(matrix),):
+        raise OptionError(
+            f"restrictions of shape {matrix.shape} with {values.size} value(s) don't fit {len(names)} coefficients."
+        )
+    return matrix, values, labels if len(labels) == len(matrix) else tuple(f"c{i}" for i in range(len(matrix)))
+
+
+def contrast_test(names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any) -> ContrastTest:
+    """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
+    matrix, values, labels = _read(names, restrictions)
+    sd = np.sqrt(np.einsum("ij,jk,ik->i", matrix, cov, matrix))
+    return ContrastTest(matrix @ params, sd, values, pivot, labels)
+
+
+def wald_test(names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any) -> WaldTest:
+    """Test R θ = r jointly; see `PrivateResults.wald_test`.
+
+    Raises
+    ------
+    InferenceError
+        If the restrictions are redundant.
+    """
+    matrix, values, _ = _read(names, restrictions)
+    q = len(matrix)
+    if np.linalg.matrix_rank(matrix) < q:
+        raise InferenceError(f"the {q} restrictions are redundant or zero; leave out those implied by the others.")
+    gap = matrix @ params - values
+    statistic = float(gap @ np.linalg.solve(matrix @ cov @ matrix.T, gap))
+    return WaldTest(statistic, pivot.joint_sf(statistic, q), q, pivot.label)

@@ -1,0 +1,521 @@
+"""Results: statsmodels' names with private meanings, computed from reports and public state only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from privreg import storage
+from privreg.errors import InferenceError, NotPrivateError, OptionError, UnsupportedArgumentError, choose
+from privreg.families import Family
+from privreg.inference import METHODS, Estimate, Normal, Pivot, RandomScaling
+from privreg.privacy import PrivacyStatement
+from privreg.restrictions import ContrastTest, WaldTest, contrast_test, wald_test
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privreg.summary import Summary
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Fit", "Prediction", "PrivateResults"]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Everything a result knows. Public numbers and randomised ones; no rows.
+
+    Parameters
+    ----------
+    design : Design or ArrayDesign
+        Public design, for predictions.
+    family : Family
+    title : tuple of (str, str)
+        Header entries, in order.
+    names : tuple of str
+    params, last : ndarray, shape (p,)
+        Averaged and last iterate, user's units.
+    estimates : tuple of Estimate
+        By method, the first being the default; empty if no inference was asked for.
+    nobs : int
+        People who sent a report.
+    senders : int
+        People who sent a score that entered an update.
+    updates : int
+    trail_n : ndarray of int, shape (m,)
+    trail_params, trail_variances : ndarray, shape (m, p)
+        Estimates on the way and their reported variances (NaN where not known).
+    statement : PrivacyStatement
+    """
+
+    design: Any
+    family: Family
+    title: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+    params: Array
+    last: Array
+    estimates: tuple[Estimate, ...]
+    nobs: int
+    senders: int
+    updates: int
+    trail_n: NDArray[np.int64]
+    trail_params: Array
+    trail_variances: Array
+    statement: PrivacyStatement
+
+
+_INSTEAD: Final = {
+    "resid": "residuals are raw data; look at predict() on public covariate values",
+    "fittedvalues": "fitted values are raw data; use predict(new) with public covariate values",
+    "rsquared": "R² needs every residual; compare predictions on a public test set",
+    "llf": "the likelihood needs every record; compare models by wald_test() of nested restrictions",
+    "scale": "the residual scale is not learned here; Huber(scale=) declares a public one",
+    "df_resid": "the limit laws have no residual degrees of freedom; see nobs",
+}
+_SAME: Final = {
+    **dict.fromkeys(("resid_pearson", "resid_response", "resid_deviance", "wresid", "get_influence"), "resid"),
+    **dict.fromkeys(("outlier_test", "weights"), "resid"),
+    **dict.fromkeys(("mu", "fitted"), "fittedvalues"),
+    **dict.fromkeys(("rsquared_adj", "prsquared", "pseudo_rsquared", "ssr", "ess", "mse_resid", "mse_model"), "rsquared"),
+    **dict.fromkeys(("mse_total", "centered_tss", "uncentered_tss", "deviance", "null_deviance"), "rsquared"),
+    **dict.fromkeys(("aic", "bic", "llnull", "llr", "llr_pvalue", "fvalue", "f_pvalue", "bic_llf", "info_criteria"), "llf"),
+    **dict.fromkeys(("compare_f_test", "compare_lr_test", "compare_lm_test"), "llf"),
+    **dict.fromkeys(("df_model",), "df_resid"),
+    **dict.fromkeys(("bse_robust", "HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"), "cov"),
+}
+_COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
+
+
+class PrivateResults:
+    """Results of a private online regression.
+
+    Parameters
+    ----------
+    fit : Fit
+        Frozen payload.
+
+    Notes
+    -----
+    Holds parameters, randomised state and the public schema; never a row.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        self._fit = fit
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _INSTEAD or name in _SAME:
+            key = name if name in _INSTEAD else _SAME[name]
+            why = _COV if key == "cov" else _INSTEAD[key]
+            raise NotPrivateError(f"{name!r} is not private: {why}.")
+        raise AttributeError(f"results have no attribute {name!r}; see dir(res)")
+
+    # --- estimates -------------------------------------------------------------------------------------
+
+    @property
+    def params(self) -> pd.Series:
+        """Averaged estimates in the user's units, Series of shape (p,)."""
+        return self._series(self._fit.params)
+
+    @property
+    def params_last(self) -> pd.Series:
+        """Last iterate in the user's units; noisier than :attr:`params`."""
+        return self._series(self._fit.last)
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors of the default method; √(6 V̂ / n) under random scaling, so that t reads as usual."""
+        return self._series(np.sqrt(self._estimate(None).variances))
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Estimate over standard error."""
+        return self.params / self.bse
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values of zero coefficients, exact for the method's limit law."""
+        return self._series(self._estimate(None).pivot.two_sided(self.tvalues.to_numpy()))
+
+    @property
+    def nobs(self) -> int:
+        """People who sent a report."""
+        return self._fit.nobs
+
+    @property
+    def privacy(self) -> PrivacyStatement:
+        """The privacy statement."""
+        return self._fit.statement
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Inference methods at hand; the first is the default."""
+        return tuple(e.method for e in self._fit.estimates)
+
+    @property
+    def family(self) -> Family:
+        """The family that was fitted."""
+        return self._fit.family
+
+    def _series(self, values: Array) -> pd.Series:
+        return pd.Series(np.array(values), index=pd.Index(self._fit.names), dtype=np.float64)
+
+    def _estimate(self, method: str | None) -> Estimate:
+        if not self._fit.estimates:
+            raise InferenceError("this fit was made with inference=None: only estimates; fit with inference='random_scaling'.")
+        if method is None:
+            return self._fit.estimates[0]
+        choose("method", method, METHODS)
+        for e in self._fit.estimates:
+            if e.method == method:
+                return e
+        raise InferenceError(
+            f"this fit has no {method!r}; it has {', '.join(self.methods)}. "
+            f"Ask for it with fit(inference=('{self.methods[0]}', '{method}'))."
+        )
+
+    def _full_cov(self, method: str | None, what: str) -> tuple[Array, Pivot]:
+        e = self._estimate(method)
+        if e.cov.ndim == 1:
+            raise InferenceError(
+                f"{what} needs the full covariance, but only variances were kept; fit with inference='random_scaling'."
+            )
+        return e.cov, e.pivot
+
+    def cov_params(self, method: str | None = None, **unknown: object) -> pd.DataFrame:
+        """Covariance of the estimates on the scale of :attr:`bse`, DataFrame of shape (p, p).
+
+        Raises
+        ------
+        InferenceError
+            If the method was not asked for or keeps only variances.
+        """
+        _refuse("cov_params", unknown)
+        index = pd.Index(self._fit.names)
+        return pd.DataFrame(self._full_cov(method, "cov_params")[0].copy(), index=index, columns=index)
+
+    def conf_int(self, alpha: float = 0.05, cols: Any = None, *, method: str | None = None, **unknown: object) -> pd.DataFrame:
+        """Confidence intervals, one coefficient a row.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level, in (0, 1).
+        cols : list of str or int, optional
+            Coefficients wanted; all by default.
+        method : str, optional
+            An inference method of this fit; its first by default.
+
+        Returns
+        -------
+        DataFrame
+            Columns 0 and 1: lower and upper limit.
+
+        Raises
+        ------
+        OptionError
+            If `alpha` is not in (0, 1).
+        InferenceError
+            If the method was not asked for.
+        """
+        _refuse("conf_int", unknown)
+        e = self._estimate(method)
+        half = e.pivot.critical(_level(alpha)) * np.sqrt(e.variances)
+        out = pd.DataFrame({0: self._fit.params - half, 1: self._fit.params + half}, index=pd.Index(self._fit.names))
+        if cols is None:
+            return out
+        return out.iloc[cols] if all(isinstance(c, int) for c in cols) else out.loc[list(cols)]
+
+    def tidy(self, exponentiate: bool = False, *, alpha: float = 0.05, method: str | None = None) -> pd.DataFrame:
+        """Build the one table that every view renders.
+
+        Parameters
+        ----------
+        exponentiate : bool
+            Report exp(estimate) and exp(limits), as for odds ratios; the standard error stays that of the
+            estimate itself.
+        alpha : float
+            One minus the level of the intervals.
+        method : str, optional
+
+        Returns
+        -------
+        DataFrame
+            term, estimate, std_error, statistic, p_value, conf_low, conf_high.
+        """
+        out = pd.DataFrame({"term": list(self._fit.names), "estimate": self._fit.params})
+        if self._fit.estimates:
+            e = self._estimate(method)
+            se = np.sqrt(e.variances)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                t = self._fit.params / se
+            half = e.pivot.critical(_level(alpha)) * se
+            out = out.assign(std_error=se, statistic=t, p_value=e.pivot.two_sided(t))
+            out = out.assign(conf_low=self._fit.params - half, conf_high=self._fit.params + half)
+        if exponentiate:
+            for c in ("estimate", "conf_low", "conf_high"):
+                if c in out:
+                    out[c] = np.exp(out[c])
+        return out
+
+    # --- tests -----------------------------------------------------------------------------------------
+
+    def t_test(self, r_matrix: Any, *, method: str | None = None, **unknown: object) -> ContrastTest:
+        """Test linear combinations one by one.
+
+        Parameters
+        ----------
+        r_matrix : str, array of shape (q, p), or (array, values)
+            As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``.
+        method : str, optional
+
+        Returns
+        -------
+        ContrastTest
+            effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame().
+        """
+        _refuse("t_test", unknown)
+        cov, pivot = self._full_cov(method, "t_test")
+        return contrast_test(self._fit.names, self._fit.params, cov, pivot, r_matrix)
+
+    def wald_test(self, r_matrix: Any, *, method: str | None = None, **unknown: object) -> WaldTest:
+        """Test linear restrictions jointly, exactly for the method's limit law.
+
+        Parameters
+        ----------
+        r_matrix
+            As in :meth:`t_test`.
+        method : str, optional
+
+        Returns
+        -------
+        WaldTest
+            statistic (formed with :meth:`cov_params`), pvalue, df_num.
+        """
+        _refuse("wald_test", unknown)
+        cov, pivot = self._full_cov(method, "wald_test")
+        return wald_test(self._fit.names, self._fit.params, cov, pivot, r_matrix)
+
+    # --- predictions -----------------------------------------------------------------------------------
+
+    def _exog(self, exog: Any) -> tuple[Array, Array, pd.Index]:
+        if exog is None:
+            raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
+        x, offset = self._fit.design.encode_new(exog)
+        index = exog.index if isinstance(exog, pd.DataFrame) else pd.RangeIndex(x.shape[0])
+        return x, offset, index
+
+    def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series:
+        """Mean response at new covariate values, on the response's scale.
+
+        Parameters
+        ----------
+        exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
+            Nothing is clamped to the declared bounds.
+        which : "mean" or "linear"
+            Mean response or linear predictor.
+
+        Returns
+        -------
+        Series, shape (n,)
+        """
+        choose("which", which, ("mean", "linear"))
+        x, offset, index = self._exog(exog)
+        eta = x @ self._fit.params + offset
+        return pd.Series(eta if which == "linear" else self._fit.family.inverse_link(eta), index=index)
+
+    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction:
+        """Predictions with standard errors and confidence intervals of the mean.
+
+        Parameters
+        ----------
+        exog
+            As in :meth:`predict`.
+        method : str, optional
+
+        Returns
+        -------
+        Prediction
+        """
+        x, offset, index = self._exog(exog)
+        cov, pivot = self._full_cov(method, "get_prediction")
+        se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, cov, x), 0.0))
+        return Prediction(x @ self._fit.params + offset, se, pivot, self._fit.family, index)
+
+    # --- views -----------------------------------------------------------------------------------------
+
+    def trajectory(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Estimates along the stream, at people counts that grow geometrically.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the bands, pointwise.
+
+        Returns
+        -------
+        DataFrame
+            term, n, estimate, low, high. The bands are those of random scaling; NaN without it.
+        """
+        m, p = self._fit.trail_params.shape
+        estimate = self._fit.trail_params.reshape(-1)
+        half = RandomScaling().critical(_level(alpha)) * np.sqrt(self._fit.trail_variances.reshape(-1))
+        return pd.DataFrame(
+            {
+                "term": list(self._fit.names) * m,
+                "n": np.repeat(self._fit.trail_n, p),
+                "estimate": estimate,
+                "low": estimate - half,
+                "high": estimate + half,
+            }
+        )
+
+    def summary(self, alpha: float = 0.05, *, method: str | None = None) -> Summary:
+        """Header, coefficients and privacy block, as text, HTML or LaTeX."""
+        from privreg.summary import Summary
+
+        return Summary(self, alpha, method)
+
+    def plot_trajectory(self, terms: Any = None, *, alpha: float = 0.05, ax: Any = None) -> Axes:
+        """Draw estimates with their bands against the number of people; see `privreg.plots.trajectory`."""
+        from privreg import plots
+
+        return plots.trajectory(self, terms, alpha=alpha, ax=ax)
+
+    def plot_coef(self, *, alpha: float = 0.05, intercept: bool = False, ax: Any = None) -> Axes:
+        """Draw coefficients with their intervals; see `privreg.plots.coefficients`."""
+        from privreg import plots
+
+        return plots.coefficients([self], alpha=alpha, intercept=intercept, ax=ax)
+
+    def __repr__(self) -> str:
+        head = f"<PrivateResults: {self._fit.family.name}, {len(self._fit.names)} coefficients, n = {self.nobs:,}, "
+        return head + f"{self._fit.statement.budget}>"
+
+    def __dir__(self) -> list[str]:
+        return sorted(object.__dir__(self))
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    # --- storage ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Save as one file of arrays and JSON, atomically. No rows, no keys.
+
+        Raises
+        ------
+        SavedFileError
+            If the folder is missing or not writable.
+        """
+        f = self._fit
+        arrays = {"params": f.params, "last": f.last, "trail_n": f.trail_n, "trail_params": f.trail_params}
+        arrays["trail_variances"] = f.trail_variances
+        for i, e in enumerate(f.estimates):
+            arrays[f"cov_{i}"] = e.cov
+        document = {
+            "design": f.design.to_json(),
+            "family": [f.family.name, f.family.c, f.family.scale],
+            "title": f.title,
+            "estimates": [_estimate_json(e) for e in f.estimates],
+            "counts": [f.nobs, f.senders, f.updates],
+            "statement": f.statement.to_json(),
+        }
+        storage.write_archive(path, "results", document, arrays)
+
+
+def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any, family: Family) -> PrivateResults:
+    """Rebuild results from what :meth:`PrivateResults.save` wrote."""
+    estimates = tuple(
+        Estimate(e["method"], arrays[f"cov_{i}"], _pivot(e["pivot"]), tuple(e["notes"]))
+        for i, e in enumerate(document["estimates"])
+    )
+    nobs, senders, updates = document["counts"]
+    return PrivateResults(
+        Fit(
+            design=design,
+            family=family,
+            title=tuple((a, b) for a, b in document["title"]),
+            names=tuple(design.names),
+            params=arrays["params"],
+            last=arrays["last"],
+            estimates=estimates,
+            nobs=nobs,
+            senders=senders,
+            updates=updates,
+            trail_n=arrays["trail_n"],
+            trail_params=arrays["trail_params"],
+            trail_variances=arrays["trail_variances"],
+            statement=PrivacyStatement.from_json(document["statement"]),
+        )
+    )
+
+
+def _estimate_json(e: Estimate) -> dict[str, Any]:
+    lanes = e.pivot.lanes if isinstance(e.pivot, RandomScaling) else None
+    return {"method": e.method, "pivot": lanes, "notes": list(e.notes)}
+
+
+def _pivot(lanes: int | None) -> Pivot:
+    return Normal() if lanes is None else RandomScaling(lanes)
+
+
+def _level(alpha: object) -> float:
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 0 < alpha < 1:
+        raise OptionError(f"alpha={alpha!r} must lie in (0, 1); 0.05 gives 95% intervals.")
+    return float(alpha)
+
+
+def _refuse(where: str, unknown: Mapping[str, object]) -> None:
+    for name in unknown:
+        hint = f" {_COV[0].upper()}{_COV[1:]}." if name.startswith("cov") or name == "use_t" else ""
+        raise UnsupportedArgumentError(f"{where}() has no argument {name!r}.{hint}")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predictions of the mean.
+
+    Parameters
+    ----------
+    linear, se : ndarray, shape (n,)
+        Linear predictor and its standard error.
+    pivot : Pivot
+    family : Family
+    index : Index
+    """
+
+    linear: Array
+    se: Array
+    pivot: Pivot
+    family: Family
+    index: pd.Index
+
+    @property
+    def predicted_mean(self) -> Array:
+        """Mean response, shape (n,)."""
+        return self.family.inverse_link(self.linear)
+
+    @property
+    def se_mean(self) -> Array:
+        """Standard error of the mean response (delta method), shape (n,)."""
+        return self.se * self.family.inverse_link_derivative(self.linear)
+
+    def conf_int(self, alpha: float = 0.05) -> Array:
+        """Confidence limits of the mean, shape (n, 2): the linear predictor's, through the inverse link."""
+        half = self.pivot.critical(_level(alpha)) * self.se
+        low, high = self.linear - half, self.linear + half
+        return np.column_stack([self.family.inverse_link(low), self.family.inverse_link(high)])
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper."""
+        limits = self.conf_int(alpha)
+        columns = {"mean": self.predicted_mean, "mean_se": self.se_mean}
+        columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
+        return pd.DataFrame(columns, index=self.index)

@@ -1,0 +1,101 @@
+"""Saved files: a zip of arrays (npz) and one JSON document. Loading executes nothing.
+
+A file is written under a temporary name in the same folder and renamed, so that a killed process leaves the
+old file or the new one, never half of one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.errors import SavedFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["read", "write_archive", "write_bytes"]
+
+FORMAT: Final = 1
+_DOCUMENT: Final = "privreg.json"
+
+
+def write_bytes(path: str | Path, content: bytes, *, secret: bool = False) -> None:
+    """Write a file atomically, readable by its owner only if it holds a secret.
+
+    Raises
+    ------
+    SavedFileError
+        If the folder is missing or not writable.
+    """
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
+    except OSError as e:
+        raise SavedFileError(f"can't write {str(target)!r}: {e.strerror or 'no such folder'}.") from None
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(content)
+            f.flush()
+            os.fsync(f.fileno())
+        if not secret:  # mkstemp gives 0600; ordinary files get what the user's umask allows
+            mask = os.umask(0)
+            os.umask(mask)
+            Path(name).chmod(0o666 & ~mask)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_archive(
+    path: str | Path, kind: str, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, secret: bool = False
+) -> None:
+    """Save a JSON document and named arrays as one file of a given kind."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr(_DOCUMENT, json.dumps({"kind": kind, "format": FORMAT, **document}, allow_nan=False))
+        for name, array in arrays.items():
+            with z.open(f"{name}.npy", "w", force_zip64=True) as f:
+                np.lib.format.write_array(f, np.asarray(array), allow_pickle=False)
+    write_bytes(path, buffer.getvalue(), secret=secret)
+
+
+def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read a saved file.
+
+    Returns
+    -------
+    document : dict
+    arrays : dict of ndarray
+
+    Raises
+    ------
+    SavedFileError
+        If the file is missing, damaged, of another program or of a newer format.
+    """
+    target = Path(path)
+    if not target.is_file():
+        raise SavedFileError(f"there is no file {str(target)!r}.")
+    try:
+        with zipfile.ZipFile(target) as z:
+            document = json.loads(z.read(_DOCUMENT))
+            arrays = {}
+            for name in z.namelist():
+                if name.endswith(".npy"):
+                    with z.open(name) as f:
+                        arrays[name[:-4]] = np.lib.format.read_array(f, allow_pickle=False)
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError):
+        raise SavedFileError(f"{str(target)!r} is damaged or was not saved by privreg.") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise SavedFileError(f"{str(target)!r} has a format this version can't read; it reads format {FORMAT}.")
+    return document, arrays

@@ -1,0 +1,216 @@
+"""From the user's wishes to the numbers of one fit: score, weights, steps, batches. Public inputs only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.errors import InferenceError, OptionError, choose
+from privreg.families import LOGISTIC, Family, Score
+from privreg.inference import Method
+from privreg.mechanisms import Gaussian
+from privreg.steps import Steps
+from privreg.weights import SCORE_WEIGHTS, ScoreWeights, omega
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.accounting import Budget
+    from privreg.scaling import Units
+
+    Array = NDArray[np.float64]
+
+__all__ = ["TUNINGS", "Settings", "resolve_tuning"]
+
+TUNINGS: Final = ("efficient", "published")
+CURVATURE_SHARE: Final = 0.1
+MIXING: Final = 10.0
+"""Σγλ_min under which a note warns that the path may not have forgotten its start."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a fit needs to know before the first record; public.
+
+    Parameters
+    ----------
+    tuning : str
+    score : Score
+    score_words : str
+        The family with its constants, in the user's units.
+    weights : ScoreWeights
+    mechanism : Gaussian
+    steps : Steps
+    batch : int
+        People per update.
+    methods : tuple of Method
+    curvature_share : float
+        Share of people who send curvature instead of a score.
+    curvature_bound : float
+        Bound of a curvature report.
+    weakest : float
+        Smallest eigenvalue that the curvature would have were the covariates uniform over their declared box.
+    """
+
+    tuning: str
+    score: Score
+    score_words: str
+    weights: ScoreWeights
+    mechanism: Gaussian
+    steps: Steps
+    batch: int
+    methods: tuple[Method, ...]
+    curvature_share: float
+    curvature_bound: float
+    weakest: float
+
+    @property
+    def bound(self) -> float:
+        """Bound of the weighted score's ℓ2 norm, internal units."""
+        return self.score.bound * self.weights.reach
+
+    @property
+    def noise_sd(self) -> float:
+        """Noise sd per coordinate of a score report, internal units."""
+        return self.mechanism.score_sd(self.bound)
+
+    def mixing_note(self, updates: int) -> str | None:
+        """Words for a path too short to have forgotten its start, judged from public numbers only."""
+        forgotten = self.steps.total(updates) * self.weakest
+        if forgotten >= MIXING:
+            return None
+        return (
+            f"few records for this model: the steps sum to {forgotten:.1f} relaxation times of its slowest direction "
+            f"over the declared box (at least {MIXING:g} wanted), so intervals may be too short"
+        )
+
+
+def _number(name: str, value: object, low: float, high: float, closed: bool = False) -> float:
+    ok = isinstance(value, Real) and not isinstance(value, bool)
+    if not ok or not (low < float(value) < high or (closed and float(value) == low)):  # type: ignore[arg-type]
+        interval = f"({low:g}, {high:g})" if math.isfinite(high) else f"{'at least' if closed else 'above'} {low:g}"
+        raise OptionError(f"{name}={value!r} must be a number {'in ' if math.isfinite(high) else ''}{interval}.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def resolve_tuning(
+    *,
+    tuning: object,
+    family: Family,
+    budget: Budget,
+    units: Units,
+    probe: Array,
+    moments_only: bool,
+    standardised: bool,
+    score_weights: object,
+    methods: tuple[Method, ...],
+    batch_size: object,
+    alpha: object,
+    step: object,
+) -> Settings:
+    """Choose the numbers of a fit.
+
+    Parameters
+    ----------
+    tuning : "efficient" or "published"
+    family : Family
+    budget : Budget
+    units : Units
+        Internal units.
+    probe : ndarray, shape (m, p)
+        Rows over the public box, internal units.
+    moments_only : bool
+        Whether the response is scaled by its sd rather than by its range.
+    standardised : bool
+        Whether the scale was taken from the data, as the sources' applications do.
+    score_weights : str or None
+        None lets the tuning choose.
+    methods : tuple of Method
+    batch_size, alpha, step
+        The user's wishes or None.
+
+    Returns
+    -------
+    Settings
+
+    Raises
+    ------
+    OptionError
+        If an option is out of range.
+    InferenceError
+        If a method can't do what is asked under these settings.
+
+    References
+    ----------
+    XSJKH (arXiv 2505.08227), sections 5 and 6, for the published settings.
+    """
+    how = choose("tuning", tuning, TUNINGS)
+    published = how == "published"
+    if score_weights is None:
+        score_weights = "published" if published else "unit"
+    weights = SCORE_WEIGHTS[choose("score_weights", score_weights, SCORE_WEIGHTS)]
+    p = probe.shape[1]
+    score, words = family.resolve(
+        unit=units.y_scale,
+        auto_scale=0.5 if moments_only else 0.25,
+        p=p,
+        mu=budget.mu,
+        published=published,
+    )
+    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
+        raise OptionError(f"batch_size={batch_size!r} must be a whole number of people, 1 or more.")
+    batch = int(batch_size)
+    share_inside = _inside_share(score, family)
+    curvature = share_inside * (probe * omega(weights, probe)[:, None]).T @ probe / probe.shape[0]
+    eigenvalues = np.linalg.eigvalsh(curvature)
+    if published:
+        gamma, power, delay = (0.2, 0.501, 0.0) if standardised else (0.5, 0.51, 0.0)
+    else:
+        # γλ̄ = 0.4 after 100 updates: large enough to forget the start, small enough that noisy iterates
+        # keep most residuals within the corner.
+        gamma, power, delay = 0.4 / float(np.mean(eigenvalues)), 0.6, 100.0
+    if alpha is not None:
+        power = _number("alpha", alpha, 0.0, 1.0)
+    if step is not None:
+        gamma = _number("step", step, 0.0, math.inf)
+    if power <= 0.5 and methods:
+        raise InferenceError(
+            f"intervals need alpha above 1/2 (got alpha={power:g}); estimates alone can be had with inference=None."
+        )
+    mechanism = Gaussian(budget)
+    reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach
+    curvature_bound = score.curvature_bound * reach2
+    wants_curvature = [m for m in methods if m.curvature or m.central]
+    if wants_curvature and not math.isfinite(curvature_bound):
+        raise InferenceError(
+            f"{wants_curvature[0].name} needs a bound on the curvature, which {weights.name!r} score weights give only "
+            "with bounded covariates: declare finite bounds=, use score_weights='published', "
+            "or inference='random_scaling'."
+        )
+    share = CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
+    return Settings(
+        tuning=how,
+        score=score,
+        score_words=words,
+        weights=weights,
+        mechanism=mechanism,
+        steps=Steps(gamma, power, delay),
+        batch=batch,
+        methods=methods,
+        curvature_share=share,
+        curvature_bound=curvature_bound,
+        weakest=float(eigenvalues[0]),
+    )
+
+
+def _inside_share(score: Score, family: Family) -> float:
+    """Mean curvature to expect: P(abs r ≤ c) at normal residuals of the assumed scale, or π(1 − π) near 1/5."""
+    if score.code == LOGISTIC:
+        return 0.2
+    c = score.c if isinstance(family.c, str) else family.c
+    ratio = 0.5 if isinstance(family.c, str) else float(c)
+    return math.erf(max(ratio, 0.1) / math.sqrt(2.0))

@@ -1,0 +1,52 @@
+"""What every test runs under: a private numba cache, no display, and untouched global random streams."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+_MADE = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the session its own numba cache, so that no kernel from an earlier tree is run.
+
+    xdist workers inherit the variable from the process that made the folder; that process removes it.
+    """
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        config.stash[_MADE] = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="privreg-numba-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the numba cache this process made."""
+    made = config.stash.get(_MADE, None)
+    if made is not None:
+        shutil.rmtree(made, ignore_errors=True)
+        os.environ.pop("NUMBA_CACHE_DIR", None)
+
+
+def _global_streams() -> tuple[object, ...]:
+    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
+    return random.getstate(), (name, keys.tobytes(), position, has_gauss, cached)
+
+
+@pytest.fixture(autouse=True)
+def _global_random_streams_are_left_alone() -> Iterator[None]:
+    """Fail a test that draws from, or seeds, Python's or NumPy's global random stream."""
+    before = _global_streams()
+    yield
+    after = _global_streams()
+    changed = [who for who, x, y in zip(("random", "numpy.random"), before, after, strict=True) if x != y]
+    if changed:
+        pytest.fail(
+            f"this test changed the global state of {' and '.join(changed)}; "
+            "use a local numpy.random.Generator or random.Random",
+            pytrace=False,
+        )
