@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
     from privreg.families import Huber, Logistic
     from privreg.formula import rowwise
-    from privreg.model import PrivateOnlineRegression, load
+    from privreg.loading import load
+    from privreg.model import PrivateOnlineRegression
 
 __version__ = "0.1.0"
 
@@ -49,7 +50,7 @@ _HOMES = {
     "PrivacyLeakWarning": "privreg.errors",
     "PrivateOnlineRegression": "privreg.model",
     "compare": "privreg.comparison",
-    "load": "privreg.model",
+    "load": "privreg.loading",
     "rowwise": "privreg.formula",
 }
 

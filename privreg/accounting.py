@@ -154,9 +154,7 @@ class Budget:
     asked: tuple[float, ...]
 
     @classmethod
-    def declare(
-        cls, mu: object = UNSET, epsilon: object = None, delta: object = None, rho: object = None
-    ) -> Budget:
+    def declare(cls, mu: object = UNSET, epsilon: object = None, delta: object = None, rho: object = None) -> Budget:
         """Read exactly one form of budget.
 
         Parameters

@@ -142,9 +142,7 @@ class ArrayDesign:
         if doc.get("kind") != "arrays":
             raise SavedFileError(f"expected a saved array design, got kind {doc.get('kind')!r}.")
         schema = Schema.from_json(doc["schema"])
-        return _rebuild(
-            doc["exog_names"], doc["endog_name"], schema, bool(doc["offset"]), bool(doc["binary"])
-        )
+        return _rebuild(doc["exog_names"], doc["endog_name"], schema, bool(doc["offset"]), bool(doc["binary"]))
 
 
 class Held(NamedTuple):
@@ -162,9 +160,7 @@ class Held(NamedTuple):
         return out if binary else [*out, self.endog_name]
 
 
-def read_arrays(
-    endog: Any, exog: Any, offset: Any, exog_names: Sequence[str] | None, endog_name: str | None
-) -> Held:
+def read_arrays(endog: Any, exog: Any, offset: Any, exog_names: Sequence[str] | None, endog_name: str | None) -> Held:
     """Name the columns of arrays or pandas objects and check that their shapes fit.
 
     Raises
@@ -230,9 +226,7 @@ def array_design(
     full = Schema({**schema.bounds, **known}, schema.levels, schema.moments, schema.leaked)
     for name in (*names, *([_OFFSET] if offset else [])):
         if name in full.levels:
-            raise SchemaError(
-                f"column {name!r} of an array is a number, but levels= declares it; use a formula."
-            )
+            raise SchemaError(f"column {name!r} of an array is a number, but levels= declares it; use a formula.")
         if name not in full.bounds and name not in full.moments:
             raise SchemaError(undeclared(name, schema))
     limits = np.array([full.limits(name) for name in names]).T
@@ -246,9 +240,7 @@ def array_design(
     )
 
 
-def _rebuild(
-    exog_names: Sequence[str], endog_name: str, schema: Schema, offset: bool, binary: bool
-) -> ArrayDesign:
+def _rebuild(exog_names: Sequence[str], endog_name: str, schema: Schema, offset: bool, binary: bool) -> ArrayDesign:
     return array_design(exog_names, endog_name, schema, offset=offset, binary=binary)
 
 
@@ -266,9 +258,7 @@ def _endog_limits(name: str, schema: Schema, binary: bool) -> tuple[float, float
         return 0.0, 1.0
     limits = schema.limits(name)
     if binary and limits != (0.0, 1.0):
-        raise SchemaError(
-            f"a binary response is 0 or 1; declare bounds={{{name!r}: (0, 1)}} or leave them out."
-        )
+        raise SchemaError(f"a binary response is 0 or 1; declare bounds={{{name!r}: (0, 1)}} or leave them out.")
     return limits
 
 

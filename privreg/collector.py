@@ -57,7 +57,7 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
 
 def copy(state: State) -> State:
     """Copy a state, arrays included."""
-    return State(*(a.copy() for a in state))
+    return State(**{name: array.copy() for name, array in state._asdict().items()})
 
 
 def curvature_centre(state: State) -> Array:

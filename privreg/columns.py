@@ -58,9 +58,7 @@ def quietly(make: Callable[[], T], error: PrivregError) -> T:
 
 def _raw(frame: Any, name: str) -> Any:
     if not isinstance(frame, pd.DataFrame | Mapping):
-        raise DataError(
-            f"rows must come as a pandas DataFrame (or a dict of columns), got {type(frame).__name__}."
-        )
+        raise DataError(f"rows must come as a pandas DataFrame (or a dict of columns), got {type(frame).__name__}.")
     if name not in frame:
         names = [str(c) for c in frame]
         near = get_close_matches(name, names, n=1)
@@ -83,14 +81,10 @@ def numbers(raw: Any, name: str) -> Floats:
     if isinstance(getattr(raw, "dtype", None), np.dtype) and raw.dtype.kind in "biuf":
         values = np.ascontiguousarray(raw, dtype=np.float64)
     else:
-        wrong = DataError(
-            f"column {name!r} must hold numbers only; convert it, or declare levels={{{name!r}: [...]}}."
-        )
+        wrong = DataError(f"column {name!r} must hold numbers only; convert it, or declare levels={{{name!r}: [...]}}.")
         values = quietly(lambda: _to_numbers(raw, wrong), wrong)
     if not np.isfinite(values).all():
-        raise DataError(
-            f"column {name!r} has a missing or infinite value; drop or fill such rows before fitting."
-        )
+        raise DataError(f"column {name!r} has a missing or infinite value; drop or fill such rows before fitting.")
     return values
 
 
@@ -133,9 +127,7 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any]) -> Codes:
     return out
 
 
-def prepare(
-    frame: Any, names: Iterable[str], schema: Schema, clamp: Container[str | None]
-) -> dict[str, NDArray[Any]]:
+def prepare(frame: Any, names: Iterable[str], schema: Schema, clamp: Container[str | None]) -> dict[str, NDArray[Any]]:
     """Read the named columns: numbers as float64 (those in `clamp` clamped), factors as codes of levels."""
     out: dict[str, NDArray[Any]] = {}
     for name in names:
@@ -175,9 +167,7 @@ def learn_levels(frame: Any, column: str) -> tuple[Any, ...]:
     series = pd.Series(_raw(frame, column))
     if series.isna().any():
         raise DataError(f"column {column!r} has a missing value; drop or fill such rows before fitting.")
-    unlike = DataError(
-        f"column {column!r} mixes values that have no order; declare levels={{{column!r}: [...]}}."
-    )
+    unlike = DataError(f"column {column!r} mixes values that have no order; declare levels={{{column!r}: [...]}}.")
     return tuple(quietly(lambda: sorted(series.drop_duplicates().tolist()), unlike))
 
 
@@ -186,7 +176,5 @@ def learn_moments(frame: Any, column: str) -> tuple[float, float]:
     values = numbers(_raw(frame, column), column)
     mean, sd = (float(values.mean()), float(values.std())) if values.size else (0.0, 0.0)
     if not sd > 0 or not np.isfinite(sd):
-        raise DataError(
-            f"column {column!r} does not vary; it has no scale to learn. Leave it out or give bounds=."
-        )
+        raise DataError(f"column {column!r} does not vary; it has no scale to learn. Leave it out or give bounds=.")
     return mean, sd

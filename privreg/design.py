@@ -246,9 +246,7 @@ class Design:
     def _exog(self, rows: Prepared, n: int, clamp: bool) -> Floats:
         out, problem = self._plan.exog(rows, n, clamp)
         if problem is not None:
-            raise DataError(
-                f"{problem} for a row of these data; check its values, or declare tighter bounds."
-            )
+            raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
         return out
 
     def encode_new(self, new: Any) -> tuple[Floats, Floats]:
@@ -256,7 +254,7 @@ class Design:
         x = self.encode_exog(new)
         if self.offset is None or self.offset not in new:
             return x, np.zeros(len(x))
-        return x, np.array(prepare(new, (self.offset,), self.schema, clamp=False)[self.offset])
+        return x, np.array(prepare(new, (self.offset,), self.schema, clamp=())[self.offset])
 
     def _endog(self, rows: Prepared) -> Floats:
         name = self._parsed.response_columns[0]
@@ -307,9 +305,7 @@ class Design:
         return design
 
 
-def design_from_json(
-    doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None
-) -> Design | ArrayDesign:
+def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design | ArrayDesign:
     """Rebuild either kind of design from its ``to_json()``."""
     kind = doc.get("kind")
     if kind == "formula":
@@ -360,13 +356,9 @@ def formula_design(
     for code, names in parsed.reads.items():
         if code not in parsed.plain:
             _check_row_by_row(code, env, empty, take(rows, slice(None)), names)
-    broken = FormulaError(
-        f"the right-hand side of {formula!r} can't be built; check the contrasts and knots."
-    )
+    broken = FormulaError(f"the right-hand side of {formula!r} can't be built; check the contrasts and knots.")
     info = quietly(
-        lambda: design_matrix_builders([desc.rhs_termlist], lambda: iter([data]), env, NA_action=_KEEP_ALL)[
-            0
-        ],
+        lambda: design_matrix_builders([desc.rhs_termlist], lambda: iter([data]), env, NA_action=_KEEP_ALL)[0],
         broken,
     )
     response, limits = _response(parsed, schema, env, empty, binary)
@@ -398,9 +390,7 @@ def formula_design(
     )
 
 
-def _rebuild(
-    formula: str, schema: Schema, functions: dict[str, Rowwise], offset: str | None, binary: bool
-) -> Design:
+def _rebuild(formula: str, schema: Schema, functions: dict[str, Rowwise], offset: str | None, binary: bool) -> Design:
     return formula_design(formula, schema, functions=functions, offset=offset, binary=binary)
 
 
@@ -453,9 +443,7 @@ def _check_row_by_row(code: str, env: Any, plan: _Plan, rows: Prepared, names: S
         for part in (*parts, slice(None, None, -3)):
             alone = evaluate(plan.data(take(rows, part), names))
             expected = whole[part]
-            if alone.shape != expected.shape or not np.allclose(
-                alone, expected, rtol=1e-12, atol=0, equal_nan=True
-            ):
+            if alone.shape != expected.shape or not np.allclose(alone, expected, rtol=1e-12, atol=0, equal_nan=True):
                 return False
         return True
 

@@ -88,7 +88,7 @@ def _inner(a: Array, b: Array) -> float:
 
 def _refuse_not_finite(x: Array, y: float, offset: float) -> None:
     if not (np.isfinite(x).all() and math.isfinite(y) and math.isfinite(offset)):
-        raise DataError("a row holds a missing or infinite value; a device that can't compute its score sends noise only.")
+        raise DataError("a row holds a missing or infinite value; drop it, or fill it before reporting.")
 
 
 def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array, offset: float = 0.0) -> Array:
@@ -123,8 +123,8 @@ def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array,
     """
     _refuse_not_finite(x, y, offset)
     norm2 = _inner(x, x)
-    eta = _inner(x, theta) + offset
-    factor = _scalar_score(device.score, eta, y) * _weight(device.weights, norm2, float(x[0]))
+    eta = _inner(x, theta) + float(offset)
+    factor = _scalar_score(device.score, eta, float(y)) * _weight(device.weights, norm2, float(x[0]))
     norm = abs(factor) * math.sqrt(norm2)
     if device.bound < norm < math.inf:
         factor *= device.bound / norm
@@ -159,15 +159,15 @@ def curvature_report(device: Device, centre: Array, x: Array, y: float, noise: A
     """
     _refuse_not_finite(x, y, offset)
     norm2 = _inner(x, x)
-    eta = _inner(x, centre) + offset
-    factor = _scalar_curvature(device.score, eta, y) * _weight(device.weights, norm2, float(x[0]))
+    eta = _inner(x, centre) + float(offset)
+    factor = _scalar_curvature(device.score, eta, float(y)) * _weight(device.weights, norm2, float(x[0]))
     norm = factor * norm2
     if device.curvature_bound < norm < math.inf:
         factor *= device.curvature_bound / norm
     elif not norm <= device.curvature_bound:
         factor = 0.0
     sd = device.mechanism.curvature_sd(device.curvature_bound)
-    out = []
+    out: list[float] = []
     for j in range(len(x)):
         for m in range(j, len(x)):
             entry = factor * float(x[j]) * float(x[m])

@@ -151,7 +151,7 @@ def scaling_variances(scaling: Array, to_user: Array) -> Array:
     if scaling.size == 0:
         return np.full(p, np.nan)
     if scaling.ndim == 2:
-        return np.einsum("ij,jk,ik->i", to_user, scaling, to_user)
+        return np.asarray(np.einsum("ij,jk,ik->i", to_user, scaling, to_user))
     factors = np.diag(to_user).copy()
     factors[0] = 1.0  # coordinate 0 of the diagonal form is the user's intercept already
     return scaling * factors**2

@@ -7,6 +7,7 @@ needs in internal units. The NumPy functions here are the readable twins of the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -165,7 +166,7 @@ def _positive(name: str, value: object) -> float | str:
     return float(value)
 
 
-def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:  # noqa: N802
+def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     """Robust linear regression with Huber's loss.
 
     Parameters
@@ -200,7 +201,7 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:  # no
     return Family("Huber", HUBER, "identity", _positive("c", c), _positive("scale", scale))
 
 
-def Logistic() -> Family:  # noqa: N802
+def Logistic() -> Family:
     """Logistic regression for a response in {0, 1}, a boolean, or a two-level factor.
 
     Returns
@@ -219,7 +220,7 @@ def Logistic() -> Family:  # noqa: N802
     return Family("Logistic", LOGISTIC, "logit")
 
 
-FAMILIES: Final = {"huber": Huber, "logistic": Logistic}
+FAMILIES: Final[dict[str, Callable[..., Family]]] = {"huber": Huber, "logistic": Logistic}
 
 
 def resolve_family(family: Any) -> Family:
@@ -238,10 +239,11 @@ def resolve_family(family: Any) -> Family:
         return FAMILIES[choose("family", family, FAMILIES)]()
     for name, make in FAMILIES.items():
         if family is make:
-            raise UnsupportedArgumentError(f"family={make.__name__} lacks its brackets; write {make.__name__}() or {name!r}.")
+            raise UnsupportedArgumentError(
+                f"family={make.__name__} lacks its brackets; write {make.__name__}() or {name!r}."
+            )
     raise UnsupportedArgumentError(
-        f"family must be a privreg family or its name ({', '.join(map(repr, FAMILIES))}), "
-        f"got {type(family).__name__}."
+        f"family must be a privreg family or its name ({', '.join(map(repr, FAMILIES))}), got {type(family).__name__}."
     )
 
 

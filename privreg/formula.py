@@ -194,9 +194,7 @@ def _parse(formula: object) -> ModelDesc:
         reason = str(error).splitlines()[0]
     except Exception:
         pass  # patsy's tokenizer raises many kinds; none of them is passed on
-    raise FormulaError(
-        f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'."
-    ) from None
+    raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
 
 
 def _codes(desc: ModelDesc) -> list[str]:

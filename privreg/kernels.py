@@ -187,13 +187,24 @@ def _bounded(factor: float, norm2: float, bound: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _bounded_curvature(factor: float, norm2: float, bound: float) -> float:
+    """Shrink `factor` so that ‖factor · x xᵀ‖_F ≤ bound, likewise."""
+    norm = factor * norm2
+    if norm <= bound:
+        return factor
+    if norm > bound and norm < math.inf:
+        return factor * (bound / norm)
+    return 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def is_curvature_turn(position: int, share: int) -> bool:
     """Whether the person at `position` sends a curvature report: a public hash of the position only."""
     z = np.uint64(position) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
-    return np.int64(z >> np.uint64(32)) < share
+    return bool(np.int64(z >> np.uint64(32)) < share)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -281,7 +292,8 @@ def fused(
         omega = _weight(weights, norm2, x[i, 0])
         factor = _bounded(_psi(family, c, eta, y[i]) * omega, norm2, bound)
         if plan.central == 1:
-            _central(x, i, _curvature(family, c, eta, y[i]) * omega, factor, raw_curvature, raw_outer)
+            curvature = _bounded_curvature(_curvature(family, c, eta, y[i]) * omega, norm2, plan.curvature_bound)
+            _central(x, i, curvature, factor, raw_curvature, raw_outer)
         slot = updates % BLOCK
         position += 1
         if size == 1:
@@ -350,11 +362,7 @@ def _curvature_report(
         eta += x[i, j] * (state.origin[j] + state.total[j] / k)
     eta += offset
     factor = _curvature(plan.family, plan.c, eta, y) * _weight(plan.weights, norm2, x[i, 0])
-    norm = factor * norm2
-    if norm > plan.curvature_bound and norm < math.inf:
-        factor *= plan.curvature_bound / norm
-    elif not norm <= plan.curvature_bound:
-        factor = 0.0
+    factor = _bounded_curvature(factor, norm2, plan.curvature_bound)
     q = 0
     for j in range(p):
         for m in range(j, p):
@@ -387,7 +395,7 @@ def affine_rows(x: Array, centre: Array, scale: Array) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def linear_rows(x: Array, matrix_t: Array) -> None:
-    """x ← x @ matrix_t in place, each row on its own so that the split into chunks can't change a bit."""
+    """X ← x @ matrix_t in place, each row on its own so that the split into chunks can't change a bit."""
     n, p = x.shape
     out = np.empty(p)
     for i in range(n):
@@ -422,6 +430,10 @@ def _tables() -> tuple[Array, Words, Array]:
 
 
 _SCALE, _ACCEPT, _DENSITY = _tables()
+# The same by nine bits, layer and sign: entry 256 + i is layer i's, negative.
+_SIGNED_SCALE = np.concatenate([_SCALE, -_SCALE])
+_SIGNED_ACCEPT = np.concatenate([_ACCEPT, _ACCEPT]).astype(np.int64)
+_RUN: Final = 8
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -443,30 +455,49 @@ def ziggurat(words: Words, out: Array, filled: int) -> tuple[int, int]:
         Normals now in `out`, words used. Stops short when the next draw could need more words than
         are left.
     """
-    n = out.shape[0]
-    last = words.shape[0] - 1
-    w = 0
-    while filled < n and w < last:
-        word = words[w]
-        layer = np.int64(word & np.uint64(255))
-        magnitude = word >> np.uint64(11)
-        x = np.float64(magnitude) * _SCALE[layer]
-        w += 1
-        if magnitude >= _ACCEPT[layer]:
-            if layer == 0:
-                x, w = _tail(words, w)
-                if x < 0:  # ran out of words inside the tail: start this draw afresh with the next batch
-                    break
-            else:
-                u = np.float64(words[w] >> np.uint64(11)) / 2.0**53
-                w += 1
-                if _DENSITY[layer] + u * (_DENSITY[layer + 1] - _DENSITY[layer]) >= math.exp(-0.5 * x * x):
-                    continue
-        if word & np.uint64(256):
-            x = -x
-        out[filled] = x
-        filled += 1
-    return filled, w
+    # Unsigned indices spare a test for negative ones; int64 magnitudes (53 bits) convert to float64 faster.
+    one, run = np.uint64(1), np.uint64(_RUN)
+    n, last = np.uint64(out.shape[0]), np.uint64(max(words.shape[0] - 1, 0))
+    f, w = np.uint64(filled), np.uint64(0)
+    while f < n and w < last:
+        # Runs of words that are all accepted at once, nine runs in ten: no branch inside, so vectorised.
+        while f + run <= n and w + run <= last:
+            refused = 0
+            for k in range(_RUN):
+                word = words[w + np.uint64(k)]
+                entry = word & np.uint64(511)
+                magnitude = np.int64(word >> np.uint64(11))
+                out[f + np.uint64(k)] = np.float64(magnitude) * _SIGNED_SCALE[entry]
+                refused |= _SIGNED_ACCEPT[entry] - 1 - magnitude  # negative if this one is refused
+            if refused < 0:
+                break
+            f += run
+            w += run
+        # The run with a refusal, or the end, word by word.
+        stop = min(w + run, last)
+        while f < n and w < stop:
+            word = words[w]
+            entry = word & np.uint64(511)
+            magnitude = np.int64(word >> np.uint64(11))
+            x = np.float64(magnitude) * _SIGNED_SCALE[entry]
+            w += one
+            if magnitude >= _SIGNED_ACCEPT[entry]:
+                layer = entry & np.uint64(255)
+                if layer == 0:
+                    x, at = _tail(words, np.int64(w))
+                    w = np.uint64(at)
+                    if x < 0:  # ran out of words inside the tail: start this draw afresh with the next batch
+                        return np.int64(f), at
+                    if entry != 0:
+                        x = -x
+                else:
+                    u = np.float64(np.int64(words[w] >> np.uint64(11))) / 2.0**53
+                    w += one
+                    if _DENSITY[layer] + u * (_DENSITY[layer + one] - _DENSITY[layer]) >= math.exp(-0.5 * x * x):
+                        continue
+            out[f] = x
+            f += one
+    return np.int64(f), np.int64(w)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -47,7 +47,7 @@ class Gaussian:
 
     def score_sd(self, bound: float) -> float:
         """Noise sd per coordinate of a score report bounded by `bound` in ℓ2 norm."""
-        return score_sensitivity(bound) / self.budget.mu
+        return score_sensitivity(bound) / self.budget.mu if self.budget.private else 0.0
 
     def curvature_sd(self, bound: float) -> float:
         """Noise sd per coordinate of a curvature report (positive semidefinite, Frobenius norm ≤ `bound`).
@@ -55,7 +55,7 @@ class Gaussian:
         The report lists the upper triangle with off-diagonal entries times √2, so that its ℓ2 norm is
         the matrix's Frobenius norm.
         """
-        return psd_sensitivity(bound) / self.budget.mu
+        return psd_sensitivity(bound) / self.budget.mu if self.budget.private else 0.0
 
     def score_variance(self, bound: float) -> float:
         """Noise variance per coordinate of a score report."""

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from numbers import Integral, Real
-from pathlib import Path
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg import storage
 from privreg.accounting import LEDGER, UNSET, Budget
 from privreg.arrays import array_design, read_arrays
-from privreg.columns import learn_levels, learn_moments
-from privreg.design import design_from_json, formula_design
+from privreg.design import formula_design
 from privreg.errors import (
     DataError,
     FormulaError,
     InferenceError,
     OptionError,
-    PrivacyLeakError,
-    PrivacyLeakWarning,
-    SavedFileError,
     SchemaError,
     UnsupportedArgumentError,
     choose,
 )
-from privreg.families import FAMILIES, resolve_family
-from privreg.formula import collect_rowwise, needed_columns, needed_levels
+from privreg.families import resolve_family
+from privreg.formula import collect_rowwise
 from privreg.inference import resolve_methods
-from privreg.results import PrivateResults, from_saved
+from privreg.optout import complete, complete_scale, read_leaks
+from privreg.results import PrivateResults
 from privreg.scaling import public_units
 from privreg.schema import Schema
 from privreg.sources import Source, open_arrays, open_table
@@ -42,15 +35,14 @@ from privreg.tuning import Settings, resolve_tuning
 
 if TYPE_CHECKING:
     from privreg.families import Family
-    from privreg.formula import Rowwise
 
-__all__ = ["PrivateOnlineRegression", "load"]
+__all__ = ["PrivateOnlineRegression"]
 
-LEAKS: Final = ("levels", "scale")
 _MODEL_OPTIONS: Final = (
-    "family mu epsilon delta rho bounds levels moments score_weights offset rows allow_leak exog_names endog_name"
-).split()
-_FIT_OPTIONS: Final = "tuning inference batch_size alpha step start_params seed progress".split()
+    *("family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "score_weights"),
+    *("offset", "rows", "allow_leak", "exog_names", "endog_name"),
+)
+_FIT_OPTIONS: Final = (*("tuning", "inference", "batch_size", "alpha", "step", "start_params", "seed", "progress"),)
 
 
 class PrivateOnlineRegression:
@@ -147,12 +139,12 @@ class PrivateOnlineRegression:
         if schema.levels:
             raise SchemaError("levels= is for formulas; arrays hold numbers: code factors first, or use from_formula.")
         held = read_arrays(endog, exog, offset, exog_names, endog_name)
-        leaks = _leaks(allow_leak)
+        leaks = read_leaks(allow_leak)
         if "levels" in leaks:
             raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
         if "scale" in leaks:
             columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
-            schema = _learn_scale(schema, columns, held.numeric(fam.binary))
+            schema = complete_scale(schema, columns, held.numeric(fam.binary))
         design = array_design(held.names, held.endog_name, schema, offset=held.offset is not None, binary=fam.binary)
         source = open_arrays(held.endog, held.exog, held.offset, exog if isinstance(exog, np.ndarray) else held.exog)
         self._build(design, fam, budget, score_weights, source, rows)
@@ -213,9 +205,9 @@ class PrivateOnlineRegression:
             raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
         frame = sys._getframe(1)
         functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
-        leaks = _leaks(allow_leak)
+        leaks = read_leaks(allow_leak)
         if leaks:
-            schema = _learn(schema, data, formula, functions, offset, leaks, fam.binary)
+            schema = complete(schema, data, formula, functions, offset, leaks, fam.binary)
         design = formula_design(formula, schema, functions=functions, offset=offset, binary=fam.binary)
         source = None if data is None else open_table(data, design.columns, schema)
         self = cls.__new__(cls)
@@ -240,7 +232,8 @@ class PrivateOnlineRegression:
             scale_response=not family.binary,
         )
         self._spec = Spec(design, units, family, budget)
-        self._source, self._score_weights, self._rows = source, score_weights, rows
+        self._source, self._score_weights = source, score_weights
+        self._rows = None if rows is None else int(rows)
         self._settings("efficient", "random_scaling", 1, None, None)  # a wrong score_weights shows here, not in fit
 
     # --- public facts ----------------------------------------------------------------------------------
@@ -326,9 +319,7 @@ class PrivateOnlineRegression:
         stream = self._stream(tuning, inference, batch_size, alpha, step, start_params, seed)
         once = [m.name for m in stream._settings.methods if not m.streaming]
         if once:
-            raise InferenceError(
-                f"{once[0]} is a single release and can't be asked for along a stream; use fit(), or inference='plug_in'."
-            )
+            raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")
         return stream
 
     def _stream(
@@ -439,7 +430,9 @@ def _bar(total: int | None, progress: bool | None) -> Any:
 
     quiet = {None: None, True: False, False: True}[progress]
     # disable=None: silent when stderr is not a terminal
-    return tqdm(total=total, unit=" people", unit_scale=True, desc="privreg", disable=quiet, delay=0.0 if progress else 1.0)
+    return tqdm(
+        total=total, unit=" people", unit_scale=True, desc="privreg", disable=quiet, delay=0.0 if progress else 1.0
+    )
 
 
 def _refuse(where: str, unknown: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -452,107 +445,3 @@ def _refuse(where: str, unknown: Mapping[str, Any], known: Sequence[str]) -> Non
             choose(f"{where}() option", name, known)
         except OptionError as e:
             raise UnsupportedArgumentError(str(e)) from None
-
-
-def _leaks(allow_leak: Any) -> tuple[str, ...]:
-    given = (allow_leak,) if isinstance(allow_leak, str) else allow_leak
-    if not isinstance(given, Sequence):
-        raise OptionError(f"allow_leak={allow_leak!r} must be a tuple from {LEAKS}.")
-    return tuple(choose("allow_leak", g, LEAKS) for g in given)
-
-
-def _warn_leak(what: str) -> None:
-    warnings.warn(
-        f"{what} taken from the raw data: this step is not private, and the summary says so. Declare them to mend it.",
-        PrivacyLeakWarning,
-        stacklevel=4,
-    )
-
-
-def _learn_scale(schema: Schema, data: Mapping[str, Any], columns: Sequence[str]) -> Schema:
-    missing = [c for c in columns if c not in schema.bounds and c not in schema.moments]
-    if not missing:
-        return schema
-    _warn_leak(f"mean and sd of {', '.join(missing)}")
-    learned = {c: learn_moments(data, c) for c in missing}
-    full = Schema.declare(schema.bounds, schema.levels, {**schema.moments, **learned})
-    return replace(full, leaked=(*schema.leaked, "scale"))
-
-
-def _learn(
-    schema: Schema,
-    data: Any,
-    formula: str,
-    functions: Mapping[str, Rowwise],
-    offset: str | None,
-    leaks: tuple[str, ...],
-    binary: bool,
-) -> Schema:
-    """Complete the schema from raw data: the user's explicit opt-out."""
-    import pandas as pd
-
-    if not isinstance(data, pd.DataFrame | Mapping):
-        raise PrivacyLeakError("allow_leak needs the rows in memory as a DataFrame; declare levels= and bounds= instead.")
-    response, exog = needed_columns(formula, functions)
-    columns = [c for c in dict.fromkeys([*response, *exog, *([offset] if offset else [])]) if c in data]
-    undeclared = [c for c in columns if c not in schema.bounds and c not in schema.moments and c not in schema.levels]
-    factors = [c for c in undeclared if c in needed_levels(formula, functions) or _is_text(data[c])]
-    if "levels" in leaks and factors:
-        _warn_leak(f"levels of {', '.join(factors)}")
-        found = {c: learn_levels(data, c) for c in factors}
-        schema = replace(Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments), leaked=("levels",))
-    if "scale" in leaks:
-        numeric = [c for c in undeclared if c not in factors and not (binary and c in response)]
-        schema = _learn_scale(schema, data, numeric)
-    return schema
-
-
-def _is_text(values: Any) -> bool:
-    import pandas as pd
-
-    return not (pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values))
-
-
-def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None) -> Any:
-    """Load saved results, or a saved stream to go on with.
-
-    Parameters
-    ----------
-    path : str or Path
-    functions : mapping of str to Rowwise, optional
-        The ``privreg.rowwise`` functions that the formula calls; code is never stored.
-
-    Returns
-    -------
-    PrivateResults or Stream
-        A stream goes on exactly where it was saved. Its file's key is taken out on the way, so that the same
-        noise is never used for other people; a second load draws fresh noise.
-
-    Raises
-    ------
-    SavedFileError
-        If the file is missing, damaged, or was not saved by privreg.
-    """
-    document, arrays = storage.read(path)
-    try:
-        return _rebuild(Path(path), document, arrays, functions)
-    except (KeyError, TypeError, IndexError, AttributeError):
-        raise SavedFileError(f"{str(path)!r} is damaged or was not saved by privreg.") from None
-
-
-def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], functions: Any) -> Any:
-    design = design_from_json(document["design"], functions)
-    name, c, scale = document["family"]
-    family = FAMILIES["huber"](c, scale) if name == "Huber" else FAMILIES[name.lower()]()
-    if document["kind"] == "results":
-        return from_saved(document, arrays, design, family)
-    form, asked = document["budget"]
-    given = {"mu": {"mu": asked[0]}, "rho": {"rho": asked[0]}} if asked else {"none": {"mu": None}}
-    if form == "epsilon, delta":
-        given[form] = {"epsilon": asked[0], "delta": asked[1]}
-    options = dict(document["options"])
-    model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
-    model._build(design, family, Budget.declare(**given[form]), options.pop("score_weights"), None, None)
-    stream = model.start(**options, seed=document["seed"])
-    stream._restore(path, document, arrays)
-    return stream

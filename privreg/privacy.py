@@ -129,6 +129,6 @@ class PrivacyStatement:
 
 
 _TRUST = {
-    "simulated": "local, simulated: this process held the rows and played every device; what is published is as private",
+    "simulated": "local, simulated: this process held the rows and played the devices; what is published is as private",
     "central plug-in": "local for the estimates; the plug-in covariance needed a trusted curator (one release)",
 }

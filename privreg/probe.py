@@ -43,9 +43,7 @@ def probe_rows(
     combos = [
         dict(zip(cell, combo, strict=True))
         for cell in cells
-        for combo in itertools.islice(
-            itertools.product(*(range(len(schema.levels[c])) for c in cell)), _MAX_CELLS
-        )
+        for combo in itertools.islice(itertools.product(*(range(len(schema.levels[c])) for c in cell)), _MAX_CELLS)
         for _ in range(_CELL_ROWS)
     ]
     box = {name: schema.reference(name) for name in numeric}
@@ -69,9 +67,7 @@ def probe_rows(
     return out
 
 
-def _special_rows(
-    box: Mapping[str, tuple[float, float]], constants: Sequence[float]
-) -> list[dict[str, float]]:
+def _special_rows(box: Mapping[str, tuple[float, float]], constants: Sequence[float]) -> list[dict[str, float]]:
     if len(box) <= _CORNER_AXES:
         corners = list(itertools.product((0, 1), repeat=len(box))) if box else []
     else:

@@ -73,7 +73,9 @@ class ContrastTest:
         )
 
     def __str__(self) -> str:
-        return f"Tests of linear combinations ({self.pivot.label})\n{self.summary_frame().to_string(float_format='%.4g')}"
+        return (
+            f"Tests of linear combinations ({self.pivot.label})\n{self.summary_frame().to_string(float_format='%.4g')}"
+        )
 
     __repr__ = __str__
 
@@ -98,7 +100,9 @@ class WaldTest:
     law: str
 
     def __str__(self) -> str:
-        return f"<Wald test: statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}, law: {self.law}>"
+        return (
+            f"<Wald test: statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}, law: {self.law}>"
+        )
 
     __repr__ = __str__
 
@@ -107,17 +111,18 @@ def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[
     from privreg.design import linear_constraint
 
     labels: tuple[str, ...] = ()
+    values: Array
     if isinstance(restrictions, str | list) and all(isinstance(r, str) for r in restrictions):
         matrix, values = linear_constraint(names, restrictions)
         parts = restrictions.split(",") if isinstance(restrictions, str) else restrictions
         labels = tuple(s.strip() for s in parts)
     else:
-        values = None
+        given = None
         if isinstance(restrictions, tuple) and len(restrictions) == 2:
-            restrictions, values = restrictions
+            restrictions, given = restrictions
         try:
             matrix = np.atleast_2d(np.asarray(restrictions, dtype=np.float64))
-            values = np.zeros(len(matrix)) if values is None else np.atleast_1d(np.asarray(values, dtype=np.float64))
+            values = np.zeros(len(matrix)) if given is None else np.atleast_1d(np.asarray(given, dtype=np.float64))
         except (TypeError, ValueError):
             raise OptionError(
                 "restrictions must be a string such as 'age = bmi', an array of shape (q, p), or (array, values)."

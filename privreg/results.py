@@ -80,15 +80,18 @@ _INSTEAD: Final = {
     "df_resid": "the limit laws have no residual degrees of freedom; see nobs",
 }
 _SAME: Final = {
-    **dict.fromkeys(("resid_pearson", "resid_response", "resid_deviance", "wresid", "get_influence"), "resid"),
-    **dict.fromkeys(("outlier_test", "weights"), "resid"),
-    **dict.fromkeys(("mu", "fitted"), "fittedvalues"),
-    **dict.fromkeys(("rsquared_adj", "prsquared", "pseudo_rsquared", "ssr", "ess", "mse_resid", "mse_model"), "rsquared"),
-    **dict.fromkeys(("mse_total", "centered_tss", "uncentered_tss", "deviance", "null_deviance"), "rsquared"),
-    **dict.fromkeys(("aic", "bic", "llnull", "llr", "llr_pvalue", "fvalue", "f_pvalue", "bic_llf", "info_criteria"), "llf"),
-    **dict.fromkeys(("compare_f_test", "compare_lr_test", "compare_lm_test"), "llf"),
-    **dict.fromkeys(("df_model",), "df_resid"),
-    **dict.fromkeys(("bse_robust", "HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"), "cov"),
+    name: key
+    for key, names in {
+        "resid": "resid_pearson resid_response resid_deviance wresid get_influence outlier_test weights",
+        "fittedvalues": "mu fitted",
+        "rsquared": "rsquared_adj prsquared pseudo_rsquared ssr ess mse_resid mse_model mse_total centered_tss "
+        "uncentered_tss deviance null_deviance",
+        "llf": "aic bic llnull llr llr_pvalue fvalue f_pvalue bic_llf info_criteria compare_f_test compare_lr_test "
+        "compare_lm_test",
+        "df_resid": "df_model",
+        "cov": "bse_robust HC0_se HC1_se HC2_se HC3_se get_robustcov_results",
+    }.items()
+    for name in names.split()
 }
 _COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
 
@@ -168,7 +171,9 @@ class PrivateResults:
 
     def _estimate(self, method: str | None) -> Estimate:
         if not self._fit.estimates:
-            raise InferenceError("this fit was made with inference=None: only estimates; fit with inference='random_scaling'.")
+            raise InferenceError(
+                "this fit was made with inference=None: only estimates; fit with inference='random_scaling'."
+            )
         if method is None:
             return self._fit.estimates[0]
         choose("method", method, METHODS)
@@ -200,7 +205,9 @@ class PrivateResults:
         index = pd.Index(self._fit.names)
         return pd.DataFrame(self._full_cov(method, "cov_params")[0].copy(), index=index, columns=index)
 
-    def conf_int(self, alpha: float = 0.05, cols: Any = None, *, method: str | None = None, **unknown: object) -> pd.DataFrame:
+    def conf_int(
+        self, alpha: float = 0.05, cols: Any = None, *, method: str | None = None, **unknown: object
+    ) -> pd.DataFrame:
         """Confidence intervals, one coefficient a row.
 
         Parameters

@@ -25,8 +25,8 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     if not ok:
         wanted = "(low, high)" if kind == "bounds" else "(mean, sd)"
         raise SchemaError(f"{kind}[{name!r}] is {value!r}; it must be a pair of numbers {wanted}.")
-    a, b = value  # type: ignore[misc]
-    return float(a), float(b)
+    low, high = (float(v) for v in value)  # type: ignore[attr-defined]
+    return low, high
 
 
 def _mapping(kind: str, value: object) -> Mapping[str, Any]:
@@ -107,7 +107,7 @@ class Schema:
                 f"{', '.join(map(repr, both))} declared as a factor (levels=) and as a number (bounds= or moments=); "
                 "keep one."
             )
-        for name, (low, high) in lows.items():
+        for name, (low, _) in lows.items():
             if math.isinf(low) and name not in moms:
                 raise SchemaError(
                     f"bounds[{name!r}] = (-inf, inf) leaves the column without a scale; "

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK", "Source", "open_arrays", "open_table"]
 
-CHUNK: Final = 65_536
-"""Rows encoded at a time: large enough that patsy's fixed cost vanishes, small enough to stay in cache."""
+CHUNK: Final = 16_384
+"""Rows encoded at a time: enough that patsy's fixed cost vanishes, few enough that a batch stays in the second cache."""
 
 Batch = Any
 
@@ -98,13 +98,20 @@ def _slices(columns: Mapping[str, Any], n: int) -> Iterator[Batch]:
         yield {name: values[a : a + CHUNK] for name, values in columns.items()}
 
 
+def _values(column: Any) -> Any:
+    """Return a column's values without index and copy: plain arrays of numbers, pandas' own of the rest."""
+    if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf":
+        return np.asarray(column)
+    return getattr(column, "array", column)
+
+
 def _frame(data: Any, columns: tuple[str, ...]) -> Source:
     names = list(data.columns)
     twice = [c for c in columns if names.count(c) > 1]
     if twice:
         raise DataError(f"the data have more than one column named {twice[0]!r}; rename or drop one.")
     # Slices of single columns are views: nothing is copied but the chunk being encoded.
-    held = {c: data[c].array for c in columns if c in names}
+    held = {c: _values(data[c]) for c in columns if c in names}
     if len(held) < len(columns):
         return Source("DataFrame", len(data), lambda: iter([data.iloc[:1]]), data)
     return Source("DataFrame", len(data), lambda: _slices(held, len(data)), data)
@@ -118,7 +125,7 @@ def _mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
     if len(lengths) > 1:
         raise DataError("the columns of the mapping differ in length.")
     n = lengths.pop()
-    held = {c: getattr(v, "array", v) for c, v in held.items()}
+    held = {c: _values(v) for c, v in held.items()}
     return Source("mapping of arrays", n, lambda: _slices(held, n), None)
 
 
@@ -157,11 +164,20 @@ def _csv(path: Path, columns: tuple[str, ...], schema: Schema) -> Source:
         try:
             reader = pd.read_csv(path, usecols=lambda c: c in wanted, dtype=text, chunksize=CHUNK, low_memory=False)  # type: ignore[call-overload]
             yield from reader
-        except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, ValueError, EOFError, OSError) as e:
+        except (
+            pd.errors.ParserError,
+            pd.errors.EmptyDataError,
+            UnicodeDecodeError,
+            ValueError,
+            EOFError,
+            OSError,
+        ) as e:
             # pandas' own text may quote a cell: only the line number is kept.
             line = re.search(r"line (\d+)", str(e))
             where = f", line {line.group(1)}" if line else ""
-            problem = DataError(f"{path.name}{where}: not a readable CSV file (rows with too many fields, bad encoding, or cut off).")
+            problem = DataError(
+                f"{path.name}{where}: not a readable CSV file (rows with too many fields, bad encoding, or cut off)."
+            )
         else:
             return
         finally:

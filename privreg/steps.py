@@ -37,4 +37,4 @@ class Steps(NamedTuple):
     def total(self, updates: int) -> float:
         """Σγ over the first `updates` updates, by the integral that bounds it from below."""
         a = 1.0 - self.alpha
-        return self.gamma / a * ((updates + 1 + self.delay) ** a - (1 + self.delay) ** a)
+        return self.gamma / a * float((updates + 1 + self.delay) ** a - (1 + self.delay) ** a)

@@ -58,7 +58,12 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False) -> No
 
 
 def write_archive(
-    path: str | Path, kind: str, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, secret: bool = False
+    path: str | Path,
+    kind: str,
+    document: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    secret: bool = False,
 ) -> None:
     """Save a JSON document and named arrays as one file of a given kind."""
     buffer = io.BytesIO()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from privreg.accounting import Budget, Release
 from privreg.collector import Path as Chain
 from privreg.device import Device
 from privreg.engine import Run, make_plan, scaling_variances
-from privreg.errors import InferenceError, SavedFileError
+from privreg.errors import InferenceError, PrivregWarning, SavedFileError
 from privreg.families import Family
 from privreg.inference import Estimate, Normal, RandomScaling
 from privreg.inference.plug_in import central_sandwich, local_sandwich
@@ -229,9 +230,10 @@ class Stream:
             raise InferenceError("the central plug-in was already released once; fit again for another release.")
         self._central_key = None
         mu = self._spec.budget.mu
+        bounds = (self._device.curvature_bound, self._device.bound**2)
         # The published noise: 2 B / (n μ) on each entry of the upper triangle. Its sensitivity is at most √2 B,
         # so each matrix is μ/√2-GDP and the pair μ-GDP.
-        sds = (2 * self._device.curvature_bound / mu, 2 * self._device.bound**2 / mu)
+        sds = [2 * b / mu if self._spec.budget.private else 0.0 for b in bounds]
         out = []
         for raw, sd, z in zip((run.raw_curvature, run.raw_outer), sds, noise, strict=True):
             matrix = np.zeros((p, p))
@@ -287,9 +289,11 @@ class Stream:
             out.append(SEED_NOTE)
         leaked = spec.design.schema.leaked
         if "scale" in leaked:
-            out.append("allow_leak: location and scale of columns were computed from the raw data; that step is not private")
+            out.append(
+                "allow_leak: location and scale of columns were computed from the raw data, which is not private"
+            )
         if "levels" in leaked:
-            out.append("allow_leak: factor levels were collected from the raw data; that step is not private")
+            out.append("allow_leak: factor levels were collected from the raw data, which is not private")
         if any(m.central for m in s.methods):
             total = 2**0.5 * spec.budget.mu
             out.append(
@@ -354,7 +358,14 @@ class Stream:
         run.trail.updates, run.trail.people = counts[0].tolist(), counts[1].tolist()
         run.trail.means, run.trail.variances = list(arrays["trail_means"]), list(arrays["trail_variances"])
         secrets = {k: v for k, v in arrays.items() if k.startswith("secret_")}
-        if not self._spec.budget.private or not secrets:
+        if not self._spec.budget.private:
+            return
+        if not secrets:
+            warnings.warn(
+                f"the key in {path.name!r} was taken by an earlier load; this stream goes on with fresh noise.",
+                PrivregWarning,
+                stacklevel=4,
+            )
             return
         if self._seed is None:
             rest = {k: v for k, v in arrays.items() if k not in secrets}
@@ -373,7 +384,7 @@ class Stream:
                     run.curvature_noise = stream
 
     def __reduce__(self) -> str:
-        raise TypeError("a stream in progress holds a secret key and can't be pickled; use save(path) and privreg.load(path)")
+        raise TypeError("a stream holds a secret key and can't be pickled; use save(path) and privreg.load(path)")
 
     def __repr__(self) -> str:
         return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} people so far, {self._spec.budget}>"

@@ -185,7 +185,7 @@ def resolve_tuning(
     reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach
     curvature_bound = score.curvature_bound * reach2
     wants_curvature = [m for m in methods if m.curvature or m.central]
-    if wants_curvature and not math.isfinite(curvature_bound):
+    if wants_curvature and budget.private and not math.isfinite(curvature_bound):
         raise InferenceError(
             f"{wants_curvature[0].name} needs a bound on the curvature, which {weights.name!r} score weights give only "
             "with bounded covariates: declare finite bounds=, use score_weights='published', "

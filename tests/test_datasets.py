@@ -17,9 +17,7 @@ SAMPLE = {"us_insurance": datasets.us_insurance, "ride_sharing": datasets.ride_s
 BLOCK = datasets._BLOCK
 
 
-def standardised_ols(
-    frame: pd.DataFrame, slopes: list[str], response: str, train: int
-) -> tuple[np.ndarray, float]:
+def standardised_ols(frame: pd.DataFrame, slopes: list[str], response: str, train: int) -> tuple[np.ndarray, float]:
     z = frame[[*slopes, response]].to_numpy(float)
     z = (z - z.mean(axis=0)) / z.std(axis=0)
     x, y = z[:, :-1], z[:, -1]
@@ -74,9 +72,7 @@ def test_us_insurance_formula_is_the_documented_one():
     factors = ["smoker", "gender", *[c for c in frame if str(frame[c].dtype) == "category"]]
     factors = list(dict.fromkeys(factors))
     dummies = pd.get_dummies(frame[factors], drop_first=True, dtype=float)
-    x = pd.concat(
-        [pd.Series(1.0, frame.index, name="const"), frame[["age", "bmi", "children"]], dummies], axis=1
-    )
+    x = pd.concat([pd.Series(1.0, frame.index, name="const"), frame[["age", "bmi", "children"]], dummies], axis=1)
     beta, rss, *_ = np.linalg.lstsq(x.to_numpy(float), frame["charges"].to_numpy(), rcond=None)
     truth = {
         "const": 3000.0,

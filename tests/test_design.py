@@ -144,9 +144,7 @@ MIXED = (
     " + year:cc(z, knots=[0, 1], lower_bound=-2, upper_bound=3)"
 )
 FUNCTIONS = {"ramp": rowwise(ramp)}
-MIXED_DESIGN = formula_design(
-    MIXED.replace("age*smoker", "smoker"), SCHEMA, functions=FUNCTIONS, offset="year"
-)
+MIXED_DESIGN = formula_design(MIXED.replace("age*smoker", "smoker"), SCHEMA, functions=FUNCTIONS, offset="year")
 
 
 @settings(max_examples=25, deadline=None)
@@ -272,9 +270,7 @@ class TestResponse:
 
 
 class TestPublicChecks:
-    @pytest.mark.parametrize(
-        "term", ["np.log(z)", "1/my", "I(1 / z)", "I(1 / (age - 30))", "np.sqrt(z):smoker"]
-    )
+    @pytest.mark.parametrize("term", ["np.log(z)", "1/my", "I(1 / z)", "I(1 / (age - 30))", "np.sqrt(z):smoker"])
     def test_not_finite_inside_the_bounds(self, term):
         term = term.replace("1/my", "I(1 / Q('my col'))")
         with pytest.raises(FormulaError, match="not finite somewhere inside the declared bounds") as caught:

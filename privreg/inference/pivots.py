@@ -55,7 +55,9 @@ def scaling_sf(t: Array | float, lanes: int = 1) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         u = u0[:, None] * np.cosh(w)
         # u / sinh u through logarithms; → 1 as u → 0
-        log_ratio = np.where(u < 1e-6, 0.0, np.log(np.maximum(2 * u, 1e-300)) - u - np.log1p(-np.exp(-2 * np.maximum(u, 1e-6))))
+        log_ratio = np.where(
+            u < 1e-6, 0.0, np.log(np.maximum(2 * u, 1e-300)) - u - np.log1p(-np.exp(-2 * np.maximum(u, 1e-6)))
+        )
         f = np.exp(0.5 * lanes * log_ratio) / np.cosh(w)
     f = np.where(np.isnan(f), 0.0, f)
     f[:, 0] *= 0.5

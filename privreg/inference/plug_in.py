@@ -45,7 +45,7 @@ def _sandwich(bread: Array, meat: Array, n: int, bread_floor: float, meat_floor:
     inverse = (vectors / values) @ vectors.T
     meat_vectors, meat_values, _ = _floored(meat, meat_floor)
     middle = (meat_vectors * meat_values) @ meat_vectors.T
-    notes = ()
+    notes: tuple[str, ...] = ()
     if low:
         notes = (
             f"{low} eigenvalue(s) of the privatised curvature were raised to the floor {bread_floor:.2g}: "

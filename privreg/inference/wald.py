@@ -72,7 +72,7 @@ def wald_sf(w: float, q: int) -> float:
 
     Examples
     --------
-    >>> abs(wald_sf(104.6, 2) - 0.05) < 0.001
+    >>> abs(wald_sf(103.4, 2) - 0.05) < 0.001
     True
     """
     _check(q)

@@ -1,0 +1,8 @@
+"""``python -m privreg``: the same as the command ``privreg``."""
+
+import sys
+
+from privreg.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,343 @@
+"""The command line: ``privreg fit`` and ``privreg data``.
+
+Only the standard library and the error classes are imported here; numpy, pandas and the compiler wait until a
+verb needs them, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
+:mod:`privreg.errors` never do, and the text of any other exception is withheld.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from privreg import __version__
+from privreg.cli_options import DATA_SETS, budget, levels, pairs, parsers
+from privreg.errors import DataError, OptionError, PrivacyLeakWarning, PrivregError, PrivregWarning, choose
+
+if TYPE_CHECKING:
+    from privreg.results import PrivateResults
+
+__all__ = ["main"]
+
+FAILED: Final = 2
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
+UNEXPECTED: Final = 70
+
+# --- writing results ------------------------------------------------------------------------------------
+
+
+def _text(res: PrivateResults, a: argparse.Namespace) -> str:
+    text = str(res.summary(_alpha(a)).as_text()).rstrip("\n")
+    if a.exponentiate:
+        table = res.tidy(True, alpha=_alpha(a)).to_string(index=False, float_format=lambda v: f"{v:.4g}")
+        text += f"\n\n{_EXPONENTIATED}\n{table}"
+    return text + "\n"
+
+
+_EXPONENTIATED: Final = "exp(estimate) with the limits exponentiated too; std_error is that of the estimate"
+
+
+def _html(res: PrivateResults, a: argparse.Namespace) -> str:
+    body = res.summary(_alpha(a)).as_html()
+    if a.exponentiate:
+        table = res.tidy(True, alpha=_alpha(a)).to_html(index=False, border=0, float_format=lambda v: f"{v:.4g}")
+        body += f"\n<p>{_EXPONENTIATED}</p>\n{table}"
+    head = f'<meta charset="utf-8">\n<title>{escape(a.formula)}</title>\n<style>{_STYLE}</style>'
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+
+
+_STYLE: Final = "body{font-family:sans-serif;margin:2em auto;max-width:64em;padding:0 1em}td,th{padding:.1em .6em}"
+
+
+def _json(res: PrivateResults, a: argparse.Namespace) -> str:
+    table = res.tidy(a.exponentiate, alpha=_alpha(a))
+    document = {
+        "privreg": __version__,
+        "formula": a.formula,
+        "family": repr(res.family),
+        "nobs": res.nobs,
+        "inference": list(res.methods),
+        "level": a.level,
+        "exponentiated": a.exponentiate,
+        "coefficients": table.to_dict("records"),
+        "privacy": {**res.privacy.to_json(), "statement": dict(res.privacy.rows())},
+    }
+    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """Replace what JSON can't say (infinite, not a number) by null."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_KINDS: Final[dict[str, Callable[[Any, argparse.Namespace], str] | None]] = {
+    ".html": _html,
+    ".txt": _text,
+    ".tex": lambda res, a: str(res.summary(_alpha(a)).as_latex()),
+    ".csv": lambda res, a: str(res.tidy(a.exponentiate, alpha=_alpha(a)).to_csv(index=False, lineterminator="\n")),
+    ".json": _json,
+    ".privreg": None,  # saved by the results themselves
+}
+
+
+def _alpha(a: argparse.Namespace) -> float:
+    return round(1.0 - float(a.level), 12)
+
+
+def _targets(a: argparse.Namespace) -> list[Path]:
+    """Check where results will go before anybody's budget is spent."""
+    targets = [Path(name) for name in a.out]
+    for target in targets:
+        if target.suffix.lower() not in _KINDS:
+            raise OptionError(
+                f"--out {str(target)!r}: the kind of file goes by its suffix, one of {', '.join(_KINDS)}."
+            )
+        folder = target.parent
+        if target.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise OptionError(f"--out {str(target)!r}: give the name of a file in a folder that can be written.")
+        if target.resolve() == Path(a.path).resolve():
+            raise OptionError(f"--out {str(target)!r} would overwrite the data; give another name.")
+        if target.suffix.lower() == ".tex" and a.exponentiate:
+            raise OptionError("--exponentiate doesn't reach .tex files; use .html, .txt, .csv or .json.")
+    if a.quiet and not targets:
+        raise OptionError("--quiet without --out would spend the budget and show nothing; add --out FILE.")
+    return targets
+
+
+def _write(res: PrivateResults, target: Path, a: argparse.Namespace) -> None:
+    from privreg import storage
+
+    render = _KINDS[target.suffix.lower()]
+    try:
+        if render is None:
+            res.save(target)
+        else:
+            storage.write_bytes(target, render(res, a).encode())
+    except OSError as e:
+        raise DataError(f"can't write {str(target)!r} ({e.strerror}).") from None
+
+
+# --- verbs ----------------------------------------------------------------------------------------------
+
+
+def _fit(a: argparse.Namespace) -> int:
+    if not 0 < a.level < 1:
+        raise OptionError(f"--level {a.level:g} must lie in (0, 1); 0.95 gives 95% intervals.")
+    if a.step_exponent is not None and not 0 < a.step_exponent < 1:
+        raise OptionError(f"--step-exponent {a.step_exponent:g} must lie in (0, 1), above 0.5 for intervals.")
+    targets, spend = _targets(a), budget(a)
+    public = {
+        "bounds": pairs("--bounds", a.bounds, "NAME=LOW:HIGH"),
+        "levels": levels(a.levels),
+        "moments": pairs("--moments", a.moments, "NAME=MEAN:SD"),
+    }
+    inference = None if a.inference == "none" else tuple(name.strip() for name in a.inference.split(","))
+
+    from privreg.families import Huber, resolve_family
+    from privreg.model import PrivateOnlineRegression
+
+    corner = {name: value for name, value in (("c", a.c), ("scale", a.scale)) if value is not None}
+    if corner and a.family != "huber":
+        raise OptionError(f"{' and '.join(f'--{name}' for name in corner)} belong to --family huber.")
+    model = PrivateOnlineRegression.from_formula(
+        a.formula,
+        _in_memory(a, public) if a.allow_leak else a.path,
+        family=Huber(**corner) if a.family == "huber" else resolve_family(a.family),
+        **spend,
+        **public,
+        score_weights=a.score_weights,
+        offset=a.offset,
+        rows=a.rows,
+        allow_leak=tuple(a.allow_leak),
+    )
+    res = model.fit(
+        tuning=a.tuning,
+        inference=inference,
+        batch_size=a.batch_size,
+        alpha=a.step_exponent,
+        step=a.step,
+        seed=a.seed,
+        progress=False if a.quiet else None,
+    )
+    # The budget is spent: one file that can't be written must not cost the others, or the summary.
+    problems = []
+    for target in targets:
+        try:
+            _write(res, target, a)
+        except PrivregError as e:
+            problems.append(e)
+    if not a.quiet:
+        print(_text(res, a), end="", flush=True)
+    for problem in problems:
+        _complain(problem)
+    return FAILED if problems else 0
+
+
+def _in_memory(a: argparse.Namespace, public: dict[str, Any]) -> Any:
+    """Hold the formula's columns as one DataFrame, which is what the opt-outs need."""
+    import pandas as pd
+
+    from privreg.formula import needed_columns
+    from privreg.schema import Schema
+    from privreg.sources import open_table
+
+    response, exog = needed_columns(a.formula, {})
+    columns = tuple(dict.fromkeys([*response, *exog, *([a.offset] if a.offset else [])]))
+    batches = list(open_table(a.path, columns, Schema.declare(**public)).batches())
+    if not batches:
+        raise DataError(f"{Path(a.path).name} has no rows.")
+    return pd.concat(batches, ignore_index=True)
+
+
+def _data(a: argparse.Namespace) -> int:
+    name = choose("data set", a.name, DATA_SETS)
+    rows, formula, scale = DATA_SETS[name]
+
+    from privreg import datasets
+
+    path = datasets.write_csv(name, a.path, rows if a.rows is None else a.rows, a.seed)
+    if name == "us-insurance":
+        public, provenance = datasets.us_insurance_schema(), datasets.us_insurance(1).attrs["provenance"]
+    else:
+        public, provenance = datasets.ride_sharing_schema(), datasets.ride_sharing(1).attrs["provenance"]
+    used = set(re.findall(r"\w+", formula))
+    bounds = [f"{c}={low:g}:{high:g}" for c, (low, high) in public["bounds"].items() if c in used]
+    levels = [f"{c}={','.join(names)}" for c, names in public["levels"].items() if c in used]
+    lines = [f'privreg fit "{formula}" {_quote(str(path))} --mu 1 --scale {scale}']
+    lines.append(f"--bounds {' '.join(map(_quote, bounds))}")
+    if levels:
+        lines.append(f"--levels {' '.join(map(_quote, levels))}")
+    print(f"Wrote {str(path)!r}. It is a {provenance}.\nTo fit it:\n")
+    print("  " + " \\\n      ".join(lines), flush=True)
+    return 0
+
+
+def _quote(text: str) -> str:
+    """Quote for a shell, with double quotes where these do, since they serve on Windows too."""
+    if re.fullmatch(r"[\w./:=,+-]+", text):
+        return text
+    return shlex.quote(text) if re.search(r'["$`\\!]', text) else f'"{text}"'
+
+
+# --- the command ----------------------------------------------------------------------------------------
+
+
+_HERE: Final = "here: --bounds NAME=LOW:HIGH, --levels NAME=A,B, --moments NAME=MEAN:SD"
+
+
+def _complain(problem: PrivregError) -> None:
+    """Print an error as one line, with the command's spelling of what its Python text asks for."""
+    message = " ".join(str(problem).split())
+    if re.search(r"\b(bounds|levels|moments)(=|\[)", message) and "--" not in message:
+        message += f" ({_HERE})"
+    elif re.search(r"\balpha\b", message) and "--" not in message:
+        message += " (here: --step-exponent)"
+    print(f"privreg: error: {message}", file=sys.stderr)
+
+
+def _where(error: BaseException) -> str:
+    """Say where in privreg an exception came from, without its text."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if file.parent.name == "privreg" or file.parent.parent.name == "privreg":
+            place = f" at {file.name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+@contextmanager
+def _own_warnings() -> Iterator[None]:
+    """Print privreg's warnings as one line each; others are left out, since their text could quote a value."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        print(f"privreg: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind in (PrivacyLeakWarning, PrivregWarning):
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = show
+        yield
+
+
+def _run(arguments: Sequence[str]) -> int:
+    top, verbs = parsers()
+    if not arguments:
+        top.print_help()
+        return 0
+    first, rest = arguments[0], arguments[1:]
+    if first.startswith("-"):
+        top.check_options([first])
+    else:
+        verbs[choose("verb", first, verbs)].check_options(rest)
+    a = top.parse_args(arguments)
+    return _fit(a) if a.verb == "fit" else _data(a)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command ``privreg``.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Words after the command's name; those of the process by default.
+
+    Returns
+    -------
+    int
+        Exit status: 0 done, 2 an error that was explained on standard error, 70 an unexpected one, 130
+        interrupted, 141 if the reader of standard output has gone.
+
+    Examples
+    --------
+    >>> main(["--version"])
+    privreg 0.1.0
+    0
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # μ and ‖x‖ must not fail where the terminal can't show them
+            stream.reconfigure(errors="replace")
+    try:
+        with _own_warnings():
+            return _run(sys.argv[1:] if arguments is None else arguments)
+    except PrivregError as e:
+        _complain(e)
+        return FAILED
+    except SystemExit as e:  # --help and --version
+        return e.code if isinstance(e.code, int) else 0
+    except KeyboardInterrupt:
+        print("privreg: interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes standard output at exit and would complain again: give it somewhere to go.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except MemoryError:
+        _complain(DataError("there is not enough memory."))
+        return FAILED
+    except Exception as e:
+        kind, where = type(e).__name__, _where(e)
+        print(
+            f"privreg: error: unexpected {kind}{where}; its text is withheld, since it could quote the data. "
+            "Please report the command (not the data).",
+            file=sys.stderr,
+        )
+        return UNEXPECTED

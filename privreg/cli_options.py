@@ -1,0 +1,294 @@
+"""What the command line understands: verbs, options, help, and the spelling of public declarations.
+
+Needs the standard library only, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, Final, NoReturn
+
+from privreg import __version__
+from privreg.errors import BudgetError, OptionError, SchemaError
+
+__all__ = ["DATA_SETS", "budget", "levels", "pairs", "parsers"]
+
+_MAIN_HELP: Final = """\
+Regression with inference under local differential privacy: every person's
+record is randomised once, and all that is published is as private as the
+budget says.
+"""
+_MAIN_EXAMPLES: Final = """\
+examples:
+  privreg data us-insurance --rows 1000000 people.csv
+  privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 --scale 2500 \\
+      --bounds age=18:65 bmi=18:50 charges=0:35000 --levels smoker=no,yes
+  privreg fit --help
+
+exit status: 0 done, 2 an error that the message explains, 130 interrupted.
+"""
+_FIT_USAGE: Final = "privreg fit FORMULA CSV --mu MU --bounds NAME=LOW:HIGH ... [--levels NAME=A,B ...] [options]"
+_FIT_HELP: Final = """\
+Fit a regression to a CSV file, one person a row, and print the summary. Bounds,
+levels and moments are public facts, known without looking at the rows. Every
+run on the same people is another release: two runs at mu cost 1.41 mu in all,
+and the command can't see earlier runs.
+"""
+_FIT_EXAMPLES: Final = """\
+examples:
+  privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 --scale 2500 \\
+      --bounds age=18:65 bmi=18:50 charges=0:35000 --levels smoker=no,yes
+  privreg fit "ill ~ age + C(clinic)" visits.csv --family logistic \\
+      --epsilon 1 --delta 1e-6 --bounds age=18:65 --levels clinic=1,2,3 \\
+      --exponentiate --out odds.html --out odds.csv
+  privreg fit "y ~ x" data.csv --rho 0.5 --moments x=0:1 --bounds x=-4:4 y=-9:9 \\
+      --inference random_scaling,plug_in
+
+how levels are read:
+  The first level is the reference. Levels that all are whole numbers (1,2,3 or
+  01,02) are whole numbers, and if all are numbers (0.5,1) they are numbers, as
+  pandas reads such a column. true,false in any capitals are booleans. In any
+  other list every level is text. Double quotes let a level hold a comma:
+      --levels 'maker="Smith, Inc.",other'
+
+what --out writes, by suffix:
+  .html     a whole page          .csv      table of coefficients
+  .txt      text                  .json     table and privacy statement
+  .tex      LaTeX                 .privreg  the results, for privreg.load()
+"""
+_DATA_HELP: Final = """\
+Write a synthetic data set as CSV, and print how to fit it. Both data sets are
+reconstructions of published examples: no row is a real person or ride.
+"""
+_DATA_EXAMPLES: Final = """\
+examples:
+  privreg data us-insurance --rows 1000000 people.csv
+  privreg data ride-sharing --rows 50000 rides.csv --seed 7
+"""
+DATA_SETS: Final = {
+    "us-insurance": (
+        1_000_000,
+        "charges ~ age + gender + bmi + children + smoker + medical_history + family_medical_history"
+        " + exercise_frequency + occupation + coverage_level",
+        "500",
+    ),
+    "ride-sharing": (
+        50_000,
+        "fare ~ distance + duration + driver_rating + total_rides + vehicle_year + capacity",
+        "1",
+    ),
+}
+"""Default number of rows, formula, and a public guess of the residual scale."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like every other error of the command."""
+
+    def __init__(self, **given: Any) -> None:
+        # Abbreviations are off: an option added later must not change what a script says.
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **given)
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(f"{message} (see '{self.prog} --help').")
+
+    def check_options(self, arguments: Iterable[str]) -> None:
+        """Name the nearest option before argparse complains about what follows from a misspelt one."""
+        known = list(self._option_string_actions)
+        for argument in arguments:
+            option = argument.partition("=")[0]
+            if option == "--":
+                return
+            if option.startswith("--") and option not in known:
+                near = get_close_matches(option, known, n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
+                raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
+
+
+def parsers() -> tuple[_Parser, dict[str, _Parser]]:
+    """Build the parser of the command, and those of its verbs by name."""
+    top = _Parser(prog="privreg", description=_MAIN_HELP, epilog=_MAIN_EXAMPLES)
+    top.add_argument("--version", action="version", version=f"privreg {__version__}")
+    verbs = top.add_subparsers(dest="verb", title="verbs", metavar="VERB")
+    about = {"fit": "fit a regression to a CSV file", "data": "write a synthetic data set"}
+    texts = {"fit": (_FIT_USAGE, _FIT_HELP, _FIT_EXAMPLES), "data": (None, _DATA_HELP, _DATA_EXAMPLES)}
+    made = {
+        name: verbs.add_parser(name, help=about[name], usage=usage, description=head, epilog=examples)
+        for name, (usage, head, examples) in texts.items()
+    }
+    _fit_options(made["fit"])
+    data = made["data"]
+    data.add_argument("name", metavar="NAME", help=f"{' or '.join(DATA_SETS)}")
+    data.add_argument("path", metavar="PATH", help="CSV file to write; replaced if it exists")
+    data.add_argument("--rows", type=int, metavar="N", help="number of rows (default: 1,000,000 and 50,000)")
+    data.add_argument("--seed", type=int, metavar="S", help="seed of the synthetic rows")
+    return top, made
+
+
+def _fit_options(fit: _Parser) -> None:
+    fit.add_argument("formula", metavar="FORMULA", help='such as "charges ~ age + smoker", in quotes')
+    fit.add_argument("path", metavar="CSV", help="file with a header line; only the formula's columns are read")
+
+    g = fit.add_argument_group("budget per person (exactly one form)")
+    g.add_argument("--mu", type=float, metavar="MU", help="Gaussian differential privacy; 1 is usual")
+    g.add_argument("--epsilon", type=float, metavar="E", help="(epsilon, delta)-DP, with --delta")
+    g.add_argument("--delta", type=float, metavar="D")
+    g.add_argument("--rho", type=float, metavar="R", help="zero-concentrated DP")
+    g.add_argument("--no-privacy", action="store_true", help="no noise, for teaching and tests; the summary says so")
+
+    g = fit.add_argument_group("public facts (repeatable, several at a time)")
+    many: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+    g.add_argument("--bounds", metavar="NAME=LOW:HIGH", help="range of a number; values outside are clamped", **many)
+    g.add_argument("--levels", metavar="NAME=A,B,...", help="levels of a factor; the first is the reference", **many)
+    g.add_argument("--moments", metavar="NAME=MEAN:SD", help="mean and sd of a number that isn't clamped", **many)
+    g.add_argument(
+        "--allow-leak",
+        metavar="KIND",
+        help="scale, levels: take what isn't declared from the rows; NOT private, holds the file in memory",
+        **many,
+    )
+
+    g = fit.add_argument_group("model")
+    g.add_argument("--family", default="huber", help="huber (default) or logistic")
+    g.add_argument("--c", type=_auto, metavar="C", help="Huber's corner in residual scales, or auto (default)")
+    g.add_argument("--scale", type=_auto, metavar="S", help="public guess of the residual scale, or auto (default)")
+    g.add_argument("--offset", metavar="COLUMN", help="column added to the linear predictor")
+    g.add_argument("--score-weights", metavar="W", help="unit or published; the tuning chooses by default")
+
+    g = fit.add_argument_group("fit")
+    g.add_argument("--tuning", default="efficient", help="efficient (default) or published")
+    g.add_argument(
+        "--inference",
+        default="random_scaling",
+        metavar="M[,M]",
+        help="random_scaling (default), plug_in, plug_in_central, or none; the first gives the standard errors",
+    )
+    g.add_argument(
+        "--batch-size", type=int, default=1, metavar="N", help="people asked at the same iterate (default 1)"
+    )
+    g.add_argument("--step", type=float, metavar="GAMMA", help="size of the steps, above 0")
+    g.add_argument("--step-exponent", type=float, metavar="A", help="decay of the steps, in (0.5, 1) for intervals")
+    g.add_argument("--rows", type=int, metavar="N", help="how many people will come, for the progress bar")
+    g.add_argument("--seed", type=int, metavar="S", help="reproducible noise, for simulation only: protects nobody")
+
+    g = fit.add_argument_group("output")
+    g.add_argument("--level", type=float, default=0.95, help="level of the intervals (default 0.95)")
+    g.add_argument("--exponentiate", action="store_true", help="add exp(coefficient), as for odds ratios")
+    g.add_argument("--out", action="append", default=[], metavar="FILE", help="also write a file; repeatable")
+    g.add_argument("--quiet", action="store_true", help="print nothing but errors and warnings; needs --out")
+
+
+# --- reading declarations -------------------------------------------------------------------------------
+
+
+def _auto(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor 'auto'") from None
+
+
+def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[float, float]]:
+    """Read declarations such as ``age=18:65``; a column's name may hold an equals sign.
+
+    Raises
+    ------
+    SchemaError
+        If one doesn't have that form, or names a column a second time.
+    """
+    out: dict[str, tuple[float, float]] = {}
+    for item in given:
+        name, equals, value = item.rpartition("=")
+        parts = value.split(":")
+        try:
+            low, high = (float(part) for part in parts)
+        except ValueError:
+            low = high = math.nan
+            equals = ""
+        if not equals or not name:
+            raise SchemaError(f"{option}: {item!r} must read {form}, such as {option} age=18:65.")
+        _once(option, name, out)
+        out[name] = (low, high)
+    return out
+
+
+_LEVEL: Final = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,"]*?))\s*(,|$)')
+_WHOLE: Final = re.compile(r"[-+]?[0-9]+")
+_NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+
+
+def levels(given: Sequence[str]) -> dict[str, list[Any]]:
+    """Read declarations such as ``smoker=no,yes``, typed as a CSV column of such cells is.
+
+    Raises
+    ------
+    SchemaError
+        If one doesn't have that form, or names a column a second time.
+
+    Examples
+    --------
+    >>> levels(["clinic=1,2", "smoker=no,yes", 'maker="Smith, Inc.",other'])
+    {'clinic': [1, 2], 'smoker': ['no', 'yes'], 'maker': ['Smith, Inc.', 'other']}
+    """
+    out: dict[str, list[Any]] = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise SchemaError(f"--levels: {item!r} must read NAME=A,B,..., such as --levels smoker=no,yes.")
+        _once("--levels", name, out)
+        out[name] = _typed(item, value)
+    return out
+
+
+def _typed(item: str, value: str) -> list[Any]:
+    """Split a list of levels and give them the type that pandas gives to a CSV column of such cells."""
+    texts, at = [], 0
+    while True:
+        found = _LEVEL.match(value, at)
+        if found is None or not (found[1] or found[2]):
+            raise SchemaError(f"--levels: {item!r} has an empty or badly quoted level; write NAME=A,B,...")
+        texts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
+        at = found.end()
+        if not found[3]:
+            break
+    if all(_WHOLE.fullmatch(t) for t in texts):
+        return [int(t) for t in texts]
+    if all(_NUMBER.fullmatch(t) for t in texts):
+        return [float(t) for t in texts]
+    if all(t.lower() in {"true", "false"} for t in texts):
+        return [t.lower() == "true" for t in texts]
+    return texts
+
+
+def _once(option: str, name: str, seen: Iterable[str]) -> None:
+    if name in seen:
+        raise SchemaError(f"{option} declares {name!r} twice; keep one.")
+
+
+def budget(a: argparse.Namespace) -> dict[str, Any]:
+    """Read the one form of budget, as keyword arguments of the model.
+
+    Raises
+    ------
+    BudgetError
+        If none or more than one form is given.
+    """
+    forms = {
+        "--mu": a.mu is not None,
+        "--epsilon/--delta": a.epsilon is not None or a.delta is not None,
+        "--rho": a.rho is not None,
+        "--no-privacy": a.no_privacy,
+    }
+    got = [name for name, given in forms.items() if given]
+    if len(got) != 1:
+        raise BudgetError(
+            f"give exactly one budget, got {' and '.join(got) or 'none'}: --mu 1, or --epsilon 1 --delta 1e-6, "
+            "or --rho 0.5 (or --no-privacy)."
+        )
+    if a.no_privacy:
+        return {"mu": None}
+    given = {"mu": a.mu, "epsilon": a.epsilon, "delta": a.delta, "rho": a.rho}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,83 @@
+"""The user's explicit opt-outs, ``allow_leak=``: the one place where a declaration is taken from raw rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from privreg.columns import learn_levels, learn_moments
+from privreg.errors import OptionError, PrivacyLeakError, PrivacyLeakWarning, choose
+from privreg.formula import needed_columns, needed_levels
+from privreg.schema import Schema
+
+if TYPE_CHECKING:
+    from privreg.formula import Rowwise
+
+__all__ = ["complete", "complete_scale", "read_leaks"]
+
+LEAKS: Final = ("levels", "scale")
+
+
+def read_leaks(allow_leak: Any) -> tuple[str, ...]:
+    """Read ``allow_leak=``: one or several of "levels" and "scale"."""
+    given = (allow_leak,) if isinstance(allow_leak, str) else allow_leak
+    if not isinstance(given, Sequence):
+        raise OptionError(f"allow_leak={allow_leak!r} must be a tuple from {LEAKS}.")
+    return tuple(choose("allow_leak", g, LEAKS) for g in given)
+
+
+def _warn_leak(what: str) -> None:
+    warnings.warn(
+        f"{what} taken from the raw data: this step is not private, and the summary says so. Declare them to mend it.",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )
+
+
+def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
+    """Add mean and sd of the undeclared `columns`, computed from the raw data, with a warning."""
+    missing = [c for c in columns if c not in schema.bounds and c not in schema.moments]
+    if not missing:
+        return schema
+    _warn_leak(f"mean and sd of {', '.join(missing)}")
+    learned = {c: learn_moments(data, c) for c in missing}
+    full = Schema.declare(schema.bounds, schema.levels, {**schema.moments, **learned})
+    return replace(full, leaked=(*schema.leaked, "scale"))
+
+
+def complete(
+    schema: Schema,
+    data: Any,
+    formula: str,
+    functions: Mapping[str, Rowwise],
+    offset: str | None,
+    leaks: tuple[str, ...],
+    binary: bool,
+) -> Schema:
+    """Complete the schema from raw data: the user's explicit opt-out."""
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame | Mapping):
+        raise PrivacyLeakError(
+            "allow_leak needs the rows in memory as a DataFrame; declare levels= and bounds= instead."
+        )
+    response, exog = needed_columns(formula, functions)
+    columns = [c for c in dict.fromkeys([*response, *exog, *([offset] if offset else [])]) if c in data]
+    undeclared = [c for c in columns if c not in schema.bounds and c not in schema.moments and c not in schema.levels]
+    factors = [c for c in undeclared if c in needed_levels(formula, functions) or _is_text(data[c])]
+    if "levels" in leaks and factors:
+        _warn_leak(f"levels of {', '.join(factors)}")
+        found = {c: learn_levels(data, c) for c in factors}
+        schema = replace(Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments), leaked=("levels",))
+    if "scale" in leaks:
+        numeric = [c for c in undeclared if c not in factors and not (binary and c in response)]
+        schema = complete_scale(schema, data, numeric)
+    return schema
+
+
+def _is_text(values: Any) -> bool:
+    import pandas as pd
+
+    return not (pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values))

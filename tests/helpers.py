@@ -1,0 +1,50 @@
+"""Small builders that several test files share."""
+
+import math
+
+import numpy as np
+
+import privreg as pr
+from privreg.accounting import Budget
+from privreg.device import Device
+from privreg.engine import make_plan
+from privreg.families import Score
+from privreg.kernels import FULL
+from privreg.mechanisms import Gaussian
+from privreg.weights import SCORE_WEIGHTS
+
+HUBER = Score(0, 0.7, 0.7, 1.0)
+LOGISTIC = Score(1, 0.0, 1.0, 0.25)
+SCORES = {"huber": HUBER, "logistic": LOGISTIC}
+
+
+def make_device(score, weights="published", mu=1.0, reach=3.0):
+    w = SCORE_WEIGHTS[weights]
+    reach2 = w.reach2 if math.isfinite(w.reach2) else reach
+    return Device(score, w, Gaussian(Budget.declare(mu=mu)), w.reach, score.curvature_bound * reach2)
+
+
+def make_test_plan(device, batch=1, mode=FULL, outer=True, share=0.0, central=False):
+    return make_plan(device, batch=batch, scaling_mode=mode, outer=outer, curvature_share=share, central=central)
+
+
+def people(n=2000, seed=0, binary=False):
+    """Simulated rows: intercept, three covariates within [-1, 1], normal or binary response."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(n), rng.uniform(-1, 1, (n, 3))])
+    eta = x @ np.array([0.5, 1.0, -1.0, 0.25])
+    y = (rng.uniform(size=n) < 1 / (1 + np.exp(-eta))).astype(float) if binary else eta + 0.3 * rng.standard_normal(n)
+    return x, y
+
+
+NAMES = ["const", "a", "b", "c"]
+BOUNDS = {"a": (-1, 1), "b": (-1, 1), "c": (-1, 1)}
+
+
+def array_model(n=2000, seed=0, binary=False, **options):
+    x, y = people(n, seed, binary)
+    bounds = BOUNDS if binary else {**BOUNDS, "y": (-4, 4)}
+    family = pr.Logistic() if binary else pr.Huber(scale=0.3)
+    return pr.PrivateOnlineRegression(
+        y, x, **{"exog_names": NAMES, "bounds": bounds, "family": family, "mu": 1, **options}
+    )

@@ -1,0 +1,174 @@
+"""Noise scale: sensitivity over the budget, on adversarial rows, and the audit that would notice less."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from privreg.accounting import Budget
+from privreg.audit import mu_lower_bound, score_reports
+from privreg.device import curvature_report, score_report
+from privreg.mechanisms import Gaussian, psd_sensitivity, score_sensitivity
+from privreg.noise import NoiseStream, seeded_key
+from privreg.weights import SCORE_WEIGHTS
+from tests.helpers import SCORES, make_device, make_test_plan
+
+HUGE = [1e300, -1e300, 1e155, 1e-155, 1e-300, 5e-324, 0.0, 1.0, -3.0, 1e8]
+ALPHA = 1e-6
+
+
+def adversarial_rows(p, rng, n=400):
+    """Rows with extreme entries in every mixture, the intercept first; and extreme responses."""
+    x = rng.choice(HUGE, size=(n, p)) * rng.choice([1.0, rng.standard_normal()], size=(n, p))
+    x[: n // 2, 0] = 1.0
+    x[0] = 0.0
+    return x, rng.choice([*HUGE, 1e9, -1e9], size=n)
+
+
+def as_response(family, y):
+    return (y > 0).astype(float) if family == "logistic" else y
+
+
+@pytest.mark.parametrize("family", SCORES)
+@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+def test_no_row_exceeds_the_declared_bound(family, weights):
+    device = make_device(SCORES[family], weights)
+    plan = make_test_plan(device)._replace(noise_sd=0.0)
+    rng = np.random.default_rng(5)
+    x, y = adversarial_rows(4, rng)
+    for theta in (np.zeros(4), rng.standard_normal(4), np.array([1e6, -1e6, 1e6, 1.0])):
+        for row, target in zip(x, as_response(family, y), strict=True):
+            bare = score_report(device, theta, row, target, np.zeros(4)) if np.isfinite(row).all() else np.zeros(4)
+            assert np.isfinite(bare).all()
+            assert np.linalg.norm(bare) <= device.bound * (1 + 1e-12)
+    kernel = np.array([score_reports(plan, np.ones(4), row, as_response(family, t), 256, None)[0] for row, t in
+                       zip(x[:60], y[:60], strict=True)])  # fmt: skip
+    assert np.isfinite(kernel).all()
+    assert np.linalg.norm(kernel, axis=1).max() <= device.bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("family", SCORES)
+@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+def test_bound_is_reached_so_the_noise_is_not_wasted(family, weights):
+    device = make_device(SCORES[family], weights)
+    reach = {"published": math.sqrt(2.0), "published_slopes": math.sqrt(3.0), "unit": 1.0}[weights]
+    slopes = {"published": 1.0, "published_slopes": math.sqrt(2.0), "unit": 1.0}[weights]
+    row = np.array([1.0, slopes])
+    y = {"huber": 1e6, "logistic": 1.0}[family]
+    theta = np.zeros(2) if family == "huber" else np.array([-40.0, 0.0])
+    assert device.bound == pytest.approx(SCORES[family].bound * reach)
+    norm_ = np.linalg.norm(score_report(device, theta, row, y, np.zeros(2)))
+    assert norm_ == pytest.approx(device.bound, rel=1e-9)
+
+
+def test_a_wrong_declared_bound_costs_bias_never_privacy():
+    honest = make_device(SCORES["huber"], "unit")
+    wrong = honest._replace(row_bound=0.25)
+    row = np.array([1.0, 2.0])
+    clipped = score_report(wrong, np.zeros(2), row, 1e6, np.zeros(2))
+    assert np.linalg.norm(clipped) == pytest.approx(wrong.bound)
+    assert wrong.bound == pytest.approx(honest.bound / 4)
+    plan = make_test_plan(wrong)._replace(noise_sd=0.0)
+    kernel = score_reports(plan, np.zeros(2), row, 1e6, 256, None)[0]
+    np.testing.assert_array_equal(kernel, clipped)
+
+
+@pytest.mark.parametrize("family", SCORES)
+@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+def test_curvature_reports_stay_within_their_bound(family, weights):
+    device = make_device(SCORES[family], weights)
+    x, y = adversarial_rows(3, np.random.default_rng(8))
+    zero = np.zeros(6)
+    for row, target in zip(x, as_response(family, y), strict=True):
+        report = curvature_report(device, np.ones(3), row, target, zero)
+        # off-diagonals carry √2, so the report's norm is the Frobenius norm
+        assert np.isfinite(report).all()
+        assert np.linalg.norm(report) <= device.curvature_bound * (1 + 1e-12)
+
+
+def test_noise_scale_is_sensitivity_over_mu():
+    for mu in (0.1, 1.0, 3.0):
+        mechanism = Gaussian(Budget.declare(mu=mu))
+        assert mechanism.score_sd(1.5) == score_sensitivity(1.5) / mu == 3.0 / mu
+        assert mechanism.score_variance(1.5) == pytest.approx((3.0 / mu) ** 2)
+        assert mechanism.curvature_sd(2.0) == psd_sensitivity(2.0) / mu == pytest.approx(2 * math.sqrt(2) / mu)
+    assert "1-GDP" in repr(Gaussian(Budget.declare(mu=1)))
+    assert Gaussian(Budget.declare(mu=None)).score_sd(1.0) == 0.0
+
+
+def test_psd_sensitivity_is_attained_and_never_exceeded():
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(2000):
+        u, v = rng.standard_normal((2, 3))
+        a, b = (np.outer(w, w) / (w @ w) * rng.uniform(0.9, 1) for w in (u, v))
+        worst = max(worst, np.linalg.norm(a - b))
+    assert worst <= psd_sensitivity(1.0) + 1e-12
+    a, b = np.diag([1.0, 0, 0]), np.diag([0, 1.0, 0])
+    assert np.linalg.norm(a - b) == pytest.approx(psd_sensitivity(1.0))
+
+
+def worst_pair(family, weights):
+    """Two rows whose scores are opposite and as long as the bound allows."""
+    slopes = {"published": 1.0, "published_slopes": math.sqrt(2.0), "unit": 1.0}[weights]
+    row = np.array([1.0, slopes])
+    if family == "huber":
+        return np.zeros(2), (row, 1e6), (row, -1e6)
+    # far out along the first axis every such row is "sure" of 1, so y = 0 gives a full-length score along x
+    length = 1.0 if weights == "unit" else math.sqrt(2.0)
+    tilt = 1e-3
+    up, down = (np.array([tilt, s * math.sqrt(length**2 - tilt**2)]) for s in (1.0, -1.0))
+    return np.array([1e5, 0.0]), (up, 0.0), (down, 0.0)
+
+
+def audit(plan, family, weights, n, key):
+    theta, (xa, ya), (xb, yb) = worst_pair(family, weights)
+    bare = plan._replace(noise_sd=0.0)
+    a, b = (score_reports(bare, theta, x, y, 256, None)[0] for x, y in ((xa, ya), (xb, yb)))
+    gap = b - a
+    threshold = gap @ (a + b) / 2
+    noise = NoiseStream(key, 2)
+    first, second = (score_reports(plan, theta, x, y, n, noise) for x, y in ((xa, ya), (xb, yb)))
+    return np.linalg.norm(gap), mu_lower_bound(first, second, gap, threshold, ALPHA)
+
+
+@pytest.mark.parametrize("family", SCORES)
+@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+@pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
+def test_worst_neighbours_never_show_more_than_the_claimed_mu(family, weights, mu):
+    device = make_device(SCORES[family], weights, mu=mu)
+    gap, found = audit(make_test_plan(device), family, weights, 256 * 400, seeded_key(21, f"{family}{weights}{mu}"))
+    if (family, weights) != ("logistic", "published_slopes"):  # there the intercept keeps scores from being opposite
+        assert gap == pytest.approx(2 * device.bound, rel=1e-5)  # neighbours as far apart as the claim allows
+    assert found.lower <= mu
+    assert found.lower > mu * gap / (2 * device.bound) - 0.1  # and the audit is sharp, so that it can fail
+
+
+@pytest.mark.parametrize("family", SCORES)
+def test_half_the_noise_is_caught(family):
+    device = make_device(SCORES[family], "published")
+    plan = make_test_plan(device)
+    halved = plan._replace(noise_sd=plan.noise_sd / 2)
+    _, found = audit(halved, family, "published", 256 * 100, seeded_key(22))
+    assert found.lower > 1.5
+
+
+def test_a_fifth_less_noise_is_caught_with_more_reports():
+    device = make_device(SCORES["huber"], "unit")
+    plan = make_test_plan(device)
+    _, found = audit(plan._replace(noise_sd=0.8 * plan.noise_sd), "huber", "unit", 256 * 400, seeded_key(23))
+    assert found.lower > 1.0
+
+
+def test_limit_holds_at_its_stated_probability():
+    # of 2,000 audits of a mechanism at exactly μ = 1 with a 5% limit, no more than 5% may exceed it
+    rng = np.random.default_rng(9)
+    n, above = 400, 0
+    for _ in range(2000):
+        first, second = rng.standard_normal((2, n, 1)) + np.array([0.0, 1.0])[:, None, None]
+        above += mu_lower_bound(first, second, np.ones(1), 0.5, 0.05).lower > 1.0
+    assert above / 2000 <= 0.05
+    assert mu_lower_bound(np.zeros((50, 1)), np.ones((50, 1)), np.ones(1), 0.5, 0.05).lower == pytest.approx(
+        2 * norm.ppf(0.025 ** (1 / 50)), rel=1e-6
+    )

@@ -1,0 +1,261 @@
+"""The model and its results: units, options, statsmodels' names with private meanings."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+import privreg as pr
+from privreg.errors import InferenceError, NotPrivateError, OptionError, PrivacyLeakWarning, UnsupportedArgumentError
+from privreg.inference.pivots import scaling_critical, scaling_sf
+from tests.helpers import NAMES, array_model, people
+
+
+def frame(n=4000, seed=2):
+    x, y = people(n, seed)
+    return pd.DataFrame({"a": x[:, 1], "b": x[:, 2], "c": x[:, 3], "y": y})
+
+
+BOX = {"a": (-1, 1), "b": (-1, 1), "c": (-1, 1), "y": (-4, 4)}
+
+
+def fit(formula, data, bounds=BOX, seed=1, **more):
+    options = {"family": pr.Huber(scale=0.3), "mu": 1, "bounds": bounds, **more}
+    how = {k: options.pop(k) for k in ("inference", "tuning", "batch_size", "start_params") if k in options}
+    return pr.PrivateOnlineRegression.from_formula(formula, data, **options).fit(seed=seed, progress=False, **how)
+
+
+def test_estimates_come_back_in_the_users_units():
+    data = frame()
+    plain = fit("y ~ a + b", data)
+    scaled = data.assign(a=1000 + 50 * data["a"], y=7 - 20 * data["y"])
+    bounds = {**BOX, "a": (950, 1050), "y": (-73, 87)}
+    moved = fit("y ~ a + b", scaled, bounds, family=pr.Huber(scale=6.0))
+    # inside, the response is mirrored: compare with the mirrored problem in plain units
+    mirrored = fit("y ~ a + b", data.assign(y=-data["y"]))
+    for res, slope, base in ((moved, 20 / 50, 20.0),):
+        assert res.params["a"] == pytest.approx(slope * mirrored.params["a"], rel=1e-9)
+        assert res.params["b"] == pytest.approx(base * mirrored.params["b"], rel=1e-9)
+        assert res.bse["a"] == pytest.approx(slope * mirrored.bse["a"], rel=1e-9)
+        intercept = 7 + 20 * mirrored.params["Intercept"] - 1000 * slope * mirrored.params["a"]
+        assert res.params["Intercept"] == pytest.approx(intercept, rel=1e-9)
+    np.testing.assert_allclose(plain.tvalues, plain.params / plain.bse)
+    # a linear predictor is the same number whatever the units
+    new = data.head(5)
+    moved_new = moved.get_prediction(scaled.head(5))
+    old = mirrored.get_prediction(new)
+    np.testing.assert_allclose(moved_new.predicted_mean, 7 + 20 * old.predicted_mean, rtol=1e-9)
+    np.testing.assert_allclose(moved_new.se_mean, 20 * old.se_mean, rtol=1e-7)
+
+
+def test_random_scaling_in_the_users_units_is_that_of_the_users_path():
+    data = frame(3000)
+    res = fit("y ~ a + I(a**2) + I(a**3) + b", data)  # crowded columns are made orthogonal inside
+    assert res._fit.design.constant is not None
+    cov = res.cov_params()
+    np.testing.assert_allclose(np.sqrt(np.diag(cov)), res.bse)
+    np.testing.assert_allclose(cov, cov.T)
+    last = res.trajectory()
+    at_end = last[last["n"] == res._fit.senders].set_index("term")
+    np.testing.assert_allclose(at_end["estimate"], res.params)
+    np.testing.assert_allclose(at_end["low"], res.conf_int()[0], rtol=1e-6)
+    np.testing.assert_allclose(at_end["high"], res.conf_int()[1], rtol=1e-6)
+
+
+def test_no_intercept_polynomials_and_offset():
+    data = frame(6000)
+    through = fit("y ~ 0 + a + b", data.assign(y=data["a"] - data["b"]), mu=None)
+    np.testing.assert_allclose(through.params, [1, -1], atol=0.02)
+    curve = fit("y ~ a + I(a**2)", data.assign(y=1 + data["a"] - 0.5 * data["a"] ** 2), mu=None)
+    np.testing.assert_allclose(curve.params, [1, 1, -0.5], atol=0.03)
+    shifted = data.assign(y=data["y"] + 3 * data["c"], o=3 * data["c"])
+    moved = fit("y ~ a + b", shifted, {**BOX, "o": (-3, 3), "y": (-7, 7)}, mu=None, offset="o")
+    np.testing.assert_allclose(moved.params, fit("y ~ a + b", data, mu=None).params, atol=0.05)
+    base = moved.predict(shifted.head(3).drop(columns="o"))
+    np.testing.assert_allclose(moved.predict(shifted.head(3)) - base, shifted["o"].head(3))
+
+
+def test_factors_with_and_without_reference():
+    data = frame(8000)
+    data["g"] = np.random.default_rng(1).choice(["u", "v", "w"], 8000)
+    data["y"] = data["a"] + data["g"].map({"u": 0.0, "v": 1.0, "w": -1.0})
+    levels = {"g": ["u", "v", "w"]}
+    treated = fit("y ~ a + g", data, mu=None, levels=levels)
+    np.testing.assert_allclose(treated.params[["g[T.v]", "g[T.w]"]], [1, -1], atol=0.05)
+    cells = fit("y ~ 0 + g + a", data, mu=None, levels=levels)
+    np.testing.assert_allclose(cells.params[["g[u]", "g[v]", "g[w]"]], [0, 1, -1], atol=0.05)
+
+
+def test_p_values_and_intervals_are_those_of_the_limit_law():
+    res = array_model().fit(seed=2)
+    e = res._fit.estimates[0]
+    v = np.diag(e.cov) / 6 * res._fit.updates
+    t = np.sqrt(res._fit.updates) * np.abs(res.params) / np.sqrt(v)
+    np.testing.assert_allclose(res.pvalues, scaling_sf(t.to_numpy()), rtol=1e-9)
+    half = scaling_critical(0.1) * np.sqrt(v / res._fit.updates)
+    np.testing.assert_allclose(res.conf_int(0.1)[1] - res.params, half, rtol=1e-9)
+
+
+def test_wald_and_t_tests_agree_with_their_formulas():
+    res = fit("y ~ a + b + c", frame(), inference=("random_scaling", "plug_in"))
+    one = res.t_test("a = b")
+    cov, params = res.cov_params(), res.params
+    sd = np.sqrt(cov.loc["a", "a"] + cov.loc["b", "b"] - 2 * cov.loc["a", "b"])
+    assert one.sd[0] == pytest.approx(sd)
+    assert one.effect[0] == pytest.approx(params["a"] - params["b"])
+    joint = res.wald_test("a = b")
+    assert joint.statistic == pytest.approx(one.tvalue[0] ** 2)
+    assert joint.pvalue == pytest.approx(one.pvalue[0])
+    both = res.wald_test("a = 1, b = -1")
+    r = np.array([[0, 1, 0, 0], [0, 0, 1, 0]])
+    gap = r @ params.to_numpy() - [1, -1]
+    assert both.statistic == pytest.approx(gap @ np.linalg.solve(r @ cov.to_numpy() @ r.T, gap))
+    assert both.df_num == 2
+    assert res.wald_test((r, [1, -1])).pvalue == pytest.approx(both.pvalue)
+    assert "2" in repr(both)
+    other = res.wald_test("a = b", method="plug_in")
+    assert other.statistic != joint.statistic
+    frame_ = res.t_test(["a = 1", "b - c = 0"]).summary_frame()
+    assert list(frame_.index) == ["a = 1", "b - c = 0"]
+    with pytest.raises(InferenceError, match="redundant"):
+        res.wald_test("a = b, a - b = 0")
+
+
+def test_last_iterate_and_estimates_only():
+    res = array_model().fit(seed=1, inference=None)
+    assert list(res.params_last.index) == NAMES
+    assert (res.params_last != res.params).all()
+    assert list(res.tidy().columns) == ["term", "estimate"]
+    for call in (lambda: res.bse, lambda: res.conf_int(), lambda: res.pvalues, lambda: res.cov_params()):
+        with pytest.raises(InferenceError, match="inference=None"):
+            call()
+    assert array_model().fit(alpha=0.4, inference=None).params.notna().all()
+
+
+def test_conf_int_by_method_and_columns():
+    res = array_model().fit(seed=1, inference=("random_scaling", "plug_in"))
+    assert res.methods == ("random_scaling", "plug_in")
+    assert not np.allclose(res.conf_int(), res.conf_int(method="plug_in"))
+    assert list(res.conf_int(cols=["a"]).index) == ["a"]
+    assert list(res.conf_int(cols=[1, 2]).index) == ["a", "b"]
+    with pytest.raises(InferenceError, match="it has random_scaling, plug_in"):
+        res.conf_int(method="plug_in_central")
+
+
+def test_central_plug_in_is_printed_as_such_and_released_once():
+    res = array_model(score_weights="published").fit(inference="plug_in_central")
+    assert res.privacy.trust == "central plug-in"
+    assert res.privacy.total_mu == pytest.approx(np.sqrt(2))
+    assert "1.41-GDP" in " ".join(res.privacy.notes)
+    assert "trusted curator" in res.summary().as_text()
+
+
+def test_releases_from_the_same_data_compose():
+    data = frame(500)
+    first, second = fit("y ~ a", data), fit("y ~ b", data)
+    assert first.privacy.release.number == 1
+    assert (second.privacy.release.number, second.privacy.release.total_mu) == (2, pytest.approx(np.sqrt(2)))
+    assert fit("y ~ a", data.copy()).privacy.release.number == 1
+    x, y = people(500)
+    names = {"exog_names": NAMES, "bounds": BOX, "family": pr.Huber(scale=0.3)}
+    for number in (1, 2):
+        res = pr.PrivateOnlineRegression(y, x, mu=2, **names).fit()
+        assert res.privacy.release.number == number
+
+
+def test_logistic_accepts_numbers_booleans_and_two_level_factors():
+    x, y = people(3000, 4, binary=True)
+    data = pd.DataFrame({"a": x[:, 1], "b": x[:, 2], "c": x[:, 3], "y": y})
+    data["flag"], data["word"] = y == 1, np.where(y == 1, "yes", "no")
+    box = {k: v for k, v in BOX.items() if k != "y"}
+    options = {"family": "logistic", "bounds": box}
+    base = fit("y ~ a + b", data, box, family="logistic")
+    for formula, more in (
+        ("flag ~ a + b", {}),
+        ("word ~ a + b", {"levels": {"word": ["no", "yes"]}}),
+    ):
+        np.testing.assert_array_equal(fit(formula, data, **{**options, **more}).params, base.params)
+    odds = base.tidy(exponentiate=True)
+    np.testing.assert_allclose(odds["estimate"], np.exp(base.params))
+    np.testing.assert_allclose(odds["conf_low"], np.exp(base.conf_int()[0]))
+    mean = base.predict(data.head(20))
+    assert mean.between(0, 1).all()
+    np.testing.assert_allclose(np.log(mean / (1 - mean)), base.predict(data.head(20), which="linear"))
+    table = base.get_prediction(data.head(20)).summary_frame()
+    assert (table["mean_ci_lower"] < table["mean"]).all()
+    assert (table["mean"] < table["mean_ci_upper"]).all()
+
+
+def test_allow_leak_warns_and_is_printed():
+    data = frame(2000)
+    data["g"] = np.random.default_rng(1).choice(["u", "v"], 2000)
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        model = pr.PrivateOnlineRegression.from_formula("y ~ a + g", data, mu=1, allow_leak=("levels", "scale"))
+    assert {str(w.message).split(" taken")[0] for w in caught} == {"levels of g", "mean and sd of y, a"}
+    text = model.fit().summary().as_text()
+    assert "TAKEN FROM THE DATA" in text
+    assert "not private" in text
+    x, y = people(2000)
+    with pytest.warns(PrivacyLeakWarning):
+        leaky = pr.PrivateOnlineRegression(y, sm.add_constant(x[:, 1:]), exog_names=NAMES, mu=1, allow_leak="scale")
+    assert "scale" in leaky.schema.leaked
+
+
+def test_statsmodels_attributes_name_their_private_alternative():
+    res = array_model().fit()
+    for name in ("resid", "fittedvalues", "rsquared", "llf", "aic", "bic", "HC0_se", "rsquared_adj", "df_model"):
+        with pytest.raises(NotPrivateError, match="not private") as caught:
+            getattr(res, name)
+        assert isinstance(caught.value, AttributeError)
+    assert not hasattr(res, "resid")
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = res.nonsense
+    for call in (lambda: array_model().fit(cov_type="HC0"), lambda: res.conf_int(cov_type="HC1")):
+        with pytest.raises(TypeError, match="inference"):
+            call()
+    with pytest.raises(UnsupportedArgumentError, match=r"tunning.*Did you mean 'tuning'"):
+        array_model().fit(tunning="published")
+
+
+def test_start_params_are_in_the_users_units():
+    data = frame(3000)
+    res = fit("y ~ a + b", data, start_params={"Intercept": 0.5, "a": 1.0, "b": -1.0})
+    far = fit("y ~ a + b", data)
+    assert res._fit.trail_params[0] != pytest.approx(far._fit.trail_params[0])
+    same = fit("y ~ a + b", data, start_params=[0.5, 1.0, -1.0])
+    np.testing.assert_array_equal(res.params, same.params)
+    with pytest.raises(OptionError, match="lacks 'b'"):
+        fit("y ~ a + b", data, start_params={"Intercept": 0, "a": 1})
+
+
+def test_published_tuning_pins_the_sources_settings():
+    x, y = people(2000)
+    unit = {n: (0.0, 1.0) for n in (*NAMES[1:], "y")}
+    m = pr.PrivateOnlineRegression(y, x, exog_names=NAMES, moments=unit, mu=1)
+    s = m._settings("published", "random_scaling", 1, None, None)
+    assert (s.steps.gamma, s.steps.alpha, s.steps.delay) == (0.5, 0.51, 0.0)
+    assert (s.score.c, s.weights.name, s.bound) == (1.345, "published", pytest.approx(np.sqrt(2) * 1.345))
+    with pytest.warns(PrivacyLeakWarning):
+        m = pr.PrivateOnlineRegression(y, x, exog_names=NAMES, mu=1, allow_leak="scale")
+    s = m._settings("published", "random_scaling", 1, None, None)
+    assert (s.steps.gamma, s.steps.alpha) == (0.2, 0.501)
+
+
+def test_auto_c_is_half_the_scale_under_noise_and_classical_without():
+    m = array_model(family=pr.Huber(scale=0.3))
+    noisy = m._settings("efficient", "random_scaling", 1, None, None)
+    assert "c = 0.5" in noisy.score_words
+    free = array_model(family=pr.Huber(scale=0.3), mu=None)._settings("efficient", "random_scaling", 1, None, None)
+    assert "c = 1.345" in free.score_words
+
+
+def test_every_view_of_a_fit_without_privacy_says_so():
+    res = array_model(mu=None).fit()
+    for text in (repr(res), res.summary().as_text(), res.summary().as_html(), res.privacy.as_text()):
+        assert "NOT" in text
+
+
+def test_short_streams_say_that_intervals_may_be_too_short():
+    short, long = array_model(200).fit(), array_model(60_000).fit()
+    assert any("few records" in n for n in short.privacy.notes)
+    assert not any("few records" in n for n in long.privacy.notes)

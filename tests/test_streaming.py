@@ -1,0 +1,213 @@
+"""Streams: any chunks, any source, saved and resumed, to the same bits; keys spent once."""
+
+import pickle
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privreg as pr
+from privreg import storage
+from privreg.errors import DataError, InferenceError, PrivregWarning, SavedFileError, SchemaError
+from tests.helpers import array_model, people
+
+FORMULA = "y ~ a + b + I(a * b) + g"
+OPTIONS = {
+    "family": pr.Huber(scale=0.3),
+    "mu": 1,
+    "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)},
+    "levels": {"g": ["u", "v", "w"]},
+}
+
+
+def table(n=3000, seed=3):
+    x, y = people(n, seed)
+    g = np.random.default_rng(seed).choice(["u", "v", "w"], n)
+    return pd.DataFrame({"a": x[:, 1].round(6), "b": x[:, 2].round(6), "g": g, "y": y.round(6), "unused": "SECRET"})
+
+
+def model(data, **more):
+    return pr.PrivateOnlineRegression.from_formula(FORMULA, data, **{**OPTIONS, **more})
+
+
+def assert_same(one, two):
+    for name in ("params", "last", "trail_params", "trail_variances", "trail_n"):
+        np.testing.assert_array_equal(getattr(one._fit, name), getattr(two._fit, name))
+    for a, b in zip(one._fit.estimates, two._fit.estimates, strict=True):
+        np.testing.assert_array_equal(a.cov, b.cov)
+
+
+def test_every_source_of_the_same_rows_gives_the_same_bits(tmp_path):
+    data = table()
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    data.to_csv(tmp_path / "rows.csv.gz", index=False)
+    whole = model(data).fit(seed=5)
+    sources = {
+        "CSV": tmp_path / "rows.csv",
+        "CSV path as text": str(tmp_path / "rows.csv"),
+        "compressed": tmp_path / "rows.csv.gz",
+        "list of frames": [data.iloc[:7], data.iloc[7:2000], data.iloc[2000:]],
+        "generator": (data.iloc[i : i + 500] for i in range(0, 3000, 500)),
+        "mapping": {c: data[c].to_numpy() for c in data},
+        "category": data.assign(g=data["g"].astype("category")),
+        "shuffled columns and index": data[["unused", "y", "g", "b", "a"]].set_index(np.arange(3000)[::-1]),
+    }
+    for source in sources.values():
+        assert_same(model(source).fit(seed=5), whole)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.integers(0, 3000), max_size=5), st.integers(1, 2999), st.sampled_from(["random_scaling", "plug_in"]))
+def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, cuts, stop, inference):
+    path = tmp_path_factory.mktemp("s") / "run.privreg"
+    data = table()
+    whole = model(data).fit(seed=9, inference=inference, batch_size=3)
+    stream = model(None).start(seed=9, inference=inference, batch_size=3)
+    edges = sorted({0, 3000, stop, *cuts})
+    for a, b in zip(edges[:-1], edges[1:], strict=True):
+        stream.update(data.iloc[a:b])
+        if b == stop:
+            stream.save(path)
+            stream = pr.load(path)
+    assert_same(stream.results(), whole)
+
+
+def test_a_private_stream_resumes_to_the_bits_it_would_have_had(tmp_path):
+    data = table()
+    stream = model(None).start()
+    stream.update(data.iloc[:1234])
+    stream.save(tmp_path / "s.privreg")
+    other = pr.load(tmp_path / "s.privreg")
+    assert_same(other.update(data.iloc[1234:]).results(), stream.update(data.iloc[1234:]).results())
+
+
+def test_the_key_is_readable_by_its_owner_only_and_spent_by_the_first_load(tmp_path):
+    path, data = tmp_path / "s.privreg", table()
+    model(None).start().update(data.iloc[:1000]).save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "secret_score_key" in storage.read(path)[1]
+    first = pr.load(path)
+    assert not [k for k in storage.read(path)[1] if k.startswith("secret")]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.warns(PrivregWarning, match="fresh"):
+        second = pr.load(path)
+    a, b = (s.update(data.iloc[1000:]).results().params for s in (first, second))
+    assert (a != b).all()  # other noise for the same people after the load
+
+
+def test_noise_differs_between_fits_unless_seeded():
+    data = table()
+    assert (model(data).fit().params != model(data).fit().params).all()
+    assert (model(data).fit(seed=1).params == model(data).fit(seed=1).params).all()
+    assert (model(data).fit(seed=1).params != model(data).fit(seed=2).params).all()
+
+
+def test_a_refused_batch_leaves_the_stream_as_it_was():
+    data = table()
+    stream = model(None).start(seed=4).update(data.iloc[:1500])
+    bad = data.iloc[1500:1600].assign(a=lambda d: d["a"].mask(d.index == 1550))
+    with pytest.raises(DataError, match="'a'"):
+        stream.update(bad)
+    with pytest.raises(SchemaError):
+        stream.update(data.iloc[1500:1600].assign(g="z"))
+    assert stream.nobs == 1500
+    assert_same(stream.update(data.iloc[1500:]).results(), model(data).fit(seed=4))
+
+
+def test_results_can_be_taken_at_any_time_and_change_nothing():
+    data = table()
+    stream = model(None).start(seed=4, inference=("random_scaling", "plug_in"))
+    for a in range(0, 3000, 600):
+        stream.update(data.iloc[a : a + 600])
+        assert stream.results().nobs == a + 600
+    whole = model(data).fit(seed=4, inference=("random_scaling", "plug_in"))
+    assert_same(stream.results(), whole)
+
+
+def test_fit_leaves_the_model_unchanged_and_models_pickle_without_rows():
+    data = table()
+    m = model(data)
+    before = pickle.dumps(m)
+    m.fit(seed=1)
+    assert pickle.dumps(m) == before
+    assert b"SECRET" not in before
+    assert len(before) < len(pickle.dumps(model(None))) + 100
+    with pytest.raises(DataError, match="no data"):
+        pickle.loads(before).fit()
+
+
+def test_streams_refuse_pickling_the_central_plug_in_and_too_few_people(tmp_path):
+    stream = model(None).start()
+    with pytest.raises(TypeError, match="secret key"):
+        pickle.dumps(stream)
+    with pytest.raises(InferenceError, match="single release"):
+        model(None).start(inference="plug_in_central")
+    with pytest.raises(InferenceError, match="can't determine 6 coefficients"):
+        stream.update(table(5)).results()
+    assert "key" not in repr(stream)
+
+
+def test_array_models_stream_too(tmp_path):
+    x, y = people(2000, 0)
+    whole = array_model().fit(seed=3)
+    stream = array_model().start(seed=3).update((y[:700], x[:700]))
+    stream.save(tmp_path / "a.privreg")
+    assert_same(pr.load(tmp_path / "a.privreg").update((y[700:], x[700:])).results(), whole)
+
+
+def test_results_round_trip(tmp_path):
+    for res in (
+        model(table()).fit(seed=1, inference=("random_scaling", "plug_in")),
+        array_model(binary=True).fit(inference=None),
+        array_model(mu=None).fit(),
+    ):
+        res.save(tmp_path / "r.privreg")
+        back = pr.load(tmp_path / "r.privreg")
+        assert_same(back, res)
+        assert back.summary().as_text() == res.summary().as_text()
+        assert back.privacy == res.privacy
+        again = pickle.loads(pickle.dumps(res))
+        assert_same(again, res)
+        assert again.privacy == res.privacy
+    new = table(10)
+    res = model(table()).fit(seed=1)
+    res.save(tmp_path / "r.privreg")
+    pd.testing.assert_series_equal(pr.load(tmp_path / "r.privreg").predict(new), res.predict(new))
+
+
+@pytest.mark.parametrize("damage", ["missing", "text", "cut", "other zip", "newer"])
+def test_damaged_files_are_refused(tmp_path, damage):
+    path = tmp_path / "r.privreg"
+    if damage == "text":
+        path.write_text("not a saved result")
+    elif damage == "cut":
+        model(table()).fit(seed=1).save(path)
+        path.write_bytes(path.read_bytes()[:-200])
+    elif damage == "other zip":
+        np.savez(path.with_suffix(".npz"), a=np.ones(3))
+        path = path.with_suffix(".npz")
+    elif damage == "newer":
+        storage.write_archive(path, "results", {}, {})
+    with pytest.raises(SavedFileError):
+        pr.load(path)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "r.privreg"
+    res = model(table()).fit(seed=1)
+    res.save(path)
+    before = path.read_bytes()
+
+    def fail(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("privreg.storage.os.fsync", fail)
+    with pytest.raises(KeyboardInterrupt):
+        model(table()).fit(seed=2).save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["r.privreg"]
+    with pytest.raises(SavedFileError, match="can't write"):
+        res.save(tmp_path / "nowhere" / "r.privreg")
