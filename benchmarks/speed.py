@@ -174,7 +174,7 @@ def fit(model: pr.PrivateOnlineRegression, n: int) -> Job:
 def sklearn_pass(data: pd.DataFrame) -> Job:
     from sklearn.linear_model import SGDRegressor
 
-    x, y = np.ascontiguousarray(data[NUMBERS].to_numpy()), data["y"].to_numpy()
+    x, y = np.array(data[NUMBERS], order="C"), np.array(data["y"])  # writable, in its own order: nothing to convert
 
     def run() -> None:
         SGDRegressor(loss="huber", epsilon=SD, average=True, max_iter=1, shuffle=False, tol=None, penalty=None).fit(

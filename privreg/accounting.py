@@ -10,17 +10,18 @@ import math
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Final
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from privreg.errors import BudgetError
+from privreg.errors import BudgetError, real
 
 __all__ = ["UNSET", "Budget", "Ledger", "Release", "compose", "gdp_delta", "gdp_epsilon", "gdp_mu"]
 
 REPORTED_DELTA: Final = 1e-6
+
+_SMALLEST, _LARGEST = 1e-12, 1e12
+"""Budgets outside are slips of the pen, and the conversions' arithmetic fails far beyond."""
 
 
 class _Unset:
@@ -81,6 +82,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     >>> round(gdp_epsilon(1.0, 1e-6), 3)
     4.887
     """
+    from scipy.optimize import brentq  # here, because it would slow every import of the package
+
     if gdp_delta(mu, 0.0) <= delta:
         return 0.0
     high = 1.0
@@ -110,13 +113,21 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     >>> round(gdp_mu(1.0, gdp_delta(1.0, 1.0)), 9)
     1.0
     """
+    from scipy.optimize import brentq
+
     low, high = 1e-8, 1.0
     while gdp_delta(high, epsilon) < delta:
         high *= 2
     while gdp_delta(low, epsilon) > delta:
         low /= 10
     root = float(
-        brentq(lambda m: math.log(gdp_delta(m, epsilon) or 1e-320) - math.log(delta), low, high, xtol=1e-14, rtol=1e-14)
+        brentq(
+            lambda m: math.log(gdp_delta(m, epsilon) or 1e-320) - math.log(delta),
+            low,
+            high,
+            xtol=1e-15 * low,
+            rtol=1e-14,
+        )
     )
     # The root is found to rounding; step to its safe side.
     while gdp_delta(root, epsilon) > delta:
@@ -130,9 +141,10 @@ def compose(mus: Iterable[float]) -> float:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
+    number = real(value)
+    if number is None:
         raise BudgetError(f"{name} must be a number, got {type(value).__name__}.")
-    return float(value)
+    return number
 
 
 @dataclass(frozen=True)
@@ -187,22 +199,26 @@ class Budget:
                     "use the smallest budget anybody has."
                 )
             m = _number("mu", mu)
-            if not (m > 0 and math.isfinite(m)):
-                raise BudgetError(f"mu={m:g} must be a positive number (or None for a fit without privacy).")
+            if not _SMALLEST <= m <= _LARGEST:
+                raise BudgetError(
+                    f"mu={m:g} must be a positive number, 1e-12 to 1e12 (or None for a fit without privacy)."
+                )
             return cls(m, "mu", (m,))
         if forms[1]:
             if epsilon is None or delta is None:
                 missing = "delta" if delta is None else "epsilon"
                 raise BudgetError(f"epsilon and delta go together; {missing} is missing (delta=1e-6 is usual).")
             e, d = _number("epsilon", epsilon), _number("delta", delta)
-            if not (e > 0 and math.isfinite(e)):
-                raise BudgetError(f"epsilon={e:g} must be a positive number.")
-            if not 0 < d < 1:
-                raise BudgetError(f"delta={d:g} must lie in (0, 1); 1e-6 is usual. Pure epsilon is not offered yet.")
+            if not _SMALLEST <= e <= _LARGEST:
+                raise BudgetError(f"epsilon={e:g} must be a positive number, 1e-12 to 1e12.")
+            if not 1e-100 <= d < 1:
+                raise BudgetError(
+                    f"delta={d:g} must lie in (0, 1), 1e-100 at least; 1e-6 is usual. Pure epsilon is not offered yet."
+                )
             return cls(gdp_mu(e, d), "epsilon, delta", (e, d))
         r = _number("rho", rho)
-        if not (r > 0 and math.isfinite(r)):
-            raise BudgetError(f"rho={r:g} must be a positive number.")
+        if not _SMALLEST <= r <= _LARGEST:
+            raise BudgetError(f"rho={r:g} must be a positive number, 1e-12 to 1e12.")
         return cls(math.sqrt(2 * r), "rho", (r,))
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privreg.allowlist import undeclared
-from privreg.columns import Encoded, Floats, clamped, level_codes, numbers, zero_one
+from privreg.columns import Encoded, Floats, clamped, level_codes, numbers, quietly, zero_one
 from privreg.errors import DataError, SavedFileError, SchemaError, choose
 from privreg.probe import check_rank, find_constant, probe_rows
 from privreg.schema import Schema
@@ -69,9 +69,17 @@ class ArrayDesign:
             The arrays don't fit each other or the names, or hold something that is not a finite number.
         """
         choose("missing", missing, ("raise",))
+        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+            raise DataError(
+                f"rows of an array model come as (endog, exog) or (endog, exog, offset), got {_kind(batch)}."
+            )
         endog, exog, offset = (*batch, None)[:3]
         if (offset is None) == self.has_offset:
-            raise DataError("an offset array was declared but not given, or given but not declared.")
+            raise DataError(
+                "the model was declared with offset=, so each batch is (endog, exog, offset)."
+                if self.has_offset
+                else "the model was declared without offset=, so each batch is (endog, exog)."
+            )
         y = self._endog(_vector(endog, self.endog_name))
         x = self.encode_exog(exog, clamp=True)
         o = None
@@ -84,14 +92,16 @@ class ArrayDesign:
 
     def encode_exog(self, exog: Any, *, clamp: bool = False) -> Floats:
         """Encode a 2-D array of covariates; declared constants are set, other columns clamped on request."""
-        x = np.asarray(exog)
+        x = _array(exog, "exog")
         if x.ndim != 2 or x.shape[1] != len(self.exog_names):
             raise DataError(
                 f"exog must have two dimensions and {len(self.exog_names)} columns "
                 f"({', '.join(self.exog_names)}), got shape {x.shape}."
             )
-        if x.dtype.kind not in "biuf":
-            raise DataError(f"exog must hold numbers or booleans, got dtype {x.dtype}.")
+        if x.dtype.kind == "O":  # columns of several types
+            x = np.column_stack([numbers(x[:, j], name) for j, name in enumerate(self.exog_names)])
+        if x.dtype.kind not in "biuf":  # the dtype itself would say how long the longest text is
+            raise DataError("exog must hold numbers or booleans, got text, dates or complex numbers; code them first.")
         out = np.array(x, dtype=np.float64, order="C")
         finite = np.isfinite(out)
         if not finite.all():
@@ -109,14 +119,22 @@ class ArrayDesign:
 
         `new` is an array or DataFrame of the covariates, or ``(exog, offset)``.
         """
-        exog, offset = new if isinstance(new, tuple) and self.has_offset else (new, None)
+        paired = isinstance(new, tuple) and self.has_offset and len(new) == 2
+        exog, offset = new if paired else (new, None)
         if hasattr(exog, "columns"):
             lacking = [n for n in self.exog_names if n not in exog.columns and n not in _CONSTANT_NAMES]
             if lacking:
                 raise DataError(f"the new rows lack the column {lacking[0]!r}; needed: {', '.join(self.exog_names)}.")
-            exog = np.column_stack([exog[n] if n in exog.columns else np.ones(len(exog)) for n in self.exog_names])
+            twice = [n for n in self.exog_names if list(exog.columns).count(n) > 1]
+            if twice:
+                raise DataError(f"the new rows have more than one column named {twice[0]!r}; rename or drop one.")
+            held = [numbers(exog[n], n) if n in exog.columns else np.ones(len(exog)) for n in self.exog_names]
+            exog = np.column_stack(held)
         x = self.encode_exog(exog)
-        return x, np.zeros(len(x)) if offset is None else numbers(_vector(offset, _OFFSET), _OFFSET)
+        o = np.zeros(len(x)) if offset is None else numbers(_vector(offset, _OFFSET), _OFFSET)
+        if len(o) != len(x):
+            raise DataError(f"the new rows are {len(x)} but the offset has {len(o)}; it needs one number a row.")
+        return x, o
 
     def _endog(self, raw: Any) -> Floats:
         name = self.endog_name
@@ -173,19 +191,23 @@ def read_arrays(endog: Any, exog: Any, offset: Any, exog_names: Sequence[str] | 
     if exog_names is None and hasattr(exog, "columns"):
         exog_names = [str(c) for c in exog.columns]
     if endog_name is None:
-        endog_name = str(getattr(endog, "name", None) or "y")
-    x = exog.to_numpy() if hasattr(exog, "to_numpy") else np.asarray(exog)
+        label = next(iter(endog.columns)) if np.shape(getattr(endog, "columns", ())) == (1,) else None
+        label = getattr(endog, "name", None) if label is None else label
+        endog_name = str(label) if isinstance(label, str | int) and label else "y"
+    if not isinstance(endog_name, str):
+        raise DataError(f"endog_name must be a string, got {type(endog_name).__name__}.")
+    x = _array(exog, "exog")
     x = x[:, None] if x.ndim == 1 else x
-    y = _vector(endog.to_numpy() if hasattr(endog, "to_numpy") else np.asarray(endog), endog_name)
+    y = _vector(_array(endog, endog_name), endog_name)
     if x.ndim != 2 or x.shape[1] == 0:
         raise DataError(f"exog must have two dimensions and at least one column, got shape {x.shape}.")
-    names = tuple(f"x{j + 1}" for j in range(x.shape[1])) if exog_names is None else tuple(exog_names)
-    if len(names) != x.shape[1] or not all(isinstance(n, str) for n in names):
+    names = tuple(f"x{j + 1}" for j in range(x.shape[1])) if exog_names is None else _names(exog_names)
+    if len(names) != x.shape[1]:
         raise DataError(f"exog has {x.shape[1]} columns but {len(names)} names; exog_names needs one string a column.")
-    o = None if offset is None else _vector(np.asarray(offset), _OFFSET)
-    lengths = {len(y), len(x)} | (set() if o is None else {len(o)})
-    if len(lengths) > 1:
-        raise DataError(f"endog has {len(y)} rows and exog {len(x)}; endog, exog and offset need one row a person.")
+    o = None if offset is None else _vector(_array(offset, _OFFSET), _OFFSET)
+    if len({len(y), len(x), len(x) if o is None else len(o)}) > 1:
+        third = "" if o is None else f", offset {len(o)}"
+        raise DataError(f"endog has {len(y)} rows, exog {len(x)}{third}; they need the same number, one row a person.")
     return Held(names, endog_name, y, x, o)
 
 
@@ -262,8 +284,27 @@ def _endog_limits(name: str, schema: Schema, binary: bool) -> tuple[float, float
     return limits
 
 
+def _kind(batch: Any) -> str:
+    return f"a {type(batch).__name__}" + (f" of {len(batch)}" if isinstance(batch, tuple | list) else "")
+
+
+def _names(exog_names: Any) -> tuple[str, ...]:
+    wrong = DataError("exog_names must be a list of strings, one for each column of exog.")
+    names = () if isinstance(exog_names, str) else quietly(lambda: tuple(exog_names), wrong)
+    if not names or not all(isinstance(n, str) for n in names):
+        raise wrong
+    return names
+
+
+def _array(values: Any, name: str) -> Any:
+    """Array of what the user gave; ragged lists and the like are refused without quoting them."""
+    wrong = DataError(f"{name!r} can't be read as an array; give rows of equal length that hold numbers.")
+    return quietly(lambda: values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values), wrong)
+
+
 def _vector(values: Any, name: str) -> Any:
-    shape = np.shape(values)
+    wrong = DataError(f"{name!r} is ragged; give one number a row.")
+    shape = quietly(lambda: np.shape(values), wrong)
     if len(shape) == 2 and shape[1] == 1:
         return np.asarray(values)[:, 0]
     if len(shape) != 1:

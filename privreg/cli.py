@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg import __version__
-from privreg.cli_options import DATA_SETS, budget, levels, pairs, parsers
+from privreg.cli_options import DATA_SETS, budget, levels, pairs, parsers, spread
 from privreg.errors import DataError, OptionError, PrivacyLeakWarning, PrivregError, PrivregWarning, choose
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def _run(arguments: Sequence[str]) -> int:
         top.check_options([first])
     else:
         verbs[choose("verb", first, verbs)].check_options(rest)
-    a = top.parse_args(arguments)
+    a = top.parse_args(spread(arguments))
     return _fit(a) if a.verb == "fit" else _data(a)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from privreg import __version__
 from privreg.errors import BudgetError, OptionError, SchemaError
 
-__all__ = ["DATA_SETS", "budget", "levels", "pairs", "parsers"]
+__all__ = ["DATA_SETS", "budget", "levels", "pairs", "parsers", "spread"]
 
 _MAIN_HELP: Final = """\
 Regression with inference under local differential privacy: every person's
@@ -108,6 +108,32 @@ class _Parser(argparse.ArgumentParser):
                 raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
 
 
+_DECLARATIONS: Final = ("--bounds", "--levels", "--moments")
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """Repeat an option for each of its declarations, so that a file's name after them isn't taken for one.
+
+    Examples
+    --------
+    >>> spread(["--bounds", "x=0:1", "y=0:2", "people.csv"])
+    ['--bounds=x=0:1', '--bounds=y=0:2', 'people.csv']
+    """
+    out: list[str] = []
+    option, first = "", False
+    for word in arguments:
+        if option and not word.startswith("--") and (first or ("=" in word and "~" not in word)):
+            out.append(f"{option}={word}")
+            first = False
+            continue
+        if first:
+            out.append(option)  # without a value: argparse refuses it
+        option, first = (word, True) if word in _DECLARATIONS else ("", False)
+        if not option:
+            out.append(word)
+    return [*out, option] if first else out
+
+
 def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     """Build the parser of the command, and those of its verbs by name."""
     top = _Parser(prog="privreg", description=_MAIN_HELP, epilog=_MAIN_EXAMPLES)
@@ -140,15 +166,17 @@ def _fit_options(fit: _Parser) -> None:
     g.add_argument("--no-privacy", action="store_true", help="no noise, for teaching and tests; the summary says so")
 
     g = fit.add_argument_group("public facts (repeatable, several at a time)")
-    many: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+    many: dict[str, Any] = {"action": "append", "default": []}
     g.add_argument("--bounds", metavar="NAME=LOW:HIGH", help="range of a number; values outside are clamped", **many)
     g.add_argument("--levels", metavar="NAME=A,B,...", help="levels of a factor; the first is the reference", **many)
     g.add_argument("--moments", metavar="NAME=MEAN:SD", help="mean and sd of a number that isn't clamped", **many)
     g.add_argument(
         "--allow-leak",
         metavar="KIND",
+        nargs="+",
+        action="extend",
+        default=[],
         help="scale, levels: take what isn't declared from the rows; NOT private, holds the file in memory",
-        **many,
     )
 
     g = fit.add_argument_group("model")

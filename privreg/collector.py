@@ -113,7 +113,7 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
         if plan.scaling_mode != NONE:
             kernels.flush(new.path, BLOCK, new.sums, plan.scaling_mode)
         if plan.outer == 1:
-            new.outer[:] += np.dot(new.reports.T, new.reports)
+            kernels.add_gram(new.reports, new.outer)
     return new
 
 
@@ -180,20 +180,26 @@ def final(state: State, plan: Plan) -> Path:
             kernels.flush(state.path, rest, sums, plan.scaling_mode)
         squares = k * (k + 1) * (2 * k + 1) / 6.0
         if plan.scaling_mode == FULL:
-            cross = np.outer(centred, sums[:p, p])
-            scaling = (sums[:p, :p] - cross - cross.T + squares * np.outer(centred, centred)) / float(k) ** 2
+            cross = np.outer(centred, sums[p, :p])
+            scaling = (_symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)) / float(k) ** 2
         else:
             mean = centred.copy()
             mean[0] = float(state.functional @ centred)
             scaling = (sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2
     outer = np.zeros((0, 0))
     if plan.outer == 1:
-        outer = (state.outer + state.reports[:rest].T @ state.reports[:rest]) / k
+        lower = state.outer.copy()
+        kernels.add_gram(state.reports[:rest], lower)
+        outer = _symmetric(lower) / k
     senders = int(counts[kernels.CURVATURES])
     curvature = np.zeros((0, 0))
     if senders:
         curvature = _from_triangle(state.curvature / senders, p)
     return Path(people, k, state.origin + centred, state.theta.copy(), scaling, outer, curvature, senders, 1)
+
+
+def _symmetric(lower: Array) -> Array:
+    return np.tril(lower) + np.tril(lower, -1).T
 
 
 def _from_triangle(entries: Array, p: int) -> Array:

@@ -25,6 +25,7 @@ __all__ = [
     "learn_moments",
     "length",
     "level_codes",
+    "missing",
     "numbers",
     "prepare",
     "quietly",
@@ -60,15 +61,37 @@ def _raw(frame: Any, name: str) -> Any:
     if not isinstance(frame, pd.DataFrame | Mapping):
         raise DataError(f"rows must come as a pandas DataFrame (or a dict of columns), got {type(frame).__name__}.")
     if name not in frame:
-        names = [str(c) for c in frame]
-        near = get_close_matches(name, names, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        shown = ", ".join(map(repr, names[:30])) + (", ..." if len(names) > 30 else "")
-        raise DataError(f"column {name!r} is missing; the data have {shown or 'no columns'}.{hint}")
+        raise missing(name, frame)
     column = frame[name]
     if getattr(column, "ndim", 1) != 1:
         raise DataError(f"column {name!r} occurs more than once in the data; rename the others.")
     return column
+
+
+def missing(name: str, labels: Iterable[Any]) -> DataError:
+    """Error for a column that is not among the data's labels.
+
+    Only the nearest label is quoted: in a table without header the labels are its first row, and in a transposed
+    table or a mapping by person they are people.
+    """
+    names = list(labels)
+    if any(not isinstance(c, str) or _reads_as_number(c) for c in names):
+        return DataError(
+            f"column {name!r} is missing; the data's column labels look like values or positions. Give the table a "
+            "header of names, or name its columns."
+        )
+    near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
+    near = [c for c in names if c.lower() == near[0].lower()] if near else []
+    hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the formula."
+    return DataError(f"column {name!r} is missing from the data, which have {len(names)} columns. {hint}")
+
+
+def _reads_as_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
 
 def length(frame: Any) -> int:

@@ -29,7 +29,7 @@ from privreg.columns import (
     quietly,
     zero_one,
 )
-from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose
+from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose, shown
 from privreg.formula import (
     ParsedFormula,
     Rowwise,
@@ -254,7 +254,10 @@ class Design:
         x = self.encode_exog(new)
         if self.offset is None or self.offset not in new:
             return x, np.zeros(len(x))
-        return x, np.array(prepare(new, (self.offset,), self.schema, clamp=())[self.offset])
+        offset = np.array(prepare(new, (self.offset,), self.schema, clamp=())[self.offset])
+        if len(offset) != len(x):
+            raise DataError(f"the new rows are {len(x)} but {self.offset!r} has {len(offset)}; give one number a row.")
+        return x, offset
 
     def _endog(self, rows: Prepared) -> Floats:
         name = self._parsed.response_columns[0]
@@ -512,10 +515,17 @@ def linear_constraint(names: Sequence[str], text: str | Sequence[str]) -> tuple[
     """
     from patsy import DesignInfo, PatsyError
 
+    reason = "it is not a linear equation"
     try:
         found = DesignInfo(list(names)).linear_constraint(text if isinstance(text, str) else list(text))
     except PatsyError as e:
-        reason = str(e).splitlines()[0]
+        reason = (str(e).splitlines() or [reason])[0]
+    except Exception:
+        pass  # patsy's parser raises many kinds; none of them is passed on
     else:
         return np.asarray(found.coefs, dtype=np.float64), np.asarray(found.constants, dtype=np.float64).reshape(-1)
-    raise FormulaError(f"the restriction {text!r} can't be read ({reason}); coefficients are {', '.join(names)}.")
+    got = shown(text) if isinstance(text, str) else f"in a list of {len(text)}"
+    raise FormulaError(
+        f"the restriction {got} can't be read ({reason}); write it as '{names[-1]} = 0'; coefficients are "
+        f"{', '.join(names)}."
+    )

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "make_plan"]
 
-MARKS_PER_DOUBLING = 8
+MARKS_PER_DOUBLING = 4
+STEP_BLOCK = 64 * BLOCK
 
 
 def make_plan(
@@ -119,8 +120,8 @@ class Run:
         while i < n:
             k = self.updates
             if k >= self._steps_from + self._steps.shape[0]:
-                self._steps_from = k - k % (16 * BLOCK)
-                self._steps = self.steps.block(self._steps_from, 16 * BLOCK)
+                self._steps_from = k - k % (STEP_BLOCK)
+                self._steps = self.steps.block(self._steps_from, STEP_BLOCK)
             at = k - self._steps_from
             mark = _next_mark(k)
             steps = self._steps[at : at + max(mark - k, 1)]
@@ -151,14 +152,14 @@ def scaling_variances(scaling: Array, to_user: Array) -> Array:
     if scaling.size == 0:
         return np.full(p, np.nan)
     if scaling.ndim == 2:
-        return np.asarray(np.einsum("ij,jk,ik->i", to_user, scaling, to_user))
+        return np.asarray(((to_user @ scaling) * to_user).sum(axis=1))
     factors = np.diag(to_user).copy()
     factors[0] = 1.0  # coordinate 0 of the diagonal form is the user's intercept already
     return scaling * factors**2
 
 
 def _next_mark(k: int) -> int:
-    """Next update count after `k` at which the trail is noted: eight a doubling from 64 on."""
+    """Next update count after `k` at which the trail is noted: four a doubling from 64 on."""
     if k < 64:
         return 64
     octave = 1 << (k.bit_length() - 1)

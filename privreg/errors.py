@@ -7,14 +7,17 @@ passed on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Real
 
 __all__ = [
     "BudgetError",
     "DataError",
     "FormulaError",
     "InferenceError",
+    "MissingExtraError",
     "NotPrivateError",
     "OptionError",
     "PrivacyLeakError",
@@ -25,6 +28,9 @@ __all__ = [
     "SchemaError",
     "UnsupportedArgumentError",
     "choose",
+    "level",
+    "real",
+    "shown",
 ]
 
 
@@ -64,6 +70,10 @@ class SavedFileError(PrivregError, ValueError):
     """A saved file is missing, damaged, or of another kind."""
 
 
+class MissingExtraError(PrivregError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
 class NotPrivateError(PrivregError, AttributeError):
     """A statsmodels attribute that would need the raw rows."""
 
@@ -78,6 +88,53 @@ class PrivregWarning(UserWarning):
 
 class PrivacyLeakWarning(UserWarning):
     """The user opted out of a part of the privacy guarantee."""
+
+
+_LONGEST_QUOTE = 60
+
+
+def shown(value: object) -> str:
+    """Quote an option's value for a message: a number or a short text; of anything larger, only its type.
+
+    A column given by mistake as an option would otherwise be printed, rows, index and all.
+
+    Examples
+    --------
+    >>> shown(-1), shown("tunning"), shown([3.1, 2.7])
+    ('-1', "'tunning'", '<list>')
+    """
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(str(value)) if len(value) <= _LONGEST_QUOTE else f"{str(value[:_LONGEST_QUOTE])!r}..."
+    if isinstance(value, int) and abs(value) < 10**_LONGEST_QUOTE:
+        return str(int(value))
+    number = real(value)
+    return f"<{type(value).__name__}>" if number is None else repr(number)
+
+
+def real(value: object) -> float | None:
+    """Return a real number as float (infinite beyond the largest), and None for anything else, booleans included."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+
+
+def level(alpha: object) -> float:
+    """Return `alpha`, one minus the level of an interval, if it lies in (0, 1).
+
+    Raises
+    ------
+    OptionError
+        If it doesn't.
+    """
+    number = real(alpha)
+    if number is None or not 0 < number < 1:
+        raise OptionError(f"alpha={shown(alpha)} must lie in (0, 1); 0.05 gives 95% intervals.")
+    return number
 
 
 def choose(name: str, got: object, allowed: Iterable[str]) -> str:
@@ -113,4 +170,4 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     near = get_close_matches(got, choices, n=1) if isinstance(got, str) else []
     hint = f" Did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(repr(c) for c in choices)
-    raise OptionError(f"{name}={got!r} is not known; choose one of {listed}.{hint}")
+    raise OptionError(f"{name}={shown(got)} is not known; choose one of {listed}.{hint}")

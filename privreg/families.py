@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from privreg.errors import OptionError, UnsupportedArgumentError, choose
+from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,9 +160,10 @@ def _auto_c(p: int, mu: float) -> float:
 def _positive(name: str, value: object) -> float | str:
     if isinstance(value, str):
         return choose(name, value, ("auto",))
-    if isinstance(value, bool) or not isinstance(value, Real) or not (float(value) > 0 and math.isfinite(float(value))):
-        raise OptionError(f"{name}={value!r} must be a positive number or 'auto'.")
-    return float(value)
+    number = real(value)
+    if number is None or not (number > 0 and math.isfinite(number)):
+        raise OptionError(f"{name}={shown(value)} must be a positive number or 'auto'.")
+    return number
 
 
 def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:

@@ -25,6 +25,7 @@ __all__ = [
     "Plan",
     "State",
     "affine_rows",
+    "add_gram",
     "flush",
     "fused",
     "is_curvature_turn",
@@ -113,13 +114,13 @@ class State(NamedTuple):
     path : ndarray, shape (BLOCK, p + 1)
         Rows (s_k, k) of the current block of updates, s_k the partial sum after update k.
     sums : ndarray, shape (p + 1, p + 1) or (2, p)
-        Σ (s_k, k)(s_k, k)ᵀ over finished blocks; in DIAGONAL mode Σ s_k² and Σ k s_k by coordinate.
+        Σ (s_k, k)(s_k, k)ᵀ over finished blocks, lower triangle; in DIAGONAL mode Σ s_k² and Σ k s_k.
     functional : ndarray, shape (p,)
         In DIAGONAL mode coordinate 0 of the path is this functional of s_k (the user's intercept).
     reports : ndarray, shape (BLOCK, p)
         Mean reports of the current block, if outer products are summed.
     outer : ndarray, shape (p, p)
-        Σ g̃ g̃ᵀ over finished blocks.
+        Σ g̃ g̃ᵀ over finished blocks, lower triangle.
     curvature : ndarray, shape (p (p + 1) / 2,)
         Σ of curvature reports.
     counts : ndarray of int64, shape (5,)
@@ -143,10 +144,8 @@ class State(NamedTuple):
 def _psi(family: int, c: float, eta: float, y: float) -> float:
     if family == HUBER:
         r = y - eta
-        if r > c:
-            r = c
-        elif r < -c:
-            r = -c
+        r = c if r > c else r  # two selects, no branch to mispredict
+        r = -c if r < -c else r
         return -r
     e = math.exp(-abs(eta))
     if eta >= 0:
@@ -207,11 +206,44 @@ def is_curvature_turn(position: int, share: int) -> bool:
     return bool(np.int64(z >> np.uint64(32)) < share)
 
 
+# Sums within a block may be reassociated, which lets them run in vector registers: device and collector call the
+# same compiled function on the same block, so their bits agree all the same.
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def add_gram(rows: Array, out: Array) -> None:
+    """Add the lower triangle of rowsᵀ rows to `out`; no BLAS, whose threads cost more than they bring here."""
+    m, p = rows.shape
+    columns = np.empty((p, m + 8))  # padded: a power-of-two stride would fall into few cache sets
+    for b in range(m):
+        for j in range(p):
+            columns[j, b] = rows[b, j]
+    for j in range(0, p - 1, 2):
+        for k in range(0, j + 1, 2):
+            s00 = 0.0
+            s01 = 0.0
+            s10 = 0.0
+            s11 = 0.0
+            for b in range(m):
+                s00 += columns[j, b] * columns[k, b]
+                s01 += columns[j, b] * columns[k + 1, b]
+                s10 += columns[j + 1, b] * columns[k, b]
+                s11 += columns[j + 1, b] * columns[k + 1, b]
+            out[j, k] += s00
+            out[j, k + 1] += s01
+            out[j + 1, k] += s10
+            out[j + 1, k + 1] += s11
+    if p % 2:
+        for k in range(p):
+            s00 = 0.0
+            for b in range(m):
+                s00 += columns[p - 1, b] * columns[k, b]
+            out[p - 1, k] += s00
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def flush(path: Array, m: int, sums: Array, mode: int) -> None:
-    """Add the first `m` rows (s_k, k) of a block to the path's second moments."""
+    """Add the first `m` rows (s_k, k) of a block to the path's second moments (lower triangle in FULL mode)."""
     if mode == FULL:
-        sums += np.dot(path[:m].T, path[:m])
+        add_gram(path[:m], sums)
     else:
         p = path.shape[1] - 1
         for b in range(m):
@@ -341,7 +373,7 @@ def fused(
             if mode != NONE:
                 flush(path, BLOCK, state.sums, mode)
             if plan.outer == 1:
-                state.outer[:] += np.dot(reports.T, reports)
+                add_gram(reports, state.outer)
     counts[UPDATES] = updates
     counts[POSITION] = position
     counts[IN_BATCH] = in_batch
@@ -437,7 +469,7 @@ _RUN: Final = 8
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def ziggurat(words: Words, out: Array, filled: int) -> tuple[int, int]:
+def ziggurat(words: Words, out: Array, filled: int) -> tuple[np.int64, np.int64]:
     """Turn cipher words into standard normals.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from privreg import storage
 from privreg.accounting import Budget
 from privreg.design import design_from_json
-from privreg.errors import SavedFileError
+from privreg.errors import PrivregError, SavedFileError
 from privreg.families import FAMILIES
 from privreg.model import PrivateOnlineRegression
 from privreg.results import from_saved
@@ -43,7 +43,11 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None) ->
     document, arrays = storage.read(path)
     try:
         return _rebuild(Path(path), document, arrays, functions)
-    except (KeyError, TypeError, IndexError, AttributeError):
+    except SavedFileError:
+        raise
+    except PrivregError as e:  # a formula or declaration that this version would refuse
+        raise SavedFileError(f"{str(path)!r} can't be used: {e}") from None
+    except Exception:
         raise SavedFileError(f"{str(path)!r} is damaged or was not saved by privreg.") from None
 
 

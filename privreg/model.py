@@ -21,6 +21,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
     choose,
+    shown,
 )
 from privreg.families import resolve_family
 from privreg.formula import collect_rowwise
@@ -218,7 +219,7 @@ class PrivateOnlineRegression:
         self, design: Any, family: Family, budget: Budget, score_weights: Any, source: Source | None, rows: Any
     ) -> None:
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1):
-            raise OptionError(f"rows={rows!r} must be a whole number of people, 1 or more.")
+            raise OptionError(f"rows={shown(rows)} must be a whole number of people, 1 or more.")
         p = len(design.names)
         if source is not None and source.rows is not None and source.rows <= p:
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
@@ -326,7 +327,7 @@ class PrivateOnlineRegression:
         self, tuning: Any, inference: Any, batch_size: Any, alpha: Any, step: Any, start_params: Any, seed: Any
     ) -> Stream:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0):
-            raise OptionError(f"seed={seed!r} must be a whole number, 0 or more (or None for private noise).")
+            raise OptionError(f"seed={shown(seed)} must be a whole number, 0 or more (or None for private noise).")
         settings = self._settings(tuning, inference, batch_size, alpha, step)
         options = {
             "tuning": tuning,
@@ -345,14 +346,20 @@ class PrivateOnlineRegression:
             return np.zeros(len(names))
         if isinstance(start_params, Mapping):
             lacking = [n for n in names if n not in start_params]
+            if not lacking and len(start_params) > len(names):
+                raise OptionError(f"start_params has names that are no coefficient; it needs {', '.join(names)}.")
             if lacking:
                 raise OptionError(f"start_params lacks {lacking[0]!r}; it needs {', '.join(names)}.")
             start_params = [start_params[n] for n in names]
         try:
             values = np.asarray(start_params, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise OptionError("start_params must be numbers, one a coefficient.") from None
-        if values.shape != (len(names),) or not np.isfinite(values).all():
+        except (TypeError, ValueError, OverflowError):
+            raise OptionError(f"start_params must be numbers, one for each of {', '.join(names)}.") from None
+        if values.shape == (len(names),) and not np.isfinite(values).all():
+            raise OptionError(
+                f"start_params has a NaN or infinite number; it needs a finite one for {', '.join(names)}."
+            )
+        if values.shape != (len(names),):
             raise OptionError(
                 f"start_params must be {len(names)} finite numbers, one for each of {', '.join(names)}; "
                 f"got shape {values.shape}."
@@ -407,8 +414,8 @@ class PrivateOnlineRegression:
             If rows can't be used; no message quotes a value.
         """
         _refuse("fit", unknown, _FIT_OPTIONS)
-        if progress not in (None, True, False):
-            raise OptionError(f"progress={progress!r} must be True, False or None.")
+        if progress is not None and not isinstance(progress, bool):
+            raise OptionError(f"progress={shown(progress)} must be True, False or None.")
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         stream = self._stream(tuning, inference, batch_size, alpha, step, start_params, seed)

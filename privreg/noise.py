@@ -85,7 +85,7 @@ class NoiseStream:
         view = self._words.view(np.uint8)
         filled = 0
         while filled < flat.shape[0]:
-            cipher.update_into(self._zeros, memoryview(view))
+            cipher.update_into(self._zeros, view.data)
             filled, _ = kernels.ziggurat(self._words[:words], flat, filled)
         self._block, self._used = self._buffer, 0
 

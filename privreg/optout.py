@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.columns import learn_levels, learn_moments
-from privreg.errors import OptionError, PrivacyLeakError, PrivacyLeakWarning, choose
+from privreg.errors import OptionError, PrivacyLeakError, PrivacyLeakWarning, choose, shown
 from privreg.formula import needed_columns, needed_levels
 from privreg.schema import Schema
 
@@ -24,7 +24,7 @@ def read_leaks(allow_leak: Any) -> tuple[str, ...]:
     """Read ``allow_leak=``: one or several of "levels" and "scale"."""
     given = (allow_leak,) if isinstance(allow_leak, str) else allow_leak
     if not isinstance(given, Sequence):
-        raise OptionError(f"allow_leak={allow_leak!r} must be a tuple from {LEAKS}.")
+        raise OptionError(f"allow_leak={shown(allow_leak)} must be a tuple from {LEAKS}.")
     return tuple(choose("allow_leak", g, LEAKS) for g in given)
 
 
@@ -78,6 +78,8 @@ def complete(
 
 
 def _is_text(values: Any) -> bool:
+    import numpy as np
     import pandas as pd
 
+    values = values if hasattr(values, "dtype") else np.asarray(values)
     return not (pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privreg.errors import InferenceError, OptionError
+from privreg.errors import InferenceError, OptionError, level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ class ContrastTest:
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the combinations, shape (q, 2)."""
-        half = self.pivot.critical(alpha) * self.sd
+        half = self.pivot.critical(level(alpha)) * self.sd
         return np.column_stack([self.effect - half, self.effect + half])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -112,7 +112,7 @@ def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[
 
     labels: tuple[str, ...] = ()
     values: Array
-    if isinstance(restrictions, str | list) and all(isinstance(r, str) for r in restrictions):
+    if isinstance(restrictions, str | list) and len(restrictions) and all(isinstance(r, str) for r in restrictions):
         matrix, values = linear_constraint(names, restrictions)
         parts = restrictions.split(",") if isinstance(restrictions, str) else restrictions
         labels = tuple(s.strip() for s in parts)
@@ -123,14 +123,16 @@ def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[
         try:
             matrix = np.atleast_2d(np.asarray(restrictions, dtype=np.float64))
             values = np.zeros(len(matrix)) if given is None else np.atleast_1d(np.asarray(given, dtype=np.float64))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise OptionError(
                 "restrictions must be a string such as 'age = bmi', an array of shape (q, p), or (array, values)."
             ) from None
-    if matrix.shape[1] != len(names) or values.shape != (len(matrix),):
+    if matrix.ndim != 2 or matrix.shape[1] != len(names) or values.shape != (len(matrix),):
         raise OptionError(
             f"restrictions of shape {matrix.shape} with {values.size} value(s) don't fit {len(names)} coefficients."
         )
+    if not (np.isfinite(matrix).all() and np.isfinite(values).all()):
+        raise OptionError("restrictions hold a NaN or infinite number; all must be finite.")
     return matrix, values, labels if len(labels) == len(matrix) else tuple(f"c{i}" for i in range(len(matrix)))
 
 
@@ -154,5 +156,10 @@ def wald_test(names: Sequence[str], params: Array, cov: Array, pivot: Pivot, res
     if np.linalg.matrix_rank(matrix) < q:
         raise InferenceError(f"the {q} restrictions are redundant or zero; leave out those implied by the others.")
     gap = matrix @ params - values
-    statistic = float(gap @ np.linalg.solve(matrix @ cov @ matrix.T, gap))
+    try:
+        statistic = float(gap @ np.linalg.solve(matrix @ cov @ matrix.T, gap))
+    except np.linalg.LinAlgError:
+        raise InferenceError(
+            f"the covariance of the {q} restrictions is singular; test fewer at once, or rescale their coefficients."
+        ) from None
     return WaldTest(statistic, pivot.joint_sf(statistic, q), q, pivot.label)

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from privreg import storage
-from privreg.errors import InferenceError, NotPrivateError, OptionError, UnsupportedArgumentError, choose
+from privreg.errors import InferenceError, NotPrivateError, OptionError, UnsupportedArgumentError, choose, shown
+from privreg.errors import level as _level
 from privreg.families import Family
 from privreg.inference import METHODS, Estimate, Normal, Pivot, RandomScaling
 from privreg.privacy import PrivacyStatement
@@ -237,7 +238,20 @@ class PrivateResults:
         out = pd.DataFrame({0: self._fit.params - half, 1: self._fit.params + half}, index=pd.Index(self._fit.names))
         if cols is None:
             return out
-        return out.iloc[cols] if all(isinstance(c, int) for c in cols) else out.loc[list(cols)]
+        return out.iloc[self._places(cols)]
+
+    def _places(self, cols: Any) -> list[int]:
+        names = list(self._fit.names)
+        wanted = (
+            [cols] if isinstance(cols, str) else list(cols) if isinstance(cols, list | tuple | pd.Index) else [None]
+        )
+        found = [names.index(c) if isinstance(c, str) and c in names else c for c in wanted]
+        places = [c for c in found if isinstance(c, int) and not isinstance(c, bool) and -len(names) <= c < len(names)]
+        if len(places) < len(wanted):
+            raise OptionError(
+                f"cols must list coefficients by name ({', '.join(names)}) or by position, 0 to {len(names) - 1}."
+            )
+        return places
 
     def tidy(self, exponentiate: bool = False, *, alpha: float = 0.05, method: str | None = None) -> pd.DataFrame:
         """Build the one table that every view renders.
@@ -256,6 +270,8 @@ class PrivateResults:
         DataFrame
             term, estimate, std_error, statistic, p_value, conf_low, conf_high.
         """
+        if not isinstance(exponentiate, bool):
+            raise OptionError(f"exponentiate={shown(exponentiate)} must be True or False.")
         out = pd.DataFrame({"term": list(self._fit.names), "estimate": self._fit.params})
         if self._fit.estimates:
             e = self._estimate(method)
@@ -440,15 +456,20 @@ class PrivateResults:
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any, family: Family) -> PrivateResults:
     """Rebuild results from what :meth:`PrivateResults.save` wrote."""
     estimates = tuple(
-        Estimate(e["method"], arrays[f"cov_{i}"], _pivot(e["pivot"]), tuple(e["notes"]))
+        Estimate(METHODS[e["method"]].name, arrays[f"cov_{i}"], _pivot(e["pivot"]), tuple(e["notes"]))
         for i, e in enumerate(document["estimates"])
     )
-    nobs, senders, updates = document["counts"]
+    nobs, senders, updates = (int(v) for v in document["counts"])
+    p, m = len(design.names), len(arrays["trail_n"])
+    wanted = {"params": (p,), "last": (p,), "trail_n": (m,), "trail_params": (m, p), "trail_variances": (m, p)}
+    fit = all(arrays[k].shape == shape and arrays[k].dtype.kind in "fi" for k, shape in wanted.items())
+    if not fit or any(e.cov.shape not in {(p, p), (p,)} or e.cov.dtype.kind != "f" for e in estimates):
+        raise ValueError("saved arrays don't fit the design")  # load() says that the file is damaged
     return PrivateResults(
         Fit(
             design=design,
             family=family,
-            title=tuple((a, b) for a, b in document["title"]),
+            title=tuple((str(a), str(b)) for a, b in document["title"]),
             names=tuple(design.names),
             params=arrays["params"],
             last=arrays["last"],
@@ -469,14 +490,12 @@ def _estimate_json(e: Estimate) -> dict[str, Any]:
     return {"method": e.method, "pivot": lanes, "notes": list(e.notes)}
 
 
-def _pivot(lanes: int | None) -> Pivot:
-    return Normal() if lanes is None else RandomScaling(lanes)
-
-
-def _level(alpha: object) -> float:
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 0 < alpha < 1:
-        raise OptionError(f"alpha={alpha!r} must lie in (0, 1); 0.05 gives 95% intervals.")
-    return float(alpha)
+def _pivot(lanes: object) -> Pivot:
+    if lanes is None:
+        return Normal()
+    if isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1:
+        raise ValueError("lanes must be a positive whole number")  # load() says that the file is damaged
+    return RandomScaling(lanes)
 
 
 def _refuse(where: str, unknown: Mapping[str, object]) -> None:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
-from privreg.errors import SchemaError
+from privreg.errors import SchemaError, real, shown
 
 __all__ = ["Schema"]
 
 Pair = tuple[float, float]
+LARGEST = 1e100
 
 
 def _pair(kind: str, name: object, value: object) -> Pair:
-    ok = (
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and len(value) == 2
-        and all(isinstance(v, Real) and not isinstance(v, bool) for v in value)
-    )
-    if not ok:
-        wanted = "(low, high)" if kind == "bounds" else "(mean, sd)"
-        raise SchemaError(f"{kind}[{name!r}] is {value!r}; it must be a pair of numbers {wanted}.")
-    low, high = (float(v) for v in value)  # type: ignore[attr-defined]
-    return low, high
+    wanted = "(low, high)" if kind == "bounds" else "(mean, sd)"
+    two = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 2 else ()
+    got = f"({', '.join(map(shown, two))})" if two else shown(value)  # anything longer could be the column itself
+    pair = [real(v) for v in two]
+    if len(pair) != 2 or pair[0] is None or pair[1] is None:
+        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}.")
+    if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
+        raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")
+    return pair[0], pair[1]
 
 
 def _mapping(kind: str, value: object) -> Mapping[str, Any]:
@@ -39,7 +37,7 @@ def _mapping(kind: str, value: object) -> Mapping[str, Any]:
         )
     for key in value:
         if not isinstance(key, str):
-            raise SchemaError(f"{kind} has the key {key!r}; column names are strings.")
+            raise SchemaError(f"{kind} has the key {shown(key)}; column names are strings.")
     return value
 
 
@@ -86,12 +84,16 @@ class Schema:
         cats: dict[str, tuple[Any, ...]] = {}
         for name, value in _mapping("levels", levels).items():
             if isinstance(value, str) or not isinstance(value, Sequence):
-                raise SchemaError(f"levels[{name!r}] must be a list of levels, got {type(value).__name__}.")
-            got = tuple(v.item() if hasattr(v, "item") else v for v in value)
+                raise SchemaError(
+                    f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."
+                )
+            got = tuple(v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in value)
             if len(got) < 2:
                 raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
             if not all(isinstance(v, str | bool | int | float) for v in got):
                 raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
+            if any(isinstance(v, float) and not math.isfinite(v) for v in got):
+                raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
             if len(set(got)) != len(got):
                 raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.")
             cats[name] = got

@@ -5,15 +5,18 @@ Only the columns asked for are touched. Nothing here computes anything from a va
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.errors import DataError, UnsupportedArgumentError
+from privreg.columns import missing, quietly
+from privreg.errors import DataError, PrivregError, UnsupportedArgumentError
 
 if TYPE_CHECKING:
     from privreg.schema import Schema
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "Source", "open_arrays", "open_table"]
 
 CHUNK: Final = 16_384
-"""Rows encoded at a time: enough that patsy's fixed cost vanishes, few enough that a batch stays in the second cache."""
+"""Rows encoded at a time: enough that patsy's fixed cost vanishes, few enough that a batch stays in second cache."""
 
 Batch = Any
 
@@ -44,8 +47,8 @@ class Source:
 
     kind: str
     rows: int | None
-    batches: Callable[[], Iterator[Batch]]
-    identity: Any
+    batches: Callable[[], Iterator[Batch]] = field(repr=False)
+    identity: Any = field(repr=False)  # often the rows themselves
 
 
 def open_arrays(endog: np.ndarray, exog: np.ndarray, offset: np.ndarray | None, identity: Any) -> Source:
@@ -118,15 +121,23 @@ def _frame(data: Any, columns: tuple[str, ...]) -> Source:
 
 
 def _mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
-    held = {c: np.asarray(data[c]) if not hasattr(data[c], "dtype") else data[c] for c in columns if c in data}
+    held = {c: _column(data[c], c) for c in columns if c in data}
     lengths = {len(v) for v in held.values()}
     if len(held) < len(columns) or not held:
-        return Source("mapping of arrays", None, lambda: iter([dict(data)]), None)
+        return Source("mapping of arrays", None, lambda: iter([data]), None)
     if len(lengths) > 1:
         raise DataError("the columns of the mapping differ in length.")
     n = lengths.pop()
     held = {c: _values(v) for c, v in held.items()}
     return Source("mapping of arrays", n, lambda: _slices(held, n), None)
+
+
+def _column(values: Any, name: str) -> Any:
+    wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
+    out = values if hasattr(values, "dtype") else quietly(lambda: np.asarray(values), wrong)
+    if getattr(out, "ndim", 0) != 1:
+        raise wrong
+    return out
 
 
 def _stream(data: Iterable[Any]) -> Source:
@@ -154,36 +165,127 @@ def _csv(path: Path, columns: tuple[str, ...], schema: Schema) -> Source:
         raise UnsupportedArgumentError(
             f"{path.name!r} is not a CSV file; read it with pandas and give the DataFrame, or convert it to CSV."
         )
-    text = {c: "category" for c in columns if all(isinstance(v, str) for v in schema.levels.get(c, (0,)))}
+    text = {c for c in columns if all(isinstance(v, str) for v in schema.levels.get(c, (0,)))}
 
     def batches() -> Iterator[Batch]:
         import pandas as pd
 
-        wanted = set(columns)
-        reader = None
+        reader = lines = None
+        read = 0
         try:
-            reader = pd.read_csv(path, usecols=lambda c: c in wanted, dtype=text, chunksize=CHUNK, low_memory=False)  # type: ignore[call-overload]
-            yield from reader
-        except (
-            pd.errors.ParserError,
-            pd.errors.EmptyDataError,
-            UnicodeDecodeError,
-            ValueError,
-            EOFError,
-            OSError,
-        ) as e:
-            # pandas' own text may quote a cell: only the line number is kept.
-            line = re.search(r"line (\d+)", str(e))
-            where = f", line {line.group(1)}" if line else ""
+            lines = _text(path)
+            header = _header(lines)
+            if not header:
+                raise DataError(f"{path.name} is empty; its first line must hold the column names.")
+            # Columns go by position: names that pandas would mend (duplicates) or guess (an index) can't slip in.
+            # There is one more than the header has, filled only where a line is too long: pandas drops the rest.
+            place = {c: str(_place(c, header, path.name)) for c in columns}
+            beyond = str(len(header))
+            names = ",".join(map(str, range(len(header) + 1))) + "\n"
+            missing_texts: dict[str, Sequence[str]] = {j: [""] if c in text else _MISSING for c, j in place.items()}
+            reader = pd.read_csv(
+                _Headed(names, lines),
+                usecols=[*place.values(), beyond],
+                dtype={place[c]: "category" for c in text} | {beyond: "category"},
+                index_col=False,
+                keep_default_na=False,
+                na_values={**missing_texts, beyond: [""]},
+                chunksize=CHUNK,
+                low_memory=False,
+            )
+            for chunk in reader:
+                long = np.flatnonzero(chunk[beyond].notna().to_numpy())
+                if long.size:
+                    raise DataError(
+                        f"{path.name}, line {read + int(long[0]) + 2}: more fields than the header's {beyond}; quote "
+                        "fields that hold commas, or mend the line."
+                    )
+                read += len(chunk)
+                yield pd.DataFrame({c: chunk[j] for c, j in place.items()}, copy=False)
+        except PrivregError:
+            raise
+        except Exception as e:
             problem = DataError(
-                f"{path.name}{where}: not a readable CSV file (rows with too many fields, bad encoding, or cut off)."
+                f"{path.name}{_line(e, read)}: not a readable CSV file (an open quote, bad encoding, or cut off); "
+                "mend or download it again."
             )
         else:
             return
         finally:
-            if reader is not None:
-                reader.close()
+            for opened in (reader, lines):
+                if opened is not None:
+                    opened.close()
         raise problem
 
     stat = path.stat()
     return Source(f"CSV file {path.name}", None, batches, (str(path.resolve()), stat.st_size, stat.st_mtime_ns))
+
+
+_MISSING: Final = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
+    *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
+"""Texts that stand for a missing number. For a text column only an empty field does: "NA" may be a level."""
+
+
+class _Headed(io.TextIOBase):
+    """Text with another first line; pandas asks for nothing but `read`."""
+
+    def __init__(self, first: str, rest: Any) -> None:
+        self._first, self._rest = first, rest
+
+    def read(self, size: int | None = -1, /) -> str:
+        first, self._first = self._first, ""
+        return first or str(self._rest.read(size))
+
+
+def _text(path: Path) -> Any:
+    """Open a text file, compressed or not."""
+    how: dict[str, Any] = {"encoding": "utf-8-sig", "newline": ""}
+    match path.suffix.lower():
+        case ".gz":
+            import gzip
+
+            return gzip.open(path, "rt", **how)
+        case ".bz2":
+            import bz2
+
+            return bz2.open(path, "rt", **how)
+        case ".xz":
+            import lzma
+
+            return lzma.open(path, "rt", **how)
+        case ".zip":
+            import zipfile
+
+            archive = zipfile.ZipFile(path)
+            return io.TextIOWrapper(archive.open(archive.namelist()[0]), **how)
+    return path.open(**how)
+
+
+def _header(lines: Any) -> list[str]:
+    """Read the column names off the first line that isn't empty."""
+    line = lines.readline()
+    while line and not line.strip():
+        line = lines.readline()
+    while line.count('"') % 2 and (more := lines.readline()):  # a quoted name may hold a line break
+        line += more
+    return next(csv.reader([line]), [])
+
+
+def _place(name: str, header: list[str], file: str) -> int:
+    if name not in header:
+        raise DataError(f"{file}: {missing(name, header)}")
+    if header.count(name) > 1:
+        raise DataError(f"{file} has more than one column named {name!r}; rename or drop one.")
+    return header.index(name)
+
+
+def _line(error: Exception, read: int) -> str:
+    """Where reading stopped. A library's own text may quote a cell: only a line number is kept."""
+    import pandas as pd
+
+    found = re.search(r"starting at row (\d+)", str(error)) if isinstance(error, pd.errors.ParserError) else None
+    if found:
+        return f", line {int(found.group(1)) + 1}"
+    return f", after line {read + 1}" if read else ""

@@ -37,11 +37,11 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False) -> No
     SavedFileError
         If the folder is missing or not writable.
     """
-    target = Path(path)
+    target = _path(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
-    except OSError as e:
-        raise SavedFileError(f"can't write {str(target)!r}: {e.strerror or 'no such folder'}.") from None
+    except (OSError, ValueError) as e:
+        raise SavedFileError(f"can't write {str(target)!r}: {_why(e)}; give a file in a writable folder.") from None
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(content)
@@ -52,9 +52,22 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False) -> No
             os.umask(mask)
             Path(name).chmod(0o666 & ~mask)
         Path(name).replace(target)
+    except OSError as e:
+        Path(name).unlink(missing_ok=True)
+        raise SavedFileError(f"can't write {str(target)!r}: {_why(e)}; give a file in a writable folder.") from None
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _path(path: object) -> Path:
+    if not isinstance(path, str | Path):
+        raise SavedFileError(f"a file is named by a string or Path, got {type(path).__name__}.")
+    return Path(path)
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or "no such folder"
 
 
 def write_archive(
@@ -88,7 +101,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     SavedFileError
         If the file is missing, damaged, of another program or of a newer format.
     """
-    target = Path(path)
+    target = _path(path)
     if not target.is_file():
         raise SavedFileError(f"there is no file {str(target)!r}.")
     try:
@@ -99,7 +112,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
                 if name.endswith(".npy"):
                     with z.open(name) as f:
                         arrays[name[:-4]] = np.lib.format.read_array(f, allow_pickle=False)
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError):
+    except Exception:  # zipfile, zlib, json and NumPy raise a dozen kinds for damaged bytes
         raise SavedFileError(f"{str(target)!r} is damaged or was not saved by privreg.") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise SavedFileError(f"{str(target)!r} has a format this version can't read; it reads format {FORMAT}.")

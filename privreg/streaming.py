@@ -18,7 +18,7 @@ from privreg.errors import InferenceError, PrivregWarning, SavedFileError
 from privreg.families import Family
 from privreg.inference import Estimate, Normal, RandomScaling
 from privreg.inference.plug_in import central_sandwich, local_sandwich
-from privreg.kernels import FULL, NONE, POSITION, State
+from privreg.kernels import FULL, IN_BATCH, NONE, POSITION, State
 from privreg.noise import NoiseStream, derived_key, fresh_key, seeded_key
 from privreg.privacy import PrivacyStatement
 from privreg.results import Fit, PrivateResults
@@ -80,6 +80,13 @@ class Spec:
                 if parts:
                     out.append((name, "; ".join(parts)))
         return tuple(out)
+
+
+def _like(own: Any, saved: Any) -> Any:
+    """Take over a saved array only with its place's shape and type: compiled loops don't check their indices."""
+    if saved.shape != own.shape or saved.dtype != own.dtype or not np.isfinite(saved).all():
+        raise ValueError("a saved array doesn't fit the plan")
+    return np.ascontiguousarray(saved)
 
 
 class Stream:
@@ -353,8 +360,14 @@ class Stream:
         run = self._run
         if list(run.plan) != document["plan"] or list(run.steps) != document["steps"]:
             raise SavedFileError(f"{path.name!r} was saved under rules this version doesn't follow; finish it there.")
-        run.state = State(*(np.ascontiguousarray(arrays[f"state_{name}"]) for name in State._fields))
+        run.state = State(*(_like(getattr(run.state, name), arrays[f"state_{name}"]) for name in State._fields))
+        if run.state.counts.min() < 0 or run.state.counts[IN_BATCH] >= run.plan.batch:
+            raise ValueError("counts out of range")
         counts = arrays["trail_counts"]
+        if {len(counts[0]), len(counts[1])} != {len(arrays["trail_means"]), len(arrays["trail_variances"])}:
+            raise ValueError("trail of unequal lengths")
+        if any(arrays[f"trail_{name}"].dtype.kind not in "fi" for name in ("counts", "means", "variances")):
+            raise ValueError("trail that isn't numbers")
         run.trail.updates, run.trail.people = counts[0].tolist(), counts[1].tolist()
         run.trail.means, run.trail.variances = list(arrays["trail_means"]), list(arrays["trail_variances"])
         secrets = {k: v for k, v in arrays.items() if k.startswith("secret_")}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.errors import InferenceError, OptionError, choose
+from privreg.errors import InferenceError, OptionError, choose, real, shown
 from privreg.families import LOGISTIC, Family, Score
 from privreg.inference import Method
 from privreg.mechanisms import Gaussian
@@ -28,6 +28,7 @@ __all__ = ["TUNINGS", "Settings", "resolve_tuning"]
 
 TUNINGS: Final = ("efficient", "published")
 CURVATURE_SHARE: Final = 0.1
+MOST_PER_BATCH: Final = 10**9
 MIXING: Final = 10.0
 """Σγλ_min under which a note warns that the path may not have forgotten its start."""
 
@@ -90,11 +91,11 @@ class Settings:
 
 
 def _number(name: str, value: object, low: float, high: float, closed: bool = False) -> float:
-    ok = isinstance(value, Real) and not isinstance(value, bool)
-    if not ok or not (low < float(value) < high or (closed and float(value) == low)):  # type: ignore[arg-type]
+    number = real(value)
+    if number is None or not (low < number < high or (closed and number == low)):
         interval = f"({low:g}, {high:g})" if math.isfinite(high) else f"{'at least' if closed else 'above'} {low:g}"
-        raise OptionError(f"{name}={value!r} must be a number {'in ' if math.isfinite(high) else ''}{interval}.")
-    return float(value)  # type: ignore[arg-type]
+        raise OptionError(f"{name}={shown(value)} must be a number {'in ' if math.isfinite(high) else ''}{interval}.")
+    return number
 
 
 def resolve_tuning(
@@ -161,8 +162,12 @@ def resolve_tuning(
         mu=budget.mu,
         published=published,
     )
-    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
-        raise OptionError(f"batch_size={batch_size!r} must be a whole number of people, 1 or more.")
+    if (
+        isinstance(batch_size, bool)
+        or not isinstance(batch_size, Integral)
+        or not 1 <= int(batch_size) <= MOST_PER_BATCH
+    ):
+        raise OptionError(f"batch_size={shown(batch_size)} must be a whole number of people, 1 or more (at most 1e9).")
     batch = int(batch_size)
     share_inside = _inside_share(score, family)
     curvature = share_inside * (probe * omega(weights, probe)[:, None]).T @ probe / probe.shape[0]

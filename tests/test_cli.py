@@ -157,6 +157,11 @@ def test_an_opt_out_warns_in_one_line_and_is_printed(people, capsys):
     assert "allow_leak" in out
 
 
+def test_declarations_may_come_before_the_file(people, capsys):
+    for words in ([*PUBLIC, FORMULA, str(people)], [FORMULA, *PUBLIC, str(people)], [FORMULA, str(people), *PUBLIC]):
+        assert main(["fit", "--mu", "1", *words]) == 0, capsys.readouterr().err
+
+
 def test_quiet_prints_nothing(fit, tmp_path):
     assert fit("--quiet", "--out", tmp_path / "t.csv") == (0, "", "")
 
@@ -175,6 +180,8 @@ def test_quiet_prints_nothing(fit, tmp_path):
         (["--step-exponent", "1.5"], "--step-exponent"),
         (["--step-exponent", "0.3"], "--step-exponent"),
         (["--bounds", "age"], "NAME=LOW:HIGH"),
+        (["--bounds", "--levels", "x=a,b"], "--bounds"),
+        (["--moments"], "--moments"),
         (["--bounds", "age=18:65"], "twice"),
         (["--levels", "smoker=no,yes"], "twice"),
         (["--levels", "x=a,,b"], "empty"),

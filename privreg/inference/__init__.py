@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.errors import InferenceError, OptionError, choose
+from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.inference.pivots import Normal, Pivot, RandomScaling
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def resolve_methods(inference: object) -> tuple[Method, ...]:
     """
     names = [inference] if isinstance(inference, str) else inference
     if not isinstance(names, Sequence) or not names:
-        raise OptionError(f"inference={inference!r} must be one or more of {', '.join(map(repr, METHODS))}.")
+        raise OptionError(f"inference={shown(inference)} must be one or more of {', '.join(map(repr, METHODS))}.")
     methods = tuple(METHODS[choose("inference", n, METHODS)] for n in names)
     if len(set(methods)) != len(methods):
         raise OptionError("inference names a method twice; list each once.")

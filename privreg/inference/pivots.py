@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri, ndtr, ndtri
 
 from privreg.inference.wald import wald_sf
@@ -73,6 +72,8 @@ def scaling_critical(alpha: float, lanes: int = 1) -> float:
     >>> round(scaling_critical(0.05), 4)
     6.7473
     """
+    from scipy.optimize import brentq  # slow to import
+
     high = 8.0
     while scaling_sf(high, lanes)[0] > alpha:
         high *= 2

@@ -14,7 +14,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import chdtrc
 
 from privreg.errors import InferenceError
@@ -90,6 +89,8 @@ def wald_critical(level: float, q: int) -> float:
     q : int
         Restrictions, 1 to 20.
     """
+    from scipy.optimize import brentq  # slow to import
+
     _check(q)
     high = 10.0
     while wald_sf(high, q) > level:
