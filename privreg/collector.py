@@ -181,7 +181,9 @@ def final(state: State, plan: Plan) -> Path:
         squares = k * (k + 1) * (2 * k + 1) / 6.0
         if plan.scaling_mode == FULL:
             cross = np.outer(centred, sums[p, :p])
-            scaling = (_symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)) / float(k) ** 2
+            scaling = (_symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)) / float(
+                k
+            ) ** 2
         else:
             mean = centred.copy()
             mean[0] = float(state.functional @ centred)

@@ -29,7 +29,7 @@ from privreg.columns import (
     quietly,
     zero_one,
 )
-from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose, shown
+from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose
 from privreg.formula import (
     ParsedFormula,
     Rowwise,
@@ -503,29 +503,3 @@ def _response(
             f"Write I({columns[0]} > cut), declare two levels, or bounds={{{columns[0]!r}: (0, 1)}}."
         )
     return evaluate, limits
-
-
-def linear_constraint(names: Sequence[str], text: str | Sequence[str]) -> tuple[Floats, Floats]:
-    """Read restrictions such as "age = bmi" as (R, r), shapes (q, p) and (q,).
-
-    Raises
-    ------
-    FormulaError
-        The text can't be read or names a coefficient that does not exist.
-    """
-    from patsy import DesignInfo, PatsyError
-
-    reason = "it is not a linear equation"
-    try:
-        found = DesignInfo(list(names)).linear_constraint(text if isinstance(text, str) else list(text))
-    except PatsyError as e:
-        reason = (str(e).splitlines() or [reason])[0]
-    except Exception:
-        pass  # patsy's parser raises many kinds; none of them is passed on
-    else:
-        return np.asarray(found.coefs, dtype=np.float64), np.asarray(found.constants, dtype=np.float64).reshape(-1)
-    got = shown(text) if isinstance(text, str) else f"in a list of {len(text)}"
-    raise FormulaError(
-        f"the restriction {got} can't be read ({reason}); write it as '{names[-1]} = 0'; coefficients are "
-        f"{', '.join(names)}."
-    )

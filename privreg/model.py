@@ -99,6 +99,7 @@ class PrivateOnlineRegression:
     Examples
     --------
     >>> import numpy as np
+    >>> from privreg import Huber, PrivateOnlineRegression
     >>> rng = np.random.default_rng(0)
     >>> x = np.column_stack([np.ones(5000), rng.uniform(-1, 1, 5000)])
     >>> y = x @ [1.0, 2.0] + rng.normal(0, 0.3, 5000)

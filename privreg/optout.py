@@ -23,7 +23,7 @@ LEAKS: Final = ("levels", "scale")
 def read_leaks(allow_leak: Any) -> tuple[str, ...]:
     """Read ``allow_leak=``: one or several of "levels" and "scale"."""
     given = (allow_leak,) if isinstance(allow_leak, str) else allow_leak
-    if not isinstance(given, Sequence):
+    if not isinstance(given, Sequence) or len(given) > len(LEAKS):
         raise OptionError(f"allow_leak={shown(allow_leak)} must be a tuple from {LEAKS}.")
     return tuple(choose("allow_leak", g, LEAKS) for g in given)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privreg.errors import InferenceError, OptionError, level
+from privreg.errors import FormulaError, InferenceError, OptionError, level, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,13 +107,31 @@ class WaldTest:
     __repr__ = __str__
 
 
-def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[str, ...]]:
-    from privreg.design import linear_constraint
+def _from_text(names: Sequence[str], text: str | Sequence[str]) -> tuple[Array, Array]:
+    """Restrictions such as "age = bmi" as (R, r), shapes (q, p) and (q,), by patsy's grammar for them."""
+    from patsy import DesignInfo, PatsyError
 
+    reason = "it is not a linear equation"
+    try:
+        found = DesignInfo(list(names)).linear_constraint(text if isinstance(text, str) else list(text))
+    except PatsyError as e:
+        reason = (str(e).splitlines() or [reason])[0]
+    except Exception:
+        pass  # patsy's parser raises many kinds; none of them is passed on
+    else:
+        return np.asarray(found.coefs, dtype=np.float64), np.asarray(found.constants, dtype=np.float64).reshape(-1)
+    got = shown(text) if isinstance(text, str) else f"in a list of {len(text)}"
+    raise FormulaError(
+        f"the restriction {got} can't be read ({reason}); write it as '{names[-1]} = 0'; coefficients are "
+        f"{', '.join(names)}."
+    )
+
+
+def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[str, ...]]:
     labels: tuple[str, ...] = ()
     values: Array
     if isinstance(restrictions, str | list) and len(restrictions) and all(isinstance(r, str) for r in restrictions):
-        matrix, values = linear_constraint(names, restrictions)
+        matrix, values = _from_text(names, restrictions)
         parts = restrictions.split(",") if isinstance(restrictions, str) else restrictions
         labels = tuple(s.strip() for s in parts)
     else:

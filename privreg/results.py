@@ -273,7 +273,7 @@ class PrivateResults:
         if not isinstance(exponentiate, bool):
             raise OptionError(f"exponentiate={shown(exponentiate)} must be True or False.")
         out = pd.DataFrame({"term": list(self._fit.names), "estimate": self._fit.params})
-        if self._fit.estimates:
+        if self._fit.estimates or method is not None:
             e = self._estimate(method)
             se = np.sqrt(e.variances)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -282,9 +282,10 @@ class PrivateResults:
             out = out.assign(std_error=se, statistic=t, p_value=e.pivot.two_sided(t))
             out = out.assign(conf_low=self._fit.params - half, conf_high=self._fit.params + half)
         if exponentiate:
-            for c in ("estimate", "conf_low", "conf_high"):
-                if c in out:
-                    out[c] = np.exp(out[c])
+            with np.errstate(over="ignore"):  # exp of a coefficient in thousands is inf, and means it
+                for c in ("estimate", "conf_low", "conf_high"):
+                    if c in out:
+                        out[c] = np.exp(out[c])
         return out
 
     # --- tests -----------------------------------------------------------------------------------------
@@ -405,17 +406,19 @@ class PrivateResults:
 
         return Summary(self, alpha, method)
 
-    def plot_trajectory(self, terms: Any = None, *, alpha: float = 0.05, ax: Any = None) -> Axes:
+    def plot_trajectory(self, terms: Any = None, *, alpha: float = 0.05, ax: Any = None) -> Axes | NDArray[Any]:
         """Draw estimates with their bands against the number of people; see `privreg.plots.trajectory`."""
         from privreg import plots
 
         return plots.trajectory(self, terms, alpha=alpha, ax=ax)
 
-    def plot_coef(self, *, alpha: float = 0.05, intercept: bool = False, ax: Any = None) -> Axes:
+    def plot_coef(
+        self, *, alpha: float = 0.05, intercept: bool = False, scaled: bool | None = None, ax: Any = None
+    ) -> Axes:
         """Draw coefficients with their intervals; see `privreg.plots.coefficients`."""
         from privreg import plots
 
-        return plots.coefficients([self], alpha=alpha, intercept=intercept, ax=ax)
+        return plots.coefficients([self], alpha=alpha, intercept=intercept, scaled=scaled, ax=ax)
 
     def __repr__(self) -> str:
         head = f"<PrivateResults: {self._fit.family.name}, {len(self._fit.names)} coefficients, n = {self.nobs:,}, "

@@ -18,7 +18,8 @@ LARGEST = 1e100
 def _pair(kind: str, name: object, value: object) -> Pair:
     wanted = "(low, high)" if kind == "bounds" else "(mean, sd)"
     two = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 2 else ()
-    got = f"({', '.join(map(shown, two))})" if two else shown(value)  # anything longer could be the column itself
+    # anything but a pair could be the column itself, or one person's value in a mapping by person
+    got = f"({', '.join(map(shown, two))})" if two else f"a {type(value).__name__}"
     pair = [real(v) for v in two]
     if len(pair) != 2 or pair[0] is None or pair[1] is None:
         raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}.")

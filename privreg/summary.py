@@ -62,7 +62,7 @@ def shorten(names: Iterable[str], width: int) -> list[str]:
     Examples
     --------
     >>> shorten(["age", "C(region, Treatment('north'))[T.south]"], 20)
-    ['age', 'C(region, …[T.south]']
+    ['age', 'C(region,…)[T.south]']
     """
     full = [plain(n) for n in names]
     middle = (width - 1) // 2
@@ -172,19 +172,22 @@ def privacy_text(statement: PrivacyStatement) -> str:
 
 # --- HTML ------------------------------------------------------------------------------------------------
 
-# Colours are inherited, so that the same page reads on a light and on a dark ground.
+# Colours are inherited, so that the same page reads on a light and on a dark ground. The class is doubled where
+# notebooks' own rules for tables would otherwise weigh more.
 STYLE: Final = """<style>
 .privreg { font-size: 0.9em; line-height: 1.4; max-width: 54em; overflow-x: auto; }
 .privreg table { border-collapse: collapse; width: 100%; margin: 0; font-size: inherit; table-layout: auto;
   border: 0 solid; border-top: 2px solid; }
 .privreg tr, .privreg tbody tr:nth-child(n) { background: none; }
-.privreg th, .privreg td { border: 0; padding: 0.1em 0.6em; text-align: left; vertical-align: top; color: inherit;
-  white-space: normal; max-width: none; }
-.privreg th { font-weight: normal; opacity: 0.8; white-space: nowrap; }
+.privreg.privreg th, .privreg.privreg td { border: 0; padding: 0.1em 0.6em; text-align: left; vertical-align: top;
+  color: inherit; white-space: normal; max-width: none; }
+.privreg th { font-weight: normal; opacity: 0.8; min-width: 9.5em; }
 .privreg .title { font-weight: bold; text-align: center; padding: 0.4em; caption-side: top; color: inherit; }
-.privreg .coef th, .privreg .coef td { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; opacity: 1; }
-.privreg .coef thead th { border-bottom: 1px solid; opacity: 1; }
+.privreg.privreg .coef th, .privreg.privreg .coef td { text-align: right; white-space: nowrap;
+  min-width: 0; font-variant-numeric: tabular-nums; }
+.privreg.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; opacity: 1; }
+.privreg.privreg .coef thead th { border-bottom: 1px solid; opacity: 1; }
+.privreg.privreg .coef .first th, .privreg.privreg .coef .first td { border-top: 1px solid; }
 .privreg .value { overflow-wrap: anywhere; }
 .privreg p, .privreg ol { margin: 0; padding: 0.3em 0.6em; border-top: 1px solid; }
 .privreg ol { padding-left: 2.4em; }
@@ -250,7 +253,7 @@ def _privacy_html_body(statement: PrivacyStatement) -> str:
 
 _TEX: Final = {
     **{c: f"\\{c}" for c in "{}$&#_%"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"},
+    **{"\\": r"\textbackslash{}", "~": r"$\sim$", "^": r"\textasciicircum{}", "|": r"\textbar{}"},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "[": "{[}", "]": "{]}", '"': "''", "`": r"\textasciigrave{}"},
     **{"×": r"$\times$", "√": r"$\surd$", "−": "$-$", "‖": r"$\Vert$", "ℓ": r"$\ell$", "·": r"$\cdot$"},
     **{"≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$", "→": r"$\to$", "←": r"$\leftarrow$", "∞": r"$\infty$"},
@@ -305,15 +308,24 @@ _TEX_HEAD: Final = "% needs \\usepackage{booktabs} and \\usepackage{array}\n"
 
 
 def tex_table(names: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Tabular with booktabs rules; long names wrap in their column."""
-    stub = _NAME_COLUMN if max((len(n) for n in names), default=0) > 22 else "l"
-    body = "\n".join(
-        " & ".join([tex(n, breaks=True), *map(tex_number, row)]) + r" \\" for n, row in zip(names, rows, strict=True)
-    )
-    top = " & ".join(["", *map(tex, head)]) + r" \\"
-    columns = "r" * len(head)
-    begin = f"\\begin{{tabular}}{{@{{}}{stub}{columns}@{{}}}}"
-    return "\n".join([begin, r"\toprule", top, r"\midrule", body, r"\bottomrule", r"\end{tabular}"])
+    """Tabular with booktabs rules; long names wrap in their column, and long tables go on in another tabular."""
+    body = [tex_row(n, row) for n, row in zip(names, rows, strict=True)]
+    return tex_tabulars(names, head, body)
+
+
+def tex_row(label: str, values: Iterable[str]) -> str:
+    """One row, escaped."""
+    return " & ".join([tex(label, breaks=True), *map(tex_number, values)]) + r" \\"
+
+
+def tex_tabulars(names: Iterable[str], head: Sequence[str], rows: Sequence[str], *, lines: int = 1) -> str:
+    """Rows, each of `lines` lines, in as many tabulars as pages need: a tabular can't break over pages."""
+    wrap = max(map(len, names), default=0) > 22
+    columns = (_NAME_COLUMN if wrap else "l") + "r" * len(head)
+    top = f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{tex_row('', head)}\n\\midrule"
+    page = 48 // (lines + wrap)
+    chunks = ["\n".join(rows[i : i + page]) for i in range(0, len(rows), page)]
+    return "\n\n".join(f"{top}\n{chunk}\n\\bottomrule\n\\end{{tabular}}" for chunk in chunks)
 
 
 def _tex_pairs(pairs: Iterable[tuple[str, str]], rule: str) -> str:

@@ -54,7 +54,7 @@ class Settings:
     curvature_bound : float
         Bound of a curvature report.
     weakest : float
-        Smallest eigenvalue that the curvature would have were the covariates uniform over their declared box.
+        Smallest eigenvalue of the curvature for unrelated covariates whose bounds lie at ±4 sd.
     """
 
     tuning: str
@@ -85,8 +85,9 @@ class Settings:
         if forgotten >= MIXING:
             return None
         return (
-            f"few records for this model: the steps sum to {forgotten:.1f} relaxation times of its slowest direction "
-            f"over the declared box (at least {MIXING:g} wanted), so intervals may be too short"
+            f"few records for this model: if the declared bounds lie 4 sd from the mean, the steps sum to "
+            f"{forgotten:.1f} relaxation times of the slowest direction (at least {MIXING:g} wanted), and intervals "
+            "may be too short"
         )
 
 
@@ -169,15 +170,14 @@ def resolve_tuning(
     ):
         raise OptionError(f"batch_size={shown(batch_size)} must be a whole number of people, 1 or more (at most 1e9).")
     batch = int(batch_size)
-    share_inside = _inside_share(score, family)
-    curvature = share_inside * (probe * omega(weights, probe)[:, None]).T @ probe / probe.shape[0]
-    eigenvalues = np.linalg.eigvalsh(curvature)
+    eigenvalues = _curvature_to_expect(score, family, weights, probe)
     if published:
         gamma, power, delay = (0.2, 0.501, 0.0) if standardised else (0.5, 0.51, 0.0)
     else:
-        # γλ̄ = 0.4 after 100 updates: large enough to forget the start, small enough that noisy iterates
-        # keep most residuals within the corner.
-        gamma, power, delay = 0.4 / float(np.mean(eigenvalues)), 0.6, 100.0
+        # γλ̄ small enough that noisy iterates keep most residuals within the corner, large enough to forget the
+        # start. Logistic curvature vanishes far out, where large steps would strand the path: an eighth there.
+        relaxed = 0.05 if family.binary else 0.4
+        gamma, power, delay = relaxed / float(np.mean(eigenvalues)), 0.51, 100.0
     if alpha is not None:
         power = _number("alpha", alpha, 0.0, 1.0)
     if step is not None:
@@ -208,14 +208,25 @@ def resolve_tuning(
         methods=methods,
         curvature_share=share,
         curvature_bound=curvature_bound,
-        weakest=float(eigenvalues[0]),
+        weakest=float(_curvature_to_expect(score, family, weights, _narrowed(probe))[0]),
     )
 
 
-def _inside_share(score: Score, family: Family) -> float:
-    """Mean curvature to expect: P(abs r ≤ c) at normal residuals of the assumed scale, or π(1 − π) near 1/5."""
-    if score.code == LOGISTIC:
-        return 0.2
-    c = score.c if isinstance(family.c, str) else family.c
-    ratio = 0.5 if isinstance(family.c, str) else float(c)
-    return math.erf(max(ratio, 0.1) / math.sqrt(2.0))
+def _curvature_to_expect(score: Score, family: Family, weights: ScoreWeights, rows: Array) -> Array:
+    """Eigenvalues of E κ ω x xᵀ, ascending, for covariates like `rows` and a residual scale like the assumed one.
+
+    κ is P(abs r ≤ c) at normal residuals, or π(1 − π) near 1/5.
+    """
+    kappa = 0.2
+    if score.code != LOGISTIC:
+        ratio = 0.5 if isinstance(family.c, str) else float(family.c)
+        kappa = math.erf(max(ratio, 0.1) / math.sqrt(2.0))
+    values: Array = np.linalg.eigvalsh(kappa * (rows * omega(weights, rows)[:, None]).T @ rows / rows.shape[0])
+    return values
+
+
+def _narrowed(probe: Array) -> Array:
+    """Shrink the probe about its mean to what data look like whose bounds were declared at ±4 sd."""
+    mean = probe.mean(axis=0)
+    narrow: Array = mean + (probe - mean) * (math.sqrt(3.0) / 4.0)
+    return narrow

@@ -1,8 +1,9 @@
 """Laws of the engine: the fused kernel is the readable device and collector, whatever the chunks."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from tests.helpers import SCORES, make_device, make_test_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from privreg.kernels import DIAGONAL, FULL, NONE
 from privreg.noise import NoiseStream, derived_key
 from privreg.steps import Steps
 from privreg.weights import SCORE_WEIGHTS, omega
+from tests.helpers import SCORES, make_device, make_test_plan
 
 KEY = bytes(range(32))
 STEPS = Steps(0.5, 0.51, 3.0)
@@ -32,7 +34,7 @@ def rows(n, p, binary, seed=1):
 def fused(x, y, offset, plan, cuts, p):
     run = Run(plan, STEPS, collector.init(np.full(p, 0.1), plan, np.arange(1.0, p + 1)), np.eye(p), KEY)
     edges = [0, *sorted(cuts), len(y)]
-    for a, b in zip(edges[:-1], edges[1:], strict=True):
+    for a, b in pairwise(edges):
         run.advance(y[a:b], x[a:b], offset[a:b])
     return run
 
@@ -44,7 +46,9 @@ def assert_same_bits(one, two):
 
 @pytest.mark.parametrize("family", SCORES)
 @pytest.mark.parametrize("weights", SCORE_WEIGHTS)
-@pytest.mark.parametrize(("batch", "mode", "share"), [(1, FULL, 0.2), (3, DIAGONAL, 0.0), (7, FULL, 0.1), (1, NONE, 0.0)])
+@pytest.mark.parametrize(
+    ("batch", "mode", "share"), [(1, FULL, 0.2), (3, DIAGONAL, 0.0), (7, FULL, 0.1), (1, NONE, 0.0)]
+)
 def test_fused_stream_equals_devices_and_collector_bit_for_bit(family, weights, batch, mode, share):
     n, p = 600, 5
     device = make_device(SCORES[family], weights)
@@ -73,7 +77,9 @@ def test_fused_stream_equals_devices_and_collector_bit_for_bit(family, weights, 
 
 
 @settings(max_examples=25, deadline=None)
-@given(cuts=st.lists(st.integers(0, 3000), max_size=8), batch=st.sampled_from([1, 4]), share=st.sampled_from([0.0, 0.1]))
+@given(
+    cuts=st.lists(st.integers(0, 3000), max_size=8), batch=st.sampled_from([1, 4]), share=st.sampled_from([0.0, 0.1])
+)
 def test_chunks_of_any_size_give_the_same_bits(cuts, batch, share):
     plan = make_test_plan(make_device(SCORES["huber"]), batch, FULL, True, share)
     x, y = rows(3000, 4, False)

@@ -86,7 +86,8 @@ def test_the_same_normals_however_they_are_taken():
 
 
 def test_ziggurat_goes_on_when_words_run_out():
-    words = np.frombuffer(Cipher(algorithms.AES(KEY), modes.CTR(bytes(16))).encryptor().update(bytes(80_000)), np.uint64)
+    stream = Cipher(algorithms.AES(KEY), modes.CTR(bytes(16))).encryptor()
+    words = np.frombuffer(stream.update(bytes(80_000)), np.uint64)
     whole = np.empty(9_000)
     filled, used = kernels.ziggurat(words, whole, 0)
     assert filled == 9_000

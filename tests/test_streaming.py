@@ -2,6 +2,7 @@
 
 import pickle
 import stat
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -67,7 +68,7 @@ def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, cuts, s
     whole = model(data).fit(seed=9, inference=inference, batch_size=3)
     stream = model(None).start(seed=9, inference=inference, batch_size=3)
     edges = sorted({0, 3000, stop, *cuts})
-    for a, b in zip(edges[:-1], edges[1:], strict=True):
+    for a, b in pairwise(edges):
         stream.update(data.iloc[a:b])
         if b == stop:
             stream.save(path)

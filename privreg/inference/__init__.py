@@ -113,7 +113,7 @@ def resolve_methods(inference: object) -> tuple[Method, ...]:
         If methods that can't share a pass are asked for together.
     """
     names = [inference] if isinstance(inference, str) else inference
-    if not isinstance(names, Sequence) or not names:
+    if not isinstance(names, Sequence) or not 0 < len(names) <= len(METHODS):
         raise OptionError(f"inference={shown(inference)} must be one or more of {', '.join(map(repr, METHODS))}.")
     methods = tuple(METHODS[choose("inference", n, METHODS)] for n in names)
     if len(set(methods)) != len(methods):

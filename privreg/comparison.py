@@ -1,0 +1,296 @@
+"""Several results side by side, and what they cost together."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privreg.accounting import compose
+from privreg.errors import OptionError
+from privreg.inference import METHODS
+from privreg.results import PrivateResults
+from privreg.summary import WIDTH, html_block, number, plain, shorten, tex, tex_block, tex_notes, tex_row, tex_tabulars
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Comparison", "compare"]
+
+_TITLE = "Private Online Regressions Compared"
+
+
+def compare(
+    results: Sequence[PrivateResults],
+    *,
+    names: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    exponentiate: bool = False,
+) -> Comparison:
+    """Put results side by side, with the budget they use up together.
+
+    Parameters
+    ----------
+    results : sequence of PrivateResults
+        One or more.
+    names : sequence of str, optional
+        Names of the results; "(1)", "(2)", … by default.
+    alpha : float
+        One minus the level of the intervals.
+    exponentiate : bool
+        Show exp(estimate) with its limits in place of the estimate with its standard error.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    OptionError
+        If there is no result, something is not a result, names don't match, or `alpha` is not in (0, 1).
+    """
+    if isinstance(results, PrivateResults):
+        raise OptionError("compare() takes a list of results; write compare([res1, res2]).")
+    if not isinstance(results, Sequence) or not results:
+        raise OptionError("compare() takes a list of one or more results, such as compare([res1, res2]).")
+    for i, r in enumerate(results, 1):
+        if not isinstance(r, PrivateResults):
+            raise OptionError(f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns.")
+    labels = [f"({i})" for i in range(1, len(results) + 1)]
+    if names is not None:
+        labels = [] if isinstance(names, str | Mapping) else [plain(n) for n in names]
+        if len(labels) != len(results) or len(set(labels)) != len(labels):
+            raise OptionError(f"names must be {len(results)} different names, one a result.")
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
+        raise OptionError(f"alpha={alpha!r} must lie in (0, 1); 0.05 gives 95% intervals.")
+    return Comparison(tuple(results), tuple(labels), float(alpha), bool(exponentiate))
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Results side by side. Made by :func:`compare`.
+
+    Parameters
+    ----------
+    results : tuple of PrivateResults
+    names : tuple of str
+    alpha : float
+    exponentiate : bool
+    """
+
+    results: tuple[PrivateResults, ...]
+    names: tuple[str, ...]
+    alpha: float
+    exponentiate: bool
+
+    @property
+    def total_mu(self) -> float:
+        """GDP parameter per person of all these results together; ``inf`` if one is not private.
+
+        Holds for people who are in all of them. A result that is listed twice is one release.
+        """
+        once = {id(r._fit): r.privacy.total_mu for r in self.results}
+        return compose(once.values())
+
+    def frame(self) -> pd.DataFrame:
+        """Numbers of the table.
+
+        Returns
+        -------
+        DataFrame
+            Index: terms in order of first appearance. Columns: (result, quantity), the quantities of
+            `PrivateResults.tidy`; NaN where a result lacks the term.
+        """
+        with np.errstate(over="ignore"):  # exp of an intercept in large units is infinite
+            tables = [r.tidy(self.exponentiate, alpha=self.alpha).set_index("term") for r in self.results]
+        order = dict.fromkeys(t for table in tables for t in table.index)
+        return pd.concat(tables, axis=1, keys=self.names, names=["result", "quantity"]).reindex(
+            pd.Index(list(order), name="term")
+        )
+
+    def plot(self, ax: Any = None, *, intercept: bool = False) -> Axes:
+        """Draw the coefficients; see `privreg.plots.coefficients`. Not exponentiated.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+        intercept : bool
+
+        Returns
+        -------
+        Axes
+        """
+        from privreg import plots
+
+        return plots.coefficients(self.results, labels=self.names, alpha=self.alpha, intercept=intercept, ax=ax)
+
+    # --- what the views share --------------------------------------------------------------------------
+
+    def _cells(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Term, and for each result the estimate and what stands below it."""
+        frame = self.frame()
+        out = []
+        for term in frame.index:
+            out.append((str(term), [self._cell(frame.loc[term, name]) for name in self.names]))
+        return out
+
+    def _cell(self, row: pd.Series) -> tuple[str, str]:
+        if pd.isna(row["estimate"]):
+            return "", ""
+        top = number(row["estimate"], 4)
+        if pd.isna(row.get("std_error", math.nan)):
+            return top, ""
+        if self.exponentiate:
+            return top, f"[{number(row['conf_low'], 3)}, {number(row['conf_high'], 3)}]"
+        return top, f"({number(row['std_error'], 3)})"
+
+    def _facts(self) -> list[tuple[str, list[str]]]:
+        """Rows below the coefficients."""
+        out: list[tuple[str, list[str]]] = []
+        titles = [dict(r._fit.title) for r in self.results]
+        rows = ("Dep. variable", "n", "Family", "Tuning", "Inference", "Budget")
+        columns = [
+            (
+                plain(t.get("Dep. Variable", "")),
+                f"{r.nobs:,}",
+                r.family.name,
+                t.get("Tuning", "").partition(":")[0],
+                METHODS[r.methods[0]].title if r.methods else "none",
+                f"{r.privacy.total_mu:.4g}-GDP" if r.privacy.budget.private else "NOT PRIVATE",
+            )
+            for r, t in zip(self.results, titles, strict=True)
+        ]
+        for i, label in enumerate(rows):
+            out.append((label, [c[i] for c in columns]))
+        return out
+
+    def _notes(self) -> list[str]:
+        level = f"{100 * (1 - self.alpha):.6g}%"
+        below = f"[{level} limits]" if self.exponentiate else "(standard errors)"
+        what = "exp(estimates)" if self.exponentiate else "Estimates"
+        out = [f"{what} with {below} below."] if any(r.methods for r in self.results) else [f"{what} only."]
+        if not self.exponentiate and len({r.methods[0] for r in self.results if r.methods}) > 1:
+            out.append("Standard errors of different inference methods have different limit laws: compare intervals.")
+        total, k = self.total_mu, len({id(r._fit) for r in self.results})
+        if math.isinf(total):
+            out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")
+        elif k > 1:
+            out.append(
+                f"Composed over these {k} results: {total:.4g}-GDP per person, if the same people are in all of them."
+            )
+        else:
+            out.append(f"One release: {total:.4g}-GDP per person.")
+        return out
+
+    # --- views -----------------------------------------------------------------------------------------
+
+    def as_text(self) -> str:
+        """Lay out as plain text of at most 80 columns; results that don't fit go on below.
+
+        Returns
+        -------
+        str
+        """
+        cells, facts = self._cells(), self._facts()
+        body = [line for _, row in cells for pair in row for line in pair]
+        width = min(max([12, *map(len, body), *map(len, self.names)]), 24)
+        width = max([width, *map(len, body)])  # numbers are never cut
+        stub = min(max(len(t) for t, _ in [*cells, *facts]), WIDTH - width - 2)
+        stub = max(min(stub, 30), 13)
+        per = max(1, (WIDTH - stub) // (width + 2))
+        terms = dict(zip([t for t, _ in cells], shorten([t for t, _ in cells], stub), strict=True))
+        shown = shorten(self.names, width)
+        total = len(self.names)
+        rule = stub + (width + 2) * min(per, total)
+
+        def line(label: str, values: Sequence[str]) -> str:
+            return (label.ljust(stub) + "".join("  " + v.rjust(width) for v in values)).rstrip()
+
+        out = [_TITLE.center(max(rule, len(_TITLE))).rstrip()]
+        for start in range(0, total, per):
+            part = slice(start, start + per)
+            if start == 0:
+                out.append("=" * rule)
+            out += [line("", shown[part]), "-" * rule]
+            for term, row in cells:
+                pairs = row[part]
+                if start and not any(a for a, _ in pairs):
+                    continue  # the first block shows every term, later ones those they have
+                out.append(line(terms[term], [a for a, _ in pairs]))
+                if any(b for _, b in pairs):
+                    out.append(line("", [b for _, b in pairs]))
+            out.append("-" * rule)
+            for label, values in facts:
+                wrapped = [textwrap.wrap(v, width) or [""] for v in values[part]]
+                for i in range(max(map(len, wrapped))):
+                    out.append(line("" if i else label, [w[i] if i < len(w) else "" for w in wrapped]))
+            out.append("=" * rule)
+        for note in self._notes():
+            out += textwrap.wrap(note, WIDTH, break_on_hyphens=False)
+        return "\n".join(out)
+
+    def as_html(self) -> str:
+        """Lay out as a self-contained block of HTML that reads on light and dark grounds.
+
+        Returns
+        -------
+        str
+        """
+        top = "".join(f'<th scope="col">{escape(n)}</th>' for n in self.names)
+        rows = []
+        for term, cells in self._cells():
+            shown = "".join(f"<td>{escape(a)}" + (f"<br>{escape(b)}" if b else "") + "</td>" for a, b in cells)
+            rows.append(f'<tr><th scope="row">{escape(plain(term))}</th>{shown}</tr>')
+        for i, (label, values) in enumerate(self._facts()):
+            shown = "".join(f"<td>{escape(v)}</td>" for v in values)
+            rule = "" if i else ' class="first"'
+            rows.append(f'<tr{rule}><th scope="row">{escape(label)}</th>{shown}</tr>')
+        notes = "<br>\n".join(escape(n) for n in self._notes())
+        body = "\n".join(rows)
+        return html_block(
+            f'<table class="coef">\n<caption class="title">{_TITLE}</caption>\n'
+            f"<thead><tr><th></th>{top}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n<p>{notes}</p>"
+        )
+
+    def as_latex(self) -> str:
+        r"""Lay out as LaTeX to be included in a document.
+
+        Returns
+        -------
+        str
+            The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``.
+        """
+        cells, facts = self._cells(), self._facts()
+        terms = [t for t, _ in cells]
+        per = 3 if max(map(len, terms)) > 22 else 4
+        tables = []
+        for start in range(0, len(self.names), per):
+            part = slice(start, start + per)
+            body = []
+            for term, row in cells:
+                if start and not any(a for a, _ in row[part]):
+                    continue
+                lines = [tex_row(term, [a for a, _ in row[part]])]
+                if any(b for _, b in row[part]):
+                    lines.append(tex_row("", [b for _, b in row[part]]))
+                body.append("\n".join(lines))
+            # the facts stay with the last coefficient, on its page
+            below = [tex_row(label, values[part]) for label, values in facts]
+            body[-1] = "\n".join([body[-1], r"\midrule", *below])
+            tables.append(tex_tabulars(terms, self.names[part], body, lines=2))
+        title = f"{{\\normalsize\\textbf{{{_TITLE}}}}}"
+        return tex_block([title, *tables, tex_notes([tex(n) for n in self._notes()])])
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.as_html()

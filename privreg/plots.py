@@ -1,0 +1,357 @@
+"""Plots of results, in one house style. Matplotlib is imported on use."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from privreg.errors import InferenceError, MissingExtraError, OptionError, choose
+from privreg.summary import plain, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privreg.privacy import PrivacyStatement
+    from privreg.results import PrivateResults
+
+__all__ = ["coefficients", "trajectory"]
+
+# --- house style -----------------------------------------------------------------------------------------
+
+COLUMN: Final = 3.5
+"""Width in inches of one column of a journal; two of them are as wide as a figure gets."""
+# Told apart by lightness in grey and by hue for colour-blind readers; markers differ as well.
+COLOURS: Final = ("#0b3c6f", "#d55e00", "#009e73", "#e69f00", "#56b4e9", "#cc79a7")
+MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+DASHES: Final = ("-", "--", "-.", ":")
+GREY: Final = "#666666"
+SMALL: Final = 7.0
+TEXT: Final = 8.0
+_RC: Final = {
+    "font.size": TEXT,
+    "axes.titlesize": TEXT,
+    "axes.labelsize": TEXT,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+}
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise MissingExtraError("plots need matplotlib, which is not installed: pip install privreg[plot].") from None
+    return plt
+
+
+@contextmanager
+def _panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """A new figure in the house style, and its axes as an array of shape (rows, columns)."""
+    plt = _pyplot()
+    with plt.rc_context(_RC):
+        figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
+        for ax in axes.flat:
+            # ticks made at drawing time would take the global sizes again
+            ax.tick_params(which="both", labelsize=SMALL, width=0.6)
+        yield figure, axes
+
+
+def _literal(text: str) -> str:
+    """Text in which a dollar sign starts no formula."""
+    return text.replace("$", r"\$")
+
+
+def _guarantee(statements: Sequence[PrivacyStatement]) -> str:
+    """Name the guarantees, each once."""
+    words = [f"{s.total_mu:.4g}-GDP" if s.budget.private else "NOT PRIVATE" for s in statements]
+    each = list(dict.fromkeys(words))
+    return f"per person: {', '.join(each)}" if len(each) > 1 else each[0].replace("-GDP", "-GDP per person")
+
+
+def _footer(ax: Any, text: str, width: float) -> None:
+    """Small grey text under the label of the x axis, wrapped to about `width` inches."""
+    ax.annotate(
+        textwrap.fill(text, int(width * 15)),
+        xy=(1, 0),
+        xycoords=(ax.transAxes, ax.xaxis.label),
+        xytext=(0, -3),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=SMALL,
+        color=GREY,
+    )
+
+
+def _corner(ax: Any, text: str) -> None:
+    """Small grey text above axes that are not ours: below, their figure may have no room."""
+    ax.set_title(text, loc="right", fontsize=SMALL, color=GREY)
+
+
+# --- trajectories ----------------------------------------------------------------------------------------
+
+
+def trajectory(
+    results: PrivateResults, terms: Any = None, *, alpha: float = 0.05, ax: Any = None
+) -> Axes | NDArray[Any]:
+    """Draw estimates with their bands against the number of people, on a logarithmic axis.
+
+    Parameters
+    ----------
+    results : PrivateResults
+    terms : str or sequence of str, optional
+        Coefficients wanted; all by default.
+    alpha : float
+        One minus the level of the bands.
+    ax : Axes or sequence of Axes, optional
+        Where to draw. One Axes holds all terms, told apart by a legend; a sequence holds one term each. Without
+        it a figure is made, with one panel a term, since coefficients rarely share a scale.
+
+    Returns
+    -------
+    Axes or ndarray of Axes
+        One Axes if there is one term or `ax` is one; otherwise an array, one Axes a term, in their order.
+
+    Raises
+    ------
+    OptionError
+        If a term is not known, or `ax` has another number of axes than there are terms.
+    MissingExtraError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    The bands are those of random scaling, each with its level at its own number of people and not over the whole
+    path. Without random scaling there are none.
+    """
+    _pyplot()
+    path = results.trajectory(alpha)
+    wanted = _terms(terms, list(dict.fromkeys(path["term"])))
+    footer = _guarantee([results.privacy])
+    if path["low"].notna().any():
+        footer = f"{100 * (1 - alpha):.6g}% bands, pointwise; {footer}"
+    curves = [path[path["term"] == t] for t in wanted]
+    if ax is not None:
+        return _onto(ax, wanted, curves, footer)
+    k = len(wanted)
+    columns = 1 if k <= 3 else 2 if k <= 8 else 3
+    rows = math.ceil(k / columns)
+    size = (COLUMN * min(columns, 2), 2.6 if k == 1 else 0.5 + 1.55 * rows)
+    with _panels(rows, columns, size, sharex=True) as (_, grid):
+        axes = grid.ravel()
+        width = {1: 48, 2: 42, 3: 28}[columns]
+        for panel, name, curve in zip(axes, shorten(wanted, width), curves, strict=False):
+            _curve(panel, curve, 0, None)
+            panel.set_title(_literal(name), loc="left")
+        for spare in axes[k:]:
+            spare.remove()
+        for panel in axes[max(k - columns, 0) : k]:
+            panel.xaxis.set_tick_params(labelbottom=True, which="both")
+            panel.set_xlabel("people")
+        _footer(axes[k - 1], footer, COLUMN)
+    only: Axes = axes[0]
+    return only if k == 1 else axes[:k]
+
+
+def _terms(terms: Any, known: list[str]) -> list[str]:
+    if terms is None:
+        return known
+    listed = [terms] if isinstance(terms, str) else list(terms) if isinstance(terms, Sequence | pd.Index) else []
+    if not listed:
+        raise OptionError(f"terms={terms!r} must be the name of a coefficient or several: {', '.join(known)}.")
+    return [choose("terms", t, known) for t in listed]
+
+
+def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) -> Axes | NDArray[Any]:
+    if isinstance(ax, Sequence | np.ndarray):
+        axes = np.asarray(ax, dtype=object).ravel()
+        if len(axes) != len(terms):
+            raise OptionError(f"ax has {len(axes)} axes for {len(terms)} terms; give one Axes, or one a term.")
+        for panel, name, curve in zip(axes, terms, curves, strict=True):
+            _curve(panel, curve, 0, None)
+            panel.set_title(_literal(plain(name)), loc="left")
+            panel.set_xlabel("people")
+        _corner(axes[-1], footer)
+        return axes
+    one: Axes = ax
+    several = len(terms) > 1
+    for i, (name, curve) in enumerate(zip(terms, curves, strict=True)):
+        _curve(one, curve, i, _literal(plain(name)) if several else None)
+    if several:
+        one.legend(frameon=False)
+    else:
+        one.set_title(_literal(plain(terms[0])), loc="left")
+    one.set_xlabel("people")
+    _corner(one, footer)
+    return one
+
+
+def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None) -> None:
+    n, colour = curve["n"].to_numpy(), COLOURS[i % len(COLOURS)]
+    ax.set_xscale("log")
+    ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
+    marker = "o" if len(n) == 1 else None
+    dash = DASHES[i % len(DASHES)]
+    ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
+    ax.axhline(0, color=GREY, linewidth=0.6, linestyle=":", zorder=0) if _spans_zero(curve) else None
+
+
+def _spans_zero(curve: pd.DataFrame) -> bool:
+    """Whether a line at zero would fall inside the panel, so that drawing it doesn't squeeze the curve."""
+    values = curve[["estimate", "low", "high"]].to_numpy()
+    return bool(np.nanmin(values) <= 0 <= np.nanmax(values))
+
+
+# --- coefficients ----------------------------------------------------------------------------------------
+
+
+def coefficients(
+    results: Sequence[PrivateResults],
+    *,
+    labels: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    intercept: bool = False,
+    scaled: bool | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw coefficients as dots with their intervals as whiskers, several results side by side.
+
+    Parameters
+    ----------
+    results : sequence of PrivateResults
+        One or more; a coefficient that a result lacks is left out there.
+    labels : sequence of str, optional
+        Names of the results in the legend; "(1)", "(2)", … by default.
+    alpha : float
+        One minus the level of the intervals.
+    intercept : bool
+        Whether to draw the intercept (a coefficient called Intercept or const).
+    scaled : bool, optional
+        True gives each row its own power of ten as unit, written after its name, so that small coefficients can
+        be read beside large ones; False keeps one scale. By default rows have their own units if the longest row
+        is more than thirty times as long as the shortest.
+    ax : Axes, optional
+        Where to draw; long names want a figure with ``layout="constrained"``. Without it a figure is made.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    OptionError
+        If there is nothing to draw, or the labels don't match the results.
+    MissingExtraError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    Coefficients can't be standardised: the spread of a private covariate is not known.
+    """
+    _pyplot()
+    if not isinstance(results, Sequence) or not results or not all(hasattr(r, "tidy") for r in results):
+        raise OptionError("coefficients() draws a list of one or more results, such as [res] or [res1, res2].")
+    names = [f"({i})" for i in range(1, len(results) + 1)] if labels is None else shorten(map(str, labels), 40)
+    if len(names) != len(results):
+        raise OptionError(f"{len(names)} labels for {len(results)} results; give one each.")
+    if scaled not in (None, True, False):
+        raise OptionError(f"scaled={scaled!r} must be True, False or None.")
+    tables = [r.tidy(alpha=alpha).set_index("term") for r in results]
+    rows = _rows(tables, intercept)
+    units = _units(tables, rows, scaled)
+    footer = _guarantee([r.privacy for r in results])
+    if all("conf_low" in t for t in tables):
+        footer = f"{100 * (1 - alpha):.6g}% intervals; {footer}"
+    if ax is not None:
+        _draw(ax, tables, rows, units, names)
+        if len(results) > 1:
+            ax.legend(frameon=False)
+        _corner(ax, footer)
+        return ax
+    longest = max(map(len, shorten(rows, 40)))
+    width = COLUMN if longest <= 20 and len(results) <= 3 else 1.45 * COLUMN
+    height = 0.9 + len(rows) * (0.16 + 0.11 * len(results)) + (0.3 if len(results) > 1 else 0)
+    with _panels(1, 1, (width, max(height, 1.5))) as (_, grid):
+        ax = grid[0, 0]
+        _draw(ax, tables, rows, units, names)
+        if len(results) > 1:
+            # above the axes and to the left of its right edge, over the names, where there is room
+            columns = max(1, min(len(names), int(width * 12) // (max(map(len, names)) + 5)))
+            ax.legend(
+                loc="lower right",
+                bbox_to_anchor=(1, 1),
+                ncols=columns,
+                borderaxespad=0.2,
+                handletextpad=0.2,
+                columnspacing=1.2,
+            )
+        _footer(ax, footer, width)
+    return ax
+
+
+def _rows(tables: list[pd.DataFrame], intercept: bool) -> list[str]:
+    """Terms in order of first appearance."""
+    terms = list(dict.fromkeys(t for table in tables for t in table.index))
+    kept = [t for t in terms if intercept or t not in {"Intercept", "const"}]
+    if not kept:
+        raise InferenceError("the only coefficient is the intercept; ask for it with intercept=True.")
+    return kept
+
+
+def _extent(tables: list[pd.DataFrame], term: str) -> float:
+    """Largest absolute value drawn in a row."""
+    columns = ["estimate", "conf_low", "conf_high"]
+    found = [table.loc[term].reindex(columns).to_numpy(dtype=float) for table in tables if term in table.index]
+    values = np.abs(np.concatenate(found))
+    return float(values[np.isfinite(values)].max(initial=0.0))
+
+
+def _units(tables: list[pd.DataFrame], rows: list[str], scaled: bool | None) -> list[int]:
+    """Power of ten that each row is divided by."""
+    extents = [_extent(tables, t) for t in rows]
+    some = [e for e in extents if e > 0]
+    if scaled is None:
+        scaled = bool(some) and max(some) > 30 * min(some)
+    if not scaled:
+        return [0] * len(rows)
+    return [math.ceil(math.log10(e)) if e > 0 else 0 for e in extents]
+
+
+def _unit_label(power: int) -> str:
+    if power == 0:
+        return ""
+    if -3 <= power <= 3:
+        return f"  × {10.0**power:,g}"
+    return "  × 10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _draw(ax: Any, tables: list[pd.DataFrame], rows: list[str], units: list[int], labels: list[str]) -> None:
+    place = {t: (i, units[i]) for i, t in enumerate(rows)}
+    several = len(tables) > 1
+    step = 0.6 / max(len(tables) - 1, 1) if several else 0.0
+    for j, table in enumerate(tables):
+        part = table[table.index.isin(rows)]
+        at, powers = np.array([place[t] for t in part.index], dtype=float).reshape(-1, 2).T
+        y = at + (j - (len(tables) - 1) / 2) * step
+        unit = 10.0**powers
+        colour, marker = COLOURS[j % len(COLOURS)], MARKERS[j % len(MARKERS)]
+        x = part["estimate"] / unit
+        ax.plot(x, y, linestyle="none", marker=marker, markersize=4, color=colour, label=_literal(labels[j]), zorder=3)
+        if "conf_low" in part:
+            ax.hlines(y, part["conf_low"] / unit, part["conf_high"] / unit, color=colour, linewidth=1.2, zorder=2)
+    ax.axvline(0, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+    names = [_literal(n) + _unit_label(u) for n, u in zip(shorten(rows, 40), units, strict=True)]
+    ax.set_yticks(range(len(rows)), names)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlabel("coefficient, in units of its row" if any(units) else "coefficient")

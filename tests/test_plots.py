@@ -1,0 +1,203 @@
+"""Plots draw what the results hold, in their own style, and leave matplotlib's settings alone."""
+
+import builtins
+import sys
+
+import numpy as np
+import pytest
+
+from privreg.errors import InferenceError, MissingExtraError, OptionError, PrivregError
+from tests.helpers import array_model
+from tests.test_summary import wide
+
+mpl = pytest.importorskip("matplotlib")
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+from privreg import plots  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return array_model(3000).fit(seed=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def other():
+    return array_model(3000, mu=2).fit(seed=2, progress=False, inference=None)
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_closed_and_settings_untouched():
+    before = dict(mpl.rcParams)
+    yield
+    plt.close("all")
+    assert dict(mpl.rcParams) == before
+
+
+def words(ax):
+    ax.figure.canvas.draw()
+    return " ".join(t.get_text() for t in [*ax.texts, ax.title, ax._left_title, ax._right_title])
+
+
+def nothing_is_clipped(ax):
+    figure = ax.figure
+    figure.canvas.draw()
+    box = figure.get_tightbbox(figure.canvas.get_renderer())
+    width, height = figure.get_size_inches()
+    assert box.x0 >= -0.02
+    assert box.y0 >= -0.02
+    assert box.x1 <= width + 0.02
+    assert box.y1 <= height + 0.02
+
+
+def check_curve(line, band, path):
+    np.testing.assert_array_equal(line.get_xdata(), path["n"])
+    np.testing.assert_array_equal(line.get_ydata(), path["estimate"])
+    edge = band.get_paths()[0].vertices
+    assert set(path["low"]) | set(path["high"]) <= set(edge[:, 1])
+
+
+def test_trajectory_draws_trajectory(fitted):
+    ax = plots.trajectory(fitted, "a", alpha=0.1)
+    path = fitted.trajectory(0.1)
+    check_curve(ax.lines[0], ax.collections[0], path[path["term"] == "a"])
+    assert ax.get_xscale() == "log"
+    assert ax.get_xlabel() == "people"
+    assert "90% bands" in words(ax)
+    assert "1-GDP per person" in words(ax)
+    nothing_is_clipped(ax)
+
+
+def test_several_terms_get_a_panel_each_on_one_people_axis(fitted):
+    axes = fitted.plot_trajectory()
+    assert [a._left_title.get_text() for a in axes] == list(fitted.params.index)
+    path = fitted.trajectory()
+    for ax, term in zip(axes, fitted.params.index, strict=True):
+        check_curve(ax.lines[0], ax.collections[0], path[path["term"] == term])
+        assert ax.get_xlim() == axes[0].get_xlim()
+    nothing_is_clipped(axes[0])
+    assert len(axes[0].figure.axes) == 4
+    assert len(plots.trajectory(wide(fitted, 4), None)[0].figure.axes) == 4
+
+
+def test_trajectory_draws_on_given_axes(fitted):
+    _, ax = plt.subplots()
+    assert plots.trajectory(fitted, ["a", "b"], ax=ax) is ax
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a", "b"]
+    _, pair = plt.subplots(1, 2)
+    out = plots.trajectory(fitted, ["b", "a"], ax=pair)
+    assert [a._left_title.get_text() for a in out] == ["b", "a"]
+    with pytest.raises(OptionError, match="2 axes for 3 terms"):
+        plots.trajectory(fitted, ["a", "b", "c"], ax=pair)
+
+
+def test_trajectory_without_bands_claims_none(other):
+    ax = plots.trajectory(other, "a")
+    assert "band" not in words(ax)
+    assert "2-GDP" in words(ax)
+
+
+@pytest.mark.parametrize("terms", ["d", ["a", "zz"], [], 3])
+def test_unknown_terms_are_refused(fitted, terms):
+    with pytest.raises(OptionError, match="terms"):
+        plots.trajectory(fitted, terms)
+
+
+def test_coefficients_draws_tidy(fitted):
+    ax = plots.coefficients([fitted], alpha=0.1, intercept=True, scaled=False)
+    table = fitted.tidy(alpha=0.1)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), table["estimate"])
+    ends = np.array([s[:, 0] for s in ax.collections[0].get_segments()])
+    np.testing.assert_array_equal(ends, table[["conf_low", "conf_high"]])
+    assert [t.get_text() for t in ax.get_yticklabels()] == list(table["term"])
+    assert "90% intervals" in words(ax)
+    nothing_is_clipped(ax)
+    assert [t.get_text() for t in fitted.plot_coef().get_yticklabels()] == ["a", "b", "c"]
+
+
+def test_rows_with_their_own_unit_give_back_the_estimates(fitted):
+    results = wide(fitted, 12, names=tuple(f"{'long ' * 7}{i}" for i in range(12)))
+    ax = plots.coefficients([results])
+    x = ax.lines[0].get_xdata()
+    superscripts = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+    for label, drawn, value in zip(ax.get_yticklabels(), x, results.params, strict=True):
+        _, _, unit = label.get_text().partition("  × ")
+        if not unit:
+            factor = 1.0
+        elif unit[2:].translate(superscripts) != unit[2:]:
+            factor = 10.0 ** int(unit[2:].translate(superscripts))
+        else:
+            factor = float(unit.replace(",", ""))
+        assert drawn * factor == pytest.approx(value, rel=1e-12)
+    ends = np.array([s[:, 0] for s in ax.collections[0].get_segments()])
+    assert np.abs(ends).max() <= 1 + 1e-12
+    assert "units of its row" in ax.get_xlabel()
+    nothing_is_clipped(ax)
+
+
+def test_several_results_stand_apart(fitted, other):
+    ax = plots.coefficients([fitted, other, fitted], labels=["one $x", "a second, rather long label", "three"])
+    lines = ax.lines[:3]
+    assert len({line.get_marker() for line in lines}) == 3
+    assert len({line.get_color() for line in lines}) == 3
+    heights = np.concatenate([line.get_ydata() for line in lines])
+    assert len(set(heights)) == len(heights) == 9
+    assert len(ax.collections) == 2  # no whiskers without inference
+    assert "per person: 1-GDP, 2-GDP" in words(ax)
+    nothing_is_clipped(ax)
+
+
+def test_a_term_one_result_lacks_is_left_out_there(fitted):
+    fewer = wide(fitted, 2, names=("a", "new"))
+    ax = plots.coefficients([fitted, fewer], scaled=False)
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "new"]
+    np.testing.assert_array_equal(ax.lines[1].get_xdata(), fewer.params)
+
+
+def test_dollar_signs_in_names_are_letters(fitted):
+    ax = plots.coefficients([wide(fitted, 2, names=("$a^$", "b$"))])
+    nothing_is_clipped(ax)  # would fail to parse as a formula
+    plots.trajectory(fitted, "a").figure.canvas.draw()
+
+
+def test_a_fit_without_privacy_says_so():
+    free = array_model(mu=None).fit(progress=False)
+    assert "NOT PRIVATE" in words(plots.coefficients([free]))
+    assert "NOT PRIVATE" in words(plots.trajectory(free, "a"))
+
+
+def test_given_axes_are_drawn_on(fitted):
+    _, ax = plt.subplots()
+    assert plots.coefficients([fitted], ax=ax) is ax
+    assert len(plt.get_fignums()) == 1
+
+
+def test_coefficients_refuses_what_it_cannot_draw(fitted):
+    for bad in ([], fitted, [1], None):
+        with pytest.raises(OptionError, match="one or more results"):
+            plots.coefficients(bad)
+    with pytest.raises(OptionError, match="2 labels for 1 results"):
+        plots.coefficients([fitted], labels=["a", "b"])
+    with pytest.raises(OptionError, match="scaled"):
+        plots.coefficients([fitted], scaled="yes")
+    with pytest.raises(InferenceError, match="intercept=True"):
+        plots.coefficients([wide(fitted, 1, names=("const",))])
+
+
+def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    for name in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
+        monkeypatch.delitem(sys.modules, name)
+    for draw in (lambda: plots.trajectory(fitted), lambda: plots.coefficients([fitted])):
+        with pytest.raises(MissingExtraError, match=r"privreg\[plot\]") as caught:
+            draw()
+        assert isinstance(caught.value, ImportError)
+        assert isinstance(caught.value, PrivregError)
