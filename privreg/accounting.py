@@ -127,6 +127,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
             high,
             xtol=1e-15 * low,
             rtol=1e-14,
+            maxiter=1000,
         )
     )
     # The root is found to rounding; step to its safe side.

@@ -77,7 +77,7 @@ def score_reports(plan: Plan, theta: Array, x: Array, y: float, n: int, noise: N
             if noise is not None:
                 noise.advance(senders)
             done += used
-        out[a : a + block] = state.reports
+        out[a : a + block] = state.reports[:, :block].T
     return out
 
 

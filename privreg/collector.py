@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from privreg import kernels
-from privreg.kernels import BLOCK, DIAGONAL, FULL, NONE, Plan, State
+from privreg.kernels import BLOCK, DIAGONAL, FULL, LINE, NONE, Plan, State
 from privreg.steps import Steps
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
         origin=start.astype(np.float64).copy(),
         total=np.zeros(p),
         batch=np.zeros(p),
-        path=np.zeros((BLOCK, p + 1)),
+        path=np.zeros((p + 1, LINE)),
         sums=np.zeros(sums),
         functional=functional.astype(np.float64).copy(),
-        reports=np.zeros((BLOCK, p)),
+        reports=np.zeros((p, LINE)),
         outer=np.zeros((p, p) if big else (0, 0)),
         curvature=np.zeros(p * (p + 1) // 2 if plan.curvature_share else 0),
         counts=np.zeros(5, dtype=np.int64),
@@ -99,21 +99,18 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     gamma = float(steps.block(k, 1)[0])
     new.theta[:] = new.theta - gamma * mean
     new.total[:] = new.total + (new.theta - new.origin)
-    new.path[slot, :-1] = new.total
-    new.path[slot, -1] = float(k + 1)
+    new.path[:-1, slot] = new.total
+    new.path[-1, slot] = float(k + 1)
     if plan.outer == 1:
-        new.reports[slot] = mean
+        new.reports[:, slot] = mean
     if plan.scaling_mode == DIAGONAL:
         first = 0.0
         for a, b in zip(new.functional, new.total, strict=True):
             first += float(a) * float(b)
-        new.path[slot, 0] = first
+        new.path[0, slot] = first
     counts[kernels.UPDATES] = k + 1
     if slot == BLOCK - 1:
-        if plan.scaling_mode != NONE:
-            kernels.flush(new.path, BLOCK, new.sums, plan.scaling_mode)
-        if plan.outer == 1:
-            kernels.add_gram(new.reports, new.outer)
+        kernels.flush_block(new.path, new.sums, plan.scaling_mode, new.reports, new.outer, plan.outer)
     return new
 
 
@@ -191,7 +188,7 @@ def final(state: State, plan: Plan) -> Path:
     outer = np.zeros((0, 0))
     if plan.outer == 1:
         lower = state.outer.copy()
-        kernels.add_gram(state.reports[:rest], lower)
+        kernels.add_gram(state.reports, rest, lower)
         outer = _symmetric(lower) / k
     senders = int(counts[kernels.CURVATURES])
     curvature = np.zeros((0, 0))

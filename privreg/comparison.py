@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.accounting import compose
-from privreg.errors import OptionError
+from privreg.errors import OptionError, level
 from privreg.inference import METHODS
 from privreg.results import PrivateResults
 from privreg.summary import WIDTH, html_block, number, plain, shorten, tex, tex_block, tex_notes, tex_row, tex_tabulars
@@ -67,9 +67,7 @@ def compare(
         labels = [] if isinstance(names, str | Mapping) else [plain(n) for n in names]
         if len(labels) != len(results) or len(set(labels)) != len(labels):
             raise OptionError(f"names must be {len(results)} different names, one a result.")
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
-        raise OptionError(f"alpha={alpha!r} must lie in (0, 1); 0.05 gives 95% intervals.")
-    return Comparison(tuple(results), tuple(labels), float(alpha), bool(exponentiate))
+    return Comparison(tuple(results), tuple(labels), level(alpha), bool(exponentiate))
 
 
 @dataclass(frozen=True, repr=False)

@@ -27,6 +27,7 @@ __all__ = [
     "add_gram",
     "affine_rows",
     "flush",
+    "flush_block",
     "fused",
     "is_curvature_turn",
     "linear_rows",
@@ -35,6 +36,9 @@ __all__ = [
 
 BLOCK: Final = 256
 """Updates between two flushes of the path's partial sums; 256 × p × 8 bytes fit the first cache at p = 11."""
+
+LINE: Final = BLOCK + 8
+"""Length of a line that holds a block: a power of two would fall into few cache sets."""
 
 HUBER: Final = 0
 NO_WEIGHTS: Final = 0
@@ -111,13 +115,13 @@ class State(NamedTuple):
         Σ (θ_k − origin).
     batch : ndarray, shape (p,)
         Reports of the unfinished batch, summed.
-    path : ndarray, shape (BLOCK, p + 1)
-        Rows (s_k, k) of the current block of updates, s_k the partial sum after update k.
+    path : ndarray, shape (p + 1, LINE)
+        Columns (s_k, k) of the current block of updates, s_k the partial sum after update k.
     sums : ndarray, shape (p + 1, p + 1) or (2, p)
         Σ (s_k, k)(s_k, k)ᵀ over finished blocks, lower triangle; in DIAGONAL mode Σ s_k² and Σ k s_k.
     functional : ndarray, shape (p,)
         In DIAGONAL mode coordinate 0 of the path is this functional of s_k (the user's intercept).
-    reports : ndarray, shape (BLOCK, p)
+    reports : ndarray, shape (p, LINE)
         Mean reports of the current block, if outer products are summed.
     outer : ndarray, shape (p, p)
         Σ g̃ g̃ᵀ over finished blocks, lower triangle.
@@ -206,16 +210,12 @@ def is_curvature_turn(position: int, share: int) -> bool:
     return bool(np.int64(z >> np.uint64(32)) < share)
 
 
-# Sums within a block may be reassociated, which lets them run in vector registers: device and collector call the
-# same compiled function on the same block, so their bits agree all the same.
+# Sums within a block may be reassociated, which lets them run in vector registers. So that the fused loop and the
+# readable collector still agree to the bit, both take a full block through `flush_block`, whose length is a constant.
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def add_gram(rows: Array, out: Array) -> None:
-    """Add the lower triangle of rowsᵀ rows to `out`; no BLAS, whose threads cost more than they bring here."""
-    m, p = rows.shape
-    columns = np.empty((p, m + 8))  # padded: a power-of-two stride would fall into few cache sets
-    for b in range(m):
-        for j in range(p):
-            columns[j, b] = rows[b, j]
+def add_gram(lines: Array, m: int, out: Array) -> None:
+    """Add the lower triangle of lines[:, :m] lines[:, :m]ᵀ; no BLAS, whose threads cost more than they bring here."""
+    p = lines.shape[0]
     for j in range(0, p - 1, 2):
         for k in range(0, j + 1, 2):
             s00 = 0.0
@@ -223,10 +223,10 @@ def add_gram(rows: Array, out: Array) -> None:
             s10 = 0.0
             s11 = 0.0
             for b in range(m):
-                s00 += columns[j, b] * columns[k, b]
-                s01 += columns[j, b] * columns[k + 1, b]
-                s10 += columns[j + 1, b] * columns[k, b]
-                s11 += columns[j + 1, b] * columns[k + 1, b]
+                s00 += lines[j, b] * lines[k, b]
+                s01 += lines[j, b] * lines[k + 1, b]
+                s10 += lines[j + 1, b] * lines[k, b]
+                s11 += lines[j + 1, b] * lines[k + 1, b]
             out[j, k] += s00
             out[j, k + 1] += s01
             out[j + 1, k] += s10
@@ -235,22 +235,34 @@ def add_gram(rows: Array, out: Array) -> None:
         for k in range(p):
             s00 = 0.0
             for b in range(m):
-                s00 += columns[p - 1, b] * columns[k, b]
+                s00 += lines[p - 1, b] * lines[k, b]
             out[p - 1, k] += s00
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def flush(path: Array, m: int, sums: Array, mode: int) -> None:
-    """Add the first `m` rows (s_k, k) of a block to the path's second moments (lower triangle in FULL mode)."""
+    """Add the first `m` updates (s_k, k) of a block to the path's second moments (lower triangle in FULL mode)."""
     if mode == FULL:
-        add_gram(path[:m], sums)
+        add_gram(path, m, sums)
     else:
-        p = path.shape[1] - 1
-        for b in range(m):
-            k = path[b, p]
-            for j in range(p):
-                sums[0, j] += path[b, j] * path[b, j]
-                sums[1, j] += k * path[b, j]
+        p = path.shape[0] - 1
+        for j in range(p):
+            squares = 0.0
+            weighted = 0.0
+            for b in range(m):
+                squares += path[j, b] * path[j, b]
+                weighted += path[p, b] * path[j, b]
+            sums[0, j] += squares
+            sums[1, j] += weighted
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def flush_block(path: Array, sums: Array, mode: int, reports: Array, outer: Array, has_outer: int) -> None:
+    """Add a full block of the path and, if they are kept, of the reports."""
+    if mode != NONE:
+        flush(path, BLOCK, sums, mode)
+    if has_outer == 1:
+        add_gram(reports, BLOCK, outer)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -332,14 +344,14 @@ def fused(
             gamma = steps[updates - first]
             if plan.outer == 1:
                 for j in range(p):
-                    reports[slot, j] = factor * x[i, j] + sd * noise[used, j]
+                    reports[j, slot] = factor * x[i, j] + sd * noise[used, j]
             for j in range(p):
                 g = factor * x[i, j] + sd * noise[used, j]
                 t = theta[j] - gamma * g
                 theta[j] = t
                 t = total[j] + (t - origin[j])
                 total[j] = t
-                path[slot, j] = t
+                path[j, slot] = t
             used += 1
             i += 1
         else:
@@ -356,24 +368,21 @@ def fused(
                 g = batch[j] / size
                 batch[j] = 0.0
                 if plan.outer == 1:
-                    reports[slot, j] = g
+                    reports[j, slot] = g
                 t = theta[j] - gamma * g
                 theta[j] = t
                 t = total[j] + (t - origin[j])
                 total[j] = t
-                path[slot, j] = t
+                path[j, slot] = t
         updates += 1
-        path[slot, p] = float(updates)
+        path[p, slot] = float(updates)
         if mode == DIAGONAL:
             t = 0.0
             for j in range(p):
                 t += functional[j] * total[j]
-            path[slot, 0] = t
+            path[0, slot] = t
         if slot == BLOCK - 1:
-            if mode != NONE:
-                flush(path, BLOCK, state.sums, mode)
-            if plan.outer == 1:
-                add_gram(reports, state.outer)
+            flush_block(path, state.sums, mode, reports, state.outer, plan.outer)
     counts[UPDATES] = updates
     counts[POSITION] = position
     counts[IN_BATCH] = in_batch

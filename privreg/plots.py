@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.errors import InferenceError, MissingExtraError, OptionError, choose
+from privreg.errors import InferenceError, MissingExtraError, OptionError, choose, shown
 from privreg.summary import plain, shorten
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _terms(terms: Any, known: list[str]) -> list[str]:
         return known
     listed = [terms] if isinstance(terms, str) else list(terms) if isinstance(terms, Sequence | pd.Index) else []
     if not listed:
-        raise OptionError(f"terms={terms!r} must be the name of a coefficient or several: {', '.join(known)}.")
+        raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
     return [choose("terms", t, known) for t in listed]
 
 
@@ -265,7 +265,7 @@ def coefficients(
     if len(names) != len(results):
         raise OptionError(f"{len(names)} labels for {len(results)} results; give one each.")
     if scaled not in (None, True, False):
-        raise OptionError(f"scaled={scaled!r} must be True, False or None.")
+        raise OptionError(f"scaled={shown(scaled)} must be True, False or None.")
     tables = [r.tidy(alpha=alpha).set_index("term") for r in results]
     rows = _rows(tables, intercept)
     units = _units(tables, rows, scaled)

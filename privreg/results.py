@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from privreg import storage
-from privreg.errors import InferenceError, NotPrivateError, OptionError, UnsupportedArgumentError, choose, shown
+from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, shown
 from privreg.errors import level as _level
 from privreg.families import Family
 from privreg.inference import METHODS, Estimate, Normal, Pivot, RandomScaling
+from privreg.prediction import Prediction
 from privreg.privacy import PrivacyStatement
 from privreg.restrictions import ContrastTest, WaldTest, contrast_test, wald_test
+from privreg.unavailable import refuse_arguments, unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,31 +74,6 @@ class Fit:
     statement: PrivacyStatement
 
 
-_INSTEAD: Final = {
-    "resid": "residuals are raw data; look at predict() on public covariate values",
-    "fittedvalues": "fitted values are raw data; use predict(new) with public covariate values",
-    "rsquared": "R² needs every residual; compare predictions on a public test set",
-    "llf": "the likelihood needs every record; compare models by wald_test() of nested restrictions",
-    "scale": "the residual scale is not learned here; Huber(scale=) declares a public one",
-    "df_resid": "the limit laws have no residual degrees of freedom; see nobs",
-}
-_SAME: Final = {
-    name: key
-    for key, names in {
-        "resid": "resid_pearson resid_response resid_deviance wresid get_influence outlier_test weights",
-        "fittedvalues": "mu fitted",
-        "rsquared": "rsquared_adj prsquared pseudo_rsquared ssr ess mse_resid mse_model mse_total centered_tss "
-        "uncentered_tss deviance null_deviance",
-        "llf": "aic bic llnull llr llr_pvalue fvalue f_pvalue bic_llf info_criteria compare_f_test compare_lr_test "
-        "compare_lm_test",
-        "df_resid": "df_model",
-        "cov": "bse_robust HC0_se HC1_se HC2_se HC3_se get_robustcov_results",
-    }.items()
-    for name in names.split()
-}
-_COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
-
-
 class PrivateResults:
     """Results of a private online regression.
 
@@ -114,11 +91,7 @@ class PrivateResults:
         self._fit = fit
 
     def __getattr__(self, name: str) -> Any:
-        if name in _INSTEAD or name in _SAME:
-            key = name if name in _INSTEAD else _SAME[name]
-            why = _COV if key == "cov" else _INSTEAD[key]
-            raise NotPrivateError(f"{name!r} is not private: {why}.")
-        raise AttributeError(f"results have no attribute {name!r}; see dir(res)")
+        raise unavailable(name)
 
     # --- estimates -------------------------------------------------------------------------------------
 
@@ -202,7 +175,7 @@ class PrivateResults:
         InferenceError
             If the method was not asked for or keeps only variances.
         """
-        _refuse("cov_params", unknown)
+        refuse_arguments("cov_params", unknown)
         index = pd.Index(self._fit.names)
         return pd.DataFrame(self._full_cov(method, "cov_params")[0].copy(), index=index, columns=index)
 
@@ -232,7 +205,7 @@ class PrivateResults:
         InferenceError
             If the method was not asked for.
         """
-        _refuse("conf_int", unknown)
+        refuse_arguments("conf_int", unknown)
         e = self._estimate(method)
         half = e.pivot.critical(_level(alpha)) * np.sqrt(e.variances)
         out = pd.DataFrame({0: self._fit.params - half, 1: self._fit.params + half}, index=pd.Index(self._fit.names))
@@ -304,7 +277,7 @@ class PrivateResults:
         ContrastTest
             effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame().
         """
-        _refuse("t_test", unknown)
+        refuse_arguments("t_test", unknown)
         cov, pivot = self._full_cov(method, "t_test")
         return contrast_test(self._fit.names, self._fit.params, cov, pivot, r_matrix)
 
@@ -322,7 +295,7 @@ class PrivateResults:
         WaldTest
             statistic (formed with :meth:`cov_params`), pvalue, df_num.
         """
-        _refuse("wald_test", unknown)
+        refuse_arguments("wald_test", unknown)
         cov, pivot = self._full_cov(method, "wald_test")
         return wald_test(self._fit.names, self._fit.params, cov, pivot, r_matrix)
 
@@ -499,52 +472,3 @@ def _pivot(lanes: object) -> Pivot:
     if isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1:
         raise ValueError("lanes must be a positive whole number")  # load() says that the file is damaged
     return RandomScaling(lanes)
-
-
-def _refuse(where: str, unknown: Mapping[str, object]) -> None:
-    for name in unknown:
-        hint = f" {_COV[0].upper()}{_COV[1:]}." if name.startswith("cov") or name == "use_t" else ""
-        raise UnsupportedArgumentError(f"{where}() has no argument {name!r}.{hint}")
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Predictions of the mean.
-
-    Parameters
-    ----------
-    linear, se : ndarray, shape (n,)
-        Linear predictor and its standard error.
-    pivot : Pivot
-    family : Family
-    index : Index
-    """
-
-    linear: Array
-    se: Array
-    pivot: Pivot
-    family: Family
-    index: pd.Index
-
-    @property
-    def predicted_mean(self) -> Array:
-        """Mean response, shape (n,)."""
-        return self.family.inverse_link(self.linear)
-
-    @property
-    def se_mean(self) -> Array:
-        """Standard error of the mean response (delta method), shape (n,)."""
-        return self.se * self.family.inverse_link_derivative(self.linear)
-
-    def conf_int(self, alpha: float = 0.05) -> Array:
-        """Confidence limits of the mean, shape (n, 2): the linear predictor's, through the inverse link."""
-        half = self.pivot.critical(_level(alpha)) * self.se
-        low, high = self.linear - half, self.linear + half
-        return np.column_stack([self.family.inverse_link(low), self.family.inverse_link(high)])
-
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper."""
-        limits = self.conf_int(alpha)
-        columns = {"mean": self.predicted_mean, "mean_se": self.se_mean}
-        columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
-        return pd.DataFrame(columns, index=self.index)

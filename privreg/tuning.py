@@ -85,9 +85,8 @@ class Settings:
         if forgotten >= MIXING:
             return None
         return (
-            f"few records for this model: if the declared bounds lie 4 sd from the mean, the steps sum to "
-            f"{forgotten:.1f} relaxation times of the slowest direction (at least {MIXING:g} wanted), and intervals "
-            "may be too short"
+            f"few records for this model, so don't rely on the intervals: were the declared bounds 4 sd from the mean, "
+            f"the steps would sum to {forgotten:.1f} relaxation times of the slowest direction; {MIXING:g} are wanted"
         )
 
 

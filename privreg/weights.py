@@ -39,14 +39,15 @@ class ScoreWeights:
 
 
 SCORE_WEIGHTS: Final = {
-    "unit": ScoreWeights("unit", 2, 1.0, math.inf, "1/‖x‖"),
+    "unit": ScoreWeights("unit", 2, 1.0 + 1e-12, math.inf, "1/‖x‖"),
     "published": ScoreWeights("published", 1, math.sqrt(2.0), 2.0, "min(1, 2/‖x‖²)"),
     "published_slopes": ScoreWeights(
         "published_slopes", 3, math.sqrt(3.0), 3.0, "min(1, 2/‖slopes‖²), intercept left out"
     ),
 }
 """Published: Mallows weights of XSJKH (arXiv 2505.08227), section 5. With the intercept left out of the
-norm ‖x‖²ω ≤ (1 + 2)·1, so the reach is √3. Unit weights have the largest curvature per unit of bound."""
+norm ‖x‖²ω ≤ (1 + 2)·1, so the reach is √3. Unit weights have the largest curvature per unit of bound;
+their reach is a hair above 1 to cover rounding, so that the safety clip is a branch hardly ever taken."""
 
 
 def omega(weights: ScoreWeights, x: NDArray[np.float64]) -> NDArray[np.float64]:
