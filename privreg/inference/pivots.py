@@ -112,7 +112,7 @@ class Normal:
 
     def two_sided(self, t: Array) -> Array:
         """P(|Z| > |t|)."""
-        return 2 * ndtr(-np.abs(t))
+        return np.asarray(2 * ndtr(-np.abs(t)))
 
     def critical(self, alpha: float) -> float:
         """Two-sided critical value."""
