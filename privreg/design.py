@@ -17,39 +17,14 @@ from patsy import ModelDesc, NAAction, build_design_matrices, design_matrix_buil
 from patsy.eval import EvalFactor
 
 from privreg.allowlist import undeclared
-from privreg.arrays import ArrayDesign, array_design
-from privreg.columns import (
-    Encoded,
-    Floats,
-    clamped,
-    learn_levels,
-    learn_moments,
-    length,
-    prepare,
-    quietly,
-    zero_one,
-)
+from privreg.arrays import ArrayDesign
+from privreg.columns import Encoded, Floats, clamped, length, prepare, quietly, zero_one
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose
-from privreg.formula import (
-    ParsedFormula,
-    Rowwise,
-    check_formula,
-    column_key,
-    evaluation_environment,
-)
+from privreg.formula import ParsedFormula, Rowwise, check_formula, column_key, evaluation_environment
 from privreg.probe import Prepared, check_rank, find_constant, probe_rows, take
 from privreg.schema import Schema
 
-__all__ = [
-    "ArrayDesign",
-    "Design",
-    "Encoded",
-    "array_design",
-    "design_from_json",
-    "formula_design",
-    "learn_levels",
-    "learn_moments",
-]
+__all__ = ["Design", "design_from_json", "formula_design"]
 
 _RESPONSE_ROWS = 4096
 _SINGLE_ROWS = 12

@@ -14,15 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.design import (
-    ArrayDesign,
-    Design,
-    array_design,
-    design_from_json,
-    formula_design,
-    learn_levels,
-    learn_moments,
-)
+from privreg.arrays import ArrayDesign, array_design
+from privreg.columns import learn_levels, learn_moments
+from privreg.design import Design, design_from_json, formula_design
 from privreg.errors import (
     DataError,
     FormulaError,

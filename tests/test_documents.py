@@ -1,0 +1,33 @@
+"""The README's and the vignettes' Python runs as it stands there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md"))]
+
+
+def blocks(path):
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_code_of_a_document_runs_in_order(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    found = blocks(path)
+    assert len(found) >= 2
+    namespace = {}
+    for code in found:
+        exec(compile(code, path.name, "exec"), namespace)
+    assert "Private Online Regression Results" in capsys.readouterr().out
+
+
+def test_the_readme_has_its_two_commands_of_one_line_each():
+    text = (ROOT / "README.md").read_text()
+    for what, end in (("run", "privreg fit"), ("test", "-m tests")):
+        block = re.search(rf"<!-- newcomer: {what} -->\n```\w*\n(.*?)```", text, flags=re.DOTALL)
+        assert block is not None
+        (line,) = block.group(1).strip().splitlines()
+        assert end in line
