@@ -27,7 +27,11 @@ SD = 0.5
 CELLS = [
     (family, covariates, p, rho, n)
     for family in ("huber", "logistic")
-    for covariates, rhos in (("normal, bounds ±4 sd", (0.0, 0.5, 0.9)), ("uniform over the bounds", (0.0,)))
+    for covariates, rhos in (
+        ("normal, bounds ±4 sd", (0.0, 0.5, 0.9)),
+        ("normal, bounds ±16 sd", (0.0,)),
+        ("uniform over the bounds", (0.0,)),
+    )
     for p in (3, 10)
     for rho in rhos
     for n in (50_000, 200_000)
@@ -42,7 +46,7 @@ def one(family: str, covariates: str, p: int, rho: float, n: int, seed: int) -> 
     x = np.column_stack([np.ones(n), z @ np.linalg.cholesky(shape).T])
     eta = x.sum(axis=1)
     names = ["const", *(f"x{j + 1}" for j in range(p))]
-    edge = float(np.sqrt(3)) if uniform else 4.0
+    edge = float(np.sqrt(3)) if uniform else 16.0 if "16" in covariates else 4.0
     bounds = dict.fromkeys(names[1:], (-edge, edge))
     if family == "huber":
         y = eta + SD * rng.standard_normal(n)

@@ -248,7 +248,7 @@ class Release:
     Parameters
     ----------
     number : int
-        1 for the first release from these data in this process.
+        1 for the first release from these data in this process; 0 if nothing can tell whose data they are.
     total_mu : float
         GDP parameter of all of them together, per person.
     """
@@ -269,6 +269,8 @@ class Ledger:
 
     def spend(self, source: Any, mu: float) -> Release:
         """Enter a release of `mu` per person from `source` and return the running total."""
+        if source is None:
+            return Release(0, mu)
         key = source if isinstance(source, str | tuple) else id(source)
         if key not in self._spent:
             self._spent[key] = []
@@ -277,7 +279,7 @@ class Ledger:
                     weakref.finalize(source, self._spent.pop, key, None).atexit = False
                 except TypeError:  # not weakly referable: nothing can tell its end, so it isn't followed
                     del self._spent[key]
-                    return Release(1, mu)
+                    return Release(0, mu)
         spent = self._spent[key]
         spent.append(mu)
         return Release(len(spent), compose(spent))

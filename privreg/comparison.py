@@ -160,7 +160,7 @@ class Comparison:
                 r.family.name,
                 t.get("Tuning", "").partition(":")[0],
                 METHODS[r.methods[0]].title if r.methods else "none",
-                f"{r.privacy.total_mu:.4g}-GDP" if r.privacy.budget.private else "NOT PRIVATE",
+                r.privacy.short,
             )
             for r, t in zip(self.results, titles, strict=True)
         ]

@@ -25,6 +25,9 @@ __all__ = ["FAMILIES", "Family", "Huber", "Logistic", "Score", "curvature", "psi
 HUBER: Final = 0
 LOGISTIC: Final = 1
 
+LARGEST_C: Final = 100.0
+"""Above it c is surely a residual scale in the wrong place; at 100 the loss is least squares for all purposes."""
+
 CLASSICAL_C: Final = 1.345
 """Huber's constant with 95% efficiency for normal errors of sd 1."""
 
@@ -187,7 +190,7 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     Raises
     ------
     OptionError
-        If `c` or `scale` is not positive.
+        If `c` or `scale` is not positive, or `c` is above 100.
 
     References
     ----------
@@ -198,7 +201,13 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     >>> Huber(1.345)
     Huber(c=1.345, scale='auto')
     """
-    return Family("Huber", HUBER, "identity", _positive("c", c), _positive("scale", scale))
+    corner, size = _positive("c", c), _positive("scale", scale)
+    if not isinstance(corner, str) and corner > LARGEST_C:
+        raise OptionError(
+            f"c={corner:g} is in units of the residual scale and usually lies between 0.5 and 2; for a residual "
+            f"scale of {corner:g} write Huber(scale={corner:g})."
+        )
+    return Family("Huber", HUBER, "identity", corner, size)
 
 
 def Logistic() -> Family:

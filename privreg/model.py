@@ -407,6 +407,11 @@ class PrivateOnlineRegression:
         -------
         PrivateResults
 
+        Notes
+        -----
+        Rows are taken in the order they come, and their order must have nothing to do with their values: a file sorted
+        by the response or a covariate biases the estimates. Shuffle first (``data.sample(frac=1)``) if it might.
+
         Raises
         ------
         OptionError, InferenceError

@@ -57,7 +57,10 @@ def _pyplot() -> Any:
 @contextmanager
 def _panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
     """A new figure in the house style, and its axes as an array of shape (rows, columns)."""
+    import matplotlib
+
     plt = _pyplot()
+    matplotlib.get_backend()  # chosen now: chosen inside, leaving the context would undo a notebook's interactive mode
     with plt.rc_context(_RC):
         figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
         for ax in axes.flat:
@@ -73,7 +76,7 @@ def _literal(text: str) -> str:
 
 def _guarantee(statements: Sequence[PrivacyStatement]) -> str:
     """Name the guarantees, each once."""
-    words = [f"{s.total_mu:.4g}-GDP" if s.budget.private else "NOT PRIVATE" for s in statements]
+    words = [s.short for s in statements]
     each = list(dict.fromkeys(words))
     return f"per person: {', '.join(each)}" if len(each) > 1 else each[0].replace("-GDP", "-GDP per person")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from privreg.accounting import Budget, Release, compose
+from privreg.accounting import REPORTED_DELTA, Budget, Release, compose, gdp_epsilon
 
 __all__ = ["PrivacyStatement"]
 
@@ -38,6 +38,10 @@ class PrivacyStatement:
         What was declared public, by column.
     notes : tuple of str
         Whatever weakens or qualifies the claim, numbered in print.
+    seeded : bool
+        Whether the noise can be drawn again by anybody who knows the seed.
+    leaked : tuple of str
+        Declarations ("levels", "scale") that were taken from the raw data.
     """
 
     budget: Budget
@@ -50,6 +54,42 @@ class PrivacyStatement:
     release: Release
     declared: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    seeded: bool = False
+    leaked: tuple[str, ...] = ()
+
+    @property
+    def loud(self) -> str | None:
+        """What must not be overlooked, or None."""
+        if not self.budget.private:
+            return "NOT PRIVATE: mu=None, the reports carry no noise and protect nobody"
+        if self.seeded:
+            return "NOT PRIVATE AS RUN: seed= lets anybody draw the noise again"
+        if self.leaked:
+            return f"NOT WHOLLY PRIVATE: {' and '.join(self.leaked)} taken from the raw data"
+        return None
+
+    @property
+    def short(self) -> str:
+        """The guarantee in a few words, for tables and plots."""
+        if not self.budget.private:
+            return "NOT PRIVATE"
+        return f"{self.total_mu:.4g}-GDP" + (" (seeded)" if self.seeded else " (leaks)" if self.leaked else "")
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in one sentence that is true as it stands."""
+        if not self.budget.private:
+            return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
+        epsilon, delta = gdp_epsilon(self.total_mu, REPORTED_DELTA), REPORTED_DELTA
+        text = f"{self.budget}, hence ({epsilon:.3g}, {delta:g})-DP"
+        if self.trust.startswith("central"):
+            text = (
+                f"{self.total_mu:.4g}-GDP in all, hence ({epsilon:.3g}, {delta:g})-DP: {self.budget} locally for the "
+                f"estimates, {self.budget} by a trusted curator for the plug-in matrices"
+            )
+        if self.leaked:
+            text += f"; except for {' and '.join(self.leaked)}, taken from the raw data without any privacy"
+        return f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
 
     @property
     def total_mu(self) -> float:
@@ -62,12 +102,11 @@ class PrivacyStatement:
         """The statement as (label, text) pairs, which every view renders."""
         if not self.budget.private:
             return [
-                ("Guarantee", "NONE: mu=None asks for a fit without privacy, for teaching and tests"),
+                ("Guarantee", self.guarantee),
                 ("Score bound", f"{self.bound:.4g} (internal units), weights ω = {self.weights}"),
             ]
-        epsilon, delta = self.budget.implied()
         out = [
-            ("Guarantee", f"{self.budget}, hence ({epsilon:.3g}, {delta:g})-DP"),
+            ("Guarantee", self.guarantee),
             ("Protects", "one person's whole record, used once; neighbours replace one record"),
             ("Trust model", _TRUST[self.trust]),
             ("Mechanism", f"{self.mechanism}, noise sd {self.noise_sd:.4g} = 2 × bound / mu"),
@@ -80,6 +119,8 @@ class PrivacyStatement:
 
     def _releases(self) -> str:
         r = self.release
+        if r.number == 0:
+            return "not counted: rows that come as a stream have no source to count by; add up fits on the same people"
         if r.number == 1:
             return "release 1 from these data in this process"
         total = f"{r.total_mu:.4g}-GDP in all" if r.total_mu < float("inf") else "not private in all"
@@ -111,6 +152,8 @@ class PrivacyStatement:
             release=Release(r["number"], inf if r["total_mu"] is None else r["total_mu"]),
             declared=tuple((a, c) for a, c in doc["declared"]),
             notes=tuple(doc["notes"]),
+            seeded=doc["seeded"],
+            leaked=tuple(doc["leaked"]),
         )
 
     def as_text(self) -> str:

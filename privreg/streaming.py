@@ -172,7 +172,7 @@ class Stream:
         InferenceError
             If fewer people than coefficients have reported.
         """
-        return self._results(Release(1, self._spec.budget.mu))
+        return self._results(Release(0, self._spec.budget.mu))
 
     def _results(self, release: Release) -> PrivateResults:
         spec, settings, units = self._spec, self._settings, self._spec.units
@@ -285,6 +285,8 @@ class Stream:
             release=release,
             declared=spec.declared(),
             notes=self._notes(chain, estimates),
+            seeded=self._seed is not None and spec.budget.private,
+            leaked=spec.design.schema.leaked,
         )
 
     def _notes(self, chain: Chain, estimates: tuple[Estimate, ...]) -> tuple[str, ...]:

@@ -29,7 +29,6 @@ WIDTH: Final = 78
 _GAP: Final = 3
 _HALF: Final = (WIDTH - _GAP) // 2
 _LABEL: Final = 22
-_LOUD: Final = "NOT PRIVATE: mu=None, the reports carry no noise and protect nobody"
 
 
 # --- numbers and names -----------------------------------------------------------------------------------
@@ -160,7 +159,7 @@ def privacy_text(statement: PrivacyStatement) -> str:
     -------
     str
     """
-    out = [] if statement.budget.private else [_LOUD]
+    out = [] if statement.loud is None else [statement.loud]
     for label, text in statement.rows():
         out += wrapped(f"{label}:", text, _LABEL)
     if statement.notes:
@@ -240,7 +239,7 @@ def privacy_html(statement: PrivacyStatement) -> str:
 
 
 def _privacy_html_body(statement: PrivacyStatement) -> str:
-    out = [] if statement.budget.private else [f'<p class="loud">{_LOUD}</p>']
+    out = [] if statement.loud is None else [f'<p class="loud">{escape(statement.loud)}</p>']
     rows = html_rows([(pair,) for pair in statement.rows()])
     out.append(f'<table>\n<caption class="title">Privacy</caption>\n<tbody>\n{rows}\n</tbody>\n</table>')
     if statement.notes:
@@ -384,13 +383,14 @@ class Summary:
             by = f"std err by {by}; " if len(fit.estimates) > 1 else ""
             critical = f"{100 * (1 - alpha):.6g}% critical value {e.pivot.critical(alpha):.3f}"
             self._law = f"{by}t and P>|t| refer to the {law}; {critical}"
+            doubts = [
+                str(i) for i, note in enumerate(self._statement.notes, 1) if "rely on" in note or "reliable" in note
+            ]
+            if doubts:
+                self._law += f"; DON'T RELY ON THE INTERVALS: see note [{'], ['.join(doubts)}]"
         else:
             table = results.tidy()
         self._head, self._rows = cells(table, alpha)
-
-    @property
-    def _private(self) -> bool:
-        return self._statement.budget.private
 
     def as_text(self) -> str:
         """Lay out as plain text, at most 80 columns wide.
@@ -403,8 +403,8 @@ class Summary:
         """
         double, single = "=" * WIDTH, "-" * WIDTH
         out = [TITLE.center(WIDTH).rstrip()]
-        if not self._private:
-            out.append(f"*** {_LOUD} ***".center(WIDTH).rstrip())
+        if self._statement.loud:
+            out.append(f"*** {self._statement.loud} ***".center(WIDTH).rstrip())
         out += [double, *_header_text(self._title), double]
         out += [*table_text(self._names, self._head, self._rows), double]
         if self._law:
@@ -421,7 +421,8 @@ class Summary:
         -------
         str
         """
-        loud = "" if self._private else f'<p class="loud">{_LOUD}</p>\n'
+        words = self._statement.loud
+        loud = f'<p class="loud">{escape(words)}</p>\n' if words else ""
         head = f'<caption class="title">{TITLE}</caption>\n<tbody>\n{html_rows(paired(self._title))}\n</tbody>'
         law = f"<p>{escape(self._law)}</p>\n" if self._law else ""
         table = html_table(self._names, self._head, self._rows)
@@ -439,8 +440,8 @@ class Summary:
         """
         title = f"{{\\normalsize\\textbf{{{TITLE}}}}}"
         parts = [title]
-        if not self._private:
-            parts.append(f"\\textbf{{{tex(_LOUD)}}}")
+        if self._statement.loud:
+            parts.append(f"\\textbf{{{tex(self._statement.loud)}}}")
         parts += [_tex_pairs(self._title, r"\toprule"), tex_table(self._names, self._head, self._rows)]
         if self._law:
             parts.append(tex_notes([tex(self._law)]))

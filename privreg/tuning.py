@@ -85,8 +85,9 @@ class Settings:
         if forgotten >= MIXING:
             return None
         return (
-            f"few records for this model, so don't rely on the intervals: were the declared bounds 4 sd from the mean, "
-            f"the steps would sum to {forgotten:.1f} relaxation times of the slowest direction; {MIXING:g} are wanted"
+            "don't rely on the intervals: few records for this model. Were the declared bounds 4 sd from the mean, the "
+            f"steps would sum to {forgotten:.1f} relaxation times of the slowest direction; {MIXING:g} are wanted. "
+            "More people, tighter bounds or moments= help"
         )
 
 
@@ -183,7 +184,8 @@ def resolve_tuning(
         gamma = _number("step", step, 0.0, math.inf)
     if power <= 0.5 and methods:
         raise InferenceError(
-            f"intervals need alpha above 1/2 (got alpha={power:g}); estimates alone can be had with inference=None."
+            f"alpha={power:g} is the exponent of the steps, and intervals need it above 1/2 (inference=None gives "
+            "estimates alone); the level of intervals is set in summary(alpha=) and conf_int(alpha=)."
         )
     mechanism = Gaussian(budget)
     reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach

@@ -53,4 +53,6 @@ def refuse_arguments(where: str, unknown: Mapping[str, object]) -> None:
     """
     for name in unknown:
         hint = f" {_COV[0].upper()}{_COV[1:]}." if name.startswith("cov") or name == "use_t" else ""
+        if name in {"level", "conf_level"}:
+            hint = " Give alpha=, one minus the level: alpha=0.1 for 90%."
         raise UnsupportedArgumentError(f"{where}() has no argument {name!r}.{hint}")

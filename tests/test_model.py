@@ -142,6 +142,37 @@ def test_conf_int_by_method_and_columns():
         res.conf_int(method="plug_in_central")
 
 
+def test_the_guarantee_line_is_true_by_itself():
+    plain = array_model().fit()
+    assert plain.privacy.guarantee.startswith("1-GDP, hence (4.89")
+    assert plain.privacy.loud is None
+    seeded = array_model().fit(seed=1)
+    assert seeded.privacy.guarantee.startswith("NONE as run, because of seed=")
+    assert "NOT PRIVATE AS RUN" in seeded.summary().as_text()
+    assert "NOT PRIVATE AS RUN" in seeded.summary().as_html()
+    x, y = people(2000)
+    with pytest.warns(PrivacyLeakWarning):
+        leaky = pr.PrivateOnlineRegression(y, x, exog_names=NAMES, mu=1, allow_leak="scale").fit()
+    assert "except for scale, taken from the raw data" in leaky.privacy.guarantee
+    assert "NOT WHOLLY PRIVATE" in leaky.summary().as_text()
+    central = array_model(score_weights="published").fit(inference="plug_in_central")
+    assert central.privacy.guarantee.startswith("1.414-GDP in all")
+    stream = array_model().start().update((y, x)).results()
+    assert stream.privacy.release.number == 0
+    assert "not counted" in stream.privacy.as_text()
+
+
+def test_doubtful_intervals_are_announced_beside_the_table():
+    short, long = (" ".join(array_model(n).fit().summary().as_text().split()) for n in (200, 60_000))
+    assert "DON'T RELY ON THE INTERVALS: see note [2]" in short
+    assert "DON'T RELY" not in long
+
+
+def test_a_residual_scale_given_as_c_is_refused():
+    with pytest.raises(OptionError, match=r"write Huber\(scale=800\)"):
+        pr.Huber(800)
+
+
 def test_central_plug_in_is_printed_as_such_and_released_once():
     res = array_model(score_weights="published").fit(inference="plug_in_central")
     assert res.privacy.trust == "central plug-in"

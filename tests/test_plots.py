@@ -144,7 +144,7 @@ def test_several_results_stand_apart(fitted, other):
     heights = np.concatenate([line.get_ydata() for line in lines])
     assert len(set(heights)) == len(heights) == 9
     assert len(ax.collections) == 2  # no whiskers without inference
-    assert "per person: 1-GDP, 2-GDP" in words(ax)
+    assert "per person: 1-GDP (seeded), 2-GDP (seeded)" in words(ax)
     nothing_is_clipped(ax)
 
 
