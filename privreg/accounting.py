@@ -16,7 +16,7 @@ from scipy.special import log_ndtr
 
 from privreg.errors import BudgetError, real
 
-__all__ = ["UNSET", "Budget", "Ledger", "Release", "compose", "gdp_delta", "gdp_epsilon", "gdp_mu"]
+__all__ = ["UNSET", "Budget", "Ledger", "Release", "at_least", "compose", "gdp_delta", "gdp_epsilon", "gdp_mu"]
 
 REPORTED_DELTA: Final = 1e-6
 
@@ -136,6 +136,22 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return root
 
 
+def at_least(loss: float, digits: int) -> str:
+    """Print a privacy loss with `digits` significant digits, never less than it is.
+
+    Examples
+    --------
+    >>> at_least(2**0.5, 4), at_least(1.0, 4), at_least(12.347, 3)
+    ('1.415', '1', '12.4')
+    """
+    if loss == 0 or not math.isfinite(loss):
+        return f"{loss:g}"
+    unit = 10.0 ** (math.floor(math.log10(loss)) - digits + 1)
+    steps = loss / unit
+    up = math.ceil(steps - 1e-9)  # 1.0 is 1, whatever its last bit
+    return f"{up * unit:.{digits}g}"
+
+
 def compose(mus: Iterable[float]) -> float:
     """GDP parameter of several releases about the same people: √Σμ²."""
     return math.sqrt(math.fsum(m * m for m in mus))
@@ -231,10 +247,10 @@ class Budget:
         if not self.private:
             return "none: this fit is NOT private"
         if self.form == "epsilon, delta":
-            return f"({self.asked[0]:g}, {self.asked[1]:g})-DP, calibrated exactly: {self.mu:.4g}-GDP"
+            return f"({self.asked[0]:g}, {self.asked[1]:g})-DP, calibrated exactly: {at_least(self.mu, 4)}-GDP"
         if self.form == "rho":
-            return f"{self.asked[0]:g}-zCDP, accounted as {self.mu:.4g}-GDP"
-        return f"{self.mu:g}-GDP"
+            return f"{self.asked[0]:g}-zCDP, accounted as {at_least(self.mu, 4)}-GDP"
+        return f"{at_least(self.mu, 6)}-GDP"
 
     def implied(self, delta: float = REPORTED_DELTA) -> tuple[float, float]:
         """(ε, δ) that the budget implies at `delta`."""

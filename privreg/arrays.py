@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,7 +245,7 @@ def array_design(
     if not names or len({*names, endog_name}) != len(names) + 1:
         raise SchemaError(f"column names must be given and differ, got {[endog_name, *names]!r}.")
     known = {n: (1.0, 1.0) for n in _CONSTANT_NAMES if n in names and n not in schema.bounds}
-    full = Schema({**schema.bounds, **known}, schema.levels, schema.moments, schema.leaked)
+    full = replace(schema, bounds={**schema.bounds, **known})
     for name in (*names, *([_OFFSET] if offset else [])):
         if name in full.levels:
             raise SchemaError(f"column {name!r} of an array is a number, but levels= declares it; use a formula.")

@@ -146,6 +146,7 @@ class Path(NamedTuple):
     curvature_people : int
         Curvature senders.
     lanes : int
+        Chains; 0 for one that has not begun.
     """
 
     people: int
@@ -165,9 +166,17 @@ def final(state: State, plan: Plan) -> Path:
     k = int(counts[kernels.UPDATES])
     p = state.theta.shape[0]
     people = int(counts[kernels.PEOPLE] - counts[kernels.IN_BATCH])
+    senders = int(counts[kernels.CURVATURES])
+    curvature = _from_triangle(state.curvature / senders, p) if senders else np.zeros((0, 0))
     if k == 0:
-        empty = np.zeros((0, 0))
-        return Path(people, 0, state.origin.copy(), state.theta.copy(), np.zeros(0), empty, empty, 0, 1)
+        none = np.zeros(0)
+        return Path(people, 0, state.origin.copy(), state.theta.copy(), none, np.zeros((0, 0)), curvature, senders, 0)
+    with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
+        return _final(state, plan, k, people, curvature, senders)
+
+
+def _final(state: State, plan: Plan, k: int, people: int, curvature: Array, senders: int) -> Path:
+    p = state.theta.shape[0]
     centred = state.total / k
     rest = k % BLOCK
     scaling = np.zeros(0)
@@ -190,10 +199,6 @@ def final(state: State, plan: Plan) -> Path:
         lower = state.outer.copy()
         kernels.add_gram(state.reports, rest, lower)
         outer = _symmetric(lower) / k
-    senders = int(counts[kernels.CURVATURES])
-    curvature = np.zeros((0, 0))
-    if senders:
-        curvature = _from_triangle(state.curvature / senders, p)
     return Path(people, k, state.origin + centred, state.theta.copy(), scaling, outer, curvature, senders, 1)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privreg.accounting import compose
+from privreg.accounting import at_least, compose
 from privreg.errors import OptionError, level
 from privreg.inference import METHODS
 from privreg.results import PrivateResults
@@ -180,10 +180,11 @@ class Comparison:
             out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")
         elif k > 1:
             out.append(
-                f"Composed over these {k} results: {total:.4g}-GDP per person, if the same people are in all of them."
+                f"Composed over these {k} results: {at_least(total, 4)}-GDP per person, if the same people are in all "
+                "of them."
             )
         else:
-            out.append(f"One release: {total:.4g}-GDP per person.")
+            out.append(f"One release: {at_least(total, 4)}-GDP per person.")
         return out
 
     # --- views -----------------------------------------------------------------------------------------

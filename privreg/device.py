@@ -17,6 +17,7 @@ import numpy as np
 
 from privreg.errors import DataError
 from privreg.families import HUBER, Score
+from privreg.kernels import TINY
 from privreg.mechanisms import Gaussian
 from privreg.weights import ScoreWeights
 
@@ -73,7 +74,7 @@ def _scalar_curvature(score: Score, eta: float, y: float) -> float:
 
 def _weight(weights: ScoreWeights, norm2: float, first: float) -> float:
     if weights.name == "unit":
-        return 1.0 / math.sqrt(norm2) if norm2 > 0 else 0.0
+        return 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
     if weights.name == "published_slopes":
         norm2 = norm2 - first * first
     return 2.0 / norm2 if norm2 > 2.0 else 1.0

@@ -86,10 +86,10 @@ class Run:
     def __init__(self, plan: Plan, steps: Steps, state: State, to_user: Array, key: bytes | None) -> None:
         p = state.theta.shape[0]
         self.plan, self.steps, self.state, self.to_user = plan, steps, state, to_user
-        self.noise = None if key is None else NoiseStream(derived_key(key, "score"), p)
-        self.curvature_noise = None
-        if key is not None and plan.curvature_share:
-            self.curvature_noise = NoiseStream(derived_key(key, "curvature"), p * (p + 1) // 2)
+        self.noise: NoiseStream | None = None
+        self.curvature_noise: NoiseStream | None = None
+        if key is not None:
+            self.renew(key)
         side = p if plan.central else 0
         self.raw_curvature = np.zeros((side, side))
         self.raw_outer = np.zeros((side, side))
@@ -98,6 +98,13 @@ class Run:
         self._quiet_curvature = np.zeros((BLOCK, p * (p + 1) // 2 if plan.curvature_share else 0))
         self._steps = np.empty(0)
         self._steps_from = 0
+
+    def renew(self, key: bytes) -> None:
+        """Go on with noise of another key."""
+        p = self.state.theta.shape[0]
+        self.noise = NoiseStream(derived_key(key, "score"), p)
+        if self.plan.curvature_share:
+            self.curvature_noise = NoiseStream(derived_key(key, "curvature"), p * (p + 1) // 2)
 
     @property
     def updates(self) -> int:

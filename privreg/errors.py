@@ -26,6 +26,7 @@ __all__ = [
     "PrivregWarning",
     "SavedFileError",
     "SchemaError",
+    "StreamError",
     "UnsupportedArgumentError",
     "choose",
     "level",
@@ -72,6 +73,10 @@ class SavedFileError(PrivregError, ValueError):
 
 class MissingExtraError(PrivregError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
+
+
+class StreamError(PrivregError, RuntimeError):
+    """A fit in progress can't go on without risking that noise is used twice."""
 
 
 class NotPrivateError(PrivregError, AttributeError):

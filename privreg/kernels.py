@@ -40,6 +40,9 @@ BLOCK: Final = 256
 LINE: Final = BLOCK + 8
 """Length of a line that holds a block: a power of two would fall into few cache sets."""
 
+TINY: Final = 1e-290
+"""Below this ‖x‖² has lost digits to underflow, so 1/‖x‖ can't be trusted: such a row sends noise only."""
+
 HUBER: Final = 0
 NO_WEIGHTS: Final = 0
 PUBLISHED: Final = 1
@@ -169,7 +172,7 @@ def _curvature(family: int, c: float, eta: float, y: float) -> float:
 def _weight(weights: int, norm2: float, first: float) -> float:
     """ω(x) from ‖x‖² and, for the slopes-only form, the first coordinate."""
     if weights == UNIT:
-        return 1.0 / math.sqrt(norm2) if norm2 > 0 else 0.0
+        return 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
     if weights == PUBLISHED:
         return 2.0 / norm2 if norm2 > 2.0 else 1.0
     if weights == PUBLISHED_SLOPES:

@@ -57,6 +57,14 @@ class Gaussian:
         """
         return psd_sensitivity(bound) / self.budget.mu if self.budget.private else 0.0
 
+    def central_sd(self, bound: float) -> float:
+        """Noise sd per entry of the upper triangle of a *sum* of positive semidefinite matrices bounded by `bound`.
+
+        For a curator's one release: 2·bound/μ, the published scale. Replacing one person moves the sum by √2·bound at
+        most, so each matrix is μ/√2-GDP and a pair of them μ-GDP.
+        """
+        return 2.0 * bound / self.budget.mu if self.budget.private else 0.0
+
     def score_variance(self, bound: float) -> float:
         """Noise variance per coordinate of a score report."""
         return self.score_sd(bound) ** 2

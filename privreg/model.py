@@ -148,7 +148,7 @@ class PrivateOnlineRegression:
             columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
             schema = complete_scale(schema, columns, held.numeric(fam.binary))
         design = array_design(held.names, held.endog_name, schema, offset=held.offset is not None, binary=fam.binary)
-        source = open_arrays(held.endog, held.exog, held.offset, exog if isinstance(exog, np.ndarray) else held.exog)
+        source = open_arrays(held.endog, held.exog, held.offset, exog)
         self._build(design, fam, budget, score_weights, source, rows)
 
     @classmethod
@@ -327,8 +327,12 @@ class PrivateOnlineRegression:
     def _stream(
         self, tuning: Any, inference: Any, batch_size: Any, alpha: Any, step: Any, start_params: Any, seed: Any
     ) -> Stream:
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0):
-            raise OptionError(f"seed={shown(seed)} must be a whole number, 0 or more (or None for private noise).")
+        if seed is not None and (
+            isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**64
+        ):
+            raise OptionError(
+                f"seed={shown(seed)} must be a whole number, 0 or more and below 2**64 (or None for private noise)."
+            )
         settings = self._settings(tuning, inference, batch_size, alpha, step)
         options = {
             "tuning": tuning,

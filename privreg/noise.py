@@ -14,6 +14,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from privreg import kernels
+from privreg.errors import StreamError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,6 +58,7 @@ class NoiseStream:
         if len(key) != KEY_BYTES:
             raise ValueError(f"a key has {KEY_BYTES} bytes, got {len(key)}")
         self.width = width
+        self._process = os.getpid()
         rows = NORMALS // width
         self.rows = max(rows - rows % kernels.BLOCK, 64)
         self._key = key
@@ -68,7 +70,18 @@ class NoiseStream:
         self._zeros = bytes(words * 8)
 
     def peek(self) -> NDArray[np.float64]:
-        """Rows that come next, at least one; a view."""
+        """Rows that come next, at least one; a view.
+
+        Raises
+        ------
+        StreamError
+            In a forked process, which would draw the same noise as its parent.
+        """
+        if os.getpid() != self._process:
+            raise StreamError(
+                "this fit was begun in another process, whose noise would be drawn again here; start a stream in "
+                "this process, or save() it there and load it here."
+            )
         if self._used == self._block.shape[0]:
             self._next_block()
         return self._block[self._used :]

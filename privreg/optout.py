@@ -44,7 +44,7 @@ def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
     _warn_leak(f"mean and sd of {', '.join(missing)}")
     learned = {c: learn_moments(data, c) for c in missing}
     full = Schema.declare(schema.bounds, schema.levels, {**schema.moments, **learned})
-    return replace(full, leaked=(*schema.leaked, "scale"))
+    return replace(full, leaked=(*schema.leaked, "scale"), leaked_columns=(*schema.leaked_columns, *missing))
 
 
 def complete(
@@ -70,7 +70,8 @@ def complete(
     if "levels" in leaks and factors:
         _warn_leak(f"levels of {', '.join(factors)}")
         found = {c: learn_levels(data, c) for c in factors}
-        schema = replace(Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments), leaked=("levels",))
+        full = Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments)
+        schema = replace(full, leaked=("levels",), leaked_columns=tuple(factors))
     if "scale" in leaks:
         numeric = [c for c in undeclared if c not in factors and not (binary and c in response)]
         schema = complete_scale(schema, data, numeric)

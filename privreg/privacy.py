@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from privreg.accounting import REPORTED_DELTA, Budget, Release, compose, gdp_epsilon
+from privreg.accounting import REPORTED_DELTA, Budget, Release, at_least, compose, gdp_epsilon
 
 __all__ = ["PrivacyStatement"]
 
@@ -73,7 +73,7 @@ class PrivacyStatement:
         """The guarantee in a few words, for tables and plots."""
         if not self.budget.private:
             return "NOT PRIVATE"
-        return f"{self.total_mu:.4g}-GDP" + (" (seeded)" if self.seeded else " (leaks)" if self.leaked else "")
+        return f"{at_least(self.total_mu, 4)}-GDP" + (" (seeded)" if self.seeded else " (leaks)" if self.leaked else "")
 
     @property
     def guarantee(self) -> str:
@@ -81,10 +81,11 @@ class PrivacyStatement:
         if not self.budget.private:
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
         epsilon, delta = gdp_epsilon(self.total_mu, REPORTED_DELTA), REPORTED_DELTA
-        text = f"{self.budget}, hence ({epsilon:.3g}, {delta:g})-DP"
+        text = f"{self.budget}, hence ({at_least(epsilon, 3)}, {delta:g})-DP"
         if self.trust.startswith("central"):
+            total = at_least(self.total_mu, 4)
             text = (
-                f"{self.total_mu:.4g}-GDP in all, hence ({epsilon:.3g}, {delta:g})-DP: {self.budget} locally for the "
+                f"{total}-GDP in all, hence ({at_least(epsilon, 3)}, {delta:g})-DP: {self.budget} locally for the "
                 f"estimates, {self.budget} by a trusted curator for the plug-in matrices"
             )
         if self.leaked:
@@ -123,7 +124,7 @@ class PrivacyStatement:
             return "not counted: rows that come as a stream have no source to count by; add up fits on the same people"
         if r.number == 1:
             return "release 1 from these data in this process"
-        total = f"{r.total_mu:.4g}-GDP in all" if r.total_mu < float("inf") else "not private in all"
+        total = f"{at_least(r.total_mu, 4)}-GDP in all" if r.total_mu < float("inf") else "not private in all"
         return f"release {r.number} from these data in this process: {total}"
 
     def to_json(self) -> dict[str, Any]:
@@ -133,7 +134,8 @@ class PrivacyStatement:
             **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"budget", "release"}},
             "budget": {"mu": b.mu if b.private else None, "form": b.form, "asked": list(b.asked)},
             "release": {"number": r.number, "total_mu": r.total_mu if r.total_mu < float("inf") else None},
-            "noise_sd": self.noise_sd,
+            "total_mu": self.total_mu if b.private else None,
+            "guarantee": self.guarantee,
         }
 
     @classmethod

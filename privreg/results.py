@@ -395,7 +395,7 @@ class PrivateResults:
 
     def __repr__(self) -> str:
         head = f"<PrivateResults: {self._fit.family.name}, {len(self._fit.names)} coefficients, n = {self.nobs:,}, "
-        return head + f"{self._fit.statement.budget}>"
+        return head + f"{self._fit.statement.short}>"
 
     def __dir__(self) -> list[str]:
         return sorted(object.__dir__(self))

@@ -58,12 +58,15 @@ class Schema:
     leaked : tuple of str
         Kinds of declaration ("levels", "scale") that were taken from the data because the user
         opted out with ``allow_leak=``.
+    leaked_columns : tuple of str
+        The columns concerned.
     """
 
     bounds: Mapping[str, Pair] = field(default_factory=dict)
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     moments: Mapping[str, Pair] = field(default_factory=dict)
     leaked: tuple[str, ...] = ()
+    leaked_columns: tuple[str, ...] = ()
 
     @classmethod
     def declare(cls, bounds: object = None, levels: object = None, moments: object = None) -> Schema:
@@ -148,6 +151,7 @@ class Schema:
             "levels": {k: list(v) for k, v in self.levels.items()},
             "moments": {k: list(v) for k, v in self.moments.items()},
             "leaked": list(self.leaked),
+            "leaked_columns": list(self.leaked_columns),
         }
 
     @classmethod
@@ -156,7 +160,8 @@ class Schema:
         bounds = {k: (float(v[0]), float(v[1])) for k, v in doc["bounds"].items()}
         moments = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
         plain = cls.declare(bounds, doc["levels"], moments)
-        return cls(plain.bounds, plain.levels, plain.moments, tuple(doc.get("leaked", ())))
+        leaked, columns = tuple(doc["leaked"]), tuple(doc["leaked_columns"])
+        return cls(plain.bounds, plain.levels, plain.moments, leaked, columns)
 
 
 def _out(x: float) -> float | str:

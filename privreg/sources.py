@@ -129,7 +129,7 @@ def _mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
         raise DataError("the columns of the mapping differ in length.")
     n = lengths.pop()
     held = {c: _values(v) for c, v in held.items()}
-    return Source("mapping of arrays", n, lambda: _slices(held, n), None)
+    return Source("mapping of arrays", n, lambda: _slices(held, n), data[columns[0]])
 
 
 def _column(values: Any, name: str) -> Any:
@@ -155,7 +155,8 @@ def _stream(data: Iterable[Any]) -> Source:
                     f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays."
                 )
 
-    return Source("iterable of DataFrames", None, batches, None)
+    identity = data[0] if isinstance(data, list | tuple) and data else None
+    return Source("iterable of DataFrames", None, batches, identity)
 
 
 def _csv(path: Path, columns: tuple[str, ...], schema: Schema) -> Source:

@@ -37,7 +37,7 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False) -> No
     SavedFileError
         If the folder is missing or not writable.
     """
-    target = _path(path)
+    target = _path(path).resolve()  # through a link, so that no second name keeps an old key
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
     except (OSError, ValueError) as e:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg import collector, storage
-from privreg.accounting import Budget, Release
+from privreg.accounting import Budget, Release, at_least
 from privreg.collector import Path as Chain
 from privreg.device import Device
 from privreg.engine import Run, make_plan, scaling_variances
-from privreg.errors import InferenceError, PrivregWarning, SavedFileError
+from privreg.errors import InferenceError, PrivregWarning, SavedFileError, StreamError
 from privreg.families import Family
 from privreg.inference import Estimate, Normal, RandomScaling
 from privreg.inference.plug_in import central_sandwich, local_sandwich
-from privreg.kernels import FULL, IN_BATCH, NONE, POSITION, State
+from privreg.kernels import FULL, IN_BATCH, NONE, PEOPLE, POSITION, State
 from privreg.noise import NoiseStream, derived_key, fresh_key, seeded_key
 from privreg.privacy import PrivacyStatement
 from privreg.results import Fit, PrivateResults
@@ -68,8 +71,9 @@ class Spec:
         schema, out = self.design.schema, []
         for name in self.design.columns:
             if name in schema.levels:
-                out.append((name, "levels " + ", ".join(str(v) for v in schema.levels[name])))
-            elif "scale" in schema.leaked and name in schema.moments:
+                taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
+                out.append((name, "levels " + ", ".join(str(v) for v in schema.levels[name]) + taken))
+            elif name in schema.leaked_columns:
                 out.append((name, "mean and sd TAKEN FROM THE DATA (see the notes)"))
             else:
                 parts = []
@@ -128,6 +132,23 @@ class Stream:
         to_user = spec.units.matrix
         state = collector.init(start, plan, to_user[0])
         self._run = Run(plan, settings.steps, state, to_user, key)
+        self._lock = threading.Lock()
+        self._broken = False
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads out, and everybody once an update was cut off between a report and its bookkeeping."""
+        if not self._lock.acquire(blocking=False):
+            raise StreamError("another thread is using this stream; people report one after another: use one thread.")
+        try:
+            if self._broken:
+                raise StreamError(
+                    "an update of this stream was interrupted, so it can't tell which noise was used; go on from the "
+                    "last saved state, or start again with other people."
+                )
+            yield
+        finally:
+            self._lock.release()
 
     @property
     def nobs(self) -> int:
@@ -151,15 +172,20 @@ class Stream:
         ------
         DataError, SchemaError
             If the rows can't be encoded. Nobody of this batch has then sent a report.
+        StreamError
+            After an interrupted update, in a forked process, or while another thread is at it.
         """
-        rows = self._spec.design.encode(batch)
-        x, units = rows.exog, self._spec.units
-        units.rows_inside(x)
-        y = units.response_inside(rows.endog)
-        offset = None
-        if rows.offset is not None:
-            offset = rows.offset / units.y_scale
-        self._run.advance(y, x, offset)
+        with self._alone():
+            rows = self._spec.design.encode(batch)
+            x, units = rows.exog, self._spec.units
+            units.rows_inside(x)
+            y = units.response_inside(rows.endog)
+            offset = None
+            if rows.offset is not None:
+                offset = rows.offset / units.y_scale
+            self._broken = True  # an interrupt inside would leave noise used but not marked
+            self._run.advance(y, x, offset)
+            self._broken = False
         return self
 
     # --- results ---------------------------------------------------------------------------------------
@@ -172,12 +198,17 @@ class Stream:
         InferenceError
             If fewer people than coefficients have reported.
         """
-        return self._results(Release(0, self._spec.budget.mu))
+        with self._alone():
+            return self._results(Release(0, self._spec.budget.mu))
 
     def _results(self, release: Release) -> PrivateResults:
         spec, settings, units = self._spec, self._settings, self._spec.units
         chain = collector.final(self._run.state, self._run.plan)
         names = tuple(spec.design.names)
+        if not (np.isfinite(chain.mean).all() and np.isfinite(chain.last).all()):
+            raise InferenceError(
+                "the estimates overflowed: the steps are too large; leave step= out or make it smaller."
+            )
         if chain.updates <= len(names):
             raise InferenceError(
                 f"{chain.people} people in {chain.updates} updates can't determine {len(names)} coefficients; "
@@ -227,6 +258,7 @@ class Stream:
     def _release_central(self, chain: Chain) -> Any:
         """Randomise the raw sums of curvature and scores, once, as a trusted curator; then forget them."""
         run, n = self._run, chain.people
+        summed = int(run.state.counts[PEOPLE])  # those of an unfinished batch are in the sums too
         p = chain.mean.shape[0]
         size = p * (p + 1) // 2
         rows, cols = np.triu_indices(p)
@@ -236,15 +268,12 @@ class Stream:
         elif self._spec.budget.private:
             raise InferenceError("the central plug-in was already released once; fit again for another release.")
         self._central_key = None
-        mu = self._spec.budget.mu
         bounds = (self._device.curvature_bound, self._device.bound**2)
-        # The published noise: 2 B / (n μ) on each entry of the upper triangle. Its sensitivity is at most √2 B,
-        # so each matrix is μ/√2-GDP and the pair μ-GDP.
-        sds = [2 * b / mu if self._spec.budget.private else 0.0 for b in bounds]
+        sds = [self._settings.mechanism.central_sd(b) for b in bounds]
         out = []
         for raw, sd, z in zip((run.raw_curvature, run.raw_outer), sds, noise, strict=True):
             matrix = np.zeros((p, p))
-            matrix[rows, cols] = (raw[rows, cols] + sd * z) / n
+            matrix[rows, cols] = (raw[rows, cols] + sd * z) / summed
             out.append(matrix + np.triu(matrix, 1).T)
             raw[:] = 0.0
         return central_sandwich(out[0], out[1], n, run.plan.noise_sd)
@@ -304,9 +333,9 @@ class Stream:
         if "levels" in leaked:
             out.append("allow_leak: factor levels were collected from the raw data, which is not private")
         if any(m.central for m in s.methods):
-            total = 2**0.5 * spec.budget.mu
+            total = at_least(2**0.5 * spec.budget.mu, 4)
             out.append(
-                f"plug_in_central is a one-time release by a trusted curator, not local privacy: {total:.3g}-GDP in all"
+                f"plug_in_central is a one-time release by a trusted curator, not local privacy: {total}-GDP in all"
             )
         if spec.budget.private:
             out.append(ROUNDING_NOTE)
@@ -322,9 +351,10 @@ class Stream:
     def save(self, path: str | Path) -> None:
         """Save the stream so that `privreg.load` goes on exactly, to the same bits.
 
-        The file holds the current key of the devices' noise (never a past one), so it is readable by its owner
-        only, and loading it takes the key out: a second load would noise other people with the same numbers,
-        so it draws a fresh key.
+        The file takes over the devices' noise: the current key (never a past one) and what is left of the current
+        block. So it is readable by its owner only; this stream goes on with a fresh key; and loading takes the key out
+        of the file, so that a second load draws a fresh one too. Don't copy the file: whoever loads a copy would noise
+        other people with the same numbers. A seeded stream, which protects nobody anyway, keeps its noise.
 
         Raises
         ------
@@ -333,6 +363,10 @@ class Stream:
         SavedFileError
             If the folder is missing or not writable.
         """
+        with self._alone():
+            self._save(path)
+
+    def _save(self, path: str | Path) -> None:
         run = self._run
         if run.plan.central:
             raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
@@ -356,6 +390,8 @@ class Stream:
             "steps": list(run.steps),
         }
         storage.write_archive(path, "stream", document, arrays, secret=True)
+        if self._spec.budget.private and self._seed is None:
+            run.renew(fresh_key())
 
     def _restore(self, path: Path, document: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Take over a saved state, and take the keys out of its file."""

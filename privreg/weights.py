@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from privreg.kernels import TINY
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -65,7 +67,7 @@ def omega(weights: ScoreWeights, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     norm2 = np.einsum("ij,ij->i", x, x)
     if weights.name == "unit":
-        return np.asarray(np.divide(1.0, np.sqrt(norm2), out=np.zeros_like(norm2), where=norm2 > 0))
+        return np.asarray(np.divide(1.0, np.sqrt(norm2), out=np.zeros_like(norm2), where=norm2 > TINY))
     if weights.name == "published_slopes":
         norm2 = norm2 - x[:, 0] ** 2
     return np.asarray(np.minimum(1.0, np.divide(2.0, norm2, out=np.ones_like(norm2), where=norm2 > 0)))

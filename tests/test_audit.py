@@ -15,6 +15,7 @@ from privreg.weights import SCORE_WEIGHTS
 from tests.helpers import SCORES, make_device, make_test_plan
 
 HUGE = [1e300, -1e300, 1e155, 1e-155, 1e-300, 5e-324, 0.0, 1.0, -3.0, 1e8]
+UNDERFLOWING = [1.575e-162, 1.5714e-162, 1.1e-162, 2.3e-161, 3e-154, 1e-146, 1e-145, 9.99e-146]
 ALPHA = 1e-6
 
 
@@ -46,6 +47,24 @@ def test_no_row_exceeds_the_declared_bound(family, weights):
                        zip(x[:60], y[:60], strict=True)])  # fmt: skip
     assert np.isfinite(kernel).all()
     assert np.linalg.norm(kernel, axis=1).max() <= device.bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("family", SCORES)
+@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+@pytest.mark.parametrize("p", [2, 30])
+def test_no_row_exceeds_the_bound_where_its_squared_norm_underflows(family, weights, p):
+    device = make_device(SCORES[family], weights)
+    plan = make_test_plan(device)._replace(noise_sd=0.0)
+    rng = np.random.default_rng(6)
+    rows = [np.r_[1.575e-162, np.full(p - 1, 1.5714e-162)]]
+    rows += [rng.choice(UNDERFLOWING, p) * rng.choice([-1.0, 1.0], p) for _ in range(60)]
+    for row in rows:
+        for y in (0.0, 1.0):
+            bare = score_report(device, np.zeros(p), row, y, np.zeros(p))
+            kernel = score_reports(plan, np.zeros(p), row, y, 256, None)[0]
+            np.testing.assert_array_equal(kernel, bare)
+            # scaled up before squaring, so that the check itself does not underflow
+            assert np.linalg.norm(bare * 1e100) <= device.bound * 1e100 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("family", SCORES)

@@ -195,6 +195,17 @@ def path(seed, p=3):
     )  # fmt: skip
 
 
+def test_a_lane_that_has_not_begun_changes_nothing():
+    plan = make_test_plan(make_device(SCORES["huber"]), 1, FULL, True)
+    x, y = rows(300, 4, False)
+    full = collector.final(fused(x, y, np.zeros(300), plan, [], 4).state, plan)
+    empty = collector.final(collector.init(np.zeros(4), plan, np.zeros(4)), plan)
+    for merged in (collector.merge(full, empty), collector.merge(empty, full)):
+        for a, b in zip(merged, full, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@settings(deadline=None)
 @given(st.integers(0, 10**6))
 def test_merging_lanes_is_associative_and_order_free(seed):
     a, b, c = path(seed), path(seed + 1), path(seed + 2)

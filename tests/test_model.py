@@ -6,6 +6,7 @@ import pytest
 import statsmodels.api as sm
 
 import privreg as pr
+from privreg.accounting import gdp_delta
 from privreg.errors import InferenceError, NotPrivateError, OptionError, PrivacyLeakWarning, UnsupportedArgumentError
 from privreg.inference.pivots import scaling_critical, scaling_sf
 from tests.helpers import NAMES, array_model, people
@@ -156,7 +157,7 @@ def test_the_guarantee_line_is_true_by_itself():
     assert "except for scale, taken from the raw data" in leaky.privacy.guarantee
     assert "NOT WHOLLY PRIVATE" in leaky.summary().as_text()
     central = array_model(score_weights="published").fit(inference="plug_in_central")
-    assert central.privacy.guarantee.startswith("1.414-GDP in all")
+    assert central.privacy.guarantee.startswith("1.415-GDP in all")
     stream = array_model().start().update((y, x)).results()
     assert stream.privacy.release.number == 0
     assert "not counted" in stream.privacy.as_text()
@@ -177,7 +178,7 @@ def test_central_plug_in_is_printed_as_such_and_released_once():
     res = array_model(score_weights="published").fit(inference="plug_in_central")
     assert res.privacy.trust == "central plug-in"
     assert res.privacy.total_mu == pytest.approx(np.sqrt(2))
-    assert "1.41-GDP" in " ".join(res.privacy.notes)
+    assert "1.415-GDP" in " ".join(res.privacy.notes)  # rounded up: never less than the loss
     assert "trusted curator" in res.summary().as_text()
 
 
@@ -290,3 +291,40 @@ def test_short_streams_say_that_intervals_may_be_too_short():
     short, long = array_model(200).fit(), array_model(60_000).fit()
     assert any("few records" in n for n in short.privacy.notes)
     assert not any("few records" in n for n in long.privacy.notes)
+
+
+def test_estimates_that_overflow_are_refused():
+    with pytest.raises(InferenceError, match="overflowed"):
+        array_model().fit(step=1e308)
+
+
+def test_losses_are_printed_rounded_up():
+    for mu in np.linspace(0.1, 3.0, 30):
+        told = array_model(mu=float(mu)).fit(inference=None).privacy.guarantee
+        epsilon, delta = told.split("hence (")[1].split(")")[0].split(", ")
+        assert gdp_delta(float(mu), float(epsilon)) <= float(delta)
+        assert float(told.split("-GDP")[0]) >= mu - 1e-12
+
+
+def test_fits_from_one_mapping_list_or_frame_are_counted_together():
+    data = frame(500)
+    columns = {c: data[c].to_numpy() for c in data}
+    parts = [data.iloc[:200], data.iloc[200:]]
+    for source in (columns, parts):
+        assert [fit("y ~ a", source).privacy.release.number for _ in range(2)] == [1, 2]
+    assert fit("y ~ a", iter(parts)).privacy.release.number == 0
+    exog = pd.DataFrame({"const": 1, "a": data["a"]})
+    options = {"bounds": {"a": (-1, 1), "y": (-4, 4)}, "mu": 1}
+    counts = [pr.PrivateOnlineRegression(data["y"], exog, **options).fit().privacy.release.number for _ in range(2)]
+    assert counts == [1, 2]
+
+
+def test_only_columns_taken_from_the_data_are_labelled_so():
+    data = frame(2000)
+    with pytest.warns(PrivacyLeakWarning):
+        model = pr.PrivateOnlineRegression.from_formula(
+            "y ~ a + b", data, mu=1, moments={"a": (0, 0.6)}, allow_leak="scale"
+        )
+    declared = dict(model.fit().privacy.declared)
+    assert "TAKEN FROM THE DATA" in declared["b"]
+    assert "TAKEN" not in declared["a"]

@@ -2,6 +2,7 @@
 
 import pickle
 import stat
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import privreg as pr
 from privreg import storage
-from privreg.errors import DataError, InferenceError, PrivregWarning, SavedFileError, SchemaError
+from privreg.errors import DataError, InferenceError, PrivregWarning, SavedFileError, SchemaError, StreamError
 from tests.helpers import array_model, people
 
 FORMULA = "y ~ a + b + I(a * b) + g"
@@ -76,13 +77,79 @@ def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, cuts, s
     assert_same(stream.results(), whole)
 
 
-def test_a_private_stream_resumes_to_the_bits_it_would_have_had(tmp_path):
+def noise_of(stream):
+    """Noise that the next people of this stream would get."""
+    return stream._run.noise.peek()[:5].copy()
+
+
+def test_a_private_stream_hands_its_noise_to_the_file_and_the_file_to_one_load(tmp_path):
     data = table()
+    stream = model(None).start().update(data.iloc[:1234])
+    coming = noise_of(stream)
+    stream.save(tmp_path / "a.privreg")
+    stream.save(tmp_path / "b.privreg")
+    first, second = pr.load(tmp_path / "a.privreg"), pr.load(tmp_path / "b.privreg")
+    np.testing.assert_array_equal(noise_of(first), coming)  # it goes on exactly
+    for one, other in ((first, second), (first, stream), (second, stream)):
+        assert not np.isin(noise_of(one), noise_of(other)).any()
+    assert (first.update(data.iloc[1234:]).results().params != stream.update(data.iloc[1234:]).results().params).all()
+
+
+def test_a_link_to_a_saved_stream_gives_no_second_load(tmp_path):
+    real, link = tmp_path / "real.privreg", tmp_path / "link.privreg"
+    model(None).start().update(table(500)).save(real)
+    link.symlink_to(real)
+    first = pr.load(link)
+    assert link.is_symlink()
+    with pytest.warns(PrivregWarning, match="fresh"):
+        second = pr.load(real)
+    assert not np.isin(noise_of(first), noise_of(second)).any()
+
+
+def test_a_forked_process_gets_no_noise(tmp_path, monkeypatch):
+    stream = model(None).start().update(table(500))
+    with monkeypatch.context() as m:  # what os.getpid() says in a forked child
+        m.setattr("privreg.noise.os.getpid", lambda: -1)
+        with pytest.raises(StreamError, match="another process"):
+            stream._run.noise.peek()
+    stream.update(table(100))  # the parent goes on
+
+
+def test_an_interrupted_update_ends_the_stream(monkeypatch, tmp_path):
+    stream = model(None).start().update(table(500))
+
+    def cut(_self, _rows):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr("privreg.noise.NoiseStream.advance", cut)
+        with pytest.raises(KeyboardInterrupt):
+            stream.update(table(100))
+    for call in (lambda: stream.update(table(100)), stream.results, lambda: stream.save(tmp_path / "s")):
+        with pytest.raises(StreamError, match="interrupted"):
+            call()
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_stream_is_used_by_one_thread_at_a_time(monkeypatch):
     stream = model(None).start()
-    stream.update(data.iloc[:1234])
-    stream.save(tmp_path / "s.privreg")
-    other = pr.load(tmp_path / "s.privreg")
-    assert_same(other.update(data.iloc[1234:]).results(), stream.update(data.iloc[1234:]).results())
+    inside, go = threading.Event(), threading.Event()
+    real = stream._run.advance
+
+    def slow(*rows):
+        inside.set()
+        assert go.wait(10)
+        real(*rows)
+
+    monkeypatch.setattr(stream._run, "advance", slow)
+    worker = threading.Thread(target=stream.update, args=(table(500),))
+    worker.start()
+    assert inside.wait(10)
+    with pytest.raises(StreamError, match="another thread"):
+        stream.update(table(100))
+    go.set()
+    worker.join()
+    assert stream.nobs == 500
 
 
 def test_the_key_is_readable_by_its_owner_only_and_spent_by_the_first_load(tmp_path):
