@@ -150,7 +150,8 @@ class Run:
         self.trail.updates.append(path.updates)
         self.trail.people.append(path.people)
         self.trail.means.append(path.mean)
-        self.trail.variances.append(scaling_variances(path.scaling, self.to_user))
+        with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
+            self.trail.variances.append(scaling_variances(path.scaling, self.to_user))
 
 
 def scaling_variances(scaling: Array, to_user: Array) -> Array:
