@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.accounting import REPORTED_DELTA, at_least, gdp_delta, gdp_epsilon
 from privreg.errors import InferenceError, MissingExtraError, OptionError, choose, shown
 from privreg.summary import plain, shorten
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from privreg.privacy import PrivacyStatement
     from privreg.results import PrivateResults
 
-__all__ = ["coefficients", "trajectory"]
+__all__ = ["coefficients", "privacy", "trajectory"]
 
 # --- house style -----------------------------------------------------------------------------------------
 
@@ -358,3 +359,72 @@ def _draw(ax: Any, tables: list[pd.DataFrame], rows: list[str], units: list[int]
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlabel("coefficient, in units of its row" if any(units) else "coefficient")
+
+
+# --- the guarantee ---------------------------------------------------------------------------------------
+
+
+def privacy(statement: PrivacyStatement, *, ax: Any = None) -> NDArray[Any]:
+    """Draw what the guarantee means: the best attacker's ROC curve, and δ against ε.
+
+    Parameters
+    ----------
+    statement : PrivacyStatement
+        Of a fit with privacy.
+    ax : sequence of two Axes, optional
+        Where to draw; a figure is made without it.
+
+    Returns
+    -------
+    ndarray of Axes, shape (2,)
+        The ROC of the best test between any two records of one person, who sent all else; and the curve of (ε, δ) that
+        the budget implies.
+
+    Raises
+    ------
+    OptionError
+        If the fit has no privacy, or `ax` is not two axes.
+    MissingExtraError
+        If matplotlib is not installed.
+
+    References
+    ----------
+    Dong, Roth & Su (2022), Gaussian differential privacy, equation (6) and Corollary 1.
+    """
+    if not statement.budget.private:
+        raise OptionError("this fit has no privacy to draw (mu=None); fit with mu=1, say.")
+    if ax is None:
+        with _panels(1, 2, (2 * COLUMN, 0.8 * COLUMN)) as (_, made):
+            return _draw_privacy(statement, made[0])
+    axes = np.asarray(ax, dtype=object).reshape(-1)
+    if axes.size != 2:
+        raise OptionError(f"ax must be two axes, one for the ROC and one for the (ε, δ) curve; got {axes.size}.")
+    return _draw_privacy(statement, axes)
+
+
+def _draw_privacy(statement: PrivacyStatement, axes: NDArray[Any]) -> NDArray[Any]:
+    from scipy.special import ndtr, ndtri
+
+    mu = statement.total_mu
+    false = np.linspace(0.0, 1.0, 401)
+    roc, curve = axes
+    roc.plot(false, ndtr(ndtri(false) + mu), color=COLOURS[0], label="best attacker")
+    roc.plot(false, false, color=GREY, linewidth=0.8, linestyle=":", label="guessing")
+    roc.set(xlabel="false alarms", ylabel="true alarms", xlim=(0, 1), ylim=(0, 1), title=statement.short)
+    roc.legend(frameon=False, fontsize=SMALL, loc="lower right")
+    top = gdp_epsilon(mu, 1e-9)
+    epsilon = np.linspace(0.0, top, 200)
+    curve.semilogy(epsilon, [gdp_delta(mu, float(e)) for e in epsilon], color=COLOURS[0])
+    marked = gdp_epsilon(mu, REPORTED_DELTA)
+    curve.plot([marked], [REPORTED_DELTA], marker=MARKERS[0], color=COLOURS[1], linestyle="none")
+    curve.annotate(
+        f"({at_least(marked, 3)}, {REPORTED_DELTA:g})",
+        (marked, REPORTED_DELTA),
+        xytext=(-4, -4),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=SMALL,
+    )
+    curve.set(xlabel="ε", ylabel="δ")
+    return axes

@@ -393,6 +393,12 @@ class PrivateResults:
 
         return plots.coefficients([self], alpha=alpha, intercept=intercept, scaled=scaled, ax=ax)
 
+    def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
+        """Draw the best attacker's ROC and the (ε, δ) curve of the guarantee; see `privreg.plots.privacy`."""
+        from privreg import plots
+
+        return plots.privacy(self.privacy, ax=ax)
+
     def __repr__(self) -> str:
         head = f"<PrivateResults: {self._fit.family.name}, {len(self._fit.names)} coefficients, n = {self.nobs:,}, "
         return head + f"{self._fit.statement.short}>"
