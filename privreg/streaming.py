@@ -389,9 +389,9 @@ class Stream:
             "plan": list(run.plan),
             "steps": list(run.steps),
         }
-        storage.write_archive(path, "stream", document, arrays, secret=True)
         if self._spec.budget.private and self._seed is None:
-            run.renew(fresh_key())
+            run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
+        storage.write_archive(path, "stream", document, arrays, secret=True)
 
     def _restore(self, path: Path, document: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Take over a saved state, and take the keys out of its file."""
