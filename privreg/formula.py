@@ -18,7 +18,7 @@ from patsy import EvalEnvironment, ModelDesc, PatsyError
 from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment, bs, cc, cr
 
 from privreg.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker
-from privreg.errors import FormulaError
+from privreg.errors import FormulaError, PrivregError, SchemaError
 from privreg.schema import Schema
 
 __all__ = [
@@ -134,7 +134,22 @@ def check_formula(
     SchemaError
         If a column is not declared, or not in the way the term needs.
     """
-    return _check(formula, schema, functions, binary)
+    try:
+        return _check(formula, schema, functions, binary)
+    except SchemaError as e:
+        message, others = str(e), _others_undeclared(formula, schema, functions, binary)
+    # The first column at fault is explained, the rest are named, so that one round of declaring is enough.
+    raise SchemaError(f"{message} Also undeclared: {', '.join(map(repr, others))}." if others else message)
+
+
+def _others_undeclared(formula: str, schema: Schema, functions: Mapping[str, Rowwise], binary: bool) -> list[str]:
+    """Columns without a declaration, but for the first."""
+    try:
+        response, exog = needed_columns(formula, functions)
+    except PrivregError:
+        return []
+    given = {*schema.bounds, *schema.moments, *schema.levels}
+    return [c for c in (*(() if binary else response), *exog) if c not in given][1:]
 
 
 def needed_columns(formula: str, functions: Mapping[str, Rowwise]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -240,3 +240,14 @@ def test_rowwise_value():
     np.testing.assert_array_equal(marked(np.array([20.0, 31.0])), [0.0, 1.0])
     with pytest.raises(FormulaError, match="takes a function"):
         rowwise(3)  # type: ignore[arg-type]
+
+
+def test_all_undeclared_columns_are_named_at_once():
+    schema = Schema.declare(bounds={"age": (18, 65)})
+    with pytest.raises(SchemaError, match=r"column 'y' is not declared.*Also undeclared: 'bmi', 'smoker'\.") as caught:
+        check_formula("y ~ age + bmi + C(smoker)", schema, {})
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    with pytest.raises(SchemaError) as caught:
+        check_formula("y ~ age", schema, {})
+    assert "Also" not in str(caught.value)
