@@ -252,10 +252,6 @@ class Budget:
             return f"{self.asked[0]:g}-zCDP, accounted as {at_least(self.mu, 4)}-GDP"
         return f"{at_least(self.mu, 6)}-GDP"
 
-    def implied(self, delta: float = REPORTED_DELTA) -> tuple[float, float]:
-        """(ε, δ) that the budget implies at `delta`."""
-        return gdp_epsilon(self.mu, delta), delta
-
 
 @dataclass(frozen=True)
 class Release:

@@ -157,7 +157,7 @@ def _fit(a: argparse.Namespace) -> int:
         raise OptionError(f"{' and '.join(f'--{name}' for name in corner)} belong to --family huber.")
     model = PrivateOnlineRegression.from_formula(
         a.formula,
-        _in_memory(a, public) if a.allow_leak else a.path,
+        a.path,
         family=Huber(**corner) if a.family == "huber" else resolve_family(a.family),
         **spend,
         **public,
@@ -187,22 +187,6 @@ def _fit(a: argparse.Namespace) -> int:
     for problem in problems:
         _complain(problem)
     return FAILED if problems else 0
-
-
-def _in_memory(a: argparse.Namespace, public: dict[str, Any]) -> Any:
-    """Hold the formula's columns as one DataFrame, which is what the opt-outs need."""
-    import pandas as pd
-
-    from privreg.formula import needed_columns
-    from privreg.schema import Schema
-    from privreg.sources import open_table
-
-    response, exog = needed_columns(a.formula, {})
-    columns = tuple(dict.fromkeys([*response, *exog, *([a.offset] if a.offset else [])]))
-    batches = list(open_table(a.path, columns, Schema.declare(**public)).batches())
-    if not batches:
-        raise DataError(f"{Path(a.path).name} has no rows.")
-    return pd.concat(batches, ignore_index=True)
 
 
 def _data(a: argparse.Namespace) -> int:

@@ -44,7 +44,6 @@ TINY: Final = 1e-290
 """Below this ‖x‖² has lost digits to underflow, so 1/‖x‖ can't be trusted: such a row sends noise only."""
 
 HUBER: Final = 0
-NO_WEIGHTS: Final = 0
 PUBLISHED: Final = 1
 UNIT: Final = 2
 PUBLISHED_SLOPES: Final = 3
@@ -178,7 +177,7 @@ def _weight(weights: int, norm2: float, first: float) -> float:
     if weights == PUBLISHED_SLOPES:
         slopes = norm2 - first * first
         return 2.0 / slopes if slopes > 2.0 else 1.0
-    return 1.0
+    return 0.0  # a form it does not know: noise only
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -26,7 +26,7 @@ from privreg.errors import (
 from privreg.families import resolve_family
 from privreg.formula import collect_rowwise
 from privreg.inference import resolve_methods
-from privreg.optout import complete, complete_scale, read_leaks
+from privreg.optout import complete, complete_scale, in_memory, read_leaks
 from privreg.results import PrivateResults
 from privreg.scaling import public_units
 from privreg.schema import Schema
@@ -209,7 +209,8 @@ class PrivateOnlineRegression:
         functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
         leaks = read_leaks(allow_leak)
         if leaks:
-            schema = complete(schema, data, formula, functions, offset, leaks, fam.binary)
+            held = in_memory(data, schema, formula, functions, offset)
+            schema = complete(schema, held, formula, functions, offset, leaks, fam.binary)
         design = formula_design(formula, schema, functions=functions, offset=offset, binary=fam.binary)
         source = None if data is None else open_table(data, design.columns, schema)
         self = cls.__new__(cls)

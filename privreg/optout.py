@@ -5,17 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.columns import learn_levels, learn_moments
-from privreg.errors import OptionError, PrivacyLeakError, PrivacyLeakWarning, choose, shown
+from privreg.errors import DataError, OptionError, PrivacyLeakError, PrivacyLeakWarning, choose, shown
 from privreg.formula import needed_columns, needed_levels
 from privreg.schema import Schema
 
 if TYPE_CHECKING:
     from privreg.formula import Rowwise
 
-__all__ = ["complete", "complete_scale", "read_leaks"]
+__all__ = ["complete", "complete_scale", "in_memory", "read_leaks"]
 
 LEAKS: Final = ("levels", "scale")
 
@@ -47,6 +48,22 @@ def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
     return replace(full, leaked=(*schema.leaked, "scale"), leaked_columns=(*schema.leaked_columns, *missing))
 
 
+def in_memory(data: Any, schema: Schema, formula: str, functions: Mapping[str, Rowwise], offset: str | None) -> Any:
+    """Hold the formula's columns of a CSV file as one DataFrame; other data are returned as they are."""
+    import pandas as pd
+
+    from privreg.sources import open_table
+
+    if not isinstance(data, str | Path):
+        return data
+    response, exog = needed_columns(formula, functions)
+    columns = tuple(dict.fromkeys([*response, *exog, *([offset] if offset else [])]))
+    batches = [pd.DataFrame(b) for b in open_table(data, columns, schema).batches()]
+    if not batches:
+        raise DataError(f"{Path(data).name} has no rows.")
+    return pd.concat(batches, ignore_index=True)
+
+
 def complete(
     schema: Schema,
     data: Any,
@@ -61,7 +78,7 @@ def complete(
 
     if not isinstance(data, pd.DataFrame | Mapping):
         raise PrivacyLeakError(
-            "allow_leak needs the rows in memory as a DataFrame; declare levels= and bounds= instead."
+            "allow_leak needs the rows in memory, as a DataFrame or a CSV file; or declare levels= and bounds=."
         )
     response, exog = needed_columns(formula, functions)
     columns = [c for c in dict.fromkeys([*response, *exog, *([offset] if offset else [])]) if c in data]

@@ -71,13 +71,6 @@ class Units:
         """Constant part of the map of coefficients, shape (p,)."""
         return self.y_centre * self.constant
 
-    def simple(self) -> bool:
-        """Whether T is diagonal but for its first row, as diagonal random scaling needs."""
-        t = self.matrix.copy()
-        t[0] = 0.0
-        np.fill_diagonal(t, 0.0)
-        return not t.any()
-
     def rows_inside(self, x: Array) -> None:
         """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
         kernels.affine_rows(x, self.centre, self.scale)
@@ -102,18 +95,6 @@ class Units:
         """Covariance of coefficients in the user's units, shape (p, p)."""
         t = self.matrix
         return t @ cov @ t.T
-
-    def to_json(self) -> dict[str, object]:
-        """Represent by JSON values; floats survive exactly."""
-        return {
-            "centre": self.centre.tolist(),
-            "scale": self.scale.tolist(),
-            "mix": None if self.mix is None else self.mix.tolist(),
-            "y_centre": self.y_centre,
-            "y_scale": self.y_scale,
-            "constant": self.constant.tolist(),
-            "reach": self.reach if math.isfinite(self.reach) else None,
-        }
 
 
 def public_units(

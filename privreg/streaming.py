@@ -381,7 +381,6 @@ class Stream:
                 arrays |= {f"secret_{name}_key": secret["key"], f"secret_{name}_rest": secret["rest"]}
         document = {
             "design": self._spec.design.to_json(),
-            "units": self._spec.units.to_json(),
             "family": [self._spec.family.name, self._spec.family.c, self._spec.family.scale],
             "budget": [self._spec.budget.form, list(self._spec.budget.asked)],
             "options": self._options,

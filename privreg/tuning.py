@@ -11,7 +11,7 @@ import numpy as np
 
 from privreg.errors import InferenceError, OptionError, choose, real, shown
 from privreg.families import LOGISTIC, Family, Score
-from privreg.inference import Method
+from privreg.inference import DOUBT, Method
 from privreg.mechanisms import Gaussian
 from privreg.steps import Steps
 from privreg.weights import SCORE_WEIGHTS, ScoreWeights, omega
@@ -85,17 +85,17 @@ class Settings:
         if forgotten >= MIXING:
             return None
         return (
-            "don't rely on the intervals: few records for this model. Were the declared bounds 4 sd from the mean, the "
+            f"{DOUBT} the intervals: few records for this model. Were the declared bounds 4 sd from the mean, the "
             f"steps would sum to {forgotten:.1f} relaxation times of the slowest direction; {MIXING:g} are wanted. "
             "More people, tighter bounds or moments= help"
         )
 
 
-def _number(name: str, value: object, low: float, high: float, closed: bool = False) -> float:
+def _number(name: str, value: object, low: float, high: float) -> float:
     number = real(value)
-    if number is None or not (low < number < high or (closed and number == low)):
-        interval = f"({low:g}, {high:g})" if math.isfinite(high) else f"{'at least' if closed else 'above'} {low:g}"
-        raise OptionError(f"{name}={shown(value)} must be a number {'in ' if math.isfinite(high) else ''}{interval}.")
+    if number is None or not low < number < high:
+        interval = f"in ({low:g}, {high:g})" if math.isfinite(high) else f"above {low:g}"
+        raise OptionError(f"{name}={shown(value)} must be a number {interval}.")
     return number
 
 

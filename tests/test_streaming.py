@@ -279,3 +279,16 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["r.privreg"]
     with pytest.raises(SavedFileError, match="can't write"):
         res.save(tmp_path / "nowhere" / "r.privreg")
+
+
+def test_opting_out_reads_a_file_too_and_counts_it_by_its_path(tmp_path):
+    data, path = table(), tmp_path / "rows.csv"
+    data.to_csv(path, index=False)
+    made = []
+    for source in (data, path, str(path)):
+        with pytest.warns(pr.PrivacyLeakWarning):
+            m = pr.PrivateOnlineRegression.from_formula("y ~ a + g", source, mu=1, allow_leak=("levels", "scale"))
+        made.append(m.fit(seed=3))
+    for res in made[1:]:
+        assert_same(res, made[0])
+    assert [r.privacy.release.number for r in made] == [1, 1, 2]

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["METHODS", "Estimate", "Method", "Normal", "Pivot", "RandomScaling", "resolve_methods"]
+__all__ = ["DOUBT", "METHODS", "Estimate", "Method", "Normal", "Pivot", "RandomScaling", "resolve_methods"]
+
+
+DOUBT: Final = "don't rely on"
+"""How a note begins that takes intervals back; the summary repeats it beside the table."""
 
 
 @dataclass(frozen=True)

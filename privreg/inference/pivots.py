@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.special import chdtrc, chdtri, ndtr, ndtri
+from scipy.special import chdtrc, ndtr, ndtri
 
 from privreg.inference.wald import wald_sf
 
@@ -121,10 +121,6 @@ class Normal:
     def joint_sf(self, statistic: float, q: int) -> float:
         """χ²_q tail."""
         return float(chdtrc(q, statistic))
-
-    def joint_critical(self, alpha: float, q: int) -> float:
-        """χ²_q critical value."""
-        return float(chdtri(q, alpha))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from privreg.inference import DOUBT
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -48,8 +50,8 @@ def _sandwich(bread: Array, meat: Array, n: int, bread_floor: float, meat_floor:
     notes: tuple[str, ...] = ()
     if low:
         notes = (
-            f"{low} eigenvalue(s) of the privatised curvature were raised to the floor {bread_floor:.2g}: "
-            "these plug-in intervals are not reliable; use random scaling or more people",
+            f"{DOUBT} the plug-in intervals: {low} eigenvalue(s) of the privatised curvature were raised to the floor "
+            f"{bread_floor:.2g}; use random scaling or more people",
         )
     return Sandwich(inverse @ middle @ inverse / n, notes)
 
