@@ -16,7 +16,16 @@ import numpy as np
 from privreg.errors import FormulaError, PrivacyLeakError, SchemaError
 from privreg.schema import Schema
 
-__all__ = ["CONTRASTS", "NUMPY_CONSTANTS", "NUMPY_FUNCTIONS", "RESERVED", "SPLINES", "Walker", "undeclared"]
+__all__ = [
+    "CONTRASTS",
+    "NUMPY_CONSTANTS",
+    "NUMPY_FUNCTIONS",
+    "RESERVED",
+    "SPLINES",
+    "Walker",
+    "undeclared",
+    "undeclared_offset",
+]
 
 _NUMPY = """
 abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil clip copysign cos cosh deg2rad
@@ -146,10 +155,11 @@ class Walker:
         self.columns.append(name)
         if want == "factor":
             self.coded.append(name)
-        if self.schema is None or (self.free and want == "any" and not _declared(name, self.schema)):
+        if self.schema is None or (self.free and want == "any" and not self.schema.declares(name)):
             return
-        if not _declared(name, self.schema):
-            raise SchemaError(f"formula term {self.code!r}: {undeclared(name, self.schema)}")
+        if not self.schema.declares(name):
+            learnable = want != "factor" and not self.free
+            raise SchemaError(f"formula term {self.code!r}: {undeclared(name, self.schema, learnable=learnable)}")
         if want == "number" and name in self.schema.levels:
             raise SchemaError(
                 f"formula term {self.code!r} uses {name!r} as a number, but levels= declares it as a factor. "
@@ -300,17 +310,20 @@ class Walker:
         self._constant(inner)
 
 
-def undeclared(name: str, schema: Schema) -> str:
-    """Message for a column that has no declaration."""
-    declared = [*schema.numeric(), *schema.levels]
+def undeclared(name: str, schema: Schema, *, learnable: bool = True) -> str:
+    """Message for a column that has no declaration; `learnable` if ``scaling="private"`` would do."""
+    declared = [*(n for n in schema.numeric() if n not in schema.private), *schema.levels]
     near = get_close_matches(name, declared, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
+    private = ', or scaling="private" to learn its scale from privatised reports' if learnable else ""
     return (
         f"column {name!r} is not declared; declared are {', '.join(map(repr, declared)) or 'none'}.{hint} "
-        f"If it is a number, give bounds={{{name!r}: (low, high)}}; if a factor, levels={{{name!r}: [...]}}; "
+        f"If it is a number, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}; "
         'to take either from the data, allow_leak=("levels", "scale").'
     )
 
 
-def _declared(name: str, schema: Schema) -> bool:
-    return name in schema.bounds or name in schema.moments or name in schema.levels
+def undeclared_offset(name: str, schema: Schema) -> str:
+    """Message for an offset that has neither bounds nor moments, which ``scaling="private"`` doesn't replace."""
+    why = 'An offset must be declared with scaling="private" too: its scale is not learned.'
+    return f"offset={name!r}: {undeclared(name, schema, learnable=False)} {why}"

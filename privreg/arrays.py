@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privreg.allowlist import undeclared
+from privreg.allowlist import undeclared, undeclared_offset
 from privreg.columns import Encoded, Floats, clamped, level_codes, numbers, quietly, zero_one
 from privreg.errors import DataError, SavedFileError, SchemaError, choose
-from privreg.probe import check_rank, find_constant, probe_rows
+from privreg.probe import check_rank, probe_rows, public_constant
 from privreg.schema import Schema
 
 __all__ = ["ArrayDesign", "Held", "array_design", "read_arrays"]
@@ -49,6 +49,26 @@ class ArrayDesign:
     def names(self) -> tuple[str, ...]:
         """Names of the design's columns."""
         return self.exog_names
+
+    @property
+    def sources(self) -> tuple[tuple[str, ...], ...]:
+        """Raw columns that each design column is made from: itself, or none for the constant 1."""
+        return tuple(() if n in _CONSTANT_NAMES and n not in self.schema.bounds else (n,) for n in self.exog_names)
+
+    @property
+    def bare(self) -> tuple[str | None, ...]:
+        """Raw numeric column that each design column is, or None for the constant 1."""
+        return tuple(made_of[0] if made_of else None for made_of in self.sources)
+
+    @property
+    def endog_sources(self) -> tuple[str, ...]:
+        """Raw columns that the response is made from: itself."""
+        return (self.endog_name,)
+
+    @property
+    def endog_bare(self) -> str | None:
+        """Raw numeric column that the response is, or None for a factor."""
+        return None if self.endog_name in self.schema.levels else self.endog_name
 
     @property
     def offset(self) -> str | None:
@@ -224,8 +244,8 @@ def array_design(
     Parameters
     ----------
     exog_names : sequence of str
-        Names of the columns of exog, each declared in bounds or moments, except "const" or "Intercept",
-        which is the constant 1.
+        Names of the columns of exog, each in bounds, moments or the schema's private columns, except "const" or
+        "Intercept", which is the constant 1.
     endog_name : str
         Name of the response, declared too unless `binary`.
     schema : Schema
@@ -249,17 +269,18 @@ def array_design(
     for name in (*names, *([_OFFSET] if offset else [])):
         if name in full.levels:
             raise SchemaError(f"column {name!r} of an array is a number, but levels= declares it; use a formula.")
-        if name not in full.bounds and name not in full.moments:
+        if offset and name == _OFFSET and not full.is_declared_number(name):
+            raise SchemaError(undeclared_offset(name, schema))
+        if not full.is_number(name):
             raise SchemaError(undeclared(name, schema))
     limits = np.array([full.limits(name) for name in names]).T
     rows = probe_rows(names, full)
     probe = np.column_stack([rows[name] for name in names])
     check_rank(probe, names)
+    constant = public_constant(probe, names, [(name,) for name in names], full)
     columns = (endog_name, *names, *([_OFFSET] if offset else []))
     span = _endog_limits(endog_name, schema, binary)
-    return ArrayDesign(
-        names, endog_name, schema, offset, binary, limits, columns, probe, find_constant(probe, names), span
-    )
+    return ArrayDesign(names, endog_name, schema, offset, binary, limits, columns, probe, constant, span)
 
 
 def _rebuild(exog_names: Sequence[str], endog_name: str, schema: Schema, offset: bool, binary: bool) -> ArrayDesign:
@@ -274,7 +295,7 @@ def _endog_limits(name: str, schema: Schema, binary: bool) -> tuple[float, float
                 f"needs two, and any other family a number (bounds={{{name!r}: (low, high)}})."
             )
         return 0.0, 1.0
-    if name not in schema.bounds and name not in schema.moments:
+    if not schema.is_number(name):
         if not binary:
             raise SchemaError(undeclared(name, schema))
         return 0.0, 1.0

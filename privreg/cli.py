@@ -147,7 +147,9 @@ def _fit(a: argparse.Namespace) -> int:
         "levels": levels(a.levels),
         "moments": pairs("--moments", a.moments, "NAME=MEAN:SD"),
     }
-    inference = None if a.inference == "none" else tuple(name.strip() for name in a.inference.split(","))
+    inference: Any = tuple(name.strip() for name in a.inference.split(","))
+    if a.inference in {"none", "auto"}:
+        inference = None if a.inference == "none" else "auto"
 
     from privreg.families import Huber, resolve_family
     from privreg.model import PrivateOnlineRegression
@@ -161,19 +163,21 @@ def _fit(a: argparse.Namespace) -> int:
         family=Huber(**corner) if a.family == "huber" else resolve_family(a.family),
         **spend,
         **public,
+        scaling=a.scaling,
         score_weights=a.score_weights,
         offset=a.offset,
         rows=a.rows,
         allow_leak=tuple(a.allow_leak),
     )
+    pace = {"batch_size": a.batch_size, "lanes": a.lanes, "threads": a.threads}
     res = model.fit(
         tuning=a.tuning,
         inference=inference,
-        batch_size=a.batch_size,
         alpha=a.step_exponent,
         step=a.step,
         seed=a.seed,
         progress=False if a.quiet else None,
+        **{name: value for name, value in pace.items() if value is not None},
     )
     # The budget is spent: one file that can't be written must not cost the others, or the summary.
     problems = []
@@ -222,7 +226,7 @@ def _quote(text: str) -> str:
 # --- the command ----------------------------------------------------------------------------------------
 
 
-_HERE: Final = "here: --bounds NAME=LOW:HIGH, --levels NAME=A,B, --moments NAME=MEAN:SD"
+_HERE: Final = "here: --bounds NAME=LOW:HIGH, --levels NAME=A,B, --moments NAME=MEAN:SD, --scaling private"
 
 
 def _complain(problem: PrivregError) -> None:

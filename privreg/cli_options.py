@@ -34,7 +34,8 @@ exit status: 0 done, 2 an error that the message explains, 130 interrupted.
 _FIT_USAGE: Final = "privreg fit FORMULA CSV --mu MU --bounds NAME=LOW:HIGH ... [--levels NAME=A,B ...] [options]"
 _FIT_HELP: Final = """\
 Fit a regression to a CSV file, one person a row, and print the summary. Bounds,
-levels and moments are public facts, known without looking at the rows. Every
+levels and moments are public facts, known without looking at the rows; numbers
+without them need --scaling private. Every
 run on the same people is another release: two runs at mu cost 1.41 mu in all,
 and the command can't see earlier runs.
 """
@@ -46,7 +47,8 @@ examples:
       --epsilon 1 --delta 1e-6 --bounds age=18:65 --levels clinic=1,2,3 \\
       --exponentiate --out odds.html --out odds.csv
   privreg fit "y ~ x" data.csv --rho 0.5 --moments x=0:1 --bounds x=-4:4 y=-9:9 \\
-      --inference random_scaling,plug_in
+      --tuning published --inference random_scaling,plug_in
+  privreg fit "income ~ age + np.log(rent)" people.csv --mu 1 --scaling private
 
 how levels are read:
   The first level is the reference. Levels that all are whole numbers (1,2,3 or
@@ -171,6 +173,12 @@ def _fit_options(fit: _Parser) -> None:
     g.add_argument("--levels", metavar="NAME=A,B,...", help="levels of a factor; the first is the reference", **many)
     g.add_argument("--moments", metavar="NAME=MEAN:SD", help="mean and sd of a number that isn't clamped", **many)
     g.add_argument(
+        "--scaling",
+        default="public",
+        metavar="S",
+        help="public (default) or private: learn the scale of numbers not declared from privatised reports",
+    )
+    g.add_argument(
         "--allow-leak",
         metavar="KIND",
         nargs="+",
@@ -184,22 +192,30 @@ def _fit_options(fit: _Parser) -> None:
     g.add_argument("--c", type=_auto, metavar="C", help="Huber's corner in residual scales, or auto (default)")
     g.add_argument("--scale", type=_auto, metavar="S", help="public guess of the residual scale, or auto (default)")
     g.add_argument("--offset", metavar="COLUMN", help="column added to the linear predictor")
-    g.add_argument("--score-weights", metavar="W", help="unit or published; the tuning chooses by default")
+    g.add_argument("--score-weights", metavar="W", help="unit, whitened or published; the tuning chooses by default")
 
     g = fit.add_argument_group("fit")
     g.add_argument("--tuning", default="efficient", help="efficient (default) or published")
     g.add_argument(
         "--inference",
-        default="random_scaling",
+        default="auto",
         metavar="M[,M]",
-        help="random_scaling (default), plug_in, plug_in_central, or none; the first gives the standard errors",
+        help="between_lanes, random_scaling, plug_in, plug_in_central (these two with --tuning published), or none; "
+        "the first gives the standard errors (default: what suits the tuning)",
     )
+    g.add_argument("--batch-size", type=int, metavar="B", help="people asked at the same iterate (default: at most 32)")
     g.add_argument(
-        "--batch-size", type=int, default=1, metavar="N", help="people asked at the same iterate (default 1)"
+        "--lanes", type=int, metavar="K", help="independent chains that share the people, averaged at the end"
     )
+    g.add_argument("--threads", type=int, metavar="T", help="processor threads that run the lanes")
     g.add_argument("--step", type=float, metavar="GAMMA", help="size of the steps, above 0")
     g.add_argument("--step-exponent", type=float, metavar="A", help="decay of the steps, in (0.5, 1) for intervals")
-    g.add_argument("--rows", type=int, metavar="N", help="how many people will come, for the progress bar")
+    g.add_argument(
+        "--rows",
+        type=int,
+        metavar="N",
+        help="how many people will come; the lines of the file are counted by default",
+    )
     g.add_argument("--seed", type=int, metavar="S", help="reproducible noise, for simulation only: protects nobody")
 
     g = fit.add_argument_group("output")

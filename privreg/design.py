@@ -16,12 +16,21 @@ from numpy.typing import NDArray
 from patsy import ModelDesc, NAAction, build_design_matrices, design_matrix_builders
 from patsy.eval import EvalFactor
 
-from privreg.allowlist import undeclared
+from privreg.allowlist import undeclared_offset
 from privreg.arrays import ArrayDesign
 from privreg.columns import Encoded, Floats, clamped, length, prepare, quietly, zero_one
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose
 from privreg.formula import ParsedFormula, Rowwise, check_formula, column_key, evaluation_environment
-from privreg.probe import Prepared, check_rank, find_constant, probe_rows, take
+from privreg.probe import (
+    Prepared,
+    check_rank,
+    probe_rows,
+    public_constant,
+    shown_box,
+    stand_in,
+    take,
+    wide_box,
+)
 from privreg.schema import Schema
 
 __all__ = ["Design", "design_from_json", "formula_design"]
@@ -115,15 +124,16 @@ class _Plan:
         block = _matrix(self.together, data, n)
         if block is None:
             name = next((t.name for t in self.rest if _matrix(t.info, data, n) is None), self.rest[0].name)
+            out[:] = np.nan
             return out, f"formula term {name!r} can't be computed"
-        start = 0
+        start, problem = 0, None
         for term in self.rest:
             stop = start + term.place.stop - term.place.start
-            if not np.isfinite(block[:, start:stop]).all():
-                return out, f"formula term {term.name!r} is not finite"
+            if problem is None and not np.isfinite(block[:, start:stop]).all():
+                problem = f"formula term {term.name!r} is not finite"
             out[:, term.place] = block[:, start:stop]
             start = stop
-        return out, None
+        return out, problem
 
 
 def _matrix(info: Any, data: Mapping[str, Any], n: int) -> Floats | None:
@@ -158,6 +168,13 @@ class Design:
     endog_name : str
     columns : tuple of str
         Raw columns read (response, exog, offset). No other column is touched.
+    sources : tuple of tuple of str
+        Raw columns that each design column is made from; none for the intercept.
+    bare : tuple of (str or None)
+        The raw numeric column that a design column is as it stands, else None.
+    endog_sources : tuple of str
+    endog_bare : str or None
+        The same for the response.
     probe : ndarray (m, p)
         Design matrix on public probe rows, in the user's units.
     constant : ndarray (p,) or None
@@ -177,11 +194,19 @@ class Design:
     probe: Floats = field(compare=False, repr=False)
     constant: Floats | None = field(compare=False, repr=False)
     endog_limits: tuple[float, float] = field(compare=False)
+    sources: tuple[tuple[str, ...], ...] = field(compare=False, repr=False)
+    bare: tuple[str | None, ...] = field(compare=False, repr=False)
+    endog_bare: str | None = field(compare=False, repr=False)
     _parsed: ParsedFormula = field(compare=False, repr=False)
     _plan: _Plan = field(compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash((self.formula, self.offset, self.binary))
+
+    @property
+    def endog_sources(self) -> tuple[str, ...]:
+        """Raw columns that the response is made from."""
+        return self._parsed.response_columns
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.formula, self.schema, dict(self.functions), self.offset, self.binary)
@@ -345,11 +370,19 @@ def formula_design(
     probe, problem = plan.exog(rows, m, clamp=True)
     if problem is not None:
         raise FormulaError(
-            f"{problem} somewhere inside the declared bounds {{{_box(plan.rest_columns, schema)}}}; "
-            "tighten the bounds or change the term."
+            f"{problem} somewhere inside the declared bounds {{{shown_box(plan.rest_columns, schema)}}}; "
+            f"tighten the bounds or change the term.{stand_in(plan.rest_columns, schema)}"
         )
     names = tuple(info.column_names)
-    check_rank(probe, names)
+    sources, bare = _made_from(info, parsed, schema)
+    wide = wide_box(parsed.exog_columns, schema, parsed.constants)
+    tried = probe
+    if wide:  # some terms are constant on the box that stands for a private scale, and not beyond it
+        more = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c], boxes=wide)
+        far, _ = plan.exog(more, len(next(iter(more.values()))), clamp=True)
+        tried = np.vstack([probe, far[np.isfinite(far).all(axis=1)]])
+    check_rank(tried, names, stand_in(parsed.exog_columns, schema))
+    endog_bare = parsed.plain.get(parsed.response)
     columns = dict.fromkeys([*parsed.response_columns, *parsed.exog_columns, *([offset] if offset else [])])
     return Design(
         formula,
@@ -361,8 +394,11 @@ def formula_design(
         parsed.response,
         tuple(columns),
         probe,
-        find_constant(probe, names),
+        public_constant(probe, names, sources, schema),
         limits,
+        sources,
+        bare,
+        None if endog_bare in schema.levels else endog_bare,
         parsed,
         plan,
     )
@@ -377,8 +413,8 @@ def _check_offset(offset: str | None, schema: Schema, response: Sequence[str]) -
         return
     if offset in schema.levels or offset in response:
         raise SchemaError(f"offset={offset!r} must be a numeric column other than the response.")
-    if offset not in schema.bounds and offset not in schema.moments:
-        raise SchemaError(f"offset={offset!r}: {undeclared(offset, schema)}")
+    if not schema.is_declared_number(offset):
+        raise SchemaError(undeclared_offset(offset, schema))
 
 
 def _make_plan(info: Any, parsed: ParsedFormula, schema: Schema, response: _Evaluator | None) -> _Plan:
@@ -402,8 +438,19 @@ def _make_plan(info: Any, parsed: ParsedFormula, schema: Schema, response: _Eval
     return _Plan(schema, parsed.functions, width, tuple(direct), left, together, tuple(reads), response)
 
 
-def _box(names: Sequence[str], schema: Schema) -> str:
-    return ", ".join(f"{n!r}: {schema.reference(n)}" for n in names if n not in schema.levels)
+def _made_from(
+    info: Any, parsed: ParsedFormula, schema: Schema
+) -> tuple[tuple[tuple[str, ...], ...], tuple[str | None, ...]]:
+    """Raw columns behind each design column, and the one it is as it stands."""
+    sources: list[tuple[str, ...]] = [()] * len(info.column_names)
+    bare: list[str | None] = [None] * len(info.column_names)
+    for term, place in info.term_slices.items():
+        read = tuple(dict.fromkeys(name for f in term.factors for name in parsed.reads[f.code]))
+        plain = parsed.plain.get(term.factors[0].code) if len(term.factors) == 1 else None
+        for j in range(place.start, place.stop):
+            sources[j] = read
+            bare[j] = plain if plain is not None and plain not in schema.levels else None
+    return tuple(sources), tuple(bare)
 
 
 def _check_row_by_row(code: str, env: Any, plan: _Plan, rows: Prepared, names: Sequence[str]) -> None:
@@ -427,7 +474,7 @@ def _check_row_by_row(code: str, env: Any, plan: _Plan, rows: Prepared, names: S
 
     broken = FormulaError(
         f"formula term {code!r} fails on public probe rows; it must take arrays, and a spline's bounds "
-        "must hold its argument over the declared bounds."
+        f"must hold its argument over the declared bounds.{stand_in(names, plan.schema)}"
     )
     if not quietly(run, broken):
         raise PrivacyLeakError(
@@ -450,7 +497,7 @@ def _response(
                 f"needs two, and any other family a number (bounds={{{column!r}: (low, high)}})."
             )
         return None, (0.0, 1.0)
-    if column is not None and column not in schema.bounds and column not in schema.moments:
+    if column is not None and not schema.is_number(column):
         return None, (0.0, 1.0)
     evaluate, limits = None, _UNBOUNDED
     if column is not None:
@@ -466,7 +513,8 @@ def _response(
         if not np.isfinite(values).all():
             raise FormulaError(
                 f"the response {code!r} is not finite somewhere inside the declared bounds "
-                f"{{{_box(columns, schema)}}}; tighten the bounds or change the transformation."
+                f"{{{shown_box(columns, schema)}}}; tighten the bounds or change the transformation."
+                f"{stand_in(columns, schema)}"
             )
         if values.dtype.kind == "b":
             limits = (0.0, 1.0)

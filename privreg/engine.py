@@ -7,7 +7,7 @@ fixed positions of the stream, so that the way rows are cut into chunks can't ch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Run", "make_plan"]
+__all__ = ["Run", "like", "make_plan", "next_mark"]
 
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK
@@ -111,6 +111,55 @@ class Run:
         """Updates so far."""
         return int(self.state.counts[kernels.UPDATES])
 
+    @property
+    def people(self) -> int:
+        """People whose report has been taken."""
+        return int(self.state.counts[kernels.POSITION])
+
+    def to_arrays(self) -> dict[str, Any]:
+        """All there is to save but noise; public."""
+        arrays: dict[str, Any] = {f"state_{k}": v for k, v in self.state._asdict().items()}
+        p = self.state.theta.shape[0]
+        arrays["trail_counts"] = np.array([self.trail.updates, self.trail.people], dtype=np.int64)
+        arrays["trail_means"] = np.array(self.trail.means).reshape(-1, p)
+        arrays["trail_variances"] = np.array(self.trail.variances).reshape(-1, p)
+        return arrays
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Take over what `to_arrays` gave.
+
+        Raises
+        ------
+        ValueError
+            If an array doesn't fit the plan.
+        """
+        self.state = State(*(like(getattr(self.state, name), arrays[f"state_{name}"]) for name in State._fields))
+        if self.state.counts.min() < 0 or self.state.counts[kernels.IN_BATCH] >= self.plan.batch:
+            raise ValueError("counts out of range")
+        counts = arrays["trail_counts"]
+        if {len(counts[0]), len(counts[1])} != {len(arrays["trail_means"]), len(arrays["trail_variances"])}:
+            raise ValueError("trail of unequal lengths")
+        if any(arrays[f"trail_{name}"].dtype.kind not in "fi" for name in ("counts", "means", "variances")):
+            raise ValueError("trail that isn't numbers")
+        self.trail.updates, self.trail.people = counts[0].tolist(), counts[1].tolist()
+        self.trail.means, self.trail.variances = list(arrays["trail_means"]), list(arrays["trail_variances"])
+
+    def secrets(self) -> dict[str, Any]:
+        """Noise not yet used; whoever has it can take the noise off the reports to come."""
+        streams = {"score": self.noise, "curvature": self.curvature_noise}
+        return {
+            f"secret_{name}_{k}": v for name, n in streams.items() if n is not None for k, v in n.secret_state().items()
+        }
+
+    def take_secrets(self, secrets: dict[str, Any]) -> None:
+        """Go on with the noise that `secrets` gave."""
+        p = self.state.theta.shape[0]
+        self.noise = NoiseStream.from_secret_state(p, secrets["secret_score_key"], secrets["secret_score_rest"])
+        if self.plan.curvature_share:
+            self.curvature_noise = NoiseStream.from_secret_state(
+                p * (p + 1) // 2, secrets["secret_curvature_key"], secrets["secret_curvature_rest"]
+            )
+
     def advance(self, y: Array, x: Array, offset: Array | None = None) -> None:
         """Play the devices of these rows, in order.
 
@@ -130,7 +179,7 @@ class Run:
                 self._steps_from = k - k % (STEP_BLOCK)
                 self._steps = self.steps.block(self._steps_from, STEP_BLOCK)
             at = k - self._steps_from
-            mark = _next_mark(k)
+            mark = next_mark(k)
             steps = self._steps[at : at + max(mark - k, 1)]
             noise = self._silence if self.noise is None else self.noise.peek()
             quiet = self._quiet_curvature if self.curvature_noise is None else self.curvature_noise.peek()
@@ -154,6 +203,13 @@ class Run:
             self.trail.variances.append(scaling_variances(path.scaling, self.to_user))
 
 
+def like(own: Any, saved: Any) -> Any:
+    """Take over a saved array only with its place's shape and type: compiled loops don't check their indices."""
+    if saved.shape != own.shape or saved.dtype != own.dtype or not np.isfinite(saved).all():
+        raise ValueError("a saved array doesn't fit the plan")
+    return np.ascontiguousarray(saved)
+
+
 def scaling_variances(scaling: Array, to_user: Array) -> Array:
     """Diagonal of the random-scaling matrix in the user's units, shape (p,); NaN if there is none."""
     p = to_user.shape[0]
@@ -166,7 +222,7 @@ def scaling_variances(scaling: Array, to_user: Array) -> Array:
     return scaling * factors**2
 
 
-def _next_mark(k: int) -> int:
+def next_mark(k: int) -> int:
     """Next update count after `k` at which the trail is noted: four a doubling from 64 on."""
     if k < 64:
         return 64

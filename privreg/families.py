@@ -110,37 +110,29 @@ class Family:
         mean = self.inverse_link(eta)
         return mean * (1.0 - mean)
 
-    def resolve(self, *, unit: float, auto_scale: float, p: int, mu: float, published: bool) -> tuple[Score, str]:
-        """Turn the family into the kernel's numbers.
+    def ratio(self, p: int, mu: float) -> float:
+        """Huber's c in residual sd: the user's, or the one that suits `p` coefficients and a budget of `mu`."""
+        return _auto_c(p, mu) if isinstance(self.c, str) else self.c
+
+    def resolve(self, *, unit: float) -> tuple[Score, str]:
+        """Turn the family into the numbers of the published algorithm.
 
         Parameters
         ----------
         unit : float
             Response units per internal unit.
-        auto_scale : float
-            Residual scale in internal units that "auto" stands for.
-        p : int
-            Number of coefficients.
-        mu : float
-            GDP parameter per person; inf without privacy.
-        published : bool
-            Whether "auto" means the sources' fixed c = 1.345 internal units.
 
         Returns
         -------
         score : Score
-            The scalar score in internal units.
+            The scalar score in internal units; "auto" is the sources' fixed c = 1.345 internal units.
         description : str
             The family with the values that were chosen, in the user's units.
         """
         if self.code == LOGISTIC:
             return Score(LOGISTIC, 0.0, 1.0, 0.25), "Logistic"
-        auto = 1.0 if published else auto_scale
-        scale = auto if isinstance(self.scale, str) else self.scale / unit
-        if isinstance(self.c, str):
-            c = CLASSICAL_C if published else _auto_c(p, mu)
-        else:
-            c = self.c
+        scale = 1.0 if isinstance(self.scale, str) else self.scale / unit
+        c = CLASSICAL_C if isinstance(self.c, str) else self.c
         how = "assumed" if isinstance(self.scale, str) else "declared"
         words = f"Huber, c = {c:.4g} × residual scale {scale * unit:.4g} ({how})"
         return Score(HUBER, c * scale, c * scale, 1.0), words
@@ -176,12 +168,13 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     ----------
     c : float or "auto"
         Corner of the loss in units of the residual scale. "auto" is half the residual scale while
-        privacy noise dominates and rises to the classical 1.345 as the budget grows. A small c
-        moves the estimand towards the median line when errors are skewed.
+        privacy noise dominates and rises to the classical 1.345 as the budget grows. The residual scale is
+        where a share P(abs z ≤ c) of the residuals, z standard normal, lies within c of it: 38.3% at half.
+        With symmetric errors every c gives the mean line; with skewed ones a small c gives nearly the median line.
     scale : float or "auto"
         Residual scale in the response's own units, a *public* guess: a wrong one costs
-        precision, never privacy. "auto" takes one eighth of the declared range of the response
-        (half of the declared sd where moments are declared).
+        precision, never privacy. "auto" learns it from privatised reports (with tuning="published": 1, as in
+        the sources).
 
     Returns
     -------

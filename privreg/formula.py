@@ -28,6 +28,7 @@ __all__ = [
     "collect_rowwise",
     "needed_columns",
     "needed_levels",
+    "private_columns",
     "rowwise",
 ]
 
@@ -148,8 +149,7 @@ def _others_undeclared(formula: str, schema: Schema, functions: Mapping[str, Row
         response, exog = needed_columns(formula, functions)
     except PrivregError:
         return []
-    given = {*schema.bounds, *schema.moments, *schema.levels}
-    return [c for c in (*(() if binary else response), *exog) if c not in given][1:]
+    return [c for c in (*(() if binary else response), *exog) if not schema.declares(c)][1:]
 
 
 def needed_columns(formula: str, functions: Mapping[str, Rowwise]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -163,6 +163,28 @@ def needed_levels(formula: str, functions: Mapping[str, Rowwise]) -> tuple[str, 
     walkers: list[Walker] = []
     _check(formula, None, functions, binary=False, walkers=walkers)
     return tuple(dict.fromkeys(name for w in walkers for name in w.coded))
+
+
+def private_columns(
+    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, binary: bool = False
+) -> tuple[str, ...]:
+    """Undeclared columns of a formula, all of them numbers, whose scale ``scaling="private"`` is to learn.
+
+    Raises
+    ------
+    SchemaError
+        If the formula treats one of them as a factor: its levels can't be learned.
+    """
+    response, exog = needed_columns(formula, functions)
+    names = [c for c in (*(() if binary else response), *exog) if not schema.declares(c)]
+    factors = [c for c in needed_levels(formula, functions) if c in names]
+    if factors:
+        raise SchemaError(
+            f"{', '.join(map(repr, factors))} in {formula!r} is used as a factor and its levels are not declared; "
+            f"scaling='private' learns the scale of numbers only. Give levels={{{factors[0]!r}: [...]}}, "
+            'or allow_leak=("levels",).'
+        )
+    return tuple(names)
 
 
 def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> dict[str, Rowwise]:

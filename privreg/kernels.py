@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCK",
+    "LanePlan",
+    "Lanes",
     "Plan",
     "State",
     "add_gram",
@@ -31,6 +33,9 @@ __all__ = [
     "fused",
     "is_curvature_turn",
     "linear_rows",
+    "location_reports",
+    "moment_reports",
+    "run_lanes",
     "ziggurat",
 ]
 
@@ -44,6 +49,8 @@ TINY: Final = 1e-290
 """Below this ‖x‖² has lost digits to underflow, so 1/‖x‖ can't be trusted: such a row sends noise only."""
 
 HUBER: Final = 0
+LOGISTIC: Final = 1
+BALANCED: Final = 2
 PUBLISHED: Final = 1
 UNIT: Final = 2
 PUBLISHED_SLOPES: Final = 3
@@ -144,6 +151,83 @@ class State(NamedTuple):
     outer: Array
     curvature: Array
     counts: Ints
+
+
+class LanePlan(NamedTuple):
+    """What is fixed for one stage of chains: numbers only, all public.
+
+    Attributes
+    ----------
+    family : int
+        Kernel code of the score, whose unit form lies in [−1, 1].
+    batch : int
+        People who are asked at one iterate.
+    lanes : int
+        Parallel chains; batch g of the stage goes to lane g mod `lanes`.
+    reach : float
+        Bound of a weighted unit score's ℓ2 norm; the device clips to it.
+    kappa : float
+        Weight of the bit 1{abs r ≤ c} in a joint report; 0 if scores are sent alone.
+    noise_sd : float
+        Noise sd per coordinate of a report.
+    target : float
+        Share of residuals that c is to hold, when it is tracked.
+    late : int
+        Updates from this one on enter the late averages.
+    path : int
+        1 if the second moments of the path are kept, for random scaling.
+    """
+
+    family: int
+    batch: int
+    lanes: int
+    reach: float
+    kappa: float
+    noise_sd: float
+    target: float
+    late: int
+    path: int
+
+
+class Lanes(NamedTuple):
+    """State of K parallel chains in whitened coordinates: sums of reports and of iterates, nothing else.
+
+    Attributes
+    ----------
+    theta : ndarray, shape (K, d)
+        Current iterates.
+    log_c : ndarray, shape (K,)
+        Log of the corner c, internal response units.
+    origin : ndarray, shape (d,)
+        Common start; sums are taken about it, against cancellation.
+    total : ndarray, shape (K, d)
+        Σ (θ − origin) over the iterates at which people were asked.
+    score : ndarray, shape (K, d)
+        Σ c ḡ over batches, ḡ the batch's mean report.
+    late : ndarray, shape (K, d + 1)
+        Σ (θ − origin, log c) after the updates of the stage's second half.
+    batch : ndarray, shape (K, d + 1)
+        Reports of the unfinished batch, summed; the last entry is the bits'.
+    partial : ndarray, shape (K, d)
+        Σ (u_k − origin), u_k = θ_{k−1} − c P ḡ_k the one-step corrections.
+    sums : ndarray, shape (K, d + 1, d + 1)
+        Σ (s_k, k)(s_k, k)ᵀ of those partial sums, lower triangle, if the path is kept.
+    updates : ndarray of int64, shape (K,)
+    in_batch : ndarray of int64, shape (K,)
+        People in the unfinished batch.
+    """
+
+    theta: Array
+    log_c: Array
+    origin: Array
+    total: Array
+    score: Array
+    late: Array
+    batch: Array
+    partial: Array
+    sums: Array
+    updates: Ints
+    in_batch: Ints
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -425,6 +509,186 @@ def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: A
             xx = x[i, j] * x[i, m]
             raw_curvature[j, m] += curvature * xx
             raw_outer[j, m] += f2 * xx
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def location_reports(
+    x: Array, location: Array, spread: Array, noise: Array, sd: float, total: Array, first: int, n: int
+) -> None:
+    """Add the location reports of rows `first` … `first + n` − 1 to `total`, shape (2m,); see `device.location_report`.
+
+    The last column is the response if it is among those whose scale is learned.
+    """
+    m = location.shape[0]
+    for i in range(first, first + n):
+        for j in range(m):
+            a = (x[i, j] - location[j]) / spread[j]
+            above = 1.0 if a > 0.0 else 0.0
+            outside = 1.0 if abs(a) > 1.0 else 0.0
+            total[2 * j] += above + sd * noise[i - first, 2 * j]
+            total[2 * j + 1] += outside + sd * noise[i - first, 2 * j + 1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def moment_reports(v: Array, rows: Array, noise: Array, sd: float, total: Array, first: int, n: int) -> None:
+    """Add the moment reports of rows `first` … `first + n` − 1 to `total`, shape (d (d + 1) / 2,).
+
+    A report is the lower triangle of u uᵀ + noise, u = z / ‖z‖, z = `rows` v; see `device.moment_report`.
+    """
+    d = rows.shape[0]
+    z = np.empty(d)
+    root = math.sqrt(2.0)
+    for i in range(first, first + n):
+        norm2 = _whiten(v, i, rows, z)
+        factor = 1.0 / norm2 if TINY < norm2 < math.inf else 0.0
+        q = 0
+        for j in range(d):
+            for m in range(j + 1):
+                entry = factor * z[j] * z[m] if factor > 0.0 else 0.0
+                if m < j:
+                    entry *= root
+                total[q] += entry + sd * noise[i - first, q]
+                q += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _whiten(x: Array, i: int, rows: Array, z: Array) -> float:
+    """Fill z with `rows` x[i], rows lower triangular; ‖z‖² is returned."""
+    norm2 = 0.0
+    for j in range(rows.shape[0]):
+        s = 0.0
+        for m in range(j + 1):
+            s += rows[j, m] * x[i, m]
+        z[j] = s
+        norm2 += s * s
+    return norm2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _unit_score(family: int, c: float, eta: float, y: float) -> float:
+    """Scalar score over its bound, in [−1, 1]."""
+    if family == HUBER:
+        r = (y - eta) / c
+        r = 1.0 if r > 1.0 else r
+        r = -1.0 if r < -1.0 else r
+        return -r
+    # (π − y) / max(π, 1 − π) through e^−|η|: 1 where the likelier value was not seen, else −e^−|η|
+    e = math.exp(-abs(eta))
+    likelier = 1.0 if eta >= 0 else 0.0
+    sign = 1.0 if eta >= 0 else -1.0
+    share = (1.0 - y) if likelier == 1.0 else y
+    return sign * (share - (1.0 - share) * e)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_lanes(
+    x: Array,
+    y: Array,
+    offset: Array,
+    rows: Array,
+    newton: Array,
+    steps: Array,
+    gains: Array,
+    noise: Array,
+    at: int,
+    thread: int,
+    threads: int,
+    plan: LanePlan,
+    state: Lanes,
+) -> None:
+    """Play devices and collector for consecutive people of one stage of chains.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, d)
+        Rows, internal units, before whitening.
+    y : ndarray, shape (n,)
+    offset : ndarray, shape (n,) or (0,)
+    rows : ndarray, shape (d, d)
+        Learned row map, lower triangular.
+    newton : ndarray, shape (d, d)
+        P of the Newton step θ ← θ − γ c P ḡ.
+    steps, gains : ndarray, shape (m,)
+        γ and the gain of log c, from the update on that the person at `at` belongs to.
+    noise : ndarray, shape (n, width)
+        A row of standard normals for every person; width is d, or d + 1 for joint reports.
+    at : int
+        People of this stage before these.
+    thread, threads : int
+        Only lanes k with k mod `threads` = `thread` are worked on.
+    plan, state : LanePlan, Lanes
+        The state is updated in place.
+    """
+    n, d = x.shape
+    size, lanes, family, sd = plan.batch, plan.lanes, plan.family, plan.noise_sd
+    joint = plan.kappa > 0.0
+    has_offset = offset.shape[0] > 0
+    z = np.empty(d)
+    first = at // size // lanes
+    i = 0
+    while i < n:
+        group = (at + i) // size
+        lane = group % lanes
+        end = min(n, i + size - (at + i) % size)
+        if lane % threads == thread:
+            c = math.exp(state.log_c[lane])
+            for k in range(i, end):
+                norm2 = _whiten(x, k, rows, z)
+                eta = 0.0
+                for j in range(d):
+                    eta += z[j] * state.theta[lane, j]
+                if has_offset:
+                    eta += offset[k]
+                score = _unit_score(family, c, eta, y[k])
+                factor = _bounded(score * _weight(UNIT, norm2, 0.0), norm2, plan.reach)
+                for j in range(d):  # a row too long to be squared sends noise only, and 0 × inf would not
+                    state.batch[lane, j] += (factor * z[j] if factor != 0.0 else 0.0) + sd * noise[k, j]
+                if joint:
+                    bit = plan.kappa if abs(y[k] - eta) <= c else 0.0
+                    state.batch[lane, d] += bit + sd * noise[k, d]
+            state.in_batch[lane] += end - i
+            if state.in_batch[lane] == size:
+                t = group // lanes
+                _update_lane(newton, steps[t - first], gains[t - first], c, lane, plan, state)
+        i = end
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _update_lane(newton: Array, gamma: float, gain: float, c: float, lane: int, plan: LanePlan, state: Lanes) -> None:
+    """One Newton step of a lane from its finished batch."""
+    d = state.theta.shape[1]
+    t = state.updates[lane]
+    mean = np.empty(d)
+    for j in range(d):
+        mean[j] = c * (state.batch[lane, j] / plan.batch)
+    for j in range(d):
+        step = 0.0
+        for m in range(d):
+            step += newton[j, m] * mean[m]
+        ahead = state.theta[lane, j] - state.origin[j]
+        state.total[lane, j] += ahead
+        state.score[lane, j] += mean[j]
+        state.partial[lane, j] += ahead - step
+        state.theta[lane, j] -= gamma * step
+    if plan.kappa > 0.0:
+        move = gain * (state.batch[lane, d] / plan.batch / plan.kappa - plan.target)
+        state.log_c[lane] -= min(max(move, -0.5), 0.5)
+    for j in range(d + 1):
+        state.batch[lane, j] = 0.0
+    state.in_batch[lane] = 0
+    state.updates[lane] = t + 1
+    if t >= plan.late:
+        for j in range(d):
+            state.late[lane, j] += state.theta[lane, j] - state.origin[j]
+        state.late[lane, d] += state.log_c[lane]
+    if plan.path == 1:
+        k = float(t + 1)
+        for j in range(d):
+            for m in range(j + 1):
+                state.sums[lane, j, m] += state.partial[lane, j] * state.partial[lane, m]
+        for m in range(d):
+            state.sums[lane, d, m] += k * state.partial[lane, m]
+        state.sums[lane, d, d] += k * k
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

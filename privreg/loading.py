@@ -63,7 +63,8 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
         given[form] = {"epsilon": asked[0], "delta": asked[1]}
     options = dict(document["options"])
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
-    model._build(design, family, Budget.declare(**given[form]), options.pop("score_weights"), None, None)
+    rows = options.pop("rows")
+    model._build(design, family, Budget.declare(**given[form]), options.pop("score_weights"), None, rows)
     stream = model.start(**options, seed=document["seed"])
     stream._restore(path, document, arrays)
     return stream

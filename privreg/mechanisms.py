@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from privreg.accounting import Budget
 
-__all__ = ["Gaussian", "psd_sensitivity", "score_sensitivity"]
+__all__ = ["Gaussian", "bits_sensitivity", "joint_sensitivity", "psd_sensitivity", "score_sensitivity"]
 
 
 def score_sensitivity(bound: float) -> float:
@@ -25,6 +25,16 @@ def psd_sensitivity(bound: float) -> float:
     √2 rather than 2: two such matrices have a non-negative inner product.
     """
     return math.sqrt(2.0) * bound
+
+
+def joint_sensitivity(bound: float, kappa: float) -> float:
+    """Largest ℓ2 distance of two joint reports: a score in the ball of radius `bound` and a number in [0, kappa]."""
+    return math.hypot(score_sensitivity(bound), kappa)
+
+
+def bits_sensitivity(numbers: int) -> float:
+    """Largest ℓ2 distance of two reports of `numbers` numbers, each in [0, 1]."""
+    return math.sqrt(numbers)
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,18 @@ class Gaussian:
         the matrix's Frobenius norm.
         """
         return psd_sensitivity(bound) / self.budget.mu if self.budget.private else 0.0
+
+    def joint_sd(self, bound: float, kappa: float) -> float:
+        """Noise sd per coordinate of a score report that carries a number in [0, kappa] as well."""
+        return joint_sensitivity(bound, kappa) / self.budget.mu if self.budget.private else 0.0
+
+    def bits_sd(self, numbers: int) -> float:
+        """Noise sd per coordinate of a report of `numbers` numbers, each in [0, 1]."""
+        return bits_sensitivity(numbers) / self.budget.mu if self.budget.private else 0.0
+
+    def moment_sd(self) -> float:
+        """Noise sd per coordinate of a moment report u uᵀ with ‖u‖ ≤ 1, its off-diagonal entries times √2."""
+        return self.curvature_sd(1.0)
 
     def central_sd(self, bound: float) -> float:
         """Noise sd per entry of the upper triangle of a *sum* of positive semidefinite matrices bounded by `bound`.

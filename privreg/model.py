@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,15 +26,14 @@ from privreg.errors import (
     shown,
 )
 from privreg.families import resolve_family
-from privreg.formula import collect_rowwise
-from privreg.inference import resolve_methods
-from privreg.optout import complete, complete_scale, in_memory, read_leaks
+from privreg.formula import collect_rowwise, private_columns
+from privreg.optout import complete, complete_scale, in_memory, read_leaks, read_scaling
 from privreg.results import PrivateResults
 from privreg.scaling import public_units
 from privreg.schema import Schema
 from privreg.sources import Source, open_arrays, open_table
 from privreg.streaming import Spec, Stream
-from privreg.tuning import Settings, resolve_tuning
+from privreg.tuning import WEIGHTS, Settings, Wishes, resolve_tuning
 
 if TYPE_CHECKING:
     from privreg.families import Family
@@ -40,10 +41,16 @@ if TYPE_CHECKING:
 __all__ = ["PrivateOnlineRegression"]
 
 _MODEL_OPTIONS: Final = (
-    *("family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "score_weights"),
-    *("offset", "rows", "allow_leak", "exog_names", "endog_name"),
+    *("family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "scaling"),
+    *("score_weights", "offset", "rows", "allow_leak", "exog_names", "endog_name"),
 )
-_FIT_OPTIONS: Final = (*("tuning", "inference", "batch_size", "alpha", "step", "start_params", "seed", "progress"),)
+_FIT_OPTIONS: Final = (
+    *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "seed", "progress"),
+)
+LONG: Final = 200_000
+"""People from whom on threads are used by default."""
+
+MOST_DEFAULT_THREADS: Final = 4
 
 
 class PrivateOnlineRegression:
@@ -70,7 +77,13 @@ class PrivateOnlineRegression:
         Public levels of each factor; the first is the reference.
     moments : mapping of str to (float, float)
         Public mean and sd of a numeric column: scales it inside without clamping, unless `bounds` are
-        given too.
+        given too. A pair of such columns as key gives their public correlation, in (-1, 1), as in
+        ``{"x1": (0, 1), "x2": (5, 2), ("x1", "x2"): 0.9}``: covariates are made uncorrelated by it inside. It changes
+        precision only: neither the model, nor the units of the results, nor the guarantee.
+    scaling : {"public", "private"}
+        Where the scale of a number without `bounds` or `moments` comes from. "public" (default): it must be declared.
+        "private": its location and scale are learned from privatised reports, at no further cost, and it is not
+        clamped; an offset and the levels of factors must still be declared.
     score_weights : {"unit", "published"}, optional
         How a covariate vector of any length gives a score of bounded length; the tuning chooses by default.
     offset : array_like, shape (n,), optional
@@ -126,6 +139,7 @@ class PrivateOnlineRegression:
         bounds: Any = None,
         levels: Any = None,
         moments: Any = None,
+        scaling: str = "public",
         score_weights: Any = None,
         offset: Any = None,
         rows: Any = None,
@@ -142,11 +156,14 @@ class PrivateOnlineRegression:
             raise SchemaError("levels= is for formulas; arrays hold numbers: code factors first, or use from_formula.")
         held = read_arrays(endog, exog, offset, exog_names, endog_name)
         leaks = read_leaks(allow_leak)
+        learn = read_scaling(scaling, leaks)
         if "levels" in leaks:
             raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
         if "scale" in leaks:
             columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
             schema = complete_scale(schema, columns, held.numeric(fam.binary))
+        if learn:
+            schema = replace(schema, private=tuple(n for n in held.numeric(fam.binary) if not schema.is_number(n)))
         design = array_design(held.names, held.endog_name, schema, offset=held.offset is not None, binary=fam.binary)
         source = open_arrays(held.endog, held.exog, held.offset, exog)
         self._build(design, fam, budget, score_weights, source, rows)
@@ -165,6 +182,7 @@ class PrivateOnlineRegression:
         bounds: Any = None,
         levels: Any = None,
         moments: Any = None,
+        scaling: str = "public",
         score_weights: Any = None,
         offset: str | None = None,
         rows: Any = None,
@@ -183,7 +201,7 @@ class PrivateOnlineRegression:
             None for a model that is fed by ``start()`` only. Columns not in the formula are never read.
         offset : str, optional
             Name of a column added to the linear predictor.
-        family, mu, epsilon, delta, rho, bounds, levels, moments, score_weights, rows, allow_leak
+        family, mu, epsilon, delta, rho, bounds, levels, moments, scaling, score_weights, rows, allow_leak
             As for the class.
 
         Returns
@@ -208,9 +226,12 @@ class PrivateOnlineRegression:
         frame = sys._getframe(1)
         functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
         leaks = read_leaks(allow_leak)
+        learn = read_scaling(scaling, leaks)
         if leaks:
             held = in_memory(data, schema, formula, functions, offset)
             schema = complete(schema, held, formula, functions, offset, leaks, fam.binary)
+        if learn:
+            schema = replace(schema, private=private_columns(formula, schema, functions, binary=fam.binary))
         design = formula_design(formula, schema, functions=functions, offset=offset, binary=fam.binary)
         source = None if data is None else open_table(data, design.columns, schema)
         self = cls.__new__(cls)
@@ -225,19 +246,12 @@ class PrivateOnlineRegression:
         p = len(design.names)
         if source is not None and source.rows is not None and source.rows <= p:
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
-        units = public_units(
-            design.names,
-            design.probe,
-            design.constant,
-            design.schema,
-            design.endog_name,
-            design.endog_limits,
-            scale_response=not family.binary,
-        )
+        units = public_units(design, scale_response=not family.binary)
         self._spec = Spec(design, units, family, budget)
         self._source, self._score_weights = source, score_weights
         self._rows = None if rows is None else int(rows)
-        self._settings("efficient", "random_scaling", 1, None, None)  # a wrong score_weights shows here, not in fit
+        if score_weights is not None:
+            choose("score_weights", score_weights, WEIGHTS)
 
     # --- public facts ----------------------------------------------------------------------------------
 
@@ -275,31 +289,38 @@ class PrivateOnlineRegression:
 
     # --- fitting ---------------------------------------------------------------------------------------
 
-    def _settings(self, tuning: Any, inference: Any, batch_size: Any, alpha: Any, step: Any) -> Settings:
+    def _settings(self, wishes: Wishes, rows: int | None) -> Settings:
         spec = self._spec
+        schema = spec.design.schema
         probe = np.ascontiguousarray(spec.design.probe, dtype=np.float64).copy()
         spec.units.rows_inside(probe)
+        numbers = {n for made_of in spec.design.sources for n in made_of if schema.is_number(n)}
         return resolve_tuning(
-            tuning=tuning,
+            wishes,
             family=spec.family,
             budget=spec.budget,
             units=spec.units,
             probe=probe,
-            moments_only=spec.design.endog_name in spec.design.schema.moments,
-            standardised="scale" in spec.design.schema.leaked,
+            scale_declared=all(n in schema.moments for n in numbers),
+            standardised="scale" in schema.leaked,
             score_weights=self._score_weights,
-            methods=() if inference is None else resolve_methods(inference),
-            batch_size=batch_size,
-            alpha=alpha,
-            step=step,
+            rows=rows,
         )
+
+    def _expected(self) -> int | None:
+        """How many people will come, if that is known."""
+        if self._source is not None and self._source.rows is not None:
+            return self._source.rows
+        return self._rows if self._rows is not None or self._source is None else self._source.expected()
 
     def start(
         self,
         *,
         tuning: str = "efficient",
-        inference: Any = "random_scaling",
-        batch_size: int = 1,
+        inference: Any = "auto",
+        lanes: int | None = None,
+        threads: int | None = None,
+        batch_size: int | None = None,
         alpha: float | None = None,
         step: float | None = None,
         start_params: Any = None,
@@ -307,6 +328,8 @@ class PrivateOnlineRegression:
         **unknown: Any,
     ) -> Stream:
         """Begin a fit that is fed batch by batch; see `fit` for the options.
+
+        The plan follows `rows`, if it was given to the model, not the data the model may hold.
 
         Returns
         -------
@@ -319,37 +342,33 @@ class PrivateOnlineRegression:
             For a method that allows one release only (plug_in_central).
         """
         _refuse("start", unknown, [o for o in _FIT_OPTIONS if o != "progress"])
-        stream = self._stream(tuning, inference, batch_size, alpha, step, start_params, seed)
+        wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads)
+        stream = self._stream(wishes, start_params, seed, self._rows)
         once = [m.name for m in stream._settings.methods if not m.streaming]
         if once:
             raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")
         return stream
 
-    def _stream(
-        self, tuning: Any, inference: Any, batch_size: Any, alpha: Any, step: Any, start_params: Any, seed: Any
-    ) -> Stream:
+    def _stream(self, wishes: Wishes, start_params: Any, seed: Any, rows: int | None) -> Stream:
         if seed is not None and (
             isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**64
         ):
             raise OptionError(
                 f"seed={shown(seed)} must be a whole number, 0 or more and below 2**64 (or None for private noise)."
             )
-        settings = self._settings(tuning, inference, batch_size, alpha, step)
-        options = {
-            "tuning": tuning,
-            "inference": inference if inference is None else [m.name for m in settings.methods],
-            "batch_size": settings.batch,
-            "alpha": None if alpha is None else float(alpha),
-            "step": None if step is None else float(step),
-            "score_weights": self._score_weights,
-        }
+        settings = self._settings(wishes, rows)
+        plain = {f.name: getattr(wishes, f.name) for f in fields(wishes)}
+        for name, kind in (("lanes", int), ("batch_size", int), ("threads", int), ("alpha", float), ("step", float)):
+            plain[name] = None if plain[name] is None else kind(plain[name])
+        plain["inference"] = None if wishes.inference is None else [m.name for m in settings.methods]
+        options = {**plain, "rows": rows, "score_weights": self._score_weights}
         start = self._start(start_params)
         return Stream(self._spec, settings, options, seed=None if seed is None else int(seed), start=start)
 
-    def _start(self, start_params: Any) -> np.ndarray:
+    def _start(self, start_params: Any) -> np.ndarray | None:
         names = self.exog_names
         if start_params is None:
-            return np.zeros(len(names))
+            return None
         if isinstance(start_params, Mapping):
             lacking = [n for n in names if n not in start_params]
             if not lacking and len(start_params) > len(names):
@@ -376,8 +395,10 @@ class PrivateOnlineRegression:
         self,
         *,
         tuning: str = "efficient",
-        inference: Any = "random_scaling",
-        batch_size: int = 1,
+        inference: Any = "auto",
+        lanes: int | None = None,
+        threads: int | None = None,
+        batch_size: int | None = None,
         alpha: float | None = None,
         step: float | None = None,
         start_params: Any = None,
@@ -390,19 +411,30 @@ class PrivateOnlineRegression:
         Parameters
         ----------
         tuning : {"efficient", "published"}
-            "published" pins the sources' settings: Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51
-            (γ = 0.2 and α = 0.501 with ``allow_leak=("scale",)``, as in their applications).
+            "efficient": the first people's reports set scales, correlations and the residual scale, then come Newton
+            steps in parallel lanes; nothing is left to tune. "published" pins the sources' settings: one averaged
+            chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with
+            ``allow_leak=("scale",)``, as in their applications).
         inference : str, tuple of str, or None
-            "random_scaling", "plug_in", "plug_in_central"; the first is the default of bse, t and p.
-            None gives estimates only.
-        batch_size : int
-            People who are asked at the same iterate; their noisy reports are averaged.
+            The first is the default of bse, t and p. "auto" is "between_lanes" (how far the lanes lie apart, with
+            Student's t), or "random_scaling" with fewer than 8 lanes or published tuning. "plug_in" and
+            "plug_in_central" go with ``tuning="published"``. None gives estimates only.
+        lanes : int, optional
+            Parallel chains, 8 to 16 by default as the number of people allows (1 for random scaling alone).
+        threads : int, optional
+            Threads, at most one for each lane; all processors up to 4 by default on long fits. The result does not
+            depend on it.
+        batch_size : int, optional
+            People who are asked at the same iterate; their noisy reports are averaged. 32 by default, fewer in short
+            streams; 1 with published tuning.
         alpha : float, optional
-            Exponent of the steps, in (0, 1); intervals need more than 1/2.
+            Exponent of the steps, in (0, 1); intervals need more than 1/2. 0.7 by default.
         step : float, optional
-            γ > 0 of the steps γ (k + i0)^(−α), internal units.
+            Factor of all steps, 1 by default; with published tuning γ > 0 of the steps γ (k + i0)^(−α), internal
+            units.
         start_params : array_like or mapping, shape (p,), optional
-            A *public* guess, user's units; zeros inside (the middle of the declared box) by default.
+            A *public* guess, user's units. By default the reports on second moments give the first guess; zeros inside
+            (the middle of the declared box) with published tuning.
         seed : int, optional
             Reproducible noise, for simulation only: it protects nobody, and the results say so.
         progress : bool, optional
@@ -429,18 +461,27 @@ class PrivateOnlineRegression:
             raise OptionError(f"progress={shown(progress)} must be True, False or None.")
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
-        stream = self._stream(tuning, inference, batch_size, alpha, step, start_params, seed)
-        source = self._source
-        with _bar(source.rows or self._rows, progress) as bar:
+        source, rows = self._source, self._expected()
+        wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads)
+        stream = self._stream(wishes, start_params, seed, rows)
+        with _bar(rows, progress) as bar:
             before = 0
-            for batch in source.batches():
-                stream.update(batch)
-                bar.update(stream.nobs - before)
-                before = stream.nobs
+            for people in stream.update_all(source.batches(), _threads(wishes, stream, rows)):
+                bar.update(people - before)
+                before = people
         mu = self._spec.budget.mu
         if any(m.central for m in stream._settings.methods):
             mu *= math.sqrt(2.0)
         return stream._results(LEDGER.spend(source.identity, mu))
+
+
+def _threads(wishes: Wishes, stream: Stream, rows: int | None) -> int:
+    """Threads of a fit: as asked, or as many as pay."""
+    most = stream.lanes
+    if wishes.threads is not None:
+        return min(int(wishes.threads), most)
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(usable, MOST_DEFAULT_THREADS, most) if rows is not None and rows >= LONG else 1
 
 
 def _bar(total: int | None, progress: bool | None) -> Any:

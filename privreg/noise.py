@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -17,6 +17,9 @@ from privreg import kernels
 from privreg.errors import StreamError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+    from cryptography.hazmat.primitives.ciphers import CipherContext
     from numpy.typing import NDArray
 
 __all__ = ["KEY_BYTES", "NoiseStream", "fresh_key", "seeded_key"]
@@ -68,6 +71,8 @@ class NoiseStream:
         words = int(self.rows * width * _SPARE) + 64
         self._words = np.empty(words + _PAD // 8, dtype=np.uint64)
         self._zeros = bytes(words * 8)
+        self._taken = np.empty((0, width))
+        self._scratch: list[NDArray[np.uint64]] = []
 
     def peek(self) -> NDArray[np.float64]:
         """Rows that come next, at least one; a view.
@@ -77,39 +82,87 @@ class NoiseStream:
         StreamError
             In a forked process, which would draw the same noise as its parent.
         """
-        if os.getpid() != self._process:
-            raise StreamError(
-                "this fit was begun in another process, whose noise would be drawn again here; start a stream in "
-                "this process, or save() it there and load it here."
-            )
+        self._refuse_fork()
         if self._used == self._block.shape[0]:
-            self._next_block()
+            self._key, self._block = self._fill(self._key, self._buffer, self._words)
+            self._used = 0
         return self._block[self._used :]
 
     def advance(self, rows: int) -> None:
         """Mark `rows` rows as used."""
         self._used += rows
 
-    def _next_block(self) -> None:
-        cipher = Cipher(algorithms.AES(self._key), modes.CTR(bytes(16))).encryptor()
-        self._key = cipher.update(bytes(KEY_BYTES))
-        flat = self._buffer.reshape(-1)
+    def take(self, rows: int, pool: Executor) -> NDArray[np.float64]:
+        """Hand out the next `rows` rows, the same as by `peek`, their blocks made in parallel.
+
+        Returns
+        -------
+        ndarray, shape (rows, width)
+            Good until the next call.
+
+        Raises
+        ------
+        StreamError
+            In a forked process.
+        """
+        self._refuse_fork()
+        if self._taken.shape[0] < rows:
+            self._taken = np.empty((rows, self.width))
+        out = self._taken[:rows]
+        at = min(rows, self._block.shape[0] - self._used)
+        out[:at] = self._block[self._used : self._used + at]
+        self._used += at
+        jobs: list[Future[Any]] = []
+        while at < rows:
+            whole = rows - at >= self.rows  # the last block goes where what is left of it can stay
+            target = out[at : at + self.rows] if whole else self._buffer
+            if len(jobs) == len(self._scratch):
+                self._scratch.append(np.empty_like(self._words))
+            jobs.append(pool.submit(self._fill, self._key, target, self._scratch[len(jobs)]))
+            self._key = self._cipher(self._key).update(bytes(KEY_BYTES))
+            if not whole:
+                self._block, self._used = self._buffer, rows - at
+            at += self.rows
+        for job in jobs:
+            job.result()
+        if jobs and self._used and at > rows:
+            out[rows - self._used :] = self._block[: self._used]
+        return out
+
+    def _refuse_fork(self) -> None:
+        if os.getpid() != self._process:
+            raise StreamError(
+                "this fit was begun in another process, whose noise would be drawn again here; start a stream in "
+                "this process, or save() it there and load it here."
+            )
+
+    @staticmethod
+    def _cipher(key: bytes) -> CipherContext:
+        return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+    def _fill(
+        self, key: bytes, buffer: NDArray[np.float64], scratch: NDArray[np.uint64]
+    ) -> tuple[bytes, NDArray[np.float64]]:
+        """Next key, and `buffer` full of this key's normals."""
+        cipher = self._cipher(key)
+        following = cipher.update(bytes(KEY_BYTES))
+        flat = buffer.reshape(-1)
         words = len(self._zeros) // 8
-        view = self._words.view(np.uint8)
+        view = scratch.view(np.uint8)
         filled = 0
         while filled < flat.shape[0]:
             cipher.update_into(self._zeros, view.data)
-            filled, _ = kernels.ziggurat(self._words[:words], flat, filled)
-        self._block, self._used = self._buffer, 0
+            filled, _ = kernels.ziggurat(scratch[:words], flat, filled)
+        return following, buffer
 
     def secret_state(self) -> dict[str, NDArray[np.generic]]:
         """Noise not yet used: the next key and the rest of this block. Never holds used noise."""
         return {"key": np.frombuffer(self._key, dtype=np.uint8), "rest": self._block[self._used :].copy()}
 
     @classmethod
-    def from_secret_state(cls, width: int, key: bytes, rest: NDArray[np.float64]) -> NoiseStream:
+    def from_secret_state(cls, width: int, key: NDArray[np.uint8], rest: NDArray[np.float64]) -> NoiseStream:
         """Go on exactly where :meth:`secret_state` was taken."""
-        stream = cls(key, width)
+        stream = cls(key.tobytes(), width)
         stream._block = np.ascontiguousarray(rest, dtype=np.float64).reshape(-1, width)
         return stream
 

@@ -16,9 +16,10 @@ from privreg.schema import Schema
 if TYPE_CHECKING:
     from privreg.formula import Rowwise
 
-__all__ = ["complete", "complete_scale", "in_memory", "read_leaks"]
+__all__ = ["complete", "complete_scale", "in_memory", "read_leaks", "read_scaling"]
 
 LEAKS: Final = ("levels", "scale")
+SCALINGS: Final = ("public", "private")
 
 
 def read_leaks(allow_leak: Any) -> tuple[str, ...]:
@@ -27,6 +28,17 @@ def read_leaks(allow_leak: Any) -> tuple[str, ...]:
     if not isinstance(given, Sequence) or len(given) > len(LEAKS):
         raise OptionError(f"allow_leak={shown(allow_leak)} must be a tuple from {LEAKS}.")
     return tuple(choose("allow_leak", g, LEAKS) for g in given)
+
+
+def read_scaling(scaling: Any, leaks: Sequence[str]) -> bool:
+    """Whether undeclared scales are learned from privatised reports: ``scaling=`` beside ``allow_leak=``."""
+    private = choose("scaling", scaling, SCALINGS) == "private"
+    if private and "scale" in leaks:
+        raise OptionError(
+            'scaling="private" learns scales from privatised reports and allow_leak="scale" takes them from the raw '
+            "rows; keep one."
+        )
+    return private
 
 
 def _warn_leak(what: str) -> None:
@@ -39,12 +51,12 @@ def _warn_leak(what: str) -> None:
 
 def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
     """Add mean and sd of the undeclared `columns`, computed from the raw data, with a warning."""
-    missing = [c for c in columns if c not in schema.bounds and c not in schema.moments]
+    missing = [c for c in columns if not schema.is_number(c)]
     if not missing:
         return schema
     _warn_leak(f"mean and sd of {', '.join(missing)}")
     learned = {c: learn_moments(data, c) for c in missing}
-    full = Schema.declare(schema.bounds, schema.levels, {**schema.moments, **learned})
+    full = Schema.declare(schema.bounds, schema.levels, {**schema.moments_as_given(), **learned})
     return replace(full, leaked=(*schema.leaked, "scale"), leaked_columns=(*schema.leaked_columns, *missing))
 
 
@@ -82,12 +94,12 @@ def complete(
         )
     response, exog = needed_columns(formula, functions)
     columns = [c for c in dict.fromkeys([*response, *exog, *([offset] if offset else [])]) if c in data]
-    undeclared = [c for c in columns if c not in schema.bounds and c not in schema.moments and c not in schema.levels]
+    undeclared = [c for c in columns if not schema.declares(c)]
     factors = [c for c in undeclared if c in needed_levels(formula, functions) or _is_text(data[c])]
     if "levels" in leaks and factors:
         _warn_leak(f"levels of {', '.join(factors)}")
         found = {c: learn_levels(data, c) for c in factors}
-        full = Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments)
+        full = Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments_as_given())
         schema = replace(full, leaked=("levels",), leaked_columns=tuple(factors))
     if "scale" in leaks:
         numeric = [c for c in undeclared if c not in factors and not (binary and c in response)]

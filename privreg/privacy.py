@@ -29,7 +29,7 @@ class PrivacyStatement:
     bound : float
         Declared bound of a score report's ℓ2 norm, internal units.
     weights : str
-        Score weights in words.
+        The bound and the score weights in words.
     curvature : str
         What curvature was paid for.
     release : Release
@@ -104,14 +104,14 @@ class PrivacyStatement:
         if not self.budget.private:
             return [
                 ("Guarantee", self.guarantee),
-                ("Score bound", f"{self.bound:.4g} (internal units), weights ω = {self.weights}"),
+                ("Score bound", self.weights),
             ]
         out = [
             ("Guarantee", self.guarantee),
             ("Protects", "one person's whole record, used once; neighbours replace one record"),
             ("Trust model", _TRUST[self.trust]),
             ("Mechanism", f"{self.mechanism}, noise sd {self.noise_sd:.4g} = 2 × bound / mu"),
-            ("Score bound", f"{self.bound:.4g} (internal units), weights ω = {self.weights}"),
+            ("Score bound", self.weights),
             ("Pilot, curvature", self.curvature),
             ("Releases", self._releases()),
         ]

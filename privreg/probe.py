@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from privreg.errors import FormulaError
 from privreg.schema import Schema
 
-__all__ = ["Prepared", "check_rank", "find_constant", "probe_rows", "take"]
+__all__ = [
+    "Prepared",
+    "check_rank",
+    "find_constant",
+    "probe_rows",
+    "public_constant",
+    "shown_box",
+    "stand_in",
+    "take",
+    "wide_box",
+]
 
 Floats = NDArray[np.float64]
 Prepared = Mapping[str, NDArray[Any]]  # numbers as float64, factors as codes of the declared levels
@@ -25,6 +35,7 @@ _CORNER_AXES = 6  # all corners of the box up to 2**6, a fixed sample of them be
 _CELL_ROWS = 3
 _MAX_CELLS = 20_000
 _RANK_TOLERANCE = 1e-12
+_WIDE = 100.0
 
 
 def probe_rows(
@@ -33,11 +44,13 @@ def probe_rows(
     constants: Sequence[float] = (),
     cells: Iterable[tuple[str, ...]] = (),
     rows: int = PROBE_ROWS,
+    boxes: Mapping[str, tuple[float, float]] | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Fixed public rows: uniform on the box, its corners, telling values, and every cell of the factors.
 
     Telling values of an axis are its ends, middle, zero and the numbers written in the formula. `cells`
-    are the factors that meet in a term: each combination of their levels gets a few uniform rows.
+    are the factors that meet in a term: each combination of their levels gets a few uniform rows. `boxes`
+    replaces the reference limits of some columns.
     """
     numeric = [name for name in names if name not in schema.levels]
     combos = [
@@ -46,7 +59,7 @@ def probe_rows(
         for combo in itertools.islice(itertools.product(*(range(len(schema.levels[c])) for c in cell)), _MAX_CELLS)
         for _ in range(_CELL_ROWS)
     ]
-    box = {name: schema.reference(name) for name in numeric}
+    box = {name: schema.reference(name) for name in numeric} | {k: v for k, v in (boxes or {}).items() if k in numeric}
     uniform = rows + len(combos)
     extra = _special_rows(box, constants)
     total = uniform + len(extra)
@@ -83,13 +96,39 @@ def _special_rows(box: Mapping[str, tuple[float, float]], constants: Sequence[fl
     return found
 
 
+def wide_box(names: Sequence[str], schema: Schema, constants: Sequence[float]) -> dict[str, tuple[float, float]]:
+    """Limits far around the numbers of the formula for the columns whose scale is private.
+
+    Their reference box says nothing about their values: ``I(x > 40)`` is constant on it, and not on the data.
+    """
+    edge = max([_WIDE, *(2 * abs(c) for c in constants)])
+    return {name: (-edge, edge) for name in names if name in schema.private}
+
+
+def shown_box(names: Sequence[str], schema: Schema) -> str:
+    """Limits of the named columns, for a message."""
+    return ", ".join(f"{n!r}: {schema.reference(n)}" for n in names if n not in schema.levels)
+
+
+def stand_in(names: Sequence[str], schema: Schema) -> str:
+    """End of a message about a box that nobody declared; empty if there is none."""
+    private = [n for n in dict.fromkeys(names) if n in schema.private]
+    if not private:
+        return ""
+    have = "has" if len(private) == 1 else "have"
+    return (
+        f' With scaling="private" {", ".join(map(repr, private))} {have} no bounds, and values from 1 to 2 stand in; '
+        f"bounds={{{private[0]!r}: (low, high)}} would mend it."
+    )
+
+
 def take(rows: Prepared, index: Any) -> dict[str, NDArray[Any]]:
     """Pick some of the rows."""
     return {name: np.ascontiguousarray(values[index]) for name, values in rows.items()}
 
 
-def check_rank(probe: Floats, names: Sequence[str]) -> None:
-    """Refuse columns that are combinations of each other over the whole public box."""
+def check_rank(probe: Floats, names: Sequence[str], hint: str = "") -> None:
+    """Refuse columns that are combinations of each other over the whole public box; `hint` ends the message."""
     size = np.abs(probe).max(axis=0, initial=0.0)
     scaled = probe / np.where(size > 0, size, 1.0)
     norms = np.sqrt((scaled**2).sum(axis=0))
@@ -101,7 +140,7 @@ def check_rank(probe: Floats, names: Sequence[str]) -> None:
         raise FormulaError(
             f"the columns {', '.join(map(repr, involved))} of the design are linearly dependent whatever the "
             "data (a repeated term, a cr() or cc() spline beside an intercept, or bounds that leave a column "
-            "constant); drop one of them, or the intercept with - 1."
+            f"constant); drop one of them, or the intercept with - 1.{hint}"
         )
 
 
@@ -117,3 +156,19 @@ def find_constant(probe: Floats, names: Sequence[str]) -> Floats | None:
     if np.abs(probe @ tidy - 1).max() < 1e-14:
         return tidy
     return e if np.abs(probe @ e - 1).max() < 1e-9 else None
+
+
+def public_constant(
+    probe: Floats, names: Sequence[str], sources: Sequence[Sequence[str]], schema: Schema
+) -> Floats | None:
+    """Coefficients of the constant among the columns that don't depend on a private scale, or None.
+
+    ``I(x > 0)`` is 1 in every probe row of an x with a private scale, and not on the data.
+    """
+    public = [j for j, made_of in enumerate(sources) if not any(c in schema.private for c in made_of)]
+    e = find_constant(probe[:, public], [names[j] for j in public]) if public else None
+    if e is None:
+        return None
+    out = np.zeros(len(names))
+    out[public] = e
+    return out

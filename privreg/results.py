@@ -14,7 +14,7 @@ from privreg import storage
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, shown
 from privreg.errors import level as _level
 from privreg.families import Family
-from privreg.inference import METHODS, Estimate, Normal, Pivot, RandomScaling
+from privreg.inference import EARLY, METHODS, Estimate, Normal, Pivot, RandomScaling, StudentT
 from privreg.prediction import Prediction
 from privreg.privacy import PrivacyStatement
 from privreg.restrictions import ContrastTest, WaldTest, contrast_test, wald_test
@@ -145,6 +145,9 @@ class PrivateResults:
 
     def _estimate(self, method: str | None) -> Estimate:
         if not self._fit.estimates:
+            early = next((note for note in self._fit.statement.notes if note.startswith(EARLY)), None)
+            if early is not None:
+                raise InferenceError(f"{early}; update the stream by more, or tell the model how many come by rows=.")
             raise InferenceError(
                 "this fit was made with inference=None: only estimates; fit with inference='random_scaling'."
             )
@@ -154,9 +157,12 @@ class PrivateResults:
         for e in self._fit.estimates:
             if e.method == method:
                 return e
+        first, tuning = self.methods[0], METHODS[method].tuning
+        together = "any" in {tuning, METHODS[first].tuning} or tuning == METHODS[first].tuning
+        wanted = f"inference={(first, method) if together else method!r}"
+        wanted = wanted if tuning == "any" else f"tuning={tuning!r}, {wanted}"
         raise InferenceError(
-            f"this fit has no {method!r}; it has {', '.join(self.methods)}. "
-            f"Ask for it with fit(inference=('{self.methods[0]}', '{method}'))."
+            f"this fit has no {method!r}; it has {', '.join(self.methods)}. Ask for it with fit({wanted})."
         )
 
     def _full_cov(self, method: str | None, what: str) -> tuple[Array, Pivot]:
@@ -358,11 +364,16 @@ class PrivateResults:
         Returns
         -------
         DataFrame
-            term, n, estimate, low, high. The bands are those of random scaling; NaN without it.
+            term, n, estimate, low, high. The bands are those of random scaling if it was asked for, else of
+            between_lanes; NaN where there are none, as before the lanes begin.
         """
         m, p = self._fit.trail_params.shape
         estimate = self._fit.trail_params.reshape(-1)
-        half = RandomScaling().critical(_level(alpha)) * np.sqrt(self._fit.trail_variances.reshape(-1))
+        pivots = {e.method: e.pivot for e in self._fit.estimates}
+        pivot = pivots.get("random_scaling") or pivots.get("between_lanes")
+        level = _level(alpha)
+        critical = np.nan if pivot is None else pivot.critical(level)
+        half = critical * np.sqrt(self._fit.trail_variances.reshape(-1))
         return pd.DataFrame(
             {
                 "term": list(self._fit.names) * m,
@@ -468,13 +479,17 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: A
 
 
 def _estimate_json(e: Estimate) -> dict[str, Any]:
-    lanes = e.pivot.lanes if isinstance(e.pivot, RandomScaling) else None
-    return {"method": e.method, "pivot": lanes, "notes": list(e.notes)}
+    pivot: list[Any] = ["normal", 1]
+    if isinstance(e.pivot, RandomScaling):
+        pivot = ["random scaling", e.pivot.lanes]
+    elif isinstance(e.pivot, StudentT):
+        pivot = ["t", e.pivot.df]
+    return {"method": e.method, "pivot": pivot, "notes": list(e.notes)}
 
 
-def _pivot(lanes: object) -> Pivot:
-    if lanes is None:
-        return Normal()
-    if isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1:
-        raise ValueError("lanes must be a positive whole number")  # load() says that the file is damaged
-    return RandomScaling(lanes)
+def _pivot(saved: Any) -> Pivot:
+    kind, number = saved
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError("not a positive whole number")  # load() says that the file is damaged
+    kinds: dict[str, Pivot] = {"normal": Normal(), "random scaling": RandomScaling(number), "t": StudentT(number)}
+    return kinds[kind]

@@ -1,8 +1,9 @@
 """Public scaling: the linear map between the user's units and internal ones.
 
 Everything here follows from the public schema: declared bounds map to [−1, 1] (declared moments to mean 0,
-sd 1), and derived columns that are nearly collinear over the declared box are made orthogonal over it. No
-row is read.
+sd 1), columns with declared correlations are made uncorrelated, and derived columns that are nearly collinear
+over the declared box are made orthogonal over it. Columns whose scale is private stay as they are. No row is
+read.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import ArrayDesign
+    from privreg.design import Design
     from privreg.schema import Schema
 
     Array = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
 
 __all__ = ["Units", "public_units"]
 
@@ -47,6 +51,10 @@ class Units:
         Coefficients, user's units, of the column of ones; zeros if the design does not span it.
     reach : float
         sup ‖x‖ over the public box, internal units; inf where a column is not bounded.
+    unscaled : ndarray of bool, shape (p,)
+        Columns that depend on a private scale: centre 0, scale 1 and a row of `mix` that is the identity's.
+    y_unscaled : bool
+        The response depends on a private scale: y_centre 0, y_scale 1.
     """
 
     centre: Array
@@ -56,6 +64,8 @@ class Units:
     y_scale: float
     constant: Array
     reach: float
+    unscaled: Flags
+    y_unscaled: bool
 
     @property
     def matrix(self) -> Array:
@@ -70,6 +80,19 @@ class Units:
     def shift(self) -> Array:
         """Constant part of the map of coefficients, shape (p,)."""
         return self.y_centre * self.constant
+
+    def constant_column(self, probe: Array) -> int | None:
+        """Column that is 1 in every row inside; None if there is none.
+
+        Parameters
+        ----------
+        probe : ndarray, shape (m, p)
+            Design rows over the public box, user's units.
+        """
+        inside = np.ascontiguousarray(probe, dtype=np.float64).copy()
+        self.rows_inside(inside)
+        ones = np.flatnonzero((np.abs(inside - 1.0) < 1e-9).all(axis=0))
+        return int(ones[0]) if ones.size else None
 
     def rows_inside(self, x: Array) -> None:
         """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
@@ -97,30 +120,13 @@ class Units:
         return t @ cov @ t.T
 
 
-def public_units(
-    names: Sequence[str],
-    probe: Array,
-    constant: Array | None,
-    schema: Schema,
-    endog_name: str,
-    endog_limits: tuple[float, float],
-    *,
-    scale_response: bool,
-) -> Units:
-    """Choose internal units from the public schema.
+def public_units(design: Design | ArrayDesign, *, scale_response: bool) -> Units:
+    """Choose internal units from the public schema of a design.
 
     Parameters
     ----------
-    names : sequence of str
-        Design columns.
-    probe : ndarray, shape (m, p)
-        Design rows over the public box, user's units.
-    constant : ndarray, shape (p,), or None
-        Coefficients of the column of ones, if the design spans it.
-    schema : Schema
-    endog_name : str
-    endog_limits : (float, float)
-        Range of the response over the public box.
+    design : Design or ArrayDesign
+        Its probe rows, its schema, and what its columns are made from.
     scale_response : bool
         False for families whose response has units of its own (logistic).
 
@@ -133,16 +139,16 @@ def public_units(
     SchemaError
         If the response has no public scale.
     """
-    p = len(names)
+    schema, probe, constant = design.schema, design.probe, design.constant
+    p = len(design.names)
     ones = np.zeros(p) if constant is None else constant
-    numeric = schema.numeric()
     low, high = probe.min(axis=0), probe.max(axis=0)
-    centre, scale = np.zeros(p), np.ones(p)
-    reach2 = 0.0
-    for j, name in enumerate(names):
-        clamped = all(math.isfinite(v) for c in numeric if c in name for v in schema.limits(c))
-        if ones[j] == 0.0 and high[j] > low[j]:
-            if name in numeric:
+    centre, scale, edges = np.zeros(p), np.ones(p), np.zeros(p)
+    unscaled = np.array([_is_private(made_of, schema) for made_of in design.sources], dtype=np.bool_)
+    for j, name in enumerate(design.bare):
+        varies = bool(ones[j] == 0.0 and high[j] > low[j])
+        if varies and not unscaled[j]:
+            if name is not None:
                 middle, half = schema.scale(name)
             else:
                 middle, half = (low[j] + high[j]) / 2, (high[j] - low[j]) / 2
@@ -150,33 +156,80 @@ def public_units(
                 half = math.hypot(half, middle) if name in schema.moments else max(abs(low[j]), abs(high[j]))
                 middle = 0.0
             centre[j], scale[j] = middle, half
-        elif ones[j] == 0.0:
+        elif ones[j] == 0.0 and not unscaled[j]:
             scale[j] = abs(low[j]) or 1.0
-        edge = max(abs(low[j] - centre[j]), abs(high[j] - centre[j])) / scale[j]
-        reach2 += edge**2 if clamped else math.inf
-    inside = (probe - centre) / scale
-    mix = _orthogonal(inside)
-    if mix is not None:
-        inside = inside @ mix.T
-        reach2 = float(np.sum(np.max(np.abs(inside), axis=0) ** 2)) if math.isfinite(reach2) else math.inf
-    y_centre, y_scale = 0.0, 1.0
+        numbers = [c for c in design.sources[j] if c not in schema.levels]
+        clamped = all(math.isfinite(v) for c in numbers for v in schema.limits(c))
+        edges[j] = max(abs(low[j] - centre[j]), abs(high[j] - centre[j])) / scale[j] if clamped else math.inf
+    mix, edges = _mix((probe - centre) / scale, edges, unscaled, *_correlated(design, centre, scale))
+    y_centre, y_scale, y_unscaled = 0.0, 1.0, False
     if scale_response:
-        y_centre, y_scale = _response(endog_name, endog_limits, schema)
-        if constant is None:
+        y_centre, y_scale, y_unscaled = _response(design)
+        if constant is None and not y_unscaled:
             y_scale, y_centre = math.hypot(y_scale, y_centre), 0.0
-    return Units(centre, scale, mix, y_centre, y_scale, ones, math.sqrt(reach2))
+    return Units(centre, scale, mix, y_centre, y_scale, ones, math.sqrt(float(edges @ edges)), unscaled, y_unscaled)
 
 
-def _response(name: str, limits: tuple[float, float], schema: Schema) -> tuple[float, float]:
-    if name in schema.numeric():
-        return schema.scale(name)
-    low, high = limits
-    if not (math.isfinite(low) and math.isfinite(high)):
+def _is_private(made_of: Sequence[str], schema: Schema) -> bool:
+    return any(name in schema.private for name in made_of)
+
+
+def _response(design: Design | ArrayDesign) -> tuple[float, float, bool]:
+    """Centre and scale of the response, and whether they are left to be learned."""
+    schema, (low, high) = design.schema, design.endog_limits
+    bounded = math.isfinite(low) and math.isfinite(high)  # I(y > 3) is, whatever y
+    if _is_private(design.endog_sources, schema) and not bounded:
+        return 0.0, 1.0, True
+    if design.endog_bare is not None:
+        return *schema.scale(design.endog_bare), False
+    if not bounded:
         raise SchemaError(
-            f"the response {name} has no public range; give finite bounds= for the columns in it, "
-            "or moments= if it is a bare column."
+            f"the response {design.endog_name} has no public range; give finite bounds= for the columns in it, or "
+            'moments= if it is a bare column, or leave them undeclared with scaling="private".'
         )
-    return (low + high) / 2, (high - low) / 2 or 1.0
+    return (low + high) / 2, (high - low) / 2 or 1.0, False
+
+
+def _correlated(design: Design | ArrayDesign, centre: Array, scale: Array) -> tuple[list[int], Array]:
+    """Design columns that have a declared correlation with another one, and the second moments inside."""
+    schema = design.schema
+    low, high = design.probe.min(axis=0), design.probe.max(axis=0)
+    at = {name: j for j, name in enumerate(design.bare) if name is not None and high[j] > low[j]}
+    names = {c for pair in schema.correlations if all(c in at for c in pair) for c in pair}
+    where = sorted(at[c] for c in names)
+    held = [str(design.bare[j]) for j in where]
+    mean = (np.array([schema.moments[c][0] for c in held]) - centre[where]) / scale[where]
+    sd = np.array([schema.moments[c][1] for c in held]) / scale[where]
+    return where, schema.correlation_matrix(held) * np.outer(sd, sd) + np.outer(mean, mean)
+
+
+def _mix(
+    inside: Array, edges: Array, unscaled: Flags, correlated: list[int], moments: Array
+) -> tuple[Array | None, Array]:
+    """Row map that decorrelates columns, and how far each column then reaches; None if none is needed.
+
+    `correlated` columns are made orthonormal under their declared second `moments` (uncorrelated with unit variance,
+    as their mean is 0 inside if the design spans the constant), and crowded columns orthogonal over the public box;
+    both in the order of the columns, so that the map is lower triangular. `unscaled` columns stay out.
+    """
+    p = inside.shape[1]
+    free = np.flatnonzero(~unscaled)
+    crowded = _orthogonal(inside[:, free])
+    if crowded is None and not correlated:
+        return None, edges
+    mix, reach = np.eye(p), edges.copy()
+    if crowded is not None:
+        mix[np.ix_(free, free)] = crowded
+        bounded = np.max(np.abs(inside @ mix.T), axis=0)
+        reach[free] = bounded[free] if np.isfinite(edges[free]).all() else math.inf
+    if correlated:
+        block = np.linalg.inv(np.linalg.cholesky(moments))
+        mix[correlated] = 0.0
+        mix[np.ix_(correlated, correlated)] = block
+        used = [np.flatnonzero(row) for row in block]  # an edge may be infinite
+        sups = [np.abs(row[k]) @ edges[correlated][k] for row, k in zip(block, used, strict=True)]
+        reach[correlated] = sups
+    return mix, reach
 
 
 def _orthogonal(inside: Array) -> Array | None:
@@ -184,6 +237,8 @@ def _orthogonal(inside: Array) -> Array | None:
 
     Gram–Schmidt in the order of the columns, so that main effects, which come first, stay as they are.
     """
+    if not inside.shape[1]:
+        return None
     gram = inside.T @ inside / inside.shape[0]
     size = np.sqrt(np.diag(gram))
     correlation = gram / np.outer(size, size)

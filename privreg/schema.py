@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from privreg.errors import SchemaError, real, shown
 
 __all__ = ["Schema"]
 
 Pair = tuple[float, float]
+Names = tuple[str, str]
 LARGEST = 1e100
+SMALLEST_EIGENVALUE = 1e-9
+"""Below it, declared correlations are taken for a matrix that is not positive definite."""
 
 
 def _pair(kind: str, name: object, value: object) -> Pair:
@@ -28,7 +33,7 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     return pair[0], pair[1]
 
 
-def _mapping(kind: str, value: object) -> Mapping[str, Any]:
+def _mapping(kind: str, value: object) -> Mapping[Any, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -37,9 +42,64 @@ def _mapping(kind: str, value: object) -> Mapping[str, Any]:
             f"write {kind}={{'age': ...}}."
         )
     for key in value:
-        if not isinstance(key, str):
-            raise SchemaError(f"{kind} has the key {shown(key)}; column names are strings.")
+        if isinstance(key, str) or (kind == "moments" and _is_pair(key)):
+            continue
+        also = ", and a correlation's key is a pair of them" if kind == "moments" else ""
+        raise SchemaError(f"{kind} has the key {shown(key)}; column names are strings{also}.")
     return value
+
+
+def _is_pair(key: object) -> bool:
+    return isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)
+
+
+def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) -> dict[Names, float]:
+    """Check correlations, each pair once, names in alphabetical order."""
+    out: dict[Names, float] = {}
+    for key, value in given.items():
+        a, b = sorted(key)
+        said = f"moments[{a!r}, {b!r}]"
+        unknown = [name for name in (a, b) if name not in moments]
+        if unknown:
+            raise SchemaError(
+                f"{said} is the correlation of {unknown[0]!r}, which has no moments; "
+                f"give moments={{{unknown[0]!r}: (mean, sd)}} too, or leave the pair out."
+            )
+        if a == b:
+            raise SchemaError(f"{said} is a column with itself, whose correlation is 1; name two columns.")
+        if (a, b) in out:
+            raise SchemaError(f"{said} is given twice, in either order of the names; keep one.")
+        rho = real(value)
+        if rho is None or not -1 < rho < 1:
+            raise SchemaError(
+                f"{said} is {shown(value)}; a correlation is a number above -1 and below 1. "
+                "Of two columns that determine each other, leave one out of the model."
+            )
+        out[a, b] = rho
+    for names in _connected(out):
+        if np.linalg.eigvalsh(_matrix(names, out))[0] < SMALLEST_EIGENVALUE:
+            raise SchemaError(
+                f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
+                "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
+            )
+    return {pair: out[pair] for pair in sorted(out)}
+
+
+def _connected(pairs: Mapping[Names, float]) -> list[list[str]]:
+    """Groups of columns linked by declared correlations."""
+    groups: list[set[str]] = []
+    for pair in pairs:
+        linked = [g for g in groups if g & set(pair)]
+        groups = [g for g in groups if not g & set(pair)] + [set(pair).union(*linked)]
+    return [sorted(g) for g in groups]
+
+
+def _matrix(names: Sequence[str], correlations: Mapping[Names, float]) -> np.ndarray:
+    out = np.eye(len(names))
+    for i, a in enumerate(names):
+        for j, b in enumerate(names[:i]):
+            out[i, j] = out[j, i] = correlations.get((min(a, b), max(a, b)), 0.0)
+    return out
 
 
 @dataclass(frozen=True)
@@ -55,6 +115,12 @@ class Schema:
         Levels of a categorical column in order; the first is the reference.
     moments : mapping of str to (float, float)
         Public mean and standard deviation of a numeric column, used only to scale it inside.
+    correlations : mapping of (str, str) to float
+        Public correlations of columns that have moments, used only to make their design columns uncorrelated
+        inside. Each pair once, its names in alphabetical order; a pair left out counts as 0.
+    private : tuple of str
+        Numeric columns that are not declared: the fit learns their location and scale from privatised reports
+        (``scaling="private"``). They are not clamped.
     leaked : tuple of str
         Kinds of declaration ("levels", "scale") that were taken from the data because the user
         opted out with ``allow_leak=``.
@@ -67,15 +133,29 @@ class Schema:
     moments: Mapping[str, Pair] = field(default_factory=dict)
     leaked: tuple[str, ...] = ()
     leaked_columns: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+    correlations: Mapping[Names, float] = field(default_factory=dict)
 
     @classmethod
-    def declare(cls, bounds: object = None, levels: object = None, moments: object = None) -> Schema:
+    def declare(
+        cls, bounds: object = None, levels: object = None, moments: object = None, private: Sequence[str] = ()
+    ) -> Schema:
         """Check a user's declarations and freeze them.
+
+        Parameters
+        ----------
+        bounds, levels : mapping, optional
+            As the attributes.
+        moments : mapping, optional
+            Means and sds by name and correlations by pair of names, as in
+            ``{"x1": (0, 1), "x2": (5, 2), ("x1", "x2"): 0.9}``.
+        private : sequence of str
+            As the attribute.
 
         Raises
         ------
         SchemaError
-            If a declaration is malformed, empty, or given twice for one column.
+            If a declaration is malformed, empty, given twice for one column, or contradicts another.
         """
         lows: dict[str, Pair] = {}
         for name, value in _mapping("bounds", bounds).items():
@@ -102,7 +182,11 @@ class Schema:
                 raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.")
             cats[name] = got
         moms: dict[str, Pair] = {}
+        pairs: dict[Names, object] = {}
         for name, value in _mapping("moments", moments).items():
+            if isinstance(name, tuple):
+                pairs[name] = value
+                continue
             mean, sd = _pair("moments", name, value)
             if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
                 raise SchemaError(f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0.")
@@ -117,28 +201,66 @@ class Schema:
             if math.isinf(low) and name not in moms:
                 raise SchemaError(
                     f"bounds[{name!r}] = (-inf, inf) leaves the column without a scale; "
-                    f"give moments={{{name!r}: (mean, sd)}} or finite bounds."
+                    f'give moments={{{name!r}: (mean, sd)}} or finite bounds, or leave it out with scaling="private".'
                 )
-        return cls(lows, cats, moms)
+        correlations = _correlations(pairs, moms)
+        both = [name for name in private if name in lows or name in cats or name in moms]
+        if both or len(set(private)) != len(private):
+            raise SchemaError(
+                f"{', '.join(map(repr, both or private))} can't be declared and have a scale that is learned "
+                "privately, nor be named twice; keep one."
+            )
+        return cls(lows, cats, moms, private=tuple(private), correlations=correlations)
+
+    def declares(self, name: str) -> bool:
+        """Whether a column's kind is known: by a declaration, or as a number whose scale is learned privately."""
+        return name in self.levels or self.is_number(name)
+
+    def is_number(self, name: str) -> bool:
+        """Whether a column is declared numeric, or its scale is learned privately."""
+        return self.is_declared_number(name) or name in self.private
+
+    def is_declared_number(self, name: str) -> bool:
+        """Whether a column has bounds or moments."""
+        return name in self.bounds or name in self.moments
 
     def numeric(self) -> tuple[str, ...]:
-        """Names of the columns declared numeric, in the order of declaration."""
-        return tuple(dict.fromkeys([*self.bounds, *self.moments]))
+        """Names of the numeric columns in the order of declaration; those with a private scale come last."""
+        return tuple(dict.fromkeys([*self.bounds, *self.moments, *self.private]))
+
+    def moments_as_given(self) -> dict[Any, Any]:
+        """Moments and correlations in one mapping, as :meth:`declare` takes them."""
+        return {**self.moments, **self.correlations}
+
+    def correlation_matrix(self, names: Sequence[str]) -> np.ndarray:
+        """Declared correlations of the named columns, 0 where none is declared, shape (k, k)."""
+        return _matrix(names, self.correlations)
 
     def limits(self, name: str) -> Pair:
-        """Clamping limits of a numeric column; infinite if only its moments are declared."""
+        """Clamping limits of a numeric column; infinite if only its moments, or nothing at all, are declared."""
         return self.bounds.get(name, (-math.inf, math.inf))
 
     def reference(self, name: str) -> Pair:
-        """Limits of the public box that stands for a numeric column: bounds, or mean ± 2 sd."""
+        """Limits of the public box that stands for a numeric column: bounds, or mean ± 2 sd.
+
+        A column with a private scale has the box (1, 2), which says nothing about its values: there np.log,
+        division and powers can be tried out.
+        """
         low, high = self.limits(name)
+        if math.isinf(low) and name in self.private:
+            return 1.0, 2.0
         if math.isinf(low):
             mean, sd = self.moments[name]
             return mean - 2 * sd, mean + 2 * sd
         return low, high
 
     def scale(self, name: str) -> Pair:
-        """Location and scale that map a numeric column to standard units inside: (mean, sd) or bounds to ±1."""
+        """Location and scale that map a numeric column to standard units inside: (mean, sd) or bounds to ±1.
+
+        (0, 1) for a private scale, which is not known yet.
+        """
+        if name in self.private:
+            return 0.0, 1.0
         if name in self.moments:
             return self.moments[name]
         low, high = self.bounds[name]
@@ -152,16 +274,18 @@ class Schema:
             "moments": {k: list(v) for k, v in self.moments.items()},
             "leaked": list(self.leaked),
             "leaked_columns": list(self.leaked_columns),
+            "private": list(self.private),
+            "correlations": [[a, b, rho] for (a, b), rho in self.correlations.items()],
         }
 
     @classmethod
     def from_json(cls, doc: Mapping[str, Any]) -> Schema:
         """Rebuild a schema from :meth:`to_json`, checked like a user's own declaration."""
         bounds = {k: (float(v[0]), float(v[1])) for k, v in doc["bounds"].items()}
-        moments = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
-        plain = cls.declare(bounds, doc["levels"], moments)
-        leaked, columns = tuple(doc["leaked"]), tuple(doc["leaked_columns"])
-        return cls(plain.bounds, plain.levels, plain.moments, leaked, columns)
+        moments: dict[Any, Any] = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
+        moments |= {(str(a), str(b)): rho for a, b, rho in doc.get("correlations", ())}  # not in files of 0.1
+        plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc.get("private", ()))))
+        return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]))
 
 
 def _out(x: float) -> float | str:

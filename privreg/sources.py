@@ -43,12 +43,19 @@ class Source:
         Gives an iterator of batches.
     identity : object
         What the ledger knows these people by; None if nothing can tell.
+    count : callable
+        Gives `rows`, or how many there are if counting is cheap beside reading them, or None.
     """
 
     kind: str
     rows: int | None
     batches: Callable[[], Iterator[Batch]] = field(repr=False)
     identity: Any = field(repr=False)  # often the rows themselves
+    count: Callable[[], int | None] = field(repr=False, default=lambda: None)
+
+    def expected(self) -> int | None:
+        """How many people there are, as far as can be told before reading them; public, like their number."""
+        return self.count() if self.rows is None else self.rows
 
 
 def open_arrays(endog: np.ndarray, exog: np.ndarray, offset: np.ndarray | None, identity: Any) -> Source:
@@ -159,6 +166,19 @@ def _stream(data: Iterable[Any]) -> Source:
     return Source("iterable of DataFrames", None, batches, identity)
 
 
+def _count_lines(path: Path) -> int | None:
+    """Lines of a file but its header, a fraction of the cost of reading it; None if it can't be read."""
+    lines, last = 0, "\n"
+    try:
+        with _text(path) as f:
+            while block := f.read(1 << 20):
+                lines += block.count("\n")
+                last = block[-1]
+    except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
+        return None
+    return max(lines - 1 + (last != "\n"), 0)
+
+
 def _csv(path: Path, columns: tuple[str, ...], schema: Schema) -> Source:
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}.")
@@ -219,7 +239,8 @@ def _csv(path: Path, columns: tuple[str, ...], schema: Schema) -> Source:
         raise problem
 
     stat = path.stat()
-    return Source(f"CSV file {path.name}", None, batches, (str(path.resolve()), stat.st_size, stat.st_mtime_ns))
+    identity = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+    return Source(f"CSV file {path.name}", None, batches, identity, lambda: _count_lines(path))
 
 
 _MISSING: Final = (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,22 +16,25 @@ import numpy as np
 
 from privreg import collector, storage
 from privreg.accounting import Budget, Release, at_least
-from privreg.collector import Path as Chain
+from privreg.columns import Encoded
 from privreg.device import Device
-from privreg.engine import Run, make_plan, scaling_variances
+from privreg.engine import Run, make_plan
 from privreg.errors import InferenceError, PrivregWarning, SavedFileError, StreamError
 from privreg.families import Family
-from privreg.inference import Estimate, Normal, RandomScaling
-from privreg.inference.plug_in import central_sandwich, local_sandwich
-from privreg.kernels import FULL, IN_BATCH, NONE, PEOPLE, POSITION, State
+from privreg.inference.plug_in import central_sandwich
+from privreg.kernels import FULL, NONE, PEOPLE
 from privreg.noise import NoiseStream, derived_key, fresh_key, seeded_key
+from privreg.pipeline import Pipeline, Start
 from privreg.privacy import PrivacyStatement
+from privreg.reporting import Report, report_of_chain, report_of_pipeline
 from privreg.results import Fit, PrivateResults
 from privreg.tuning import Settings
+from privreg.whitening import Layout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.collector import Path as Chain
     from privreg.scaling import Units
 
     Array = NDArray[np.float64]
@@ -73,6 +78,8 @@ class Spec:
             if name in schema.levels:
                 taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
                 out.append((name, "levels " + ", ".join(str(v) for v in schema.levels[name]) + taken))
+            elif name in schema.private:
+                out.append((name, "nothing; location and scale learned from privatised reports"))
             elif name in schema.leaked_columns:
                 out.append((name, "mean and sd TAKEN FROM THE DATA (see the notes)"))
             else:
@@ -81,16 +88,14 @@ class Spec:
                     parts.append("bounds {:g} to {:g}".format(*schema.bounds[name]))
                 if name in schema.moments:
                     parts.append("mean {:g}, sd {:g}".format(*schema.moments[name]))
+                parts += [
+                    f"correlation {rho:g} with {b if name == a else a}"
+                    for (a, b), rho in schema.correlations.items()
+                    if name in (a, b)
+                ]
                 if parts:
                     out.append((name, "; ".join(parts)))
         return tuple(out)
-
-
-def _like(own: Any, saved: Any) -> Any:
-    """Take over a saved array only with its place's shape and type: compiled loops don't check their indices."""
-    if saved.shape != own.shape or saved.dtype != own.dtype or not np.isfinite(saved).all():
-        raise ValueError("a saved array doesn't fit the plan")
-    return np.ascontiguousarray(saved)
 
 
 class Stream:
@@ -104,36 +109,62 @@ class Stream:
         The user's options, by which a saved stream is rebuilt.
     seed : int or None
         For simulation only.
-    start : ndarray, shape (p,)
-        First iterate, internal units.
+    start : ndarray, shape (p,), or None
+        The user's public first guess, internal units.
     """
 
     def __init__(
-        self, spec: Spec, settings: Settings, options: dict[str, Any], *, seed: int | None, start: Array
+        self, spec: Spec, settings: Settings, options: dict[str, Any], *, seed: int | None, start: Array | None
     ) -> None:
         self._spec, self._settings, self._options, self._seed = spec, settings, options, seed
-        methods = settings.methods
-        self._device = Device(
-            settings.score, settings.weights, settings.mechanism, settings.weights.reach, settings.curvature_bound
-        )
-        scaling = any(m.name == "random_scaling" for m in methods)
-        plan = make_plan(
-            self._device,
-            batch=settings.batch,
-            scaling_mode=FULL if scaling else NONE,
-            outer=any(m.outer for m in methods),
-            curvature_share=settings.curvature_share,
-            central=any(m.central for m in methods),
-        )
         key = None
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
-        self._central_key = None if key is None or not plan.central else derived_key(key, "central")
-        to_user = spec.units.matrix
-        state = collector.init(start, plan, to_user[0])
-        self._run = Run(plan, settings.steps, state, to_user, key)
+        self._central_key: bytes | None = None
+        self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
+        self._run = self._chain(key, start) if settings.efficient is None else self._pipeline(key, start)
         self._lock = threading.Lock()
         self._broken = False
+
+    def _chain(self, key: bytes | None, start: Array | None) -> Run:
+        """Begin the single chain of the published algorithm."""
+        s, to_user = self._settings, self._spec.units.matrix
+        self._device = Device(s.score, s.weights, s.mechanism, s.weights.reach, s.curvature_bound)
+        plan = make_plan(
+            self._device,
+            batch=s.batch,
+            scaling_mode=FULL if any(m.name == "random_scaling" for m in s.methods) else NONE,
+            outer=any(m.outer for m in s.methods),
+            curvature_share=s.curvature_share,
+            central=any(m.central for m in s.methods),
+        )
+        if plan.central and key is not None:
+            self._central_key = derived_key(key, "central")
+        theta = np.zeros(len(to_user)) if start is None else start
+        return Run(plan, s.steps, collector.init(theta, plan, to_user[0]), to_user, key)
+
+    def _pipeline(self, key: bytes | None, start: Array | None) -> Pipeline:
+        """Begin the staged fit; the constant, if the design has one, goes first."""
+        s, units = self._settings, self._spec.units
+        assert s.efficient is not None
+        constant = units.constant_column(self._spec.design.probe)
+        if constant is not None:
+            self._order = np.concatenate([[constant], np.delete(self._order, constant)])
+        binary = self._spec.family.binary
+        unscaled = np.flatnonzero(units.unscaled[self._order]).tolist()
+        begin = Start(
+            schedule=s.efficient.schedule,
+            rules=s.efficient.rules,
+            layout=Layout(constant is not None, not binary),
+            mechanism=s.mechanism,
+            reach=s.weights.reach,
+            unscaled=(*unscaled, len(self._order)) if units.y_unscaled else tuple(unscaled),
+            theta=None if start is None else start[self._order],
+            c=s.efficient.corner,
+            whitened=s.efficient.whitened,
+            path=any(m.name == "random_scaling" for m in s.methods),
+        )
+        return Pipeline(begin, units.matrix[:, self._order], key)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -153,7 +184,12 @@ class Stream:
     @property
     def nobs(self) -> int:
         """People whose report has been taken so far."""
-        return int(self._run.state.counts[POSITION])
+        return self._run.people
+
+    @property
+    def lanes(self) -> int:
+        """Parallel chains: the most threads that can be of use."""
+        return 1 if self._settings.efficient is None else self._settings.efficient.schedule.lanes
 
     def update(self, batch: Any) -> Stream:
         """Play the devices of the people in `batch`, each once, in order.
@@ -176,17 +212,38 @@ class Stream:
             After an interrupted update, in a forked process, or while another thread is at it.
         """
         with self._alone():
-            rows = self._spec.design.encode(batch)
-            x, units = rows.exog, self._spec.units
-            units.rows_inside(x)
-            y = units.response_inside(rows.endog)
-            offset = None
-            if rows.offset is not None:
-                offset = rows.offset / units.y_scale
-            self._broken = True  # an interrupt inside would leave noise used but not marked
-            self._run.advance(y, x, offset)
-            self._broken = False
+            self._take(self._encode(batch))
         return self
+
+    def update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
+        """Update by every batch, encoding and computing in `threads` threads; gives the people so far."""
+        with self._alone(), ThreadPoolExecutor(threads) as pool:
+            waiting = iter(batches)
+            if isinstance(self._run, Pipeline) and threads > 1:
+                self._run.pool, self._run.threads = pool, threads
+            try:
+                while some := list(itertools.islice(waiting, threads)):
+                    for rows in pool.map(self._encode, some):
+                        self._take(rows)
+                    yield self.nobs
+            finally:
+                if isinstance(self._run, Pipeline):
+                    self._run.pool = None
+
+    def _encode(self, batch: Any) -> Encoded:
+        """Rows in internal units, in the engine's order of columns."""
+        rows, units = self._spec.design.encode(batch), self._spec.units
+        x = rows.exog
+        units.rows_inside(x)
+        if self._order[0] != 0:
+            x = np.ascontiguousarray(x[:, self._order])
+        offset = None if rows.offset is None else rows.offset / units.y_scale
+        return Encoded(units.response_inside(rows.endog), x, offset)
+
+    def _take(self, rows: Encoded) -> None:
+        self._broken = True  # an interrupt inside would leave noise used but not marked
+        self._run.advance(rows.endog, rows.exog, rows.offset)
+        self._broken = False
 
     # --- results ---------------------------------------------------------------------------------------
 
@@ -202,62 +259,35 @@ class Stream:
             return self._results(Release(0, self._spec.budget.mu))
 
     def _results(self, release: Release) -> PrivateResults:
-        spec, settings, units = self._spec, self._settings, self._spec.units
-        chain = collector.final(self._run.state, self._run.plan)
-        names = tuple(spec.design.names)
-        if not (np.isfinite(chain.mean).all() and np.isfinite(chain.last).all()):
-            raise InferenceError(
-                "the estimates overflowed: the steps are too large; leave step= out or make it smaller."
-            )
-        if chain.updates <= len(names):
-            raise InferenceError(
-                f"{chain.people} people in {chain.updates} updates can't determine {len(names)} coefficients; "
-                f"more than {len(names)} updates are needed."
-            )
-        estimates = tuple(self._estimate(m.name, chain) for m in settings.methods)
-        trail = self._run.trail
-        at_end = not trail.updates or trail.updates[-1] < chain.updates
-        means = [*trail.means, chain.mean] if at_end else trail.means
-        variances = list(trail.variances)
-        if at_end:
-            variances.append(scaling_variances(chain.scaling, units.matrix))
-        counts = np.array([*trail.updates, chain.updates] if at_end else trail.updates, dtype=np.int64)
-        people = np.array([*trail.people, chain.people] if at_end else trail.people, dtype=np.int64)
+        spec, settings = self._spec, self._settings
+        if isinstance(self._run, Run):
+            report = report_of_chain(self._run, settings, spec.units, self._release_central)
+        else:
+            names = [*np.array(spec.design.names)[self._order].tolist(), spec.design.endog_name]
+            report = report_of_pipeline(self._run, settings, spec.units, self._order, names)
         return PrivateResults(
             Fit(
                 design=spec.design,
                 family=spec.family,
-                title=self._title(chain),
-                names=names,
-                params=units.params_outside(chain.mean),
-                last=units.params_outside(chain.last),
-                estimates=estimates,
+                title=self._title(report),
+                names=tuple(spec.design.names),
+                params=report.params,
+                last=report.last,
+                estimates=report.estimates,
                 nobs=self.nobs,
-                senders=chain.people,
-                updates=chain.updates,
-                trail_n=people,
-                trail_params=np.array([units.params_outside(m) for m in means]),
-                trail_variances=6.0 * np.array(variances) / counts[:, None],
-                statement=self._statement(chain, estimates, release),
+                senders=report.senders,
+                updates=report.updates,
+                trail_n=report.trail_n,
+                trail_params=report.trail_params,
+                trail_variances=report.trail_variances,
+                statement=self._statement(report, release),
             )
         )
-
-    def _estimate(self, method: str, chain: Chain) -> Estimate:
-        units, settings = self._spec.units, self._settings
-        if method == "random_scaling":
-            return Estimate(method, units.cov_outside(6.0 * chain.scaling / chain.updates), RandomScaling(chain.lanes))
-        if method == "plug_in":
-            if not chain.curvature_people:
-                raise InferenceError("nobody has sent a curvature report yet; plug_in needs more people.")
-            plan = self._run.plan
-            sandwich = local_sandwich(chain, plan.noise_sd, plan.curvature_sd, settings.batch)
-        else:
-            sandwich = self._release_central(chain)
-        return Estimate(method, units.cov_outside(sandwich.cov), Normal(), sandwich.notes)
 
     def _release_central(self, chain: Chain) -> Any:
         """Randomise the raw sums of curvature and scores, once, as a trusted curator; then forget them."""
         run, n = self._run, chain.people
+        assert isinstance(run, Run)
         summed = int(run.state.counts[PEOPLE])  # those of an unfinished batch are in the sums too
         p = chain.mean.shape[0]
         size = p * (p + 1) // 2
@@ -278,47 +308,45 @@ class Stream:
             raw[:] = 0.0
         return central_sandwich(out[0], out[1], n, run.plan.noise_sd)
 
-    def _title(self, chain: Chain) -> tuple[tuple[str, str], ...]:
+    def _title(self, report: Report) -> tuple[tuple[str, str], ...]:
         spec, s = self._spec, self._settings
-        methods = ", ".join(m.title for m in s.methods) or "none (estimates only)"
-        steps = f"{s.steps.gamma:.4g} (k{f' + {s.steps.delay:g}' if s.steps.delay else ''})^-{s.steps.alpha:g}"
+        weights = s.weights.name
+        if s.efficient is not None:
+            weights = "unit, whitened" if s.efficient.whitened else "unit, scaled"
         out = [
             ("Dep. Variable", spec.design.endog_name),
-            ("Family", s.score_words),
+            ("Family", report.family),
             ("Formula", spec.formula),
             ("No. Observations", f"{self.nobs:,}"),
-            ("Score weights", s.weights.name),
-            ("Tuning", f"{s.tuning}: step {steps}, {s.batch} a batch, averaged"),
-            ("Inference", methods),
+            ("Score weights", weights),
+            ("Tuning", report.tuning),
+            ("Inference", ", ".join(m.title for m in s.methods) or "none (estimates only)"),
+            ("Estimand", spec.family.estimand),
         ]
-        if chain.curvature_people:
-            out.append(("Curvature senders", f"{chain.curvature_people:,}"))
         return tuple(out)
 
-    def _statement(self, chain: Chain, estimates: tuple[Estimate, ...], release: Release) -> PrivacyStatement:
+    def _statement(self, report: Report, release: Release) -> PrivacyStatement:
         spec, s = self._spec, self._settings
         central = any(m.central for m in s.methods)
-        curvature = "no pilot; no curvature spending"
-        if chain.curvature_people:
-            curvature = f"{s.curvature_share:.0%} of the people sent curvature instead of a score; no extra budget"
+        spending = report.spending
         if central:
-            curvature = f"raw curvature and scores released once with noise by a curator: another {spec.budget}"
+            spending = f"raw curvature and scores released once with noise by a curator: another {spec.budget}"
         return PrivacyStatement(
             budget=spec.budget,
             trust="central plug-in" if central else "simulated",
             mechanism="Gaussian",
             noise_sd=s.noise_sd,
             bound=s.bound,
-            weights=s.weights.formula,
-            curvature=curvature,
+            weights=report.bound,
+            curvature=spending,
             release=release,
             declared=spec.declared(),
-            notes=self._notes(chain, estimates),
+            notes=self._notes(report),
             seeded=self._seed is not None and spec.budget.private,
             leaked=spec.design.schema.leaked,
         )
 
-    def _notes(self, chain: Chain, estimates: tuple[Estimate, ...]) -> tuple[str, ...]:
+    def _notes(self, report: Report) -> tuple[str, ...]:
         spec, s = self._spec, self._settings
         out = []
         if not spec.budget.private:
@@ -339,12 +367,9 @@ class Stream:
             )
         if spec.budget.private:
             out.append(ROUNDING_NOTE)
-        for e in estimates:
+        for e in report.estimates:
             out += e.notes
-        mixing = s.mixing_note(chain.updates)
-        if mixing:
-            out.append(mixing)
-        return tuple(out)
+        return (*out, *report.notes)
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -368,25 +393,16 @@ class Stream:
 
     def _save(self, path: str | Path) -> None:
         run = self._run
-        if run.plan.central:
+        if any(m.central for m in self._settings.methods):
             raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
-        arrays: dict[str, Any] = {f"state_{k}": v for k, v in run.state._asdict().items()}
-        p = run.state.theta.shape[0]
-        arrays["trail_counts"] = np.array([run.trail.updates, run.trail.people], dtype=np.int64)
-        arrays["trail_means"] = np.array(run.trail.means).reshape(-1, p)
-        arrays["trail_variances"] = np.array(run.trail.variances).reshape(-1, p)
-        for name, noise in (("score", run.noise), ("curvature", run.curvature_noise)):
-            if noise is not None:
-                secret = noise.secret_state()
-                arrays |= {f"secret_{name}_key": secret["key"], f"secret_{name}_rest": secret["rest"]}
+        arrays = self._run.to_arrays() | self._run.secrets()
         document = {
             "design": self._spec.design.to_json(),
             "family": [self._spec.family.name, self._spec.family.c, self._spec.family.scale],
             "budget": [self._spec.budget.form, list(self._spec.budget.asked)],
             "options": self._options,
             "seed": self._seed,
-            "plan": list(run.plan),
-            "steps": list(run.steps),
+            "plan": self._plan(),
         }
         if self._spec.budget.private and self._seed is None:
             run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
@@ -395,18 +411,9 @@ class Stream:
     def _restore(self, path: Path, document: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Take over a saved state, and take the keys out of its file."""
         run = self._run
-        if list(run.plan) != document["plan"] or list(run.steps) != document["steps"]:
+        if self._plan() != document["plan"]:
             raise SavedFileError(f"{path.name!r} was saved under rules this version doesn't follow; finish it there.")
-        run.state = State(*(_like(getattr(run.state, name), arrays[f"state_{name}"]) for name in State._fields))
-        if run.state.counts.min() < 0 or run.state.counts[IN_BATCH] >= run.plan.batch:
-            raise ValueError("counts out of range")
-        counts = arrays["trail_counts"]
-        if {len(counts[0]), len(counts[1])} != {len(arrays["trail_means"]), len(arrays["trail_variances"])}:
-            raise ValueError("trail of unequal lengths")
-        if any(arrays[f"trail_{name}"].dtype.kind not in "fi" for name in ("counts", "means", "variances")):
-            raise ValueError("trail that isn't numbers")
-        run.trail.updates, run.trail.people = counts[0].tolist(), counts[1].tolist()
-        run.trail.means, run.trail.variances = list(arrays["trail_means"]), list(arrays["trail_variances"])
+        run.from_arrays(arrays)
         secrets = {k: v for k, v in arrays.items() if k.startswith("secret_")}
         if not self._spec.budget.private:
             return
@@ -416,22 +423,21 @@ class Stream:
                 PrivregWarning,
                 stacklevel=4,
             )
+            run.renew(fresh_key())  # of the stage the file was saved in
             return
         if self._seed is None:
             rest = {k: v for k, v in arrays.items() if k not in secrets}
             document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
             storage.write_archive(path, "stream", document, rest, secret=True)
-        for name in ("score", "curvature"):
-            if f"secret_{name}_key" in secrets:
-                old = run.noise if name == "score" else run.curvature_noise
-                assert old is not None
-                stream = NoiseStream.from_secret_state(
-                    old.width, secrets[f"secret_{name}_key"].tobytes(), secrets[f"secret_{name}_rest"]
-                )
-                if name == "score":
-                    run.noise = stream
-                else:
-                    run.curvature_noise = stream
+        run.take_secrets(secrets)
+
+    def _plan(self) -> list[Any]:
+        """Public numbers by which a saved stream is known to be this one's."""
+        run = self._run
+        if isinstance(run, Run):
+            return [list(run.plan), list(run.steps)]
+        stages, *rest = run.start.schedule
+        return [[list(s) for s in stages], rest, list(run.start.rules), list(run.start.unscaled)]
 
     def __reduce__(self) -> str:
         raise TypeError("a stream holds a secret key and can't be pickled; use save(path) and privreg.load(path)")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from privreg.errors import InferenceError, OptionError, choose, real, shown
 from privreg.families import LOGISTIC, Family, Score
-from privreg.inference import DOUBT, Method
+from privreg.inference import DOUBT, METHODS, Method, resolve_methods
+from privreg.kernels import BALANCED
 from privreg.mechanisms import Gaussian
+from privreg.stages import FEWEST_LANES, ChainRules, Schedule, make_schedule
 from privreg.steps import Steps
 from privreg.weights import SCORE_WEIGHTS, ScoreWeights, omega
 
@@ -24,13 +26,60 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["TUNINGS", "Settings", "resolve_tuning"]
+__all__ = ["TUNINGS", "WEIGHTS", "Efficient", "Settings", "Wishes", "resolve_tuning"]
 
 TUNINGS: Final = ("efficient", "published")
+WEIGHTS: Final = ("unit", "whitened", "published", "published_slopes")
 CURVATURE_SHARE: Final = 0.1
 MOST_PER_BATCH: Final = 10**9
+MOST_LANES: Final = 1024
+MOST_THREADS: Final = 256
+NO_STEPS: Final = Steps(0.0, 0.0, 0.0)
 MIXING: Final = 10.0
 """Σγλ_min under which a note warns that the path may not have forgotten its start."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user asked of `fit` or `start`; None where nothing was asked.
+
+    Parameters
+    ----------
+    tuning : str
+    inference : str or sequence of str or None
+        "auto" leaves the choice to the tuning; None asks for estimates alone.
+    lanes, batch_size : int or None
+    alpha, step : float or None
+    threads : int or None
+    """
+
+    tuning: Any = "efficient"
+    inference: Any = "auto"
+    lanes: Any = None
+    batch_size: Any = None
+    alpha: Any = None
+    step: Any = None
+    threads: Any = None
+
+
+@dataclass(frozen=True)
+class Efficient:
+    """What the staged fit needs beyond `Settings`; public.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    rules : ChainRules
+    corner : float
+        Huber's c where it is declared, internal units.
+    whitened : bool
+        Whether score weights are those of whitened covariates, or of scaled ones.
+    """
+
+    schedule: Schedule
+    rules: ChainRules
+    corner: float
+    whitened: bool
 
 
 @dataclass(frozen=True)
@@ -45,16 +94,19 @@ class Settings:
         The family with its constants, in the user's units.
     weights : ScoreWeights
     mechanism : Gaussian
-    steps : Steps
-    batch : int
-        People per update.
     methods : tuple of Method
+    steps : Steps
+        Of the single chain.
+    batch : int
+        People per update of the single chain.
     curvature_share : float
         Share of people who send curvature instead of a score.
     curvature_bound : float
         Bound of a curvature report.
     weakest : float
         Smallest eigenvalue of the curvature for unrelated covariates whose bounds lie at ±4 sd.
+    efficient : Efficient or None
+        The staged fit; None for the single chain of the published algorithm.
     """
 
     tuning: str
@@ -62,17 +114,18 @@ class Settings:
     score_words: str
     weights: ScoreWeights
     mechanism: Gaussian
-    steps: Steps
-    batch: int
     methods: tuple[Method, ...]
-    curvature_share: float
-    curvature_bound: float
-    weakest: float
+    steps: Steps = NO_STEPS
+    batch: int = 1
+    curvature_share: float = 0.0
+    curvature_bound: float = math.inf
+    weakest: float = 0.0
+    efficient: Efficient | None = None
 
     @property
     def bound(self) -> float:
-        """Bound of the weighted score's ℓ2 norm, internal units."""
-        return self.score.bound * self.weights.reach
+        """Bound of the weighted score's ℓ2 norm, internal units; of the unit score in a staged fit."""
+        return self.weights.reach if self.efficient else self.score.bound * self.weights.reach
 
     @property
     def noise_sd(self) -> float:
@@ -99,41 +152,45 @@ def _number(name: str, value: object, low: float, high: float) -> float:
     return number
 
 
+def _count(name: str, value: object, most: int, what: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= most:
+        raise OptionError(f"{name}={shown(value)} must be a whole number of {what}, 1 or more (at most {most:.9g}).")
+    return int(value)
+
+
 def resolve_tuning(
+    wishes: Wishes,
     *,
-    tuning: object,
     family: Family,
     budget: Budget,
     units: Units,
     probe: Array,
-    moments_only: bool,
+    scale_declared: bool,
     standardised: bool,
     score_weights: object,
-    methods: tuple[Method, ...],
-    batch_size: object,
-    alpha: object,
-    step: object,
+    rows: int | None,
 ) -> Settings:
     """Choose the numbers of a fit.
 
     Parameters
     ----------
-    tuning : "efficient" or "published"
+    wishes : Wishes
     family : Family
     budget : Budget
     units : Units
         Internal units.
     probe : ndarray, shape (m, p)
         Rows over the public box, internal units.
-    moments_only : bool
-        Whether the response is scaled by its sd rather than by its range.
+    scale_declared : bool
+        Whether mean and sd of every covariate are declared.
     standardised : bool
         Whether the scale was taken from the data, as the sources' applications do.
     score_weights : str or None
         None lets the tuning choose.
-    methods : tuple of Method
-    batch_size, alpha, step
-        The user's wishes or None.
+    rows : int or None
+        People expected, if known.
 
     Returns
     -------
@@ -142,7 +199,7 @@ def resolve_tuning(
     Raises
     ------
     OptionError
-        If an option is out of range.
+        If an option is out of range, or does not go with another.
     InferenceError
         If a method can't do what is asked under these settings.
 
@@ -150,44 +207,132 @@ def resolve_tuning(
     ----------
     XSJKH (arXiv 2505.08227), sections 5 and 6, for the published settings.
     """
-    how = choose("tuning", tuning, TUNINGS)
-    published = how == "published"
-    if score_weights is None:
-        score_weights = "published" if published else "unit"
-    weights = SCORE_WEIGHTS[choose("score_weights", score_weights, SCORE_WEIGHTS)]
-    p = probe.shape[1]
-    score, words = family.resolve(
-        unit=units.y_scale,
-        auto_scale=0.5 if moments_only else 0.25,
-        p=p,
-        mu=budget.mu,
-        published=published,
-    )
-    if (
-        isinstance(batch_size, bool)
-        or not isinstance(batch_size, Integral)
-        or not 1 <= int(batch_size) <= MOST_PER_BATCH
-    ):
-        raise OptionError(f"batch_size={shown(batch_size)} must be a whole number of people, 1 or more (at most 1e9).")
-    batch = int(batch_size)
-    eigenvalues = _curvature_to_expect(score, family, weights, probe)
-    if published:
-        gamma, power, delay = (0.2, 0.501, 0.0) if standardised else (0.5, 0.51, 0.0)
-    else:
-        # γλ̄ small enough that noisy iterates keep most residuals within the corner, large enough to forget the
-        # start. Logistic curvature vanishes far out, where large steps would strand the path: an eighth there.
-        relaxed = 0.05 if family.binary else 0.4
-        gamma, power, delay = relaxed / float(np.mean(eigenvalues)), 0.51, 100.0
-    if alpha is not None:
-        power = _number("alpha", alpha, 0.0, 1.0)
-    if step is not None:
-        gamma = _number("step", step, 0.0, math.inf)
-    if power <= 0.5 and methods:
+    how = choose("tuning", wishes.tuning, TUNINGS)
+    if score_weights is not None:
+        choose("score_weights", score_weights, WEIGHTS)
+    batch = _count("batch_size", wishes.batch_size, MOST_PER_BATCH, "people")
+    lanes = _count("lanes", wishes.lanes, MOST_LANES, "chains")
+    _count("threads", wishes.threads, MOST_THREADS, "threads")
+    alpha = None if wishes.alpha is None else _number("alpha", wishes.alpha, 0.0, 1.0)
+    step = None if wishes.step is None else _number("step", wishes.step, 0.0, math.inf)
+    methods = _methods(wishes.inference, how, lanes)
+    if alpha is not None and alpha <= 0.5 and methods:
         raise InferenceError(
-            f"alpha={power:g} is the exponent of the steps, and intervals need it above 1/2 (inference=None gives "
+            f"alpha={alpha:g} is the exponent of the steps, and intervals need it above 1/2 (inference=None gives "
             "estimates alone); the level of intervals is set in summary(alpha=) and conf_int(alpha=)."
         )
-    mechanism = Gaussian(budget)
+    if how == "efficient":
+        return _efficient(
+            methods, batch, lanes, alpha, step, family, budget, units, scale_declared, score_weights, rows
+        )
+    return _published(methods, batch, lanes, alpha, step, family, budget, units, probe, standardised, score_weights)
+
+
+def _methods(inference: object, tuning: str, lanes: int | None) -> tuple[Method, ...]:
+    """Inference methods, the default being what suits the tuning."""
+    if inference is None:
+        return ()
+    few = lanes is not None and lanes < FEWEST_LANES
+    if isinstance(inference, str) and inference == "auto":
+        return (METHODS["random_scaling" if tuning == "published" or few else "between_lanes"],)
+    methods = resolve_methods(inference)
+    for m in methods:
+        if m.tuning not in {"any", tuning}:
+            fits = ", ".join(repr(k) for k, v in METHODS.items() if v.tuning in {"any", tuning})
+            raise InferenceError(
+                f"inference={m.name!r} needs tuning={m.tuning!r}; with tuning={tuning!r} there are {fits}."
+            )
+        if m.lanes and few:
+            raise InferenceError(
+                f"inference={m.name!r} compares lanes and needs at least {FEWEST_LANES}; got lanes={lanes}. "
+                "Leave lanes= out, or use inference='random_scaling'."
+            )
+    return methods
+
+
+def _efficient(
+    methods: tuple[Method, ...],
+    batch: int | None,
+    lanes: int | None,
+    alpha: float | None,
+    step: float | None,
+    family: Family,
+    budget: Budget,
+    units: Units,
+    scale_declared: bool,
+    score_weights: object,
+    rows: int | None,
+) -> Settings:
+    """Settings of the staged fit: unit scores in learned coordinates, Newton steps, lanes."""
+    if score_weights not in {None, "unit", "whitened"}:
+        raise OptionError(
+            f"score_weights={score_weights!r} goes with tuning='published'; "
+            "the efficient tuning has 'whitened' and 'unit'."
+        )
+    p = units.centre.shape[0]
+    unscaled = int(units.unscaled.sum()) + int(units.y_unscaled)
+    ratio = family.ratio(p, budget.mu)
+    learned = not family.binary and isinstance(family.scale, str)
+    words = family.name
+    corner = 1.0
+    if learned:
+        words = f"Huber, c = {ratio:.4g} × residual scale, learned from the reports"
+    elif not family.binary:
+        corner = ratio * float(family.scale) / units.y_scale
+        words = f"Huber, c = {ratio:.4g} × residual scale {float(family.scale):.4g} (declared)"
+    rules = ChainRules(BALANCED if family.binary else family.code, ratio, learned)
+    schedule = make_schedule(
+        d=p,
+        mu=budget.mu,
+        rows=rows,
+        unscaled=unscaled,
+        declared=scale_declared,
+        batch=batch,
+        lanes=lanes,
+        alpha=alpha,
+        pace=step,
+        between=any(m.lanes for m in methods) or not methods,
+        binary=family.binary,
+    )
+    return Settings(
+        tuning="efficient",
+        score=Score(rules.family, 1.0, 1.0, 1.0),
+        score_words=f"{words}, balanced score" if family.binary else words,
+        weights=SCORE_WEIGHTS["unit"],
+        mechanism=Gaussian(budget),
+        methods=methods,
+        efficient=Efficient(schedule, rules, corner, score_weights != "unit"),
+    )
+
+
+def _published(
+    methods: tuple[Method, ...],
+    batch: int | None,
+    lanes: int | None,
+    alpha: float | None,
+    step: float | None,
+    family: Family,
+    budget: Budget,
+    units: Units,
+    probe: Array,
+    standardised: bool,
+    score_weights: object,
+) -> Settings:
+    """Settings of the published algorithm: one averaged chain."""
+    if lanes not in {None, 1}:
+        raise OptionError(f"lanes={lanes} goes with tuning='efficient'; the published algorithm is a single chain.")
+    if score_weights == "whitened":
+        raise OptionError(
+            "score_weights='whitened' goes with tuning='efficient'; the published algorithm has 'published' and 'unit'."
+        )
+    if units.unscaled.any() or units.y_unscaled:
+        raise OptionError(
+            "scaling='private' goes with tuning='efficient'; for the published algorithm declare bounds= or moments=."
+        )
+    weights = SCORE_WEIGHTS[str(score_weights or "published")]
+    score, words = family.resolve(unit=units.y_scale)
+    gamma, power, delay = (0.2, 0.501, 0.0) if standardised else (0.5, 0.51, 0.0)
+    gamma, power = gamma if step is None else step, power if alpha is None else alpha
     reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach
     curvature_bound = score.curvature_bound * reach2
     wants_curvature = [m for m in methods if m.curvature or m.central]
@@ -197,17 +342,16 @@ def resolve_tuning(
             "with bounded covariates: declare finite bounds=, use score_weights='published', "
             "or inference='random_scaling'."
         )
-    share = CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
     return Settings(
-        tuning=how,
+        tuning="published",
         score=score,
         score_words=words,
         weights=weights,
-        mechanism=mechanism,
-        steps=Steps(gamma, power, delay),
-        batch=batch,
+        mechanism=Gaussian(budget),
         methods=methods,
-        curvature_share=share,
+        steps=Steps(gamma, power, delay),
+        batch=batch or 1,
+        curvature_share=CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0,
         curvature_bound=curvature_bound,
         weakest=float(_curvature_to_expect(score, family, weights, _narrowed(probe))[0]),
     )

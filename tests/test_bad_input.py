@@ -83,22 +83,34 @@ def by_arrays(endog=None, exog=None, **options):
 GONE = object()
 
 
-def stream(**options):
-    return pr.PrivateOnlineRegression.from_formula(
-        "y ~ a + b + g", None, mu=1, bounds=BOX, levels=LEVELS, **options
-    ).start()
+def stream(tuning="efficient", **options):
+    given = {"mu": 1, "bounds": BOX, "levels": LEVELS, "rows": N, **options}
+    return pr.PrivateOnlineRegression.from_formula("y ~ a + b + g", None, **given).start(tuning=tuning)
 
 
 @cache
 def results():
-    return by_formula(score_weights="published").fit(
-        inference=("random_scaling", "plug_in"), seed=1, progress=False
-    )  # plug_in needs bounded curvature, which "published" weights give
+    return by_formula().fit(tuning="published", inference=("random_scaling", "plug_in"), seed=1, progress=False)
+
+
+@cache
+def default_results():
+    return by_formula().fit(seed=1, progress=False)
 
 
 @cache
 def estimates_only():
     return by_formula().fit(inference=None, progress=False)
+
+
+@cache
+def early():
+    """Results of the default fit before its lanes have begun, and so without intervals."""
+    going, at = stream(), 0
+    while going._run.kind != "pilot":
+        going.update(rows().iloc[at : at + 1])
+        at += 1
+    return going.results()
 
 
 def csv(tmp, text, name="people.csv"):
@@ -122,13 +134,13 @@ def saved(tmp, change=None, document=None):
     return path
 
 
-def saved_stream(tmp, change):
+def saved_stream(tmp, change, people=N, drop=None, **options):
     path = tmp / "s.privreg"
-    stream().update(rows()).save(path)
+    stream(**options).update(rows().head(people)).save(path)
     doc, arrays = storage.read(path)
     kind = doc.pop("kind")
     del doc["format"]
-    storage.write_archive(path, kind, doc, {k: change(k, v) for k, v in arrays.items()}, secret=True)
+    storage.write_archive(path, kind, doc, {k: change(k, v) for k, v in arrays.items() if k != drop}, secret=True)
     return path
 
 
@@ -345,19 +357,104 @@ OPTIONS = {
     "no inference named": (lambda _: by_formula().fit(inference=()), OptionError, ["inference=<tuple>", "one or more"]),
     "inference twice": (lambda _: by_formula().fit(inference=["plug_in"] * 2), OptionError, ["twice", "once"]),
     "two plug-ins": (
-        lambda _: by_formula(score_weights="published").fit(inference=("plug_in", "plug_in_central")),
+        lambda _: by_formula().fit(tuning="published", inference=("plug_in", "plug_in_central")),
         InferenceError,
         ["can't share one pass", "Choose one"],
     ),
     "central plug-in in a stream": (
-        lambda _: by_formula(score_weights="published").start(inference="plug_in_central"),
+        lambda _: by_formula().start(tuning="published", inference="plug_in_central"),
         InferenceError,
         ["single release", "use fit()"],
     ),
     "plug-in without a bound": (
-        lambda _: by_formula(moments={"a": (20_000, 9_000)}, bounds={k: BOX[k] for k in "by"}).fit(inference="plug_in"),
+        lambda _: by_formula(
+            moments={"a": (20_000, 9_000)}, bounds={k: BOX[k] for k in "by"}, score_weights="unit"
+        ).fit(tuning="published", inference="plug_in"),
         InferenceError,
         ["'unit' score weights", "finite bounds=", "'published'", "'random_scaling'"],
+    ),
+    "plug-in with the default tuning": (
+        lambda _: by_formula().fit(inference="plug_in"),
+        InferenceError,
+        ["inference='plug_in' needs tuning='published'", "'between_lanes', 'random_scaling'"],
+    ),
+    "central plug-in with the default tuning": (
+        lambda _: by_formula().fit(inference="plug_in_central"),
+        InferenceError,
+        ["inference='plug_in_central' needs tuning='published'"],
+    ),
+    "a plug-in beside the default": (
+        lambda _: by_formula().start(inference=("between_lanes", "plug_in")),
+        InferenceError,
+        ["inference='plug_in' needs tuning='published'"],
+    ),
+    "between lanes with the published tuning": (
+        lambda _: by_formula().fit(tuning="published", inference="between_lanes"),
+        InferenceError,
+        ["'between_lanes' needs tuning='efficient'", "'random_scaling', 'plug_in', 'plug_in_central'"],
+    ),
+    "between four lanes": (
+        lambda _: by_formula().fit(inference="between_lanes", lanes=4),
+        InferenceError,
+        ["needs at least 8", "got lanes=4", "Leave lanes= out", "'random_scaling'"],
+    ),
+    "lanes with the published tuning": (
+        lambda _: by_formula().fit(tuning="published", lanes=8),
+        OptionError,
+        ["lanes=8 goes with tuning='efficient'", "single chain"],
+    ),
+    "lanes zero": (lambda _: by_formula().fit(lanes=0), OptionError, ["lanes=0", "whole number of chains, 1 or more"]),
+    "lanes half": (lambda _: by_formula().fit(lanes=1.5), OptionError, ["lanes=1.5", "whole number"]),
+    "lanes text": (lambda _: by_formula().fit(lanes="many"), OptionError, ["lanes='many'", "whole number"]),
+    "lanes huge": (lambda _: by_formula().fit(lanes=10**6), OptionError, ["lanes=1000000", "at most 1024"]),
+    "lanes huger": (lambda _: by_formula().start(lanes=10**400), OptionError, ["lanes=inf", "at most 1024"]),
+    "threads zero": (lambda _: by_formula().fit(threads=0), OptionError, ["threads=0", "of threads, 1 or more"]),
+    "threads text": (lambda _: by_formula().fit(threads="all"), OptionError, ["threads='all'", "whole number"]),
+    "threads huge": (lambda _: by_formula().fit(threads=10**6), OptionError, ["threads=1000000", "at most 256"]),
+    "whitened weights with the published tuning": (
+        lambda _: by_formula(score_weights="whitened").fit(tuning="published"),
+        OptionError,
+        ["score_weights='whitened' goes with tuning='efficient'", "'published' and 'unit'"],
+    ),
+    "published weights with the default tuning": (
+        lambda _: by_formula(score_weights="published").fit(),
+        OptionError,
+        ["score_weights='published' goes with tuning='published'", "'whitened' and 'unit'"],
+    ),
+    "published slopes with the default tuning": (
+        lambda _: by_formula(score_weights="published_slopes").start(),
+        OptionError,
+        ["score_weights='published_slopes' goes with tuning='published'"],
+    ),
+    "unknown scaling": (
+        lambda _: by_formula(scaling="x"),
+        OptionError,
+        ["scaling='x'", "'public', 'private'"],
+    ),
+    "unknown scaling of arrays": (
+        lambda _: by_arrays(scaling="privat"),
+        OptionError,
+        ["scaling='privat'", "Did you mean 'private'?"],
+    ),
+    "scaling private and leaked": (
+        lambda _: by_formula(scaling="private", allow_leak="scale"),
+        OptionError,
+        ['scaling="private"', 'allow_leak="scale"', "keep one"],
+    ),
+    "array scaling private and leaked": (
+        lambda _: by_arrays(scaling="private", allow_leak="scale"),
+        OptionError,
+        ["keep one"],
+    ),
+    "scaling private with the published tuning": (
+        lambda _: by_formula(scaling="private", bounds={"a": BOX["a"]}).fit(tuning="published"),
+        OptionError,
+        ["scaling='private' goes with tuning='efficient'", "declare bounds= or moments="],
+    ),
+    "levels are never learned": (
+        lambda _: by_formula(scaling="private", levels=None).fit(),
+        DataError,
+        ["'g' must hold numbers only", "levels={'g'"],
     ),
     "batch_size zero": (lambda _: by_formula().fit(batch_size=0), OptionError, ["batch_size=0", "1 or more"]),
     "batch_size half": (lambda _: by_formula().fit(batch_size=1.5), OptionError, ["batch_size=1.5", "whole number"]),
@@ -486,7 +583,7 @@ DATA = {
         DataError,
         ["'b' is missing", "Did you mean 'B'?"],
     ),
-    "empty iterable": (lambda _: by_formula(data=[]).fit(), InferenceError, ["0 people", "4 coefficients"]),
+    "empty iterable": (lambda _: by_formula(data=[]).fit(), InferenceError, ["0 have reported", "set the scales"]),
     "endog None": (lambda _: pr.PrivateOnlineRegression(None, None, mu=1), DataError, ["both be given"]),
     "exog of three dimensions": (
         lambda _: by_arrays(exog=np.ones((N, 1, 3))),
@@ -522,7 +619,7 @@ FILES = {
         ["'people.parquet' is not a CSV file", "convert it"],
     ),
     "empty file": (lambda tmp: by_formula(data=csv(tmp, "")).fit(), DataError, ["people.csv is empty", "column names"]),
-    "header only": (lambda tmp: by_formula(data=csv(tmp, "a,b,g,y\n")).fit(), InferenceError, ["0 people"]),
+    "header only": (lambda tmp: by_formula(data=csv(tmp, "a,b,g,y\n")).fit(), InferenceError, ["0 have reported"]),
     "line with too many fields": (
         lambda tmp: by_formula(data=csv(tmp, table(f"1,1,u,5,6,{WORD},{INSIDE}\n"))).fit(),
         DataError,
@@ -595,7 +692,16 @@ STREAMS = {
     "rows a Series": (lambda _: stream().update(rows()["a"]), DataError, ["got Series"]),
     "rows lack a column": (lambda _: stream().update(OTHER), DataError, ["'b' is missing", "mean 'B'?"]),
     "rows with an unknown level": (lambda _: stream().update(cell("g", WORD)), SchemaError, ["'g' has a value"]),
-    "results too early": (lambda _: stream().results(), InferenceError, ["0 people", "more than 4 updates"]),
+    "results too early": (
+        lambda _: stream().results(),
+        InferenceError,
+        ["people set the scales, and 0 have reported", "estimates begin after them"],
+    ),
+    "results of the published tuning too early": (
+        lambda _: stream(tuning="published").results(),
+        InferenceError,
+        ["0 people", "more than 4 updates"],
+    ),
     "array rows of the wrong type": (lambda _: by_arrays().start().update(rows()), DataError, ["got a DataFrame"]),
     "array rows alone": (lambda _: by_arrays().start().update((rows()["y"],)), DataError, ["got a tuple of 1"]),
     "array rows with a stray offset": (
@@ -635,9 +741,21 @@ RESULTS = {
     "method not asked for": (
         lambda _: results().cov_params("plug_in_central"),
         InferenceError,
-        ["it has random_scaling, plug_in", "fit(inference="],
+        ["it has random_scaling, plug_in", "fit(tuning='published', inference=('random_scaling', 'plug_in_central'))"],
     ),
     "no intervals": (lambda _: estimates_only().bse, InferenceError, ["inference=None", "'random_scaling'"]),
+    "no intervals yet": (lambda _: early().bse, InferenceError, ["no intervals yet", "lanes begin after", "rows="]),
+    "no tests yet": (lambda _: early().t_test("a = 0"), InferenceError, ["no intervals yet", "have reported"]),
+    "plug-in of the default fit": (
+        lambda _: default_results().conf_int(method="plug_in"),
+        InferenceError,
+        ["this fit has no 'plug_in'; it has between_lanes", "fit(tuning='published', inference='plug_in')"],
+    ),
+    "random scaling of the default fit": (
+        lambda _: default_results().summary(method="random_scaling"),
+        InferenceError,
+        ["Ask for it with fit(inference=('between_lanes', 'random_scaling'))"],
+    ),
     "exponentiate a column": (lambda _: results().tidy(rows()["a"]), OptionError, ["exponentiate=<Series>", "True or"]),
     "trajectory at 2": (lambda _: results().trajectory(2), OptionError, ["alpha=2"]),
     "test of a stranger": (
@@ -703,12 +821,34 @@ SAVED = {
     "unknown family": (lambda tmp: pr.load(saved(tmp, document={"family": ["Probit", 1, 1]})), SavedFileError, ["dam"]),
     "no design": (lambda tmp: pr.load(saved(tmp, document={"design": {}})), SavedFileError, ["kind 'formula' or"]),
     "stream with another state": (
-        lambda tmp: pr.load(saved_stream(tmp, lambda k, v: np.zeros(3) if k == "state_path" else v)),
+        lambda tmp: pr.load(
+            saved_stream(tmp, lambda k, v: np.zeros(3) if k == "state_path" else v, tuning="published")
+        ),
         SavedFileError,
         ["s.privreg' is damaged"],
     ),
     "stream with a negative count": (
-        lambda tmp: pr.load(saved_stream(tmp, lambda k, v: v - 1000 if k == "state_counts" else v)),
+        lambda tmp: pr.load(saved_stream(tmp, lambda k, v: v - 1000 if k == "state_counts" else v, tuning="published")),
+        SavedFileError,
+        ["s.privreg' is damaged"],
+    ),
+    "stream at another position": (
+        lambda tmp: pr.load(saved_stream(tmp, lambda k, v: v + 1 if k == "position" else v)),
+        SavedFileError,
+        ["s.privreg' is damaged"],
+    ),
+    "stream without its chains": (
+        lambda tmp: pr.load(saved_stream(tmp, lambda k, v: v, drop="chains_newton")),
+        SavedFileError,
+        ["s.privreg' is damaged"],
+    ),
+    "stream without its common chain": (
+        lambda tmp: pr.load(saved_stream(tmp, lambda k, v: v, drop="common_newton")),
+        SavedFileError,
+        ["s.privreg' is damaged"],
+    ),
+    "stream with a negative count of updates": (
+        lambda tmp: pr.load(saved_stream(tmp, lambda k, v: v - 1000 if k == "chains_updates" else v)),
         SavedFileError,
         ["s.privreg' is damaged"],
     ),
@@ -762,8 +902,10 @@ COLUMNS = {
     "zero-dimensional": lambda: np.array(INSIDE),
     "bytes": WORD.encode,
 }
-MODEL_OPTIONS = ("family", "mu", "bounds", "moments", "score_weights", "offset", "rows", "allow_leak")
-FIT_OPTIONS = ("tuning", "inference", "batch_size", "alpha", "step", "start_params", "seed", "progress")
+MODEL_OPTIONS = ("family", "mu", "bounds", "moments", "scaling", "score_weights", "offset", "rows", "allow_leak")
+FIT_OPTIONS = (
+    *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "seed", "progress"),
+)
 CALLS = {
     **{o: lambda v, o=o: by_formula(**{o: v}) for o in MODEL_OPTIONS},
     "rho": lambda v: by_formula(mu=GONE, rho=v),
@@ -821,16 +963,52 @@ def test_any_wrong_cell_is_a_privreg_error(place, value):
     assert_says_nothing(caught.value)
 
 
-def test_a_damaged_file_never_reaches_compiled_code(tmp_path):
+def people_by_stage(**options):
+    """How many people bring a stream into each of its stages; of several of a kind, into the last."""
+    going, out = stream(**options), {}
+    for i in range(N):
+        out[going._run.kind] = i
+        going.update(rows().iloc[i : i + 1])
+    return {**out, "end": N}
+
+
+PRIVATE = {"scaling": "private", "bounds": {"b": BOX["b"]}}
+WRONG = {
+    "cut off": lambda v: v[:-1] if v.ndim else np.zeros(2, v.dtype),
+    "of another type": lambda v: v.astype(np.float32),
+    "not finite": lambda v: np.full(v.shape, np.nan),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "stages"),
+    [({}, ["moments", "pilot", "end"]), (PRIVATE, ["location"]), ({"tuning": "published"}, ["end"])],
+    ids=["default", "private", "published"],
+)
+def test_a_damaged_file_never_reaches_compiled_code(tmp_path, options, stages, monkeypatch):
     """Each array of a saved stream replaced by a wrong one: the compiled loops check no index."""
+    monkeypatch.setattr("privreg.noise.NORMALS", 1 << 8)  # small files
     path = tmp_path / "s.privreg"
-    stream().update(rows()).save(path)
-    _, arrays = storage.read(path)
-    for name in [n for n in arrays if n.startswith("state_") and arrays[n].size]:
-        for wrong in (arrays[name][:-1], arrays[name].astype(np.float32), np.concatenate([arrays[name]] * 2)):
-            bad = saved_stream(tmp_path, lambda k, v, name=name, wrong=wrong: wrong if k == name else v)
-            with pytest.raises(SavedFileError, match="damaged"):
-                pr.load(bad)
+    by_stage = {"end": N} if "tuning" in options else people_by_stage(**options)
+    for people in (by_stage[stage] for stage in stages):
+        stream(**options).update(rows().head(people)).save(path)
+        document, arrays = storage.read(path)
+        document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
+        for name in [n for n in arrays if arrays[n].size and not n.startswith(("trail_", "secret_"))]:
+            for what, make in WRONG.items():
+                if what == "not finite" and arrays[name].dtype.kind != "f":
+                    continue
+                bad = {**arrays, name: make(arrays[name])}
+                storage.write_archive(path, "stream", document, bad, secret=True)
+                with pytest.raises(SavedFileError, match="damaged"):
+                    pr.load(path)
+        for name in arrays:
+            storage.write_archive(path, "stream", document, {k: v for k, v in arrays.items() if k != name}, secret=True)
+            try:
+                pr.load(path).update(rows()).save(path)
+            except SavedFileError:
+                continue
+            pytest.fail(f"a stream without {name} was loaded")
     with zipfile.ZipFile(path) as z:
         assert z.testzip() is None
 

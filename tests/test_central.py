@@ -10,14 +10,16 @@ from privreg.accounting import Release
 from privreg.errors import InferenceError
 from privreg.inference.plug_in import central_sandwich
 from privreg.steps import Steps
+from privreg.tuning import Wishes
 from tests.helpers import array_model, people
 
 
 def begun(n=400, batch=1, mu=1.0, **more):
     """A fit whose rows have passed but whose matrices are not yet released."""
     x, y = people(n)
-    model = array_model(n, score_weights="published", mu=mu, **more)
-    stream = model._stream("published", "plug_in_central", batch, None, None, None, None)
+    model = array_model(n, mu=mu, **more)
+    wishes = Wishes("published", "plug_in_central", batch_size=batch)
+    stream = model._stream(wishes, None, None, None)
     return stream.update((y, x))
 
 
@@ -85,8 +87,8 @@ def test_people_of_an_unfinished_batch_are_counted_with_their_sums(monkeypatch):
 
 
 def test_ledger_counts_both_releases():
-    model = array_model(score_weights="published")
-    res = model.fit(inference="plug_in_central")
+    model = array_model()
+    res = model.fit(tuning="published", inference="plug_in_central")
     assert res.privacy.release.total_mu == pytest.approx(math.sqrt(2))
     assert model.fit().privacy.release.total_mu == pytest.approx(math.sqrt(3))
 

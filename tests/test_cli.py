@@ -95,8 +95,12 @@ def test_every_kind_of_file(fit, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in files.values()}
 
 
-def test_the_command_gives_the_numbers_of_the_python_call(fit, people, tmp_path):
-    fit("--seed", 5, "--out", tmp_path / "t.csv", "--quiet", "--step-exponent", 0.7, "--step", 2, "--batch-size", 2)
+@pytest.mark.parametrize("tuning", ["efficient", "published"])
+def test_the_command_gives_the_numbers_of_the_python_call(fit, people, tmp_path, tuning):
+    pace = {"published": {"lanes": 1}, "efficient": {"lanes": 10, "threads": 2}}[tuning]
+    more = [word for name, value in pace.items() for word in (f"--{name}", value)]
+    fit("--seed", 5, "--out", tmp_path / "t.csv", "--quiet", "--tuning", tuning, "--step-exponent", 0.7, "--step", 2,
+        "--batch-size", 2, *more)  # fmt: skip
     model = pr.PrivateOnlineRegression.from_formula(
         FORMULA,
         people,
@@ -105,7 +109,8 @@ def test_the_command_gives_the_numbers_of_the_python_call(fit, people, tmp_path)
         bounds={"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)},
         levels={"smoker": ["no", "yes"]},
     )
-    res = model.fit(seed=5, alpha=0.7, step=2, batch_size=2)
+    res = model.fit(seed=5, tuning=tuning, alpha=0.7, step=2, batch_size=2, **pace)
+    assert len(res.methods) == 1
     pd.testing.assert_frame_equal(exactly(tmp_path / "t.csv"), res.tidy())
 
 
@@ -115,6 +120,7 @@ def test_the_command_gives_the_numbers_of_the_python_call(fit, people, tmp_path)
         (["--epsilon", "1", "--delta", "1e-6"], "(1, 1e-06)-DP"),
         (["--rho", "0.5"], "0.5-zCDP"),
         (["--no-privacy"], "NONE"),
+        (["--no-privacy", "--tuning", "published"], "NONE"),
     ],
 )
 def test_budgets(fit, budget, printed):
@@ -123,20 +129,27 @@ def test_budgets(fit, budget, printed):
     assert printed in out
 
 
-def test_logistic_with_odds_ratios_and_several_methods(people, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("tuning", "methods", "word"),
+    [
+        ("efficient", "between_lanes,random_scaling", "between lanes"),
+        ("published", "plug_in,random_scaling", "plug-in"),
+    ],
+)
+def test_logistic_with_odds_ratios_and_several_methods(people, tmp_path, capsys, tuning, methods, word):
     frame = pd.read_csv(people).assign(ill=lambda d: (d["charges"] > 17_000).astype(int))
     frame.to_csv(tmp_path / "ill.csv", index=False)
     table, report = tmp_path / "odds.csv", tmp_path / "odds.html"
     command = ["fit", "ill ~ age + C(children)", str(tmp_path / "ill.csv"), "--family", "logistic", "--mu", "2"]
-    command += ["--bounds", "age=18:65", "--levels", "children=0,1,2,3,4,5", "--inference", "plug_in,random_scaling"]
-    assert main([*command, "--exponentiate", "--out", str(table), "--out", str(report)]) == 0
+    command += ["--bounds", "age=18:65", "--levels", "children=0,1,2,3,4,5", "--inference", methods]
+    assert main([*command, "--tuning", tuning, "--exponentiate", "--out", str(table), "--out", str(report)]) == 0
     out = capsys.readouterr().out
     assert "exp(estimate)" in out
     assert "exp(estimate)" in report.read_text("utf-8")
     odds = pd.read_csv(table)
     assert (odds["estimate"] > 0).all()
     assert "C(children)[T.5]" in odds["term"].tolist()
-    assert "plug-in" in out
+    assert word in out
 
 
 def test_offset_moments_published_tuning_and_no_inference(fit):
@@ -145,6 +158,34 @@ def test_offset_moments_published_tuning_and_no_inference(fit):
     )
     assert status == 0
     assert "published" in out
+
+
+def test_private_scaling_and_whitened_weights(people, capsys):
+    command = ["fit", "charges ~ age + bmi", str(people), "--mu", "1", "--scaling", "private"]
+    assert main([*command, "--score-weights", "whitened"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "told where columns lie" in " ".join(out.split())
+    assert "bounds" not in out
+
+
+def test_rows_set_the_stages_and_are_counted_by_default(people, tmp_path, capsys):
+    """Told of more people than come, the fit ends before its lanes or even its estimates begin, and says so."""
+    for more in ([], ["--rows", "3000"]):
+        assert main(["fit", FORMULA, str(people), "--mu", "1", "--seed", "1", *more, *PUBLIC]) == 0
+    out, err = capsys.readouterr()
+    first, second = out.split("Private Online Regression Results")[1:]
+    assert first.split("Releases:")[0].strip() == second.split("Releases:")[0].strip()
+    assert err == ""
+    assert main(["fit", FORMULA, str(people), "--mu", "1", "--rows", "12000", *PUBLIC]) == 0
+    out, err = capsys.readouterr()
+    assert "no intervals yet: lanes begin after" in out
+    assert "std err" not in out
+    assert err == ""
+    assert main(["fit", FORMULA, str(people), "--mu", "0.5", "--rows", "3000000", *PUBLIC]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "people set the scales, and 3,000 have reported" in one_line(err)
 
 
 def test_an_opt_out_warns_in_one_line_and_is_printed(people, capsys):
@@ -194,6 +235,14 @@ def test_quiet_prints_nothing(fit, tmp_path):
         (["--mu", "-1"], "positive"),
         (["--exponentiate", "--out", "a.tex"], ".tex"),
         (["--batch-size", "0"], "batch_size"),
+        (["--lanes", "0"], "lanes"),
+        (["--lanes", "2", "--inference", "between_lanes"], "at least 8"),
+        (["--threads", "0"], "threads"),
+        (["--inference", "plug_in"], "tuning='published'"),
+        (["--tuning", "published", "--inference", "between_lanes"], "tuning='efficient'"),
+        (["--score-weights", "published"], "tuning='published'"),
+        (["--scaling", "secret"], "'private'"),
+        (["--scaling", "private", "--allow-leak", "scale"], "keep one"),
         (["--allow-leak", "all"], "levels"),
     ],
 )
@@ -298,7 +347,7 @@ def test_an_interrupted_fit_leaves_files_as_they_were(fit, tmp_path, monkeypatch
 
     report = tmp_path / "report.html"
     report.write_text("old")
-    monkeypatch.setattr(Stream, "update", interrupt)
+    monkeypatch.setattr(Stream, "_take", interrupt)
     status, out, err = fit("--out", report)
     assert (status, out) == (130, "")
     assert err.count("\n") == 1
@@ -441,6 +490,7 @@ def test_readme_fit_runs_on_fewer_rows(tmp_path, monkeypatch, capsys):
     assert [c[0] for c in commands] == ["data", "fit"]
     assert main([word.replace("1000000", "2000") for word in commands[0]]) == 0
     assert main(commands[1]) == 0, capsys.readouterr().err
+    assert "std err" in capsys.readouterr().out
 
 
 def test_readme_python_runs(tmp_path, monkeypatch, capsys):

@@ -13,9 +13,9 @@ from tests.helpers import array_model
 from tests.test_summary import check_latex, flat, read, wide
 
 
-@pytest.fixture(scope="module")
-def one():
-    return array_model(2000).fit(seed=1, progress=False)
+@pytest.fixture(scope="module", params=["efficient", "published"])
+def one(request):
+    return array_model(2000).fit(seed=1, progress=False, tuning=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_budgets_compose_once_a_release(one, two):
 
 
 def test_the_curators_release_is_counted():
-    central = array_model(score_weights="published").fit(inference="plug_in_central", progress=False)
+    central = array_model().fit(tuning="published", inference="plug_in_central", progress=False)
     assert pr.compare([central, central]).total_mu == pytest.approx(math.sqrt(2))
 
 
@@ -102,10 +102,14 @@ def test_text_stays_within_eighty_columns(one, two):
     check_latex(c.as_latex())
 
 
-def test_different_limit_laws_are_pointed_out(one):
-    plug = array_model(3000).fit(seed=1, progress=False, inference="plug_in")
-    assert "different limit laws" in flat(str(pr.compare([one, plug])))
-    assert "different limit laws" not in flat(str(pr.compare([one, one])))
+def test_different_limit_laws_are_pointed_out(two):
+    plug = array_model(3000).fit(seed=1, progress=False, tuning="published", inference="plug_in")
+    path = array_model(3000).fit(seed=1, progress=False, inference="random_scaling")
+    published = array_model(3000).fit(seed=1, progress=False, tuning="published")
+    for different in ([two, plug], [two, path], [plug, published], [two, plug, path]):
+        assert "different limit laws" in flat(str(pr.compare(different)))
+    for same in ([two, two], [path, published]):
+        assert "different limit laws" not in flat(str(pr.compare(same)))
 
 
 def test_plot_draws_the_estimates_under_their_names(one, two):

@@ -167,7 +167,7 @@ def test_missing_declarations(term, pieces):
     with pytest.raises(SchemaError) as caught:
         check(term)
     assert all(piece in str(caught.value) for piece in pieces)
-    assert "private" not in str(caught.value)
+    assert ('scaling="private"' in str(caught.value)) == ("not declared" in str(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.stats import t as student
 
 import privreg as pr
 from privreg.accounting import gdp_delta
 from privreg.errors import InferenceError, NotPrivateError, OptionError, PrivacyLeakWarning, UnsupportedArgumentError
 from privreg.inference.pivots import scaling_critical, scaling_sf
+from privreg.tuning import Wishes
 from tests.helpers import NAMES, array_model, people
 
 
@@ -22,18 +24,24 @@ BOX = {"a": (-1, 1), "b": (-1, 1), "c": (-1, 1), "y": (-4, 4)}
 
 def fit(formula, data, bounds=BOX, seed=1, **more):
     options = {"family": pr.Huber(scale=0.3), "mu": 1, "bounds": bounds, **more}
-    how = {k: options.pop(k) for k in ("inference", "tuning", "batch_size", "start_params") if k in options}
+    how = {k: options.pop(k) for k in ("inference", "tuning", "lanes", "batch_size", "start_params") if k in options}
     return pr.PrivateOnlineRegression.from_formula(formula, data, **options).fit(seed=seed, progress=False, **how)
 
 
-def test_estimates_come_back_in_the_users_units():
+BOTH = pytest.mark.parametrize("tuning", ["efficient", "published"])
+
+
+@BOTH
+@pytest.mark.parametrize("scale", [0.3, "auto"])
+def test_estimates_come_back_in_the_users_units(tuning, scale):
     data = frame()
-    plain = fit("y ~ a + b", data)
+    huber, large = pr.Huber(scale=scale), pr.Huber(scale="auto" if scale == "auto" else 20 * scale)
+    plain = fit("y ~ a + b", data, tuning=tuning, family=huber)
     scaled = data.assign(a=1000 + 50 * data["a"], y=7 - 20 * data["y"])
     bounds = {**BOX, "a": (950, 1050), "y": (-73, 87)}
-    moved = fit("y ~ a + b", scaled, bounds, family=pr.Huber(scale=6.0))
+    moved = fit("y ~ a + b", scaled, bounds, family=large, tuning=tuning)
     # inside, the response is mirrored: compare with the mirrored problem in plain units
-    mirrored = fit("y ~ a + b", data.assign(y=-data["y"]))
+    mirrored = fit("y ~ a + b", data.assign(y=-data["y"]), family=huber, tuning=tuning)
     for res, slope, base in ((moved, 20 / 50, 20.0),):
         assert res.params["a"] == pytest.approx(slope * mirrored.params["a"], rel=1e-9)
         assert res.params["b"] == pytest.approx(base * mirrored.params["b"], rel=1e-9)
@@ -49,46 +57,88 @@ def test_estimates_come_back_in_the_users_units():
     np.testing.assert_allclose(moved_new.se_mean, 20 * old.se_mean, rtol=1e-7)
 
 
-def test_random_scaling_in_the_users_units_is_that_of_the_users_path():
+def test_private_scales_follow_the_rows():
+    """Nothing is declared, so the search begins at 0 ± 1 in any units: estimates agree within their noise only."""
+    data = frame(20_000)
+    scaled = data.assign(a=1024 * data["a"] + 5, y=data["y"] / 64)
+    plain, moved = (fit("y ~ a + b", d, None, scaling="private", family=pr.Huber()) for d in (data, scaled))
+    for name, unit in (("a", 1 / 1024 / 64), ("b", 1 / 64)):
+        spread = np.hypot(plain.bse[name], moved.bse[name] / unit)
+        assert abs(plain.params[name] - moved.params[name] / unit) < 5 * spread
+        assert 0.2 < moved.bse[name] / unit / plain.bse[name] < 5
+
+
+WAYS = pytest.mark.parametrize(
+    ("tuning", "inference", "lanes"),
+    [
+        ("efficient", "auto", None),
+        ("efficient", "random_scaling", None),
+        ("efficient", "random_scaling", 5),
+        ("efficient", ("random_scaling", "between_lanes"), None),
+        ("published", "auto", None),
+    ],
+)
+
+
+@WAYS
+def test_the_trajectory_ends_with_the_intervals(tuning, inference, lanes):
     data = frame(3000)
-    res = fit("y ~ a + I(a**2) + I(a**3) + b", data)  # crowded columns are made orthogonal inside
+    # crowded columns are made orthogonal inside
+    res = fit("y ~ a + I(a**2) + I(a**3) + b", data, tuning=tuning, inference=inference, lanes=lanes)
     assert res._fit.design.constant is not None
     cov = res.cov_params()
     np.testing.assert_allclose(np.sqrt(np.diag(cov)), res.bse)
     np.testing.assert_allclose(cov, cov.T)
     last = res.trajectory()
-    at_end = last[last["n"] == res._fit.senders].set_index("term")
+    at_end = last[last["n"] == last["n"].max()].set_index("term")
     np.testing.assert_allclose(at_end["estimate"], res.params)
     np.testing.assert_allclose(at_end["low"], res.conf_int()[0], rtol=1e-6)
     np.testing.assert_allclose(at_end["high"], res.conf_int()[1], rtol=1e-6)
+    some = res.trajectory(0.5).dropna()
+    assert (some["high"] - some["low"]).min() > 0
+    assert some["n"].nunique() > 4
 
 
-def test_no_intercept_polynomials_and_offset():
+@BOTH
+def test_no_intercept_polynomials_and_offset(tuning):
     data = frame(6000)
-    through = fit("y ~ 0 + a + b", data.assign(y=data["a"] - data["b"]), mu=None)
+    how = {"mu": None, "tuning": tuning}
+    through = fit("y ~ 0 + a + b", data.assign(y=data["a"] - data["b"]), **how)
     np.testing.assert_allclose(through.params, [1, -1], atol=0.02)
-    curve = fit("y ~ a + I(a**2)", data.assign(y=1 + data["a"] - 0.5 * data["a"] ** 2), mu=None)
+    curve = fit("y ~ a + I(a**2)", data.assign(y=1 + data["a"] - 0.5 * data["a"] ** 2), **how)
     np.testing.assert_allclose(curve.params, [1, 1, -0.5], atol=0.03)
     shifted = data.assign(y=data["y"] + 3 * data["c"], o=3 * data["c"])
-    moved = fit("y ~ a + b", shifted, {**BOX, "o": (-3, 3), "y": (-7, 7)}, mu=None, offset="o")
-    np.testing.assert_allclose(moved.params, fit("y ~ a + b", data, mu=None).params, atol=0.05)
+    moved = fit("y ~ a + b", shifted, {**BOX, "o": (-3, 3), "y": (-7, 7)}, offset="o", **how)
+    np.testing.assert_allclose(moved.params, fit("y ~ a + b", data, **how).params, atol=0.05)
     base = moved.predict(shifted.head(3).drop(columns="o"))
     np.testing.assert_allclose(moved.predict(shifted.head(3)) - base, shifted["o"].head(3))
 
 
-def test_factors_with_and_without_reference():
+@BOTH
+def test_factors_with_and_without_reference(tuning):
     data = frame(8000)
     data["g"] = np.random.default_rng(1).choice(["u", "v", "w"], 8000)
     data["y"] = data["a"] + data["g"].map({"u": 0.0, "v": 1.0, "w": -1.0})
-    levels = {"g": ["u", "v", "w"]}
-    treated = fit("y ~ a + g", data, mu=None, levels=levels)
+    how = {"mu": None, "tuning": tuning, "levels": {"g": ["u", "v", "w"]}}
+    treated = fit("y ~ a + g", data, **how)
     np.testing.assert_allclose(treated.params[["g[T.v]", "g[T.w]"]], [1, -1], atol=0.05)
-    cells = fit("y ~ 0 + g + a", data, mu=None, levels=levels)
+    cells = fit("y ~ 0 + g + a", data, **how)
     np.testing.assert_allclose(cells.params[["g[u]", "g[v]", "g[w]"]], [0, 1, -1], atol=0.05)
 
 
-def test_p_values_and_intervals_are_those_of_the_limit_law():
+def test_p_values_and_intervals_between_lanes_are_students():
     res = array_model().fit(seed=2)
+    df = 8  # eight lanes and the common chain
+    assert "8 lanes" in dict(res._fit.title)["Tuning"]
+    t = (res.params / np.sqrt(np.diag(res.cov_params()))).to_numpy()
+    np.testing.assert_allclose(res.pvalues, 2 * student.sf(np.abs(t), df), rtol=1e-9)
+    half = student.ppf(0.95, df) * res.bse
+    np.testing.assert_allclose(res.conf_int(0.1)[1] - res.params, half, rtol=1e-9)
+
+
+@BOTH
+def test_p_values_and_intervals_are_those_of_the_limit_law(tuning):
+    res = array_model().fit(seed=2, tuning=tuning, inference="random_scaling")
     e = res._fit.estimates[0]
     v = np.diag(e.cov) / 6 * res._fit.updates
     t = np.sqrt(res._fit.updates) * np.abs(res.params) / np.sqrt(v)
@@ -97,8 +147,12 @@ def test_p_values_and_intervals_are_those_of_the_limit_law():
     np.testing.assert_allclose(res.conf_int(0.1)[1] - res.params, half, rtol=1e-9)
 
 
-def test_wald_and_t_tests_agree_with_their_formulas():
-    res = fit("y ~ a + b + c", frame(), inference=("random_scaling", "plug_in"))
+@pytest.mark.parametrize(
+    ("tuning", "methods"),
+    [("efficient", ("between_lanes", "random_scaling")), ("published", ("random_scaling", "plug_in"))],
+)
+def test_wald_and_t_tests_agree_with_their_formulas(tuning, methods):
+    res = fit("y ~ a + b + c", frame(), tuning=tuning, inference=methods)
     one = res.t_test("a = b")
     cov, params = res.cov_params(), res.params
     sd = np.sqrt(cov.loc["a", "a"] + cov.loc["b", "b"] - 2 * cov.loc["a", "b"])
@@ -114,7 +168,7 @@ def test_wald_and_t_tests_agree_with_their_formulas():
     assert both.df_num == 2
     assert res.wald_test((r, [1, -1])).pvalue == pytest.approx(both.pvalue)
     assert "2" in repr(both)
-    other = res.wald_test("a = b", method="plug_in")
+    other = res.wald_test("a = b", method=methods[1])
     assert other.statistic != joint.statistic
     frame_ = res.t_test(["a = 1", "b - c = 0"]).summary_frame()
     assert list(frame_.index) == ["a = 1", "b - c = 0"]
@@ -122,51 +176,86 @@ def test_wald_and_t_tests_agree_with_their_formulas():
         res.wald_test("a = b, a - b = 0")
 
 
-def test_last_iterate_and_estimates_only():
-    res = array_model().fit(seed=1, inference=None)
+@BOTH
+def test_last_iterate_and_estimates_only(tuning):
+    res = array_model().fit(seed=1, inference=None, tuning=tuning)
     assert list(res.params_last.index) == NAMES
     assert (res.params_last != res.params).all()
     assert list(res.tidy().columns) == ["term", "estimate"]
     for call in (lambda: res.bse, lambda: res.conf_int(), lambda: res.pvalues, lambda: res.cov_params()):
         with pytest.raises(InferenceError, match="inference=None"):
             call()
-    assert array_model().fit(alpha=0.4, inference=None).params.notna().all()
+    assert res.trajectory()[["low", "high"]].isna().all(axis=None)
+    assert array_model().fit(alpha=0.4, inference=None, tuning=tuning).params.notna().all()
 
 
-def test_conf_int_by_method_and_columns():
-    res = array_model().fit(seed=1, inference=("random_scaling", "plug_in"))
-    assert res.methods == ("random_scaling", "plug_in")
-    assert not np.allclose(res.conf_int(), res.conf_int(method="plug_in"))
+@pytest.mark.parametrize(
+    ("tuning", "methods"),
+    [
+        ("efficient", ("between_lanes", "random_scaling")),
+        ("efficient", ("random_scaling", "between_lanes")),
+        ("published", ("random_scaling", "plug_in")),
+    ],
+)
+def test_conf_int_by_method_and_columns(tuning, methods):
+    res = array_model().fit(seed=1, tuning=tuning, inference=methods)
+    assert res.methods == methods
+    assert not np.allclose(res.conf_int(), res.conf_int(method=methods[1]))
     assert list(res.conf_int(cols=["a"]).index) == ["a"]
     assert list(res.conf_int(cols=[1, 2]).index) == ["a", "b"]
-    with pytest.raises(InferenceError, match="it has random_scaling, plug_in"):
+    with pytest.raises(InferenceError, match=f"it has {', '.join(methods)}"):
         res.conf_int(method="plug_in_central")
 
 
-def test_the_guarantee_line_is_true_by_itself():
-    plain = array_model().fit()
+def test_results_taken_early_say_why_they_have_no_intervals():
+    x, y = people(2000)
+    stream, at = array_model(rows=2000).start(), 0
+    while stream._run.kind != "pilot":
+        stream.update((y[at : at + 10], x[at : at + 10]))
+        at += 10
+    with pytest.raises(InferenceError, match=r"\d+ people set the scales"):
+        array_model().start().update((y, x)).results()
+    res = stream.results()
+    assert res.methods == ()
+    assert list(res.tidy().columns) == ["term", "estimate"]
+    for call in (lambda: res.bse, res.conf_int, lambda: res.t_test("a = b")):
+        with pytest.raises(InferenceError, match=r"no intervals yet: lanes begin after .* rows="):
+            call()
+    assert "no intervals yet" in " ".join(res.summary().as_text().split())
+    assert stream.update((y[at:], x[at:])).results().bse.notna().all()
+
+
+def test_a_handful_of_people_gives_estimates_and_no_intervals():
+    res = array_model(9).fit()
+    assert res.params.notna().all()
+    with pytest.raises(InferenceError, match="no intervals yet"):
+        _ = res.bse
+
+
+@BOTH
+def test_the_guarantee_line_is_true_by_itself(tuning):
+    plain = array_model().fit(tuning=tuning)
     assert plain.privacy.guarantee.startswith("1-GDP, hence (4.89")
     assert plain.privacy.loud is None
-    seeded = array_model().fit(seed=1)
+    seeded = array_model().fit(seed=1, tuning=tuning)
     assert seeded.privacy.guarantee.startswith("NONE as run, because of seed=")
     assert "NOT PRIVATE AS RUN" in seeded.summary().as_text()
     assert "NOT PRIVATE AS RUN" in seeded.summary().as_html()
     x, y = people(2000)
     with pytest.warns(PrivacyLeakWarning):
-        leaky = pr.PrivateOnlineRegression(y, x, exog_names=NAMES, mu=1, allow_leak="scale").fit()
+        leaky = pr.PrivateOnlineRegression(y, x, exog_names=NAMES, mu=1, allow_leak="scale").fit(tuning=tuning)
     assert "except for scale, taken from the raw data" in leaky.privacy.guarantee
     assert "NOT WHOLLY PRIVATE" in leaky.summary().as_text()
-    central = array_model(score_weights="published").fit(inference="plug_in_central")
-    assert central.privacy.guarantee.startswith("1.415-GDP in all")
-    stream = array_model().start().update((y, x)).results()
+    stream = array_model(rows=2000).start(tuning=tuning).update((y, x)).results()
     assert stream.privacy.release.number == 0
     assert "not counted" in stream.privacy.as_text()
 
 
 def test_doubtful_intervals_are_announced_beside_the_table():
-    short, long = (" ".join(array_model(n).fit().summary().as_text().split()) for n in (200, 60_000))
-    assert "DON'T RELY ON THE INTERVALS: see note [2]" in short
-    assert "DON'T RELY" not in long
+    short, long = (array_model(n).fit() for n in (200, 60_000))
+    for res in (short, array_model(200).fit(tuning="published")):
+        assert "DON'T RELY ON THE INTERVALS: see note [2]" in " ".join(res.summary().as_text().split())
+    assert "DON'T RELY" not in " ".join(long.summary().as_text().split())
 
 
 def test_a_residual_scale_given_as_c_is_refused():
@@ -175,7 +264,8 @@ def test_a_residual_scale_given_as_c_is_refused():
 
 
 def test_central_plug_in_is_printed_as_such_and_released_once():
-    res = array_model(score_weights="published").fit(inference="plug_in_central")
+    res = array_model().fit(tuning="published", inference="plug_in_central")
+    assert res.privacy.guarantee.startswith("1.415-GDP in all")
     assert res.privacy.trust == "central plug-in"
     assert res.privacy.total_mu == pytest.approx(np.sqrt(2))
     assert "1.415-GDP" in " ".join(res.privacy.notes)  # rounded up: never less than the loss
@@ -195,13 +285,14 @@ def test_releases_from_the_same_data_compose():
         assert res.privacy.release.number == number
 
 
-def test_logistic_accepts_numbers_booleans_and_two_level_factors():
+@BOTH
+def test_logistic_accepts_numbers_booleans_and_two_level_factors(tuning):
     x, y = people(3000, 4, binary=True)
     data = pd.DataFrame({"a": x[:, 1], "b": x[:, 2], "c": x[:, 3], "y": y})
     data["flag"], data["word"] = y == 1, np.where(y == 1, "yes", "no")
     box = {k: v for k, v in BOX.items() if k != "y"}
-    options = {"family": "logistic", "bounds": box}
-    base = fit("y ~ a + b", data, box, family="logistic")
+    options = {"family": "logistic", "bounds": box, "tuning": tuning}
+    base = fit("y ~ a + b", data, **options)
     for formula, more in (
         ("flag ~ a + b", {}),
         ("word ~ a + b", {"levels": {"word": ["no", "yes"]}}),
@@ -249,13 +340,20 @@ def test_statsmodels_attributes_name_their_private_alternative():
         array_model().fit(tunning="published")
 
 
-def test_start_params_are_in_the_users_units():
+@BOTH
+def test_start_params_are_in_the_users_units(tuning):
     data = frame(3000)
-    res = fit("y ~ a + b", data, start_params={"Intercept": 0.5, "a": 1.0, "b": -1.0})
-    far = fit("y ~ a + b", data)
+    res = fit("y ~ a + b", data, start_params={"Intercept": 0.5, "a": 1.0, "b": -1.0}, tuning=tuning)
+    far = fit("y ~ a + b", data, tuning=tuning)
     assert res._fit.trail_params[0] != pytest.approx(far._fit.trail_params[0])
-    same = fit("y ~ a + b", data, start_params=[0.5, 1.0, -1.0])
+    same = fit("y ~ a + b", data, start_params=[0.5, 1.0, -1.0], tuning=tuning)
     np.testing.assert_array_equal(res.params, same.params)
+    # the same guess in other units of a and y: "Intercept" moves by the middle of the box of a
+    moved = data.assign(a=100 + 4 * data["a"], y=8 * data["y"])
+    bounds = {**BOX, "a": (96, 104), "y": (-32, 32)}
+    guess = {"Intercept": 4.0 - 200.0, "a": 2.0, "b": -8.0}
+    other = fit("y ~ a + b", moved, bounds, family=pr.Huber(scale=2.4), start_params=guess, tuning=tuning)
+    np.testing.assert_allclose(other.params[["a", "b"]], res.params[["a", "b"]] * [2.0, 8.0], rtol=1e-9)
     with pytest.raises(OptionError, match="lacks 'b'"):
         fit("y ~ a + b", data, start_params={"Intercept": 0, "a": 1})
 
@@ -264,38 +362,63 @@ def test_published_tuning_pins_the_sources_settings():
     x, y = people(2000)
     unit = {n: (0.0, 1.0) for n in (*NAMES[1:], "y")}
     m = pr.PrivateOnlineRegression(y, x, exog_names=NAMES, moments=unit, mu=1)
-    s = m._settings("published", "random_scaling", 1, None, None)
+    s = m._settings(Wishes("published"), None)
+    assert [e.name for e in s.methods] == ["random_scaling"]
+    assert (s.batch, s.efficient) == (1, None)
     assert (s.steps.gamma, s.steps.alpha, s.steps.delay) == (0.5, 0.51, 0.0)
     assert (s.score.c, s.weights.name, s.bound) == (1.345, "published", pytest.approx(np.sqrt(2) * 1.345))
     with pytest.warns(PrivacyLeakWarning):
         m = pr.PrivateOnlineRegression(y, x, exog_names=NAMES, mu=1, allow_leak="scale")
-    s = m._settings("published", "random_scaling", 1, None, None)
+    s = m._settings(Wishes("published"), None)
+    assert [e.name for e in s.methods] == ["random_scaling"]
+    assert (s.batch, s.efficient) == (1, None)
     assert (s.steps.gamma, s.steps.alpha) == (0.2, 0.501)
 
 
 def test_auto_c_is_half_the_scale_under_noise_and_classical_without():
     m = array_model(family=pr.Huber(scale=0.3))
-    noisy = m._settings("efficient", "random_scaling", 1, None, None)
-    assert "c = 0.5" in noisy.score_words
-    free = array_model(family=pr.Huber(scale=0.3), mu=None)._settings("efficient", "random_scaling", 1, None, None)
+    assert "c = 0.5 × residual scale 0.3 (declared)" in m._settings(Wishes(), None).score_words
+    free = array_model(family=pr.Huber(scale=0.3), mu=None)._settings(Wishes(), None)
     assert "c = 1.345" in free.score_words
+    learned = array_model(20_000, family=pr.Huber()).fit(seed=1)
+    words = dict(learned._fit.title)["Family"]
+    assert words.startswith("Huber, c = 0.5 × residual scale ")
+    assert words.endswith("(learned)")
+    assert 0.15 < float(words.split()[-2]) < 0.6  # the errors' sd is 0.3
 
 
-def test_every_view_of_a_fit_without_privacy_says_so():
-    res = array_model(mu=None).fit()
+def test_the_default_depends_on_the_number_of_people_only_if_that_is_known():
+    x, y = people(2000)
+    by_length, told, unknown = array_model(), array_model(rows=2000), array_model()
+    res = by_length.fit(seed=1)
+    assert res.methods == ("between_lanes",)
+    np.testing.assert_array_equal(told.start(seed=1).update((y, x)).results().params, res.params)
+    assert unknown._settings(Wishes(), None).efficient != told._settings(Wishes(), 2000).efficient
+    assert array_model().fit(lanes=2).methods == ("random_scaling",)
+
+
+@BOTH
+def test_every_view_of_a_fit_without_privacy_says_so(tuning):
+    res = array_model(mu=None).fit(tuning=tuning)
     for text in (repr(res), res.summary().as_text(), res.summary().as_html(), res.privacy.as_text()):
         assert "NOT" in text
 
 
 def test_short_streams_say_that_intervals_may_be_too_short():
     short, long = array_model(200).fit(), array_model(60_000).fit()
-    assert any("few records" in n for n in short.privacy.notes)
-    assert not any("few records" in n for n in long.privacy.notes)
+    assert any("200 people are few for 4 coefficients" in n for n in short.privacy.notes)
+    assert not any(n.startswith("don't rely") for n in long.privacy.notes)
+    published = array_model(200)
+    assert any("few records" in n for n in published.fit(tuning="published").privacy.notes)
+    settings = published._settings(Wishes("published"), None)
+    assert "few records" in settings.mixing_note(10_000)
+    assert settings.mixing_note(1_000_000) is None
 
 
 def test_estimates_that_overflow_are_refused():
     with pytest.raises(InferenceError, match="overflowed"):
-        array_model().fit(step=1e308)
+        array_model().fit(step=1e308, tuning="published")
+    assert array_model().fit(step=1e308).params.notna().all()  # a Newton step is never longer than a half
 
 
 def test_losses_are_printed_rounded_up():
@@ -311,8 +434,8 @@ def test_fits_from_one_mapping_list_or_frame_are_counted_together():
     columns = {c: data[c].to_numpy() for c in data}
     parts = [data.iloc[:200], data.iloc[200:]]
     for source in (columns, parts):
-        assert [fit("y ~ a", source).privacy.release.number for _ in range(2)] == [1, 2]
-    assert fit("y ~ a", iter(parts)).privacy.release.number == 0
+        assert [fit("y ~ a", source, rows=500).privacy.release.number for _ in range(2)] == [1, 2]
+    assert fit("y ~ a", iter(parts), rows=500).privacy.release.number == 0
     exog = pd.DataFrame({"const": 1, "a": data["a"]})
     options = {"bounds": {"a": (-1, 1), "y": (-4, 4)}, "mu": 1}
     counts = [pr.PrivateOnlineRegression(data["y"], exog, **options).fit().privacy.release.number for _ in range(2)]

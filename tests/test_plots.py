@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from privreg.accounting import gdp_delta
 from privreg.errors import InferenceError, MissingExtraError, OptionError, PrivregError
-from tests.helpers import array_model
+from tests.helpers import array_model, people
 from tests.test_summary import wide
 
 mpl = pytest.importorskip("matplotlib")
@@ -19,9 +19,9 @@ plt = pytest.importorskip("matplotlib.pyplot")
 from privreg import plots  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    return array_model(3000).fit(seed=1, progress=False)
+@pytest.fixture(scope="module", params=["efficient", "published"])
+def fitted(request):
+    return array_model(3000).fit(seed=1, progress=False, tuning=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,11 @@ def check_curve(line, band, path):
     np.testing.assert_array_equal(line.get_xdata(), path["n"])
     np.testing.assert_array_equal(line.get_ydata(), path["estimate"])
     edge = band.get_paths()[0].vertices
-    assert set(path["low"]) | set(path["high"]) <= set(edge[:, 1])
+    drawn = path.dropna()  # a staged fit has no band before its lanes begin
+    assert len(drawn) > 4
+    assert set(drawn["low"]) | set(drawn["high"]) <= set(edge[:, 1])
+    assert np.isfinite(edge).all()
+    assert set(edge[:, 0]) == set(drawn["n"])
 
 
 def test_trajectory_draws_trajectory(fitted):
@@ -98,6 +102,15 @@ def test_trajectory_without_bands_claims_none(other):
     ax = plots.trajectory(other, "a")
     assert "band" not in words(ax)
     assert "2-GDP" in words(ax)
+
+
+def test_results_taken_before_the_lanes_are_drawn_without_bands():
+    x, y = people(3000)
+    early = array_model(rows=3000).start().update((y[:600], x[:600])).results()
+    for ax in (early.plot_trajectory("a"), early.plot_coef()):
+        assert "band" not in words(ax)
+        assert "interval" not in words(ax)
+        nothing_is_clipped(ax)
 
 
 @pytest.mark.parametrize("terms", ["d", ["a", "zz"], [], 3])

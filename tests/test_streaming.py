@@ -32,7 +32,27 @@ def table(n=3000, seed=3):
 
 
 def model(data, **more):
-    return pr.PrivateOnlineRegression.from_formula(FORMULA, data, **{**OPTIONS, **more})
+    """A model that knows of 3,000 people, so that the stages of the default fit end within them."""
+    return pr.PrivateOnlineRegression.from_formula(FORMULA, data, **{**OPTIONS, "rows": 3000, **more})
+
+
+WAYS = {
+    "efficient": {},
+    "random scaling": {"inference": "random_scaling", "batch_size": 3, "lanes": 2},
+    "both": {"inference": ("random_scaling", "between_lanes")},
+    "published": {"tuning": "published", "inference": ("random_scaling", "plug_in"), "batch_size": 3},
+}
+EVERY_WAY = pytest.mark.parametrize("way", WAYS)
+BOTH = pytest.mark.parametrize("tuning", ["efficient", "published"])
+
+
+def places(stream):
+    """People after which each stage of a staged fit is half done."""
+    at, out = 0, []
+    for stage in stream._run.start.schedule.stages:
+        out.append(at + max(stage.people // 2, 1))
+        at += stage.people
+    return out
 
 
 def assert_same(one, two):
@@ -42,11 +62,12 @@ def assert_same(one, two):
         np.testing.assert_array_equal(a.cov, b.cov)
 
 
-def test_every_source_of_the_same_rows_gives_the_same_bits(tmp_path):
+@BOTH
+def test_every_source_of_the_same_rows_gives_the_same_bits(tmp_path, tuning):
     data = table()
     data.to_csv(tmp_path / "rows.csv", index=False)
     data.to_csv(tmp_path / "rows.csv.gz", index=False)
-    whole = model(data).fit(seed=5)
+    whole = model(data, rows=None).fit(seed=5, tuning=tuning)
     sources = {
         "CSV": tmp_path / "rows.csv",
         "CSV path as text": str(tmp_path / "rows.csv"),
@@ -58,16 +79,30 @@ def test_every_source_of_the_same_rows_gives_the_same_bits(tmp_path):
         "shuffled columns and index": data[["unused", "y", "g", "b", "a"]].set_index(np.arange(3000)[::-1]),
     }
     for source in sources.values():
-        assert_same(model(source).fit(seed=5), whole)
+        assert_same(model(source).fit(seed=5, tuning=tuning), whole)
+    for name in ("CSV", "compressed", "mapping", "category"):  # the number of rows is known, or counted
+        assert_same(model(sources[name], rows=None).fit(seed=5, tuning=tuning), whole)
+    assert_same(model(data).start(seed=5, tuning=tuning).update(data).results(), whole)
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.lists(st.integers(0, 3000), max_size=5), st.integers(1, 2999), st.sampled_from(["random_scaling", "plug_in"]))
-def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, cuts, stop, inference):
-    path = tmp_path_factory.mktemp("s") / "run.privreg"
+def test_threads_change_no_bit(tmp_path):
     data = table()
-    whole = model(data).fit(seed=9, inference=inference, batch_size=3)
-    stream = model(None).start(seed=9, inference=inference, batch_size=3)
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    parts = [data.iloc[a:b] for a, b in pairwise((0, 7, 500, 501, 2000, 3000))]
+    for scaling in ({}, {"scaling": "private", "bounds": {}}):
+        whole = model(data, **scaling).fit(seed=5, threads=1)
+        for source, threads in ((data, 2), (parts, 3), (tmp_path / "rows.csv", 5)):
+            assert_same(model(source, **scaling).fit(seed=5, threads=threads), whole)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 3000), max_size=5), st.integers(1, 2999), st.sampled_from([*WAYS, "private"]))
+def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, cuts, stop, way):
+    path = tmp_path_factory.mktemp("s") / "run.privreg"
+    data, how = table(), WAYS.get(way, {})
+    more = {"scaling": "private", "bounds": {}, "family": pr.Huber()} if way == "private" else {}
+    whole = model(data, **more).fit(seed=9, **how)
+    stream = model(None, **more).start(seed=9, **how)
     edges = sorted({0, 3000, stop, *cuts})
     for a, b in pairwise(edges):
         stream.update(data.iloc[a:b])
@@ -77,14 +112,35 @@ def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, cuts, s
     assert_same(stream.results(), whole)
 
 
+@pytest.mark.parametrize("way", ["bounds", "private", "logistic"])
+def test_a_save_in_every_stage_changes_no_bit(tmp_path, way):
+    data, path = table(), tmp_path / "run.privreg"
+    more = {"private": {"scaling": "private", "bounds": {}, "family": pr.Huber()}, "logistic": {"family": "logistic"}}
+    if way == "logistic":
+        data["y"] = (data["y"] > 0.5).astype(float)
+        more["logistic"]["bounds"] = {k: v for k, v in OPTIONS["bounds"].items() if k != "y"}
+    given_ = more.get(way, {})
+    whole = model(data, **given_).fit(seed=9)
+    stream, stages = model(None, **given_).start(seed=9), []
+    stops = [place for k in places(stream) for place in (k, k + 1)]  # in the middle, and one later
+    for a, b in pairwise([0, *stops]):
+        stream.update(data.iloc[a:b]).save(path)
+        stages.append(stream._run.kind)
+        stream = pr.load(path)
+    wanted = {"moments", "pilot", "common", "lanes"}
+    assert set(stages) >= wanted | {"private": {"location"}, "logistic": {"search"}}.get(way, set())
+    assert_same(stream.update(data.iloc[stops[-1] :]).results(), whole)
+
+
 def noise_of(stream):
     """Noise that the next people of this stream would get."""
     return stream._run.noise.peek()[:5].copy()
 
 
-def test_a_private_stream_hands_its_noise_to_the_file_and_the_file_to_one_load(tmp_path):
+@BOTH
+def test_a_private_stream_hands_its_noise_to_the_file_and_the_file_to_one_load(tmp_path, tuning):
     data = table()
-    stream = model(None).start().update(data.iloc[:1234])
+    stream = model(None).start(tuning=tuning).update(data.iloc[:1234])
     coming = noise_of(stream)
     stream.save(tmp_path / "a.privreg")
     stream.save(tmp_path / "b.privreg")
@@ -93,6 +149,37 @@ def test_a_private_stream_hands_its_noise_to_the_file_and_the_file_to_one_load(t
     for one, other in ((first, second), (first, stream), (second, stream)):
         assert not np.isin(noise_of(one), noise_of(other)).any()
     assert (first.update(data.iloc[1234:]).results().params != stream.update(data.iloc[1234:]).results().params).all()
+
+
+@pytest.mark.parametrize("scaling", ["public", "private"])
+def test_fresh_noise_after_a_second_load_or_a_save_is_that_of_the_stage(tmp_path, scaling):
+    """The first stages' reports are of other lengths than those of the stage a file was saved in."""
+    data, path = table(), tmp_path / "s.privreg"
+    more = {"scaling": "private", "bounds": {k: v for k, v in OPTIONS["bounds"].items() if k != "b"}}
+    m = model(None, **(more if scaling == "private" else {}))
+    for at in places(m.start()):
+        stream = m.start().update(data.iloc[:at])
+        stream.save(path)
+        first = pr.load(path)
+        with pytest.warns(PrivregWarning, match="fresh"):
+            second = pr.load(path)
+        for one in (stream, first, second):
+            assert one._run.noise.width == one._run._width()
+            assert len(one._run.keys) == len(first._run.keys)
+            one.save(path)
+            one = pr.load(path).update(data.iloc[at:])  # it can be saved and loaded again
+        coming = [noise_of(one) for one in (stream, first, second)]
+        assert np.unique(np.concatenate(coming)).size == 3 * coming[0].size
+
+
+def test_noise_of_one_stage_is_never_that_of_another(tmp_path):
+    data = table()
+    stream, seen = model(None).start(), []
+    for a, b in pairwise([0, *places(stream)]):
+        stream.update(data.iloc[a:b])
+        seen.append(noise_of(stream).ravel())
+    whole = np.concatenate(seen)
+    assert np.unique(whole).size == whole.size
 
 
 def test_a_link_to_a_saved_stream_gives_no_second_load(tmp_path):
@@ -115,8 +202,10 @@ def test_a_forked_process_gets_no_noise(tmp_path, monkeypatch):
     stream.update(table(100))  # the parent goes on
 
 
-def test_an_interrupted_update_ends_the_stream(monkeypatch, tmp_path):
-    stream = model(None).start().update(table(500))
+@BOTH
+@pytest.mark.parametrize("before", [50, 500, 2000])
+def test_an_interrupted_update_ends_the_stream(monkeypatch, tmp_path, tuning, before):
+    stream = model(None).start(tuning=tuning).update(table(before))
 
     def cut(_self, _rows):
         raise KeyboardInterrupt
@@ -131,8 +220,9 @@ def test_an_interrupted_update_ends_the_stream(monkeypatch, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-def test_a_stream_is_used_by_one_thread_at_a_time(monkeypatch):
-    stream = model(None).start()
+@BOTH
+def test_a_stream_is_used_by_one_thread_at_a_time(monkeypatch, tuning):
+    stream = model(None).start(tuning=tuning)
     inside, go = threading.Event(), threading.Event()
     real = stream._run.advance
 
@@ -152,9 +242,10 @@ def test_a_stream_is_used_by_one_thread_at_a_time(monkeypatch):
     assert stream.nobs == 500
 
 
-def test_the_key_is_readable_by_its_owner_only_and_spent_by_the_first_load(tmp_path):
+@BOTH
+def test_the_key_is_readable_by_its_owner_only_and_spent_by_the_first_load(tmp_path, tuning):
     path, data = tmp_path / "s.privreg", table()
-    model(None).start().update(data.iloc[:1000]).save(path)
+    model(None).start(tuning=tuning).update(data.iloc[:1000]).save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "secret_score_key" in storage.read(path)[1]
     first = pr.load(path)
@@ -166,33 +257,46 @@ def test_the_key_is_readable_by_its_owner_only_and_spent_by_the_first_load(tmp_p
     assert (a != b).all()  # other noise for the same people after the load
 
 
-def test_noise_differs_between_fits_unless_seeded():
-    data = table()
-    assert (model(data).fit().params != model(data).fit().params).all()
-    assert (model(data).fit(seed=1).params == model(data).fit(seed=1).params).all()
-    assert (model(data).fit(seed=1).params != model(data).fit(seed=2).params).all()
+@BOTH
+def test_noise_differs_between_fits_unless_seeded(tuning):
+    m = model(table())
+    assert (m.fit(tuning=tuning).params != m.fit(tuning=tuning).params).all()
+    assert (m.fit(tuning=tuning, seed=1).params == m.fit(tuning=tuning, seed=1).params).all()
+    assert (m.fit(tuning=tuning, seed=1).params != m.fit(tuning=tuning, seed=2).params).all()
 
 
-def test_a_refused_batch_leaves_the_stream_as_it_was():
+@BOTH
+def test_a_refused_batch_leaves_the_stream_as_it_was(tuning):
     data = table()
-    stream = model(None).start(seed=4).update(data.iloc[:1500])
+    stream = model(None).start(seed=4, tuning=tuning).update(data.iloc[:1500])
     bad = data.iloc[1500:1600].assign(a=lambda d: d["a"].mask(d.index == 1550))
     with pytest.raises(DataError, match="'a'"):
         stream.update(bad)
     with pytest.raises(SchemaError):
         stream.update(data.iloc[1500:1600].assign(g="z"))
     assert stream.nobs == 1500
-    assert_same(stream.update(data.iloc[1500:]).results(), model(data).fit(seed=4))
+    assert_same(stream.update(data.iloc[1500:]).results(), model(data).fit(seed=4, tuning=tuning))
 
 
-def test_results_can_be_taken_at_any_time_and_change_nothing():
+@EVERY_WAY
+def test_results_can_be_taken_at_any_time_and_change_nothing(way):
     data = table()
-    stream = model(None).start(seed=4, inference=("random_scaling", "plug_in"))
-    for a in range(0, 3000, 600):
-        stream.update(data.iloc[a : a + 600])
-        assert stream.results().nobs == a + 600
-    whole = model(data).fit(seed=4, inference=("random_scaling", "plug_in"))
+    stream = model(None).start(seed=4, **WAYS[way])
+    begun = []
+    for a in range(0, 3000, 150):
+        stream.update(data.iloc[a : a + 150])
+        if way != "published" and stream._run.kind in {"location", "moments"}:
+            with pytest.raises(InferenceError, match=f"set the scales, and {a + 150} have reported"):
+                stream.results()
+            continue
+        begun.append(stream.results())
+        assert begun[-1].nobs == a + 150
+        assert begun[-1].params.notna().all()
+    assert [len(r.methods) for r in begun] == sorted(len(r.methods) for r in begun)  # none at first, then all
+    assert (not begun[0].methods) == (way != "published")
+    whole = model(data).fit(seed=4, **WAYS[way])
     assert_same(stream.results(), whole)
+    assert whole.methods == begun[-1].methods
 
 
 def test_fit_leaves_the_model_unchanged_and_models_pickle_without_rows():
@@ -212,25 +316,32 @@ def test_streams_refuse_pickling_the_central_plug_in_and_too_few_people(tmp_path
     with pytest.raises(TypeError, match="secret key"):
         pickle.dumps(stream)
     with pytest.raises(InferenceError, match="single release"):
-        model(None).start(inference="plug_in_central")
-    with pytest.raises(InferenceError, match="can't determine 6 coefficients"):
+        model(None).start(tuning="published", inference="plug_in_central")
+    with pytest.raises(InferenceError, match=r"people set the scales, and 5 have reported"):
         stream.update(table(5)).results()
+    with pytest.raises(InferenceError, match="can't determine 6 coefficients"):
+        model(None).start(tuning="published").update(table(5)).results()
     assert "key" not in repr(stream)
 
 
-def test_array_models_stream_too(tmp_path):
+@BOTH
+def test_array_models_stream_too(tmp_path, tuning):
     x, y = people(2000, 0)
-    whole = array_model().fit(seed=3)
-    stream = array_model().start(seed=3).update((y[:700], x[:700]))
+    whole = array_model().fit(seed=3, tuning=tuning)
+    stream = array_model(rows=2000).start(seed=3, tuning=tuning).update((y[:700], x[:700]))
     stream.save(tmp_path / "a.privreg")
     assert_same(pr.load(tmp_path / "a.privreg").update((y[700:], x[700:])).results(), whole)
 
 
 def test_results_round_trip(tmp_path):
+    early = model(None).start().update(table(600)).results()
+    assert early.methods == ()
     for res in (
-        model(table()).fit(seed=1, inference=("random_scaling", "plug_in")),
+        *(model(table()).fit(seed=1, **how) for how in WAYS.values()),
         array_model(binary=True).fit(inference=None),
+        array_model(binary=True).fit(),
         array_model(mu=None).fit(),
+        early,
     ):
         res.save(tmp_path / "r.privreg")
         back = pr.load(tmp_path / "r.privreg")
@@ -287,7 +398,9 @@ def test_opting_out_reads_a_file_too_and_counts_it_by_its_path(tmp_path):
     made = []
     for source in (data, path, str(path)):
         with pytest.warns(pr.PrivacyLeakWarning):
-            m = pr.PrivateOnlineRegression.from_formula("y ~ a + g", source, mu=1, allow_leak=("levels", "scale"))
+            m = pr.PrivateOnlineRegression.from_formula(
+                "y ~ a + g", source, mu=1, allow_leak=("levels", "scale"), rows=3000
+            )
         made.append(m.fit(seed=3))
     for res in made[1:]:
         assert_same(res, made[0])

@@ -6,29 +6,39 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from privreg.errors import InferenceError, OptionError
 from privreg.inference import Estimate, RandomScaling
 from privreg.results import PrivateResults
 from privreg.summary import number, privacy_html, privacy_text, shorten, tex
-from tests.helpers import NAMES, array_model
+from tests.helpers import NAMES, array_model, people
 
 NASTY = "C(g_1, Treatment('a'))[T.<b>&50%^#$~\\{x}]"
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    return array_model(3000).fit(seed=1, progress=False, inference=("random_scaling", "plug_in"))
+METHODS = {"efficient": ("random_scaling", "between_lanes"), "published": ("random_scaling", "plug_in")}
 
 
-@pytest.fixture(scope="module")
-def bare():
-    return array_model().fit(seed=1, progress=False, inference=None)
+@pytest.fixture(scope="module", params=METHODS)
+def fitted(request):
+    return array_model(3000).fit(
+        seed=1, progress=False, tuning=request.param, inference=METHODS[request.param], lanes=LANES[request.param]
+    )
 
 
-@pytest.fixture(scope="module")
-def free():
-    return array_model(mu=None).fit(progress=False)
+@pytest.fixture(scope="module", params=METHODS)
+def bare(request):
+    return array_model().fit(seed=1, progress=False, inference=None, tuning=request.param)
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def free(request):
+    return array_model(mu=None).fit(progress=False, tuning=request.param)
+
+
+METHOD_WORDS = {"plug_in": "plug-in", "between_lanes": "between lanes"}
+LANES = {"efficient": 9, "published": 1}
 
 
 def changed(results, **fields):
@@ -120,11 +130,17 @@ def test_every_header_entry_and_privacy_row_is_printed(fitted):
 
 
 def test_the_law_behind_t_and_p_is_named(fitted):
-    assert "t and P>|t| refer to the random-scaling limit; 95% critical value 2.755" in flat(str(fitted.summary()))
-    other = fitted.summary(0.1, method="plug_in")
-    assert "refer to the standard normal; 90% critical value 1.645" in flat(str(other))
+    method = fitted.methods[1]
+    first = "95% critical value 2.755" if method == "plug_in" else "of 9 lanes; 95% critical value"
+    assert "t and P>|t| refer to the random-scaling limit" in flat(str(fitted.summary()))
+    assert first in flat(str(fitted.summary()))
+    law = "the standard normal; 90% critical value 1.645"
+    if method == "between_lanes":
+        law = f"the t distribution with 9 degrees of freedom; 90% critical value {student.ppf(0.95, 9):.3f}"
+    other = fitted.summary(0.1, method=method)
+    assert f"refer to {law}" in flat(str(other))
     assert "[0.05" in str(other)
-    assert "std err by plug-in" in str(other)
+    assert f"std err by {METHOD_WORDS[method]}" in str(other)
     lanes = changed(fitted, estimates=(dataclasses.replace(fitted._fit.estimates[0], pivot=RandomScaling(4)),))
     assert "random-scaling limit of 4 lanes" in str(lanes.summary())
 
@@ -137,6 +153,17 @@ def test_without_inference_only_estimates_are_shown(bare):
     assert "std err" not in bare.summary().as_html() + bare.summary().as_latex()
     with pytest.raises(InferenceError, match="inference=None"):
         bare.summary(method="plug_in")
+
+
+def test_results_taken_before_the_lanes_show_estimates_and_why():
+    x, y = people(3000)
+    res = array_model(rows=3000).start().update((y[:600], x[:600])).results()
+    summary = res.summary()
+    assert [r.split() for r in table_lines(summary.as_text())] == [[n, number(v, 4)] for n, v in res.params.items()]
+    for text in (summary.as_text(), summary.as_html(), summary.as_latex()):
+        assert "std err" not in text
+        assert "no intervals yet: lanes begin after" in flat(text)
+    check_latex(summary.as_latex())
 
 
 def test_a_fit_without_privacy_is_loud_in_every_form(free):

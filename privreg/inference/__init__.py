@@ -9,18 +9,32 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from privreg.errors import InferenceError, OptionError, choose, shown
-from privreg.inference.pivots import Normal, Pivot, RandomScaling
+from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["DOUBT", "METHODS", "Estimate", "Method", "Normal", "Pivot", "RandomScaling", "resolve_methods"]
+__all__ = [
+    "DOUBT",
+    "EARLY",
+    "METHODS",
+    "Estimate",
+    "Method",
+    "Normal",
+    "Pivot",
+    "RandomScaling",
+    "StudentT",
+    "resolve_methods",
+]
 
 
 DOUBT: Final = "don't rely on"
 """How a note begins that takes intervals back; the summary repeats it beside the table."""
+
+EARLY: Final = "no intervals yet"
+"""How a note begins that explains why results taken early have none."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,10 @@ class Method:
         Whether it needs the reports' outer products, curvature reports, or raw sums of a trusted curator.
     streaming : bool
         Whether results may be taken again and again along the stream.
+    tuning : str
+        The tuning it goes with, or "any".
+    lanes : bool
+        Whether it compares lanes.
     """
 
     name: str
@@ -49,11 +67,21 @@ class Method:
     curvature: bool = False
     central: bool = False
     streaming: bool = True
+    tuning: str = "any"
+    lanes: bool = False
 
 
 METHODS: Final = {
     m.name: m
     for m in (
+        Method(
+            "between_lanes",
+            "between lanes",
+            "no people and no budget; 8 lanes or more",
+            "lanes that are long enough to be normal; nothing about curvature or noise",
+            tuning="efficient",
+            lanes=True,
+        ),
         Method(
             "random_scaling",
             "random scaling",
@@ -67,6 +95,7 @@ METHODS: Final = {
             "smooth loss, non-singular curvature",
             outer=True,
             curvature=True,
+            tuning="published",
         ),
         Method(
             "plug_in_central",
@@ -75,6 +104,7 @@ METHODS: Final = {
             "smooth loss, non-singular curvature, a curator who sees raw curvature",
             central=True,
             streaming=False,
+            tuning="published",
         ),
     )
 }

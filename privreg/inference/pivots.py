@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.special import chdtrc, ndtr, ndtri
+from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
 
+from privreg.errors import InferenceError
 from privreg.inference.wald import wald_sf
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Normal", "Pivot", "RandomScaling", "scaling_critical", "scaling_sf"]
+__all__ = ["Normal", "Pivot", "RandomScaling", "StudentT", "scaling_critical", "scaling_sf"]
 
 
 def scaling_sf(t: Array | float, lanes: int = 1) -> Array:
@@ -121,6 +122,48 @@ class Normal:
     def joint_sf(self, statistic: float, q: int) -> float:
         """χ²_q tail."""
         return float(chdtrc(q, statistic))
+
+
+@dataclass(frozen=True)
+class StudentT:
+    """Student's t, for a variance estimated from independent groups of people.
+
+    Parameters
+    ----------
+    df : int
+        Degrees of freedom: groups minus one.
+    """
+
+    df: int
+
+    @property
+    def label(self) -> str:
+        """Name of the law."""
+        return f"t distribution with {self.df} degrees of freedom"
+
+    def two_sided(self, t: Array) -> Array:
+        """P(|T| > |t|)."""
+        return np.asarray(2 * stdtr(self.df, -np.abs(t)))
+
+    def critical(self, alpha: float) -> float:
+        """Two-sided critical value."""
+        return float(-stdtrit(self.df, alpha / 2))
+
+    def joint_sf(self, statistic: float, q: int) -> float:
+        """Tail of Hotelling's T².
+
+        Raises
+        ------
+        InferenceError
+            If there are more restrictions than degrees of freedom.
+        """
+        spare = self.df - q + 1
+        if spare < 1:
+            raise InferenceError(
+                f"{q} restrictions can't be tested jointly with {self.df} degrees of freedom between lanes; test "
+                "fewer, or fit with more lanes= or inference='random_scaling'."
+            )
+        return float(fdtrc(q, spare, statistic * spare / (q * self.df)))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,165 @@
+"""Parallel chains, collector side: reports in, sums out, and what can be said from them.
+
+The fused kernel updates the same `Lanes` in place with the same arithmetic; `update` is for reading, for tests, and
+for a collector that really receives reports. An estimate is not a chain's average θ̄ but the average of its one-step
+corrections u_k = θ_{k−1} − c P ḡ_k, that is θ̄ − P (mean of c ḡ): with P near the inverse curvature A⁻¹ what the chain
+has not forgotten is multiplied by I − PA, and the chain need not have settled.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privreg.kernels import LanePlan, Lanes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.stages import ChainSteps
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Group", "between", "corrected", "init", "late_average", "pooled", "scaling", "update"]
+
+
+def init(start: Array, log_c: float, plan: LanePlan) -> Lanes:
+    """State of `plan.lanes` chains that begin at `start`, shape (d,)."""
+    k, d = plan.lanes, start.shape[0]
+    side = d + 1 if plan.path else 0
+    return Lanes(
+        theta=np.tile(start.astype(np.float64), (k, 1)),
+        log_c=np.full(k, float(log_c)),
+        origin=start.astype(np.float64).copy(),
+        total=np.zeros((k, d)),
+        score=np.zeros((k, d)),
+        late=np.zeros((k, d + 1)),
+        batch=np.zeros((k, d + 1)),
+        partial=np.zeros((k, d)),
+        sums=np.zeros((k, side, side)),
+        updates=np.zeros(k, dtype=np.int64),
+        in_batch=np.zeros(k, dtype=np.int64),
+    )
+
+
+def update(state: Lanes, plan: LanePlan, steps: ChainSteps, newton: Array, position: int, report: Array) -> Lanes:
+    """State after the report of the person at `position` of the stage.
+
+    Parameters
+    ----------
+    state : Lanes
+    plan : LanePlan
+    steps : ChainSteps
+    newton : ndarray, shape (d, d)
+        P.
+    position : int
+    report : ndarray, shape (d,) or (d + 1,)
+
+    Returns
+    -------
+    Lanes
+        A new value; the old one is unchanged.
+    """
+    new = Lanes(**{name: array.copy() for name, array in state._asdict().items()})
+    lane = position // plan.batch % plan.lanes
+    d = new.origin.shape[0]
+    new.batch[lane, : len(report)] += report
+    new.in_batch[lane] += 1
+    if new.in_batch[lane] < plan.batch:
+        return new
+    t = int(new.updates[lane])
+    gamma, gain = (float(a[0]) for a in steps.block(t, 1))
+    mean = math.exp(new.log_c[lane]) * (new.batch[lane, :d] / plan.batch)
+    step = np.zeros(d)
+    for j in range(d):
+        for m in range(d):
+            step[j] += newton[j, m] * mean[m]
+    ahead = new.theta[lane] - new.origin
+    new.total[lane] += ahead
+    new.score[lane] += mean
+    new.partial[lane] += ahead - step
+    new.theta[lane] -= gamma * step
+    if plan.kappa > 0.0:
+        move = gain * (float(new.batch[lane, d]) / plan.batch / plan.kappa - plan.target)
+        new.log_c[lane] -= min(max(move, -0.5), 0.5)
+    new.batch[lane] = 0.0
+    new.in_batch[lane] = 0
+    new.updates[lane] = t + 1
+    if t >= plan.late:
+        new.late[lane, :d] += new.theta[lane] - new.origin
+        new.late[lane, d] += new.log_c[lane]
+    if plan.path:
+        s = np.append(new.partial[lane], float(t + 1))
+        new.sums[lane] += np.tril(np.outer(s, s))
+    return new
+
+
+def late_average(state: Lanes, plan: LanePlan) -> tuple[Array, float]:
+    """θ and log c of a single chain, averaged over the second half of its stage."""
+    n = int(state.updates[0]) - plan.late
+    if n <= 0:
+        return state.theta[0].copy(), float(state.log_c[0])
+    return state.origin + state.late[0, :-1] / n, float(state.late[0, -1]) / n
+
+
+class Group(NamedTuple):
+    """People whose reports make one estimate.
+
+    Attributes
+    ----------
+    people : int
+    weight : float
+        People, fewer where reports carried more noise: inverse variance up to a factor.
+    estimate : ndarray, shape (d,)
+        Whitened coordinates.
+    """
+
+    people: int
+    weight: float
+    estimate: Array
+
+
+def corrected(state: Lanes, plan: LanePlan, newton: Array) -> list[Group]:
+    """Estimates of the lanes that have been updated."""
+    out, worth = [], 4.0 / (4.0 + plan.kappa**2)
+    for k in range(plan.lanes):
+        t = int(state.updates[k])
+        if t:
+            people = t * plan.batch
+            out.append(Group(people, people * worth, state.origin + (state.total[k] - newton @ state.score[k]) / t))
+    return out
+
+
+def pooled(groups: list[Group]) -> Array:
+    """Weighted mean of the groups' estimates."""
+    weights = np.array([g.weight for g in groups])
+    return np.asarray(weights @ np.array([g.estimate for g in groups]) / weights.sum())
+
+
+def between(groups: list[Group]) -> Array:
+    """Covariance of the pooled estimate from how far the groups lie apart, shape (d, d).
+
+    Notes
+    -----
+    Groups of weight w_g with independent estimates of variance V/w_g: Σ w_g (e_g − ē)(e_g − ē)ᵀ/(G − 1) is unbiased
+    for V, and t-ratios have G − 1 degrees of freedom.
+    """
+    weights = np.array([g.weight for g in groups])
+    apart = np.array([g.estimate for g in groups]) - pooled(groups)
+    return np.asarray((apart * weights[:, None]).T @ apart / (len(groups) - 1) / weights.sum())
+
+
+def scaling(state: Lanes) -> Array:
+    """Random-scaling matrix of √updates times a lane's mean correction, averaged over lanes, shape (d, d)."""
+    lanes, d = state.theta.shape
+    out: Array = np.zeros((d, d))
+    for k in range(lanes):
+        t = int(state.updates[k])
+        mean = state.partial[k] / t
+        cross = np.outer(mean, state.sums[k, d, :d])
+        squares = state.sums[k, :d, :d]
+        full = np.tril(squares) + np.tril(squares, -1).T
+        out += (full - cross - cross.T + state.sums[k, d, d] * np.outer(mean, mean)) / float(t) ** 2
+    return np.asarray(out / lanes)

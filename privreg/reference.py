@@ -1,0 +1,156 @@
+"""What whitened covariates are taken to look like: z = (1, N(0, I)), and expectations under it.
+
+Public numbers by quadrature, no randomness. Where real covariates look different the Newton steps are only
+roughly scaled, which the one-step corrections and the inference allow for.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaincinv, ndtri
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["correlated_matrix", "curvature_matrix", "moment_diagonal", "newton_matrix"]
+
+_POINTS = 400
+
+
+def _midpoints(points: int) -> Array:
+    return (np.arange(points) + 0.5) / points
+
+
+def _chi2(df: int, points: int) -> Array:
+    """Equally likely values of χ² with `df` degrees of freedom; one zero if there are none."""
+    return np.asarray(2.0 * gammaincinv(df / 2.0, _midpoints(points))) if df else np.zeros(1)
+
+
+@lru_cache(maxsize=256)
+def _moments(d: int, constant: bool) -> tuple[float, float, float, float]:
+    """E u₀², E u_j² of u = z/‖z‖, and E z₀²/‖z‖, E z_j²/‖z‖."""
+    slopes = d - 1 if constant else d
+    if slopes == 0:
+        return 1.0, 0.0, 1.0, 0.0
+    square = _chi2(slopes, 20_000)
+    norm2 = square + (1.0 if constant else 0.0)
+    share, length = float(np.mean(square / norm2)) / slopes, float(np.mean(square / np.sqrt(norm2))) / slopes
+    return float(np.mean(1.0 / norm2)), share, float(np.mean(1.0 / np.sqrt(norm2))), length
+
+
+def moment_diagonal(d: int, constant: bool) -> Array:
+    """Diagonal of E u uᵀ, u = z/‖z‖; it has no other entries.
+
+    Parameters
+    ----------
+    d : int
+        Length of z.
+    constant : bool
+        Whether z₀ = 1; else every coordinate is normal.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+
+    Examples
+    --------
+    >>> moment_diagonal(4, False).round(6)
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+    first, other, _, _ = _moments(d, constant)
+    out = np.full(d, other)
+    if constant:
+        out[0] = first
+    return out
+
+
+def curvature_matrix(kappa: Callable[[Array], Array], theta: Array, constant: bool) -> Array:
+    """E κ(zᵀθ) z zᵀ/‖z‖.
+
+    Parameters
+    ----------
+    kappa : callable
+        Curvature per unit of score bound as a function of the linear predictor.
+    theta : ndarray, shape (d,)
+    constant : bool
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        By symmetry only the constant, the direction of the slopes and the rest of the space matter.
+    """
+    d = theta.shape[0]
+    intercept = float(theta[0]) if constant else 0.0
+    slopes = theta[1:] if constant else theta
+    k = slopes.shape[0]
+    length = float(np.linalg.norm(slopes))
+    if k == 0:
+        return np.asarray(kappa(np.array([intercept]))).reshape(1, 1)
+    along = ndtri(_midpoints(_POINTS))[:, None]
+    rest = _chi2(k - 1, _POINTS // 4)[None, :]
+    norm = np.sqrt(along**2 + rest + (1.0 if constant else 0.0))
+    weight = kappa(intercept + length * along) / norm
+    direction = np.zeros(d)
+    direction[d - k :] = slopes / length if length > 0.0 else np.eye(k)[0]
+    a11 = float(np.mean(weight * along**2))
+    across = float(np.mean(weight * rest)) / (k - 1) if k > 1 else 0.0
+    out = np.zeros((d, d))
+    out[d - k :, d - k :] = across * np.eye(k)
+    out += (a11 - across) * np.outer(direction, direction)
+    if constant:
+        a01 = float(np.mean(weight * along))
+        out[0, :] += a01 * direction
+        out[:, 0] += a01 * direction
+        out[0, 0] = float(np.mean(weight * np.ones_like(norm)))
+    return out
+
+
+def newton_matrix(target: float, d: int, constant: bool) -> Array:
+    """Inverse of E κ z zᵀ/‖z‖ for a constant κ = `target`, shape (d, d)."""
+    _, _, first, other = _moments(d, constant)
+    diagonal = np.full(d, other)
+    if constant:
+        diagonal[0] = first
+    return np.diag(1.0 / (target * diagonal))
+
+
+def correlated_matrix(cov: Array, constant: bool) -> Array:
+    """E z zᵀ/‖z‖ for correlated normal covariates.
+
+    Parameters
+    ----------
+    cov : ndarray, shape (k, k)
+        Covariance of the covariates, the constant left out.
+    constant : bool
+        Whether z begins with the constant 1.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+
+    Notes
+    -----
+    1/‖z‖ = (2/√π) ∫ exp(−s²‖z‖²) ds, and under the integral the coordinates along the eigenvectors part:
+    E z_i² exp(−s² Σ z_j²) = λ_i (1 + 2 s² λ_i)^−1 Π (1 + 2 s² λ_j)^−½.
+    """
+    values, vectors = np.linalg.eigh(cov)
+    values = np.maximum(values, 0.0)
+    # s = tan of a midpoint turns the half line into an interval
+    angle = 0.5 * np.pi * _midpoints(4_000)
+    s2 = np.tan(angle) ** 2
+    spread = 1.0 + 2.0 * s2[:, None] * values
+    weight = np.exp(-s2 * constant) / np.sqrt(spread).prod(axis=1) / np.cos(angle) ** 2 * np.sqrt(np.pi)
+    slopes = (weight[:, None] * values / spread).mean(axis=0)
+    out: Array = (vectors * slopes) @ vectors.T
+    if constant:
+        whole = np.zeros((len(cov) + 1, len(cov) + 1))
+        whole[1:, 1:], whole[0, 0] = out, float(weight.mean())
+        return whole
+    return out

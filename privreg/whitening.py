@@ -1,0 +1,146 @@
+"""Learning a linear map of the rows that makes them white, from privatised second-moment reports.
+
+Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white
+coordinates would give, and changes W by what stands out from the noise. Its fixed point is Tyler's M-estimator
+of scatter with a location, so heavy tails do no harm. Collector side: reports in, public numbers out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from privreg.reference import moment_diagonal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Layout", "Scatter", "learn", "start_from"]
+
+SMALLEST, LARGEST = 0.15, 8.0
+"""Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
+
+FORGET: Final = 4.0
+STRICT: Final = 1.5
+"""Sd of the noise's own size by which a group of entries must exceed it before any of it is believed."""
+
+
+class Layout(NamedTuple):
+    """What the coordinates of v are.
+
+    Attributes
+    ----------
+    constant : bool
+        Whether the first is the constant 1.
+    response : bool
+        Whether the last is the response.
+    """
+
+    constant: bool
+    response: bool
+
+
+class Scatter(NamedTuple):
+    """The map so far.
+
+    Attributes
+    ----------
+    rows : ndarray, shape (d, d)
+        W, lower triangular; with a constant its first row is (1, 0, …).
+    memory : ndarray, shape (d, d)
+        Deviation from white that earlier rounds measured and W has not taken up, current coordinates.
+    weight : float
+        People that `memory` is worth.
+    """
+
+    rows: Array
+    memory: Array
+    weight: float
+
+
+def start_from(rows: Array) -> Scatter:
+    """Begin from a public map."""
+    return Scatter(np.array(rows), np.zeros_like(rows), 0.0)
+
+
+def learn(scatter: Scatter, total: Array, people: int, sd: float, layout: Layout) -> Scatter:
+    """Take in one round of reports.
+
+    Parameters
+    ----------
+    scatter : Scatter
+    total : ndarray, shape (d (d + 1) / 2,)
+        Sum of the reports of this round, made at `scatter.rows`.
+    people : int
+    sd : float
+        Noise sd per coordinate of a report.
+    layout : Layout
+
+    Returns
+    -------
+    Scatter
+    """
+    d = scatter.rows.shape[0]
+    white = moment_diagonal(d, layout.constant)
+    stretch = (d + 2) / d  # a small change of scatter shows in E u uᵀ shrunk by this
+    measured = (_from_lower(total / people, d) - np.diag(white)) / np.sqrt(np.outer(white, white)) * stretch
+    weight = scatter.weight + people
+    deviation = (scatter.weight * scatter.memory + people * measured) / weight
+    noise2 = (sd**2 + 2.0 / d**2) / weight * (stretch / float(np.mean(white))) ** 2
+    believed = _believed(deviation, noise2, layout)
+    values, vectors = np.linalg.eigh(np.eye(d) + believed)
+    values = np.clip(values, SMALLEST, LARGEST)
+    low = np.linalg.cholesky((vectors * values) @ vectors.T)
+    inverse = np.linalg.inv(low)
+    rows = inverse @ scatter.rows
+    if layout.constant:
+        rows /= rows[0, 0]
+    memory = inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d)
+    moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
+    # what was measured far from here counts for less: the correction is linear only nearby
+    return Scatter(np.tril(rows), memory, weight / (1.0 + FORGET * moved**2))
+
+
+def _believed(deviation: Array, noise2: float, layout: Layout) -> Array:
+    """Shrink the deviation group by group, positive-part James–Stein with a known noise variance.
+
+    Groups: scales about their common mean, locations, correlations, and the response's row.
+    """
+    d = deviation.shape[0]
+    first, last = int(layout.constant), d - int(layout.response)
+    out = np.diag(np.diag(deviation))
+    scales = np.diag(deviation)[first:last]
+    if scales.size:
+        middle = float(np.mean(scales))
+        spread = scales - middle
+        kept = middle + spread * _keep(spread, noise2, max(scales.size - 1, 1))
+        out[np.arange(first, last), np.arange(first, last)] = kept
+    lower = np.tril_indices(d, -1)
+    group = np.where(lower[1] == 0, 1, 3) if layout.constant else np.full(lower[0].size, 3)
+    if layout.response:
+        group = np.where(lower[0] == d - 1, 2, group)
+    for g in (1, 2, 3):
+        mine = group == g
+        if not mine.any():
+            continue
+        at = (lower[0][mine], lower[1][mine])
+        # off-diagonal entries of a report carry √2, so their noise variance is half
+        out[at] = deviation[at] * _keep(deviation[at], noise2 / 2.0, int(mine.sum()))
+    return np.tril(out) + np.tril(out, -1).T
+
+
+def _keep(part: Array, noise2: float, entries: int) -> float:
+    margin = 1.0 + STRICT * math.sqrt(2.0 / entries) if entries > 2 else 1.0
+    size = float(np.sum(part**2))
+    return max(0.0, 1.0 - entries * noise2 * margin / size) if size > 0.0 else 0.0
+
+
+def _from_lower(entries: Array, d: int) -> Array:
+    out = np.zeros((d, d))
+    at = np.tril_indices(d)
+    out[at] = np.where(at[0] == at[1], entries, entries / math.sqrt(2.0))
+    return out + np.tril(out, -1).T
