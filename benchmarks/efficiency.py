@@ -185,6 +185,12 @@ def named() -> list[Cell]:
         replace(dollars, name="dollars-nothing-declared", declared="nothing", tunings=DEFAULT),
         dollars,
         *(Cell(f"as-published-p{p}", p, replications=many, declared="units", tunings=PUBLISHED) for p in (3, 10)),
+        *(
+            Cell(
+                f"logistic-as-published-p{p}", p, law="logistic", replications=many, declared="units", tunings=PUBLISHED
+            )
+            for p in (3, 10)
+        ),
     ]
 
 
@@ -221,7 +227,8 @@ def declarations(cell: Cell) -> dict[str, Any]:
     if cell.declared == "nothing":
         return {"scaling": "private"}
     if cell.declared == "units":
-        return {"moments": dict.fromkeys([*cell.names, "y"], (0.0, 1.0))}
+        numbers = cell.names if cell.law == "logistic" else [*cell.names, "y"]
+        return {"moments": dict.fromkeys(numbers, (0.0, 1.0))}
     if cell.declared == "moments":
         shape = correlation(cell.p, cell.rho)
         moments: dict[Any, Any] = {name: (m, s) for name, (m, s) in zip(cell.names, cell.places.tolist(), strict=True)}

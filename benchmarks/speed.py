@@ -12,10 +12,15 @@ p = 11 coefficients unless another p is shown.
 noise alone
     As many standard normals as the kernel uses, from the same cipher stream, and nothing else.
 kernel
-    `engine.Run.advance` over arrays in internal units that are already in memory; noise is drawn on the way.
+    The published algorithm, `engine.Run.advance` over arrays in internal units that are already in memory; noise is
+    drawn on the way.
+lanes
+    `pipeline.Pipeline.advance` over the same arrays in the last stage of the default fit: whitening, 16 lanes, noise.
 fit()
     The whole of `fit` on a model that is already described: reading, checking, clamping, coding, scaling,
-    noise, kernel, inference. Default options, so the full random-scaling matrix.
+    noise, pilots, lanes, inference. Default options but for one thread.
+threads
+    fit() over arrays with one and with two threads, in turns; the estimates are compared to be the same.
 scikit-learn
     One pass of averaged SGD with the Huber loss over arrays; no privacy, no standard errors.
 statsmodels
@@ -56,6 +61,7 @@ from benchmarks.store import header
 from privreg import collector, kernels
 from privreg.engine import Run
 from privreg.noise import NoiseStream
+from privreg.pipeline import Pipeline
 from privreg.storage import write_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,6 +74,7 @@ FEWER = NUMBERS[:4]  # with the factors' six dummies and the intercept: p = 11 a
 NUMERIC = "y ~ " + " + ".join(NUMBERS)
 MIXED = "y ~ " + " + ".join([*FEWER, *FACTORS])
 NOISE, FULL, SKLEARN = "noise alone", "kernel, full matrix", "scikit-learn averaged Huber SGD, arrays"
+LANES = "lanes, 16"
 FRAME = "fit(), DataFrame, 10 numeric columns"
 KEY = bytes(32)
 
@@ -135,15 +142,22 @@ def formula_model(formula: str, data: pd.DataFrame) -> pr.PrivateOnlineRegressio
     )
 
 
-def array_model(y: np.ndarray, x: np.ndarray) -> pr.PrivateOnlineRegression:
+def array_model(y: np.ndarray, x: np.ndarray, score_weights: str | None = None) -> pr.PrivateOnlineRegression:
     names = ["const", *(f"x{j}" for j in range(1, x.shape[1]))]
     return pr.PrivateOnlineRegression(
-        y, x, exog_names=names, endog_name="y", mu=1.0, family=pr.Huber(scale=SD), bounds=bounds(names[1:])
+        *(y, x),
+        exog_names=names,
+        endog_name="y",
+        mu=1.0,
+        family=pr.Huber(scale=SD),
+        bounds=bounds(names[1:]),
+        score_weights=score_weights,
     )
 
 
 def fresh_run(model: pr.PrivateOnlineRegression, mode: int) -> Run:
-    made = model.start()._run
+    made = model.start(tuning="published")._run
+    assert isinstance(made, Run)
     plan = made.plan._replace(scaling_mode=mode)
     state = collector.init(np.zeros(made.to_user.shape[0]), plan, made.to_user[0])
     return Run(plan, made.steps, state, made.to_user, KEY)
@@ -151,9 +165,20 @@ def fresh_run(model: pr.PrivateOnlineRegression, mode: int) -> Run:
 
 def kernel(n: int, p: int, mode: int) -> Job:
     y, x = arrays(n, p)
-    model = array_model(y, x)
+    model = array_model(y, x, "unit")
     inside = y / RANGE  # the covariates' bounds are (−1, 1): they are in internal units as they are
     return n, lambda: fresh_run(model, mode).advance(inside, x)
+
+
+def lanes(n: int, p: int) -> Job:
+    """The last stage of the default fit, entered by as many people as the earlier ones take."""
+    y, x = arrays(n, p)
+    run = array_model(y, x).start(lanes=16, seed=1)._run
+    assert isinstance(run, Pipeline)
+    inside = y / RANGE
+    while run.kind != "lanes":
+        run.advance(inside, x)
+    return n, lambda: run.advance(inside, x)
 
 
 def noise(n: int, p: int) -> Job:
@@ -168,7 +193,7 @@ def noise(n: int, p: int) -> Job:
 
 
 def fit(model: pr.PrivateOnlineRegression, n: int) -> Job:
-    return n, lambda: model.fit(progress=False)
+    return n, lambda: model.fit(progress=False, threads=1)
 
 
 def sklearn_pass(data: pd.DataFrame) -> Job:
@@ -192,7 +217,7 @@ def statsmodels_ols(data: pd.DataFrame) -> Job:
 
 def numpy_loop(n: int, p: int) -> Job:
     y, x = arrays(n, p)
-    run = fresh_run(array_model(y, x), kernels.FULL)
+    run = fresh_run(array_model(y, x, "unit"), kernels.FULL)
     plan, steps, y = run.plan, run.steps.block(0, n), y / RANGE
 
     def loop() -> np.ndarray:
@@ -247,11 +272,12 @@ def side_by_side(n: int, rounds: int) -> list[Row]:
         "kernel, no inference": kernel(n, 11, kernels.NONE),
         "kernel, diagonal": kernel(n, 11, kernels.DIAGONAL),
         FULL: kernel(n, 11, kernels.FULL),
+        LANES: lanes(n, 11),
         "fit(), arrays": fit(array_model(y, x), n),
         FRAME: fit(formula_model(NUMERIC, data), n),
         "from_formula() and fit(), the same": (
             n,
-            lambda: formula_model(NUMERIC, data).fit(progress=False),
+            lambda: formula_model(NUMERIC, data).fit(progress=False, threads=1),
         ),
         "fit(), DataFrame, 4 numeric, 4 factors as strings": fit(formula_model(MIXED, words), n),
         "fit(), DataFrame, 4 numeric, 4 factors as categories": fit(formula_model(MIXED, categories), n),
@@ -291,7 +317,8 @@ def growth_in_coefficients(n: int, widths: Sequence[int], rounds: int) -> list[R
     out = []
     for p in widths:
         rows = max(n * 11 // max(p, 11), 1000)
-        times = take_turns({NOISE: noise(rows, p), FULL: kernel(rows, p, kernels.FULL)}, rounds)
+        jobs = {NOISE: noise(rows, p), FULL: kernel(rows, p, kernels.FULL), LANES: lanes(rows, p)}
+        times = take_turns(jobs, rounds)
         out += [
             Row(
                 "growth in p",
@@ -306,6 +333,22 @@ def growth_in_coefficients(n: int, widths: Sequence[int], rounds: int) -> list[R
             for name, t in times.items()
         ]
     return out
+
+
+def threads(n: int, rounds: int) -> list[Row]:
+    """Whole fits with one and two threads, and the gain in records per second."""
+    y, x = arrays(n, 11)
+    model = array_model(y, x)
+    one, two = (model.fit(progress=False, threads=t, seed=1).params for t in (1, 2))
+    assert one.equals(two), "threads changed the estimates"
+    jobs: dict[str, Job] = {
+        f"fit(), arrays, {t} thread{'s' * (t > 1)}": (n, lambda t=t: model.fit(progress=False, threads=t))
+        for t in (1, 2)
+    }
+    times = take_turns(jobs, rounds)
+    first, second = times.values()
+    out = [Row("threads", name, n, 11, "ns/record", float(np.median(t)), float(t.min())) for name, t in times.items()]
+    return [*out, Row("threads", GAIN, n, 11, "times", ratio(first, second), float((first / second).min()))]
 
 
 # --- memory and start, in processes of their own -------------------------------------------------------
@@ -373,6 +416,7 @@ fitted = time.perf_counter()
 print(json.dumps({"import": imported - begin, "everything": everything - begin, "fit": fitted - begin}))
 """
 IMPORT, EVERYTHING = "import privreg", "import privreg and the model class"
+GAIN = "records per second, two threads / one"
 COLD, WARM = "import and first fit, cold cache", "import and first fit, warm cache"
 
 
@@ -420,7 +464,9 @@ def targets(rows: Sequence[Row]) -> list[str]:
     for name, value, limit, unit in checks:
         verdict = "not measured" if math.isnan(value) else "met" if value <= limit else "missed"
         out.append(f"target {name}: at most {limit:g} {unit}, got {value:.2f}: {verdict}")
-    return out
+    gain = find("threads", GAIN)
+    verdict = "met" if gain.median >= 1.6 else "missed"
+    return [*out, f"target {GAIN}, {gain.rows:,} rows: at least 1.6 times, got {gain.median:.2f}: {verdict}"]
 
 
 def text(rows: Sequence[Row]) -> str:
@@ -463,6 +509,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = (100_000, 1_000_000) if given.quick else (100_000, 1_000_000, 10_000_000)
     rows = starts(1 if given.quick else 2, few)
     rows = side_by_side(n, rounds) + rows
+    rows += threads(max(sizes), few)
     rows += growth_in_rows(sizes, few)
     rows += growth_in_coefficients(n, (3, 11, 30, 100), rounds)
     rows += memory(sizes[1:], few)

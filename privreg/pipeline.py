@@ -17,7 +17,13 @@ from privreg.engine import like, next_mark
 from privreg.kernels import LanePlan, Lanes
 from privreg.lanes import Group
 from privreg.noise import KEY_BYTES, NoiseStream, derived_key
-from privreg.reference import correlated_matrix, curvature_matrix, newton_matrix
+from privreg.reference import (
+    correlated_matrix,
+    curvature_matrix,
+    newton_matrix,
+    two_point_length,
+    two_point_share,
+)
 from privreg.stages import ChainRules, ChainSteps, Schedule, Stage, chain_steps, lane_plan
 from privreg.whitening import Layout
 
@@ -43,6 +49,18 @@ NEAR: Final = 6.0
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""
 
+FARTHEST: Final = 5.0
+"""Distance of the two values of a two-valued column in the chains' coordinates, at most."""
+
+FEW: Final = 8.0
+"""Error of the predictor of people with a rare value, in units of c, is to be at most one by this."""
+
+WIDE: Final = 20.0
+"""Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
+
+SMALLEST_SHARE: Final = 0.035
+"""Shares below it can't be told apart by as many rounds of moments as are held."""
+
 FLATTEST: Final = 0.01
 """Least eigenvalue of the expected curvature, relative to its largest, that is inverted as it is."""
 
@@ -66,6 +84,8 @@ class Start(NamedTuple):
         The user's first guess, internal units.
     c : float
         Huber's corner if it is not learned, internal units.
+    gaps : tuple of float
+        For each column that takes two values only, how far apart they are inside; 0 for the others.
     whitened : bool
         Whether score weights are those of whitened covariates, or of scaled ones.
     path : bool
@@ -80,6 +100,7 @@ class Start(NamedTuple):
     unscaled: tuple[int, ...]
     theta: Array | None
     c: float
+    gaps: tuple[float, ...]
     whitened: bool
     path: bool
 
@@ -124,6 +145,7 @@ class Pipeline:
         self.scatter = whitening.start_from(np.eye(size))
         self.total = np.zeros(self._width())
         self.y_centre, self.y_scale = 0.0, 1.0
+        self.shares = np.full(d, np.nan)
         self.chains: Chains | None = None
         self.common: Chains | None = None
         self.trail_people: list[int] = []
@@ -274,6 +296,7 @@ class Pipeline:
             "position": np.array([self.stage, self.at, self.people, self.spared], dtype=np.int64),
             "total": self.total,
             "response": np.array([self.y_centre, self.y_scale]),
+            "shares": np.nan_to_num(self.shares, nan=-1.0),
             "guess": np.zeros(0) if self.start.theta is None else self.start.theta,
             "trail_people": np.array(self.trail_people, dtype=np.int64),
             "trail_means": np.array(self.trail_means).reshape(-1, self.d),
@@ -308,6 +331,8 @@ class Pipeline:
         self.start = self.start._replace(theta=like(np.zeros(self.d), guess) if guess.size else None)
         self.total = like(np.zeros(self._width() if self.kind in {"location", "moments"} else 0), arrays["total"])
         self.y_centre, self.y_scale = (float(v) for v in like(np.zeros(2), arrays["response"]))
+        shares = like(np.zeros(self.d), arrays["shares"])
+        self.shares = np.where(shares < 0.0, np.nan, shares)
         self.location = location.Location(
             *(like(np.asarray(own), arrays[f"location_{k}"]) for k, own in self.location._asdict().items())
         )._replace(batches=int(arrays["location_batches"]))
@@ -454,6 +479,7 @@ class Pipeline:
         start, stage, constant = self.start, self.start.schedule.stages[self.stage], self.start.layout.constant
         linear = start.rules.family == kernels.HUBER
         if self.chains is None:
+            self._bring_in()
             theta, log_c = self._first_guess()
         else:
             theta, log_c = lanes.late_average(self.chains.state, self.chains.plan)
@@ -473,8 +499,51 @@ class Pipeline:
         if not linear:
             curvature = float(np.trace(matrix)) / math.sqrt(self.d)
             spread = min(SPREAD[stage.kind] * self.d / 4.0, WIDEST)
+        newton = self._two_valued(newton)
         steps = chain_steps(stage, start.schedule, start.rules, plan, curvature, spread, self.d)
         self.chains = Chains(plan, lanes.init(theta, log_c, plan), newton, steps)
+
+    def _bring_in(self) -> None:
+        """Take back part of the stretch of rare values, which whitening would send far out.
+
+        A step of the chains moves the predictor of somebody far out by far more than c, where scores are flat.
+        """
+        rows = np.array(self.scatter.rows)
+        for j, gap in enumerate(self.start.gaps):
+            if gap > 0.0:
+                stretched = rows[j, j] * gap
+                self.shares[j] = two_point_share(stretched, self.d, self.start.layout.constant)
+                rows[j] *= min(1.0, FARTHEST / stretched)
+        self.scatter = self.scatter._replace(rows=rows)
+
+    def rare(self) -> list[int]:
+        """Two-valued columns whose rarer value too few people have for its coefficient's interval to be relied on."""
+        if self.chains is None:
+            return []
+        curvature = self.start.rules.target if self.start.rules.family == kernels.HUBER else 0.25
+        far = math.sqrt(1.0 + (self.d - 1) / FARTHEST**2)
+        needed = FEW * 2.0 * far / (curvature * self.start.schedule.effective * math.sqrt(max(self.people, 1)))
+        with np.errstate(invalid="ignore"):
+            return np.flatnonzero(self.shares < max(needed, SMALLEST_SHARE)).tolist()
+
+    def wide(self) -> list[tuple[int, float]]:
+        """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd."""
+        if self.chains is None:
+            return []
+        known = {j for j, gap in enumerate(self.start.gaps) if gap > 0.0} | set(self.start.unscaled)
+        spans = 2.0 * np.diag(self.scatter.rows)[: self.d]
+        columns = range(int(self.start.layout.constant), self.d)
+        return [(j, float(spans[j])) for j in columns if j not in known and spans[j] > WIDE]
+
+    def _two_valued(self, newton: Array) -> Array:
+        """Newton matrix corrected for columns that take two values only, shape (d, d)."""
+        size = np.ones(self.d)
+        for j, gap in enumerate(self.start.gaps):
+            if gap > 0.0:
+                stretched = self.scatter.rows[j, j] * gap
+                constant = self.start.layout.constant
+                size[j] = two_point_length(self.shares[j], stretched, self.d, constant) ** -0.5
+        return np.ascontiguousarray(newton * np.outer(size, size))
 
     def _curvature(self, theta: Array) -> Array:
         """Curvature to expect at `theta`, chains' coordinates, per unit of score bound and c."""

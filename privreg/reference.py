@@ -6,6 +6,7 @@ roughly scaled, which the one-step corrections and the inference allow for.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["correlated_matrix", "curvature_matrix", "moment_diagonal", "newton_matrix"]
+__all__ = [
+    "correlated_matrix",
+    "curvature_matrix",
+    "moment_diagonal",
+    "newton_matrix",
+    "two_point_length",
+    "two_point_share",
+]
 
 _POINTS = 400
 
@@ -154,3 +162,44 @@ def correlated_matrix(cov: Array, constant: bool) -> Array:
         whole[1:, 1:], whole[0, 0] = out, float(weight.mean())
         return whole
     return out
+
+
+def _two_point(share: float, gap: float, d: int, constant: bool, power: float) -> float:
+    """E z_j²/‖z‖^power of a coordinate that is (1 − π) `gap` for a `share` π and −π `gap` for the rest."""
+    rest = (1.0 if constant else 0.0) + _chi2(d - 1 - int(constant), 2_000)
+    out = 0.0
+    for weight, z in ((share, (1.0 - share) * gap), (1.0 - share, share * gap)):
+        norm2 = np.maximum(z**2 + rest, 1e-300)
+        out += weight * float(np.mean(z**2 / norm2 ** (power / 2.0)))
+    return out
+
+
+def two_point_share(gap: float, d: int, constant: bool) -> float:
+    """Share π ≤ ½ of people with the rarer value of a two-valued column, from how far whitening stretched it.
+
+    Parameters
+    ----------
+    gap : float
+        Distance of its two values after whitening, at whose fixed point E u_j² is that of a normal coordinate.
+    d : int
+        Length of z.
+    constant : bool
+        Whether z₀ = 1.
+
+    Returns
+    -------
+    float
+    """
+    wanted = float(moment_diagonal(d, constant)[-1])
+    low, high = 1e-6, 0.5
+    if _two_point(high, gap, d, constant, 2.0) <= wanted:
+        return high
+    for _ in range(50):  # it grows with the share
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if _two_point(middle, gap, d, constant, 2.0) > wanted else (middle, high)
+    return high
+
+
+def two_point_length(share: float, gap: float, d: int, constant: bool) -> float:
+    """E z_j²/‖z‖ of a two-valued coordinate, relative to that of a normal one."""
+    return _two_point(share, gap, d, constant, 1.0) / _moments(d, constant)[3]

@@ -240,6 +240,17 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             "that is the same for most people or varies little beside its distance from 0; declare its bounds= or "
             "moments="
         )
+    for j in run.rare() if settings.methods else []:
+        out.append(
+            f"{DOUBT} the interval of {names[j]}: only some {100 * run.shares[j]:.2g}% of the people (as learned from "
+            "the reports) have its rarer value, too few at this budget; merge levels, or ask more people"
+        )
+    for j, span in run.wide() if settings.methods else []:
+        out.append(
+            f"the bounds of {names[j]} span some {span:.0f} times its learned sd; if that is because most people share "
+            "one value (a rare indicator, an amount that is mostly 0) its interval is too short: declare levels=, or "
+            "tighter bounds="
+        )
     if settings.methods and not run.covariances():
         out.append(f"{EARLY}: lanes begin after {lead:,} people, and {run.people:,} have reported")
     elif settings.methods and not schedule.enough(run.people - lead, run.d):

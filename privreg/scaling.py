@@ -94,6 +94,20 @@ class Units:
         ones = np.flatnonzero((np.abs(inside - 1.0) < 1e-9).all(axis=0))
         return int(ones[0]) if ones.size else None
 
+    def gaps(self, probe: Array) -> Array:
+        """Distance inside of a column's two values, shape (p,); 0 for columns that take one or more than two.
+
+        Parameters
+        ----------
+        probe : ndarray, shape (m, p)
+            Design rows over the public box, user's units.
+        """
+        inside = np.ascontiguousarray(probe, dtype=np.float64).copy()
+        self.rows_inside(inside)
+        ends = np.array([inside.min(axis=0), inside.max(axis=0)])
+        two = np.isclose(inside[:, None, :], ends, rtol=0.0, atol=1e-9).any(axis=1).all(axis=0)
+        return np.where(two, ends[1] - ends[0], 0.0)
+
     def rows_inside(self, x: Array) -> None:
         """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
         kernels.affine_rows(x, self.centre, self.scale)

@@ -114,7 +114,7 @@ class Schedule(NamedTuple):
 
     def wanted(self, d: int) -> int:
         """People in lanes from whom on intervals can be relied on."""
-        return math.ceil(ENOUGH * d**2 / self.effective**2)
+        return math.ceil(ENOUGH * d**2 * max(d / 11.0, 1.0) ** 0.6 / self.effective**2)
 
 
 def make_schedule(
@@ -175,7 +175,7 @@ def make_schedule(
     stages += [Stage("moments", share(part * total, part * 0.1)) for part in MOMENT_ROUNDS]
     stages.append(Stage("moments", share(350.0 * unit, 0.08), optional=True))
     if binary:
-        stages += [Stage("search", share(1500.0 * unit / LEGS, 0.15 / LEGS))] * LEGS
+        stages += [Stage("search", share(1500.0 * unit / LEGS, 0.2 / LEGS))] * LEGS
         stages.append(Stage("pilot", share(1500.0 * unit / LEGS, 0.03)))
         stages.append(Stage("common", share((2000.0 if rows is None else 6000.0) * unit, 0.2)))
     else:

@@ -161,6 +161,7 @@ class Stream:
             unscaled=(*unscaled, len(self._order)) if units.y_unscaled else tuple(unscaled),
             theta=None if start is None else start[self._order],
             c=s.efficient.corner,
+            gaps=tuple(units.gaps(self._spec.design.probe)[self._order].tolist()),
             whitened=s.efficient.whitened,
             path=any(m.name == "random_scaling" for m in s.methods),
         )

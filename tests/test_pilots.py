@@ -364,21 +364,18 @@ def test_columns_of_any_scale_are_found_without_noise(seed):
     assert np.abs(np.log(spread)).max() < 1.1 * wide + 0.05 < 0.2
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_columns_of_any_scale_are_found_through_noise(seed):
-    # At three times the people that a stream has for it, every column, the hardest included, within one spread of its
-    # centre and a factor of 3 of its spread: what three rounds of whitening put right.
-    centre, spread = located(3 * location.PEOPLE * len(COLUMNS), 1.0, seed)
-    assert np.abs(centre).max() < 1.0
-    assert np.abs(np.log(spread)).max() < math.log(3.0)
-
-
-def test_a_stream_has_people_enough_for_most_columns():
-    # at the people a stream has, the search for one in ten such columns may end early; the others are close
-    found = [located(location.PEOPLE * len(COLUMNS), 1.0, seed) for seed in range(12)]
-    off = np.array([np.maximum(np.abs(centre), np.abs(np.log(spread))) for centre, spread in found])
-    assert (off > math.log(3.0)).mean() < 0.2
-    assert np.median(off) < 0.4
+def test_columns_of_any_scale_are_found_through_noise():
+    # A batch's share has a noise sd of .35 at the people a stream has for it, and of .2 at three times as many. The
+    # last batches average it by the root of their number, to a tenth of a spread and less, were it not that the search
+    # may come late: of 200 such columns the worst was 1.3 spreads off centre, or a factor of 2.7 in spread, and with
+    # three times the people .33 and 1.6. The limits are a little above that, and columns beyond them would be seen.
+    for times, most_off, most_wide in ((1, 2.0, 4.0), (3, 0.5, 2.0)):
+        found = [located(times * location.PEOPLE * len(COLUMNS), 1.0, seed) for seed in range(8)]
+        off = np.abs([centre for centre, _ in found])
+        wide = np.abs([np.log(spread) for _, spread in found])
+        assert off.max() < most_off
+        assert wide.max() < math.log(most_wide)
+        assert np.median(np.maximum(off, wide)) < 0.35 / math.sqrt(times)
 
 
 # --- the reference -------------------------------------------------------------------------------------

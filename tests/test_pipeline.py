@@ -241,7 +241,7 @@ def test_fit_gives_the_bits_of_the_stream_with_any_threads(name):
 def test_saves_in_every_stage_change_no_bit(name, tmp_path):
     stream = begin(name)
     starts = edges(stream)
-    stops = {k + more for k in starts for more in (-1, 0, 1)} | {(a + b) // 2 for a, b in pairwise([*starts, N])}
+    stops = {k + more for k in starts for more in (-1, 0)} | {(a + b) // 2 for a, b in pairwise([*starts, N])}
     kinds = set()
     for a, b in pairwise(sorted({0, N, *(k for k in stops if 0 < k < N)})):
         stream.update(part(name, a, b)).save(tmp_path / "s")
@@ -430,9 +430,9 @@ def test_stages_fit_the_rows_and_leave_lanes_their_share(given_, n):
     assert schedule.stages[-1] == ("lanes", -1, False)
     assert all(s.people % schedule.batch == 0 for s in schedule.stages[:-1] if s.kind != "location")
     assert schedule.before("lanes") == lead
-    # the shares of a short stream: moments .1 + .08, pilot .06, common .15; search .15, pilot .03, common .2 if binary;
+    # the shares of a short stream: moments .1 + .08, pilot .06, common .15; search .2, pilot .03, common .2 if binary;
     # and location .2
-    most = (0.56 if given_["binary"] else 0.39) + (0.2 if given_["unscaled"] else 0.0)
+    most = (0.61 if given_["binary"] else 0.39) + (0.2 if given_["unscaled"] else 0.0)
     assert lead <= most * n
     assert 8 <= schedule.lanes <= 16
     assert 1 <= schedule.batch <= 32
