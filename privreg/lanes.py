@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from privreg.kernels import LanePlan, Lanes
+from privreg.stages import ChainSteps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.stages import ChainSteps
-
     Array = NDArray[np.float64]
 
-__all__ = ["Group", "between", "corrected", "init", "late_average", "pooled", "scaling", "update"]
+__all__ = ["Chains", "Group", "between", "corrected", "init", "late_average", "pooled", "scaling", "update"]
 
 
 def init(start: Array, log_c: float, plan: LanePlan) -> Lanes:
@@ -104,6 +103,23 @@ def late_average(state: Lanes, plan: LanePlan) -> tuple[Array, float]:
     return state.origin + state.late[0, :-1] / n, float(state.late[0, -1]) / n
 
 
+class Chains(NamedTuple):
+    """A stage of chains under way.
+
+    Attributes
+    ----------
+    plan : LanePlan
+    state : Lanes
+    newton : ndarray, shape (d, d)
+    steps : ChainSteps
+    """
+
+    plan: LanePlan
+    state: Lanes
+    newton: Array
+    steps: ChainSteps
+
+
 class Group(NamedTuple):
     """People whose reports make one estimate.
 
@@ -123,7 +139,7 @@ class Group(NamedTuple):
 
 def corrected(state: Lanes, plan: LanePlan, newton: Array) -> list[Group]:
     """Estimates of the lanes that have been updated."""
-    out, worth = [], 4.0 / (4.0 + plan.kappa**2)
+    out, worth = [], 4.0 / (4.0 + plan.kappa**2) if plan.noise_sd > 0.0 else 1.0
     for k in range(plan.lanes):
         t = int(state.updates[k])
         if t:

@@ -72,7 +72,8 @@ class PrivateOnlineRegression:
     rho : float
         ρ-zCDP per person.
     bounds : mapping of str to (float, float)
-        Public range of each numeric column; values outside are clamped on the device.
+        Public range of each numeric column; values outside are clamped on the device. A column that is the same for
+        nearly everybody, such as a rare 0/1 indicator, is better declared by `levels`.
     levels : mapping of str to list
         Public levels of each factor; the first is the reference.
     moments : mapping of str to (float, float)
@@ -84,12 +85,14 @@ class PrivateOnlineRegression:
         Where the scale of a number without `bounds` or `moments` comes from. "public" (default): it must be declared.
         "private": its location and scale are learned from privatised reports, at no further cost, and it is not
         clamped; an offset and the levels of factors must still be declared.
-    score_weights : {"unit", "published"}, optional
-        How a covariate vector of any length gives a score of bounded length; the tuning chooses by default.
+    score_weights : {"whitened", "unit", "published"}, optional
+        How a covariate vector of any length gives a score of bounded length: by its length after whitening (default),
+        by its length after scaling alone, or the sources' min(1, 2/‖x‖²) (with ``tuning="published"`` only).
     offset : array_like, shape (n,), optional
         Added to the linear predictor; its name for `bounds` is "offset".
     rows : int, optional
-        How many people will come, if that is known and public; used for progress.
+        How many people will come, if that is known and public; sizes of the pilots follow from it. Taken from
+        DataFrames, arrays and CSV files in `fit`; streams of unknown length get pilots of a fixed size.
     allow_leak : tuple of {"levels", "scale"}
         Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
     exog_names, endog_name : sequence of str, str

@@ -12,19 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg import kernels, lanes, location, whitening
-from privreg.engine import like, next_mark
-from privreg.kernels import LanePlan, Lanes
-from privreg.lanes import Group
+from privreg import checkpoint, coordinates, kernels, lanes, location, whitening
+from privreg.engine import next_mark
+from privreg.lanes import Chains, Group
 from privreg.noise import KEY_BYTES, NoiseStream, derived_key
-from privreg.reference import (
-    correlated_matrix,
-    curvature_matrix,
-    newton_matrix,
-    two_point_length,
-    two_point_share,
-)
-from privreg.stages import ChainRules, ChainSteps, Schedule, Stage, chain_steps, lane_plan
+from privreg.stages import ChainRules, Schedule, Stage, chain_steps, lane_plan
 from privreg.whitening import Layout
 
 if TYPE_CHECKING:
@@ -45,24 +37,6 @@ WIDEST: Final = 0.7
 
 NEAR: Final = 6.0
 """Sd of z'θ in linear lanes, as a multiple of the final estimate's: more would bias where errors are skewed."""
-
-CORRELATED: Final = 2.5
-"""Condition number of the learned correlation matrix from which on the optional round of moments is held."""
-
-FARTHEST: Final = 5.0
-"""Distance of the two values of a two-valued column in the chains' coordinates, at most."""
-
-FEW: Final = 8.0
-"""Error of the predictor of people with a rare value, in units of c, is to be at most one by this."""
-
-WIDE: Final = 20.0
-"""Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
-
-SMALLEST_SHARE: Final = 0.035
-"""Shares below it can't be told apart by as many rounds of moments as are held."""
-
-FLATTEST: Final = 0.01
-"""Least eigenvalue of the expected curvature, relative to its largest, that is inverted as it is."""
 
 QUIET_ROWS: Final = 1024
 
@@ -105,23 +79,6 @@ class Start(NamedTuple):
     path: bool
 
 
-class Chains(NamedTuple):
-    """A stage of chains under way.
-
-    Attributes
-    ----------
-    plan : LanePlan
-    state : Lanes
-    newton : ndarray, shape (d, d)
-    steps : ChainSteps
-    """
-
-    plan: LanePlan
-    state: Lanes
-    newton: Array
-    steps: ChainSteps
-
-
 class Pipeline:
     """A stream in progress.
 
@@ -143,7 +100,7 @@ class Pipeline:
         size = d + int(start.layout.response)
         self.location = location.begin(len(start.unscaled))
         self.scatter = whitening.start_from(np.eye(size))
-        self.total = np.zeros(self._width())
+        self.total = np.zeros(self.width())
         self.y_centre, self.y_scale = 0.0, 1.0
         self.shares = np.full(d, np.nan)
         self.chains: Chains | None = None
@@ -168,9 +125,9 @@ class Pipeline:
 
     def _next_noise(self) -> None:
         if self.keys:
-            self.noise = NoiseStream(self.keys.pop(0), self._width())
+            self.noise = NoiseStream(self.keys.pop(0), self.width())
 
-    def _width(self) -> int:
+    def width(self) -> int:
         """Numbers in a report of the present stage."""
         kind = self.kind
         if kind == "location":
@@ -186,6 +143,12 @@ class Pipeline:
     def kind(self) -> str:
         """Role of the people who come next."""
         return self.start.schedule.stages[self.stage].kind
+
+    def roles(self) -> list[tuple[Stage, int]]:
+        """Stages begun so far, and how many people each has had."""
+        stages = self.start.schedule.stages
+        done = [(s, 0 if s.optional and self.spared else s.people) for s in stages[: self.stage]]
+        return [*done, (stages[self.stage], self.at)]
 
     def advance(self, y: Array, x: Array, offset: Array | None = None) -> None:
         """Play the devices of these rows, in order.
@@ -221,7 +184,7 @@ class Pipeline:
     def _draw(self, rows: int) -> Array:
         """Noise of the next people, at most `rows` of them; a view."""
         if self.noise is None:
-            return np.zeros((min(rows, QUIET_ROWS), self._width()))
+            return np.zeros((min(rows, QUIET_ROWS), self.width()))
         return self.noise.peek()[:rows]
 
     def _used(self, rows: int) -> None:
@@ -292,91 +255,11 @@ class Pipeline:
 
     def to_arrays(self) -> dict[str, Any]:
         """All there is to save but noise; public."""
-        out: dict[str, Any] = {
-            "position": np.array([self.stage, self.at, self.people, self.spared], dtype=np.int64),
-            "total": self.total,
-            "response": np.array([self.y_centre, self.y_scale]),
-            "shares": np.nan_to_num(self.shares, nan=-1.0),
-            "guess": np.zeros(0) if self.start.theta is None else self.start.theta,
-            "trail_people": np.array(self.trail_people, dtype=np.int64),
-            "trail_means": np.array(self.trail_means).reshape(-1, self.d),
-            "trail_variances": np.array(self.trail_variances).reshape(-1, self.d),
-        }
-        named: dict[str, Any] = {"location": self.location, "scatter": self.scatter}
-        for name, chains in (("chains", self.chains), ("common", self.common)):
-            if chains is not None:
-                out[f"{name}_newton"], out[f"{name}_steps"] = chains.newton, np.array(chains.steps)
-                named[name] = chains.state
-        return out | {
-            f"{name}_{k}": np.asarray(v) for name, values in named.items() for k, v in values._asdict().items()
-        }
+        return checkpoint.to_arrays(self)
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
-        """Take over what `to_arrays` gave.
-
-        Raises
-        ------
-        ValueError
-            If an array doesn't fit the plan.
-        """
-        stages = self.start.schedule.stages
-        stage, at, people, spared = (int(v) for v in like(np.zeros(4, dtype=np.int64), arrays["position"]))
-        before = sum(s.people for s in stages[:stage]) - spared
-        if not 0 <= stage < len(stages) or at < 0 or people != before + at or at >= stages[stage].people >= 0:
-            raise ValueError("position out of range")
-        if spared not in {0, *(s.people for s in stages[:stage] if s.optional)}:
-            raise ValueError("people spared whom the plan doesn't spare")
-        self.stage, self.at, self.people, self.spared = stage, at, people, spared
-        guess = arrays["guess"]
-        self.start = self.start._replace(theta=like(np.zeros(self.d), guess) if guess.size else None)
-        self.total = like(np.zeros(self._width() if self.kind in {"location", "moments"} else 0), arrays["total"])
-        self.y_centre, self.y_scale = (float(v) for v in like(np.zeros(2), arrays["response"]))
-        shares = like(np.zeros(self.d), arrays["shares"])
-        self.shares = np.where(shares < 0.0, np.nan, shares)
-        self.location = location.Location(
-            *(like(np.asarray(own), arrays[f"location_{k}"]) for k, own in self.location._asdict().items())
-        )._replace(batches=int(arrays["location_batches"]))
-        if self.location.batches != self._located():
-            raise ValueError("batches out of range")
-        self.scatter = whitening.Scatter(
-            *(like(np.asarray(own), arrays[f"scatter_{k}"]) for k, own in self.scatter._asdict().items())
-        )._replace(weight=float(arrays["scatter_weight"]))
-        if self.kind not in {"location", "moments"}:
-            self.chains = self._restored("chains", stages[stage], at, arrays)
-        if self.kind == "lanes":
-            self.common = self._restored("common", stages[stage - 1], stages[stage - 1].people, arrays)
-        shape = (len(arrays["trail_people"]), self.d)
-        self.trail_people = like(np.zeros(shape[0], dtype=np.int64), arrays["trail_people"]).tolist()
-        self.trail_means = list(like(np.zeros(shape), arrays["trail_means"]))
-        variances = arrays["trail_variances"]  # not numbers before there are intervals
-        if variances.shape != shape or variances.dtype != np.float64:
-            raise ValueError("trail of unequal lengths")
-        self.trail_variances = list(variances)
-
-    def _restored(self, name: str, stage: Stage, people: int, arrays: dict[str, Any]) -> Chains:
-        """Chains of a stage in which so many people have reported."""
-        start = self.start
-        plan = lane_plan(stage, start.schedule, start.rules, start.mechanism, start.reach, start.path)
-        own = lanes.init(np.zeros(self.d), 0.0, plan)
-        state = Lanes(*(like(a, arrays[f"{name}_{k}"]) for k, a in own._asdict().items()))
-        batches, rest = divmod(people, plan.batch)
-        k = np.arange(plan.lanes)
-        if (state.updates != (batches - k + plan.lanes - 1) // plan.lanes).any():
-            raise ValueError("updates out of range")
-        if (state.in_batch != np.where(k == batches % plan.lanes, rest, 0)).any():
-            raise ValueError("counts out of range")
-        steps = arrays[f"{name}_steps"]
-        if steps.shape != (len(ChainSteps._fields),) or steps.dtype != np.float64 or np.isnan(steps).any():
-            raise ValueError("steps that aren't numbers")  # a search's scale is infinite
-        newton = like(np.eye(self.d), arrays[f"{name}_newton"])
-        return Chains(plan, state, newton, ChainSteps(*steps.tolist()))
-
-    def _located(self) -> int:
-        """Batches of location reports that have been taken in."""
-        stage = self.start.schedule.stages[0]
-        if stage.kind != "location":
-            return 0
-        return self.at * location.BATCHES // stage.people if self.stage == 0 else location.BATCHES
+        """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
+        checkpoint.from_arrays(self, arrays)
 
     def secrets(self) -> dict[str, Any]:
         """Noise not yet used, and the keys of stages to come."""
@@ -392,7 +275,7 @@ class Pipeline:
             raise ValueError("keys of another plan")
         self.keys = [flat[i : i + KEY_BYTES] for i in range(0, len(flat), KEY_BYTES)]
         self.noise = NoiseStream.from_secret_state(
-            self._width(), secrets["secret_score_key"], secrets["secret_score_rest"]
+            self.width(), secrets["secret_score_key"], secrets["secret_score_rest"]
         )
 
     # --- from stage to stage ---------------------------------------------------------------------------
@@ -401,21 +284,7 @@ class Pipeline:
     def whitener(self) -> Array:
         """Row map of the covariates in the chains, shape (d, d)."""
         rows = np.ascontiguousarray(self.scatter.rows[: self.d, : self.d])
-        if self.start.whitened:
-            return rows
-        size = np.sqrt(np.diag(self._covariance()))
-        first = int(self.start.layout.constant)
-        scaled = np.eye(self.d)
-        scaled[first:, first:] = np.diag(1.0 / size)
-        if first:
-            scaled[1:, 0] = -np.linalg.inv(rows)[1:, 0] / size
-        return scaled
-
-    def _covariance(self) -> Array:
-        """Covariance of the covariates, internal units, as learned; the constant left out."""
-        first = int(self.start.layout.constant)
-        inverse = np.linalg.inv(self.scatter.rows[: self.d, : self.d])[first:, first:]
-        return np.asarray(inverse @ inverse.T)
+        return rows if self.start.whitened else coordinates.scaled(rows, self.start.layout.constant)
 
     def _finish(self, stage: Stage) -> None:
         """Take up what a stage has learned, and begin the next."""
@@ -436,21 +305,10 @@ class Pipeline:
             self.stage += 1
             self._next_noise()
         if self.kind in {"location", "moments"}:
-            self.total = np.zeros(self._width())
+            self.total = np.zeros(self.width())
         else:
             self.total = np.zeros(0)
             self._begin_chains()
-
-    def _correlated(self) -> bool:
-        """Whether the covariates have turned out so correlated that another round of moments pays."""
-        cov = self._correlation()
-        return bool(np.linalg.cond(cov) > CORRELATED) if len(cov) > 1 else False
-
-    def _correlation(self) -> Array:
-        """Learned correlation matrix of the covariates, the constant left out."""
-        cov = self._covariance()
-        size = np.sqrt(np.diag(cov))
-        return np.asarray(cov / np.outer(size, size))
 
     def lost(self) -> list[int]:
         """Columns, d for the response, whose spread had not settled when the search for it ended."""
@@ -476,89 +334,45 @@ class Pipeline:
         self.scatter = whitening.start_from(rows)
 
     def _begin_chains(self) -> None:
-        start, stage, constant = self.start, self.start.schedule.stages[self.stage], self.start.layout.constant
-        linear = start.rules.family == kernels.HUBER
+        start, stage = self.start, self.start.schedule.stages[self.stage]
+        linear, constant = start.rules.family == kernels.HUBER, start.layout.constant
         if self.chains is None:
-            self._bring_in()
+            rows, self.shares = coordinates.bring_in(self.scatter.rows, start.gaps, constant)
+            self.scatter = self.scatter._replace(rows=rows)
             theta, log_c = self._first_guess()
         else:
             theta, log_c = lanes.late_average(self.chains.state, self.chains.plan)
             if stage.kind == "lanes" and linear:
                 theta = lanes.pooled(lanes.corrected(self.chains.state, self.chains.plan, self.chains.newton))
         plan = lane_plan(stage, start.schedule, start.rules, start.mechanism, start.reach, start.path)
-        curvature, spread = start.rules.target, 1.0
-        if stage.kind == "lanes" and start.rules.family == kernels.HUBER:
-            rows = start.schedule.rows or 8 * self.people
-            spread = min(NEAR * 2.0 * self.d / (curvature * start.schedule.effective * math.sqrt(rows)), 1.0)
-        if linear and start.whitened:
-            newton = newton_matrix(curvature, self.d, constant)
-        else:
-            matrix = self._curvature(theta)
-            values, vectors = np.linalg.eigh(matrix)
-            newton = np.ascontiguousarray((vectors / np.maximum(values, FLATTEST * values[-1])) @ vectors.T)
-        if not linear:
-            curvature = float(np.trace(matrix)) / math.sqrt(self.d)
-            spread = min(SPREAD[stage.kind] * self.d / 4.0, WIDEST)
-        newton = self._two_valued(newton)
+        rows = self.scatter.rows[: self.d, : self.d]
+        newton, curvature = coordinates.expect(
+            start.rules, theta, rows, start.gaps, self.shares, constant=constant, whitened=start.whitened
+        )
+        spread = 1.0 if linear else min(SPREAD[stage.kind] * self.d / 4.0, WIDEST)
+        if linear and stage.kind == "lanes":
+            people = start.schedule.rows or 8 * self.people
+            spread = min(NEAR * 2.0 * self.d / (curvature * start.schedule.effective * math.sqrt(people)), 1.0)
         steps = chain_steps(stage, start.schedule, start.rules, plan, curvature, spread, self.d)
         self.chains = Chains(plan, lanes.init(theta, log_c, plan), newton, steps)
 
-    def _bring_in(self) -> None:
-        """Take back part of the stretch of rare values, which whitening would send far out.
-
-        A step of the chains moves the predictor of somebody far out by far more than c, where scores are flat.
-        """
-        rows = np.array(self.scatter.rows)
-        for j, gap in enumerate(self.start.gaps):
-            if gap > 0.0:
-                stretched = rows[j, j] * gap
-                self.shares[j] = two_point_share(stretched, self.d, self.start.layout.constant)
-                rows[j] *= min(1.0, FARTHEST / stretched)
-        self.scatter = self.scatter._replace(rows=rows)
+    def _correlated(self) -> bool:
+        """Whether the covariates have turned out so correlated that another round of moments pays."""
+        return coordinates.is_correlated(self.scatter.rows[: self.d, : self.d], self.start.layout.constant)
 
     def rare(self) -> list[int]:
-        """Two-valued columns whose rarer value too few people have for its coefficient's interval to be relied on."""
-        if self.chains is None:
-            return []
-        curvature = self.start.rules.target if self.start.rules.family == kernels.HUBER else 0.25
-        far = math.sqrt(1.0 + (self.d - 1) / FARTHEST**2)
-        needed = FEW * 2.0 * far / (curvature * self.start.schedule.effective * math.sqrt(max(self.people, 1)))
-        with np.errstate(invalid="ignore"):
-            return np.flatnonzero(self.shares < max(needed, SMALLEST_SHARE)).tolist()
+        """Two-valued columns with too few people on one side; see `coordinates.rare`."""
+        start = self.start
+        return coordinates.rare(self.shares, start.rules, start.schedule.effective, self.people) if self.chains else []
 
     def wide(self) -> list[tuple[int, float]]:
-        """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd."""
-        if self.chains is None:
-            return []
-        known = {j for j, gap in enumerate(self.start.gaps) if gap > 0.0} | set(self.start.unscaled)
-        spans = 2.0 * np.diag(self.scatter.rows)[: self.d]
-        columns = range(int(self.start.layout.constant), self.d)
-        return [(j, float(spans[j])) for j in columns if j not in known and spans[j] > WIDE]
-
-    def _two_valued(self, newton: Array) -> Array:
-        """Newton matrix corrected for columns that take two values only, shape (d, d)."""
-        size = np.ones(self.d)
-        for j, gap in enumerate(self.start.gaps):
-            if gap > 0.0:
-                stretched = self.scatter.rows[j, j] * gap
-                constant = self.start.layout.constant
-                size[j] = two_point_length(self.shares[j], stretched, self.d, constant) ** -0.5
-        return np.ascontiguousarray(newton * np.outer(size, size))
-
-    def _curvature(self, theta: Array) -> Array:
-        """Curvature to expect at `theta`, chains' coordinates, per unit of score bound and c."""
-        start, constant = self.start, self.start.layout.constant
-        if start.whitened:
-            return curvature_matrix(_balanced_curvature, theta, constant)
-        cov, first = self._correlation(), int(constant)
-        out = correlated_matrix(cov, constant)
-        if start.rules.family == kernels.HUBER:
-            return start.rules.target * out
-        # only the variance of the linear predictor matters to its mean curvature
-        sd = math.sqrt(float(theta[first:] @ cov @ theta[first:]))
-        alone = np.array([float(theta[0]), sd]) if constant else np.array([sd])
-        plain = curvature_matrix(np.ones_like, alone, constant)
-        return np.asarray(np.trace(curvature_matrix(_balanced_curvature, alone, constant)) / np.trace(plain) * out)
+        """Columns whose bounds are much wider than what was learned; see `coordinates.wide`."""
+        start = self.start
+        return (
+            coordinates.wide(self.scatter.rows, start.gaps, start.unscaled, start.layout.constant)
+            if self.chains
+            else []
+        )
 
     def _first_guess(self) -> tuple[Array, float]:
         """Where the pilot begins: the user's guess, or the regression that the moments imply."""
@@ -646,9 +460,3 @@ class Pipeline:
             return np.full(self.d, np.nan)
         linear = self.to_user @ self.linear()
         return np.asarray(((linear @ cov) * linear).sum(axis=1))
-
-
-def _balanced_curvature(eta: Array) -> Array:
-    """min(π, 1 − π)."""
-    e = np.exp(-np.abs(eta))
-    return np.asarray(e / (1.0 + e))

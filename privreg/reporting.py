@@ -214,7 +214,7 @@ def _family(run: Pipeline, settings: Settings, units: Units) -> str:
 
 
 def _spending(run: Pipeline) -> str:
-    start, schedule = run.start, run.start.schedule
+    start = run.start
     mechanism = start.mechanism
     joint = mechanism.joint_sd(start.reach, 1.0 if start.rules.track else 0.0)
     words = {
@@ -224,7 +224,10 @@ def _spending(run: Pipeline) -> str:
         "pilot": ("ran a pilot", joint),
         "common": ("the common chain", joint),
     }
-    counts = {k: schedule.people(k) - (run.spared if k == "moments" else 0) for k in words}
+    counts = dict.fromkeys(words, 0)
+    for stage, people in run.roles():
+        if stage.kind in counts:
+            counts[stage.kind] += people
     parts = [f"{counts[k]:,} {text} (noise sd {sd:.4g})" for k, (text, sd) in words.items() if counts[k]]
     return f"{', '.join(parts)}; each person in one role, no extra budget"
 

@@ -114,7 +114,7 @@ class Schedule(NamedTuple):
 
     def wanted(self, d: int) -> int:
         """People in lanes from whom on intervals can be relied on."""
-        return math.ceil(ENOUGH * d**2 * max(d / 11.0, 1.0) ** 0.6 / self.effective**2)
+        return math.ceil(ENOUGH * d**2 * math.pow(max(d / 11.0, 1.0), 0.6) / self.effective**2)
 
 
 def make_schedule(

@@ -166,7 +166,7 @@ def test_fresh_noise_after_a_second_load_or_a_save_is_that_of_the_stage(tmp_path
         with pytest.warns(PrivregWarning, match="fresh"):
             second = pr.load(path)
         for one in (stream, first, second):
-            assert one._run.noise.width == one._run._width()
+            assert one._run.noise.width == one._run.width()
             assert len(one._run.keys) == len(first._run.keys)
             one.save(path)
             one = pr.load(path).update(data.iloc[at:])  # it can be saved and loaded again

@@ -1,0 +1,111 @@
+"""What is saved of an efficient fit in progress, noise apart, and how it is taken back with every number checked.
+
+A damaged file must not reach the kernels: compiled loops don't check their indices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privreg import lanes, location, whitening
+from privreg.engine import like
+from privreg.kernels import Lanes
+from privreg.lanes import Chains
+from privreg.stages import ChainSteps, Stage, lane_plan
+
+if TYPE_CHECKING:
+    from privreg.pipeline import Pipeline
+
+__all__ = ["from_arrays", "to_arrays"]
+
+
+def to_arrays(run: Pipeline) -> dict[str, Any]:
+    """All there is to save but noise; public."""
+    out: dict[str, Any] = {
+        "position": np.array([run.stage, run.at, run.people, run.spared], dtype=np.int64),
+        "total": run.total,
+        "response": np.array([run.y_centre, run.y_scale]),
+        "shares": np.nan_to_num(run.shares, nan=-1.0),
+        "guess": np.zeros(0) if run.start.theta is None else run.start.theta,
+        "trail_people": np.array(run.trail_people, dtype=np.int64),
+        "trail_means": np.array(run.trail_means).reshape(-1, run.d),
+        "trail_variances": np.array(run.trail_variances).reshape(-1, run.d),
+    }
+    named: dict[str, Any] = {"location": run.location, "scatter": run.scatter}
+    for name, chains in (("chains", run.chains), ("common", run.common)):
+        if chains is not None:
+            out[f"{name}_newton"], out[f"{name}_steps"] = chains.newton, np.array(chains.steps)
+            named[name] = chains.state
+    return out | {f"{name}_{k}": np.asarray(v) for name, values in named.items() for k, v in values._asdict().items()}
+
+
+def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
+    """Take over what `to_arrays` gave.
+
+    Raises
+    ------
+    ValueError
+        If an array doesn't fit the plan.
+    """
+    stages = run.start.schedule.stages
+    stage, at, people, spared = (int(v) for v in like(np.zeros(4, dtype=np.int64), arrays["position"]))
+    before = sum(s.people for s in stages[:stage]) - spared
+    if not 0 <= stage < len(stages) or at < 0 or people != before + at or at >= stages[stage].people >= 0:
+        raise ValueError("position out of range")
+    if spared not in {0, *(s.people for s in stages[:stage] if s.optional)}:
+        raise ValueError("people spared whom the plan doesn't spare")
+    run.stage, run.at, run.people, run.spared = stage, at, people, spared
+    guess = arrays["guess"]
+    run.start = run.start._replace(theta=like(np.zeros(run.d), guess) if guess.size else None)
+    run.total = like(np.zeros(run.width() if run.kind in {"location", "moments"} else 0), arrays["total"])
+    run.y_centre, run.y_scale = (float(v) for v in like(np.zeros(2), arrays["response"]))
+    shares = like(np.zeros(run.d), arrays["shares"])
+    run.shares = np.where(shares < 0.0, np.nan, shares)
+    run.location = location.Location(
+        *(like(np.asarray(own), arrays[f"location_{k}"]) for k, own in run.location._asdict().items())
+    )._replace(batches=int(arrays["location_batches"]))
+    if run.location.batches != _located(run):
+        raise ValueError("batches out of range")
+    run.scatter = whitening.Scatter(
+        *(like(np.asarray(own), arrays[f"scatter_{k}"]) for k, own in run.scatter._asdict().items())
+    )._replace(weight=float(arrays["scatter_weight"]))
+    if run.kind not in {"location", "moments"}:
+        run.chains = _restored(run, "chains", stages[stage], at, arrays)
+    if run.kind == "lanes":
+        run.common = _restored(run, "common", stages[stage - 1], stages[stage - 1].people, arrays)
+    shape = (len(arrays["trail_people"]), run.d)
+    run.trail_people = like(np.zeros(shape[0], dtype=np.int64), arrays["trail_people"]).tolist()
+    run.trail_means = list(like(np.zeros(shape), arrays["trail_means"]))
+    variances = arrays["trail_variances"]  # not numbers before there are intervals
+    if variances.shape != shape or variances.dtype != np.float64:
+        raise ValueError("trail of unequal lengths")
+    run.trail_variances = list(variances)
+
+
+def _restored(run: Pipeline, name: str, stage: Stage, people: int, arrays: dict[str, Any]) -> Chains:
+    """Chains of a stage in which so many people have reported."""
+    start = run.start
+    plan = lane_plan(stage, start.schedule, start.rules, start.mechanism, start.reach, start.path)
+    own = lanes.init(np.zeros(run.d), 0.0, plan)
+    state = Lanes(*(like(a, arrays[f"{name}_{k}"]) for k, a in own._asdict().items()))
+    batches, rest = divmod(people, plan.batch)
+    k = np.arange(plan.lanes)
+    if (state.updates != (batches - k + plan.lanes - 1) // plan.lanes).any():
+        raise ValueError("updates out of range")
+    if (state.in_batch != np.where(k == batches % plan.lanes, rest, 0)).any():
+        raise ValueError("counts out of range")
+    steps = arrays[f"{name}_steps"]
+    if steps.shape != (len(ChainSteps._fields),) or steps.dtype != np.float64 or np.isnan(steps).any():
+        raise ValueError("steps that aren't numbers")  # a search's scale is infinite
+    newton = like(np.eye(run.d), arrays[f"{name}_newton"])
+    return Chains(plan, state, newton, ChainSteps(*steps.tolist()))
+
+
+def _located(run: Pipeline) -> int:
+    """Batches of location reports that have been taken in."""
+    stage = run.start.schedule.stages[0]
+    if stage.kind != "location":
+        return 0
+    return run.at * location.BATCHES // stage.people if run.stage == 0 else location.BATCHES

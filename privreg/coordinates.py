@@ -1,0 +1,185 @@
+"""The chains' coordinates: a linear map of the covariates learned from reports, and the curvature to expect in them.
+
+Collector side: public numbers in, public numbers out. `rows` is always the lower triangular map W of the whitened
+covariates, shape (d, d), whose first row is (1, 0, …) if there is a constant.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from privreg.kernels import HUBER
+from privreg.reference import (
+    correlated_matrix,
+    curvature_matrix,
+    newton_matrix,
+    two_point_length,
+    two_point_share,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.stages import ChainRules
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Expected", "bring_in", "expect", "is_correlated", "rare", "scaled", "wide"]
+
+CORRELATED: Final = 2.5
+"""Condition number of the learned correlation matrix from which on the optional round of moments is held."""
+
+FARTHEST: Final = 5.0
+"""Distance of the two values of a two-valued column in the chains' coordinates, at most."""
+
+FEW: Final = 8.0
+"""Error of the predictor of people with a rare value, in units of c, is to be at most one by this."""
+
+SMALLEST_SHARE: Final = 0.035
+"""Shares below it can't be told apart by as many rounds of moments as are held."""
+
+WIDE: Final = 20.0
+"""Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
+
+FLATTEST: Final = 0.01
+"""Least eigenvalue of the expected curvature, relative to its largest, that is inverted as it is."""
+
+
+class Expected(NamedTuple):
+    """What chains are to expect.
+
+    Attributes
+    ----------
+    newton : ndarray, shape (d, d)
+        P, about the inverse of the curvature per unit of score bound and c.
+    curvature : float
+        Mean curvature of the loss per unit of score bound and c: P(abs r ≤ c), or mean min(π, 1 − π).
+    """
+
+    newton: Array
+    curvature: float
+
+
+def covariance(rows: Array, constant: bool) -> Array:
+    """Covariance of the covariates, internal units, that `rows` whitens; the constant left out."""
+    first = int(constant)
+    inverse = np.linalg.inv(rows)[first:, first:]
+    return np.asarray(inverse @ inverse.T)
+
+
+def correlation(rows: Array, constant: bool) -> Array:
+    """Their correlation matrix."""
+    cov = covariance(rows, constant)
+    size = np.sqrt(np.diag(cov))
+    return np.asarray(cov / np.outer(size, size))
+
+
+def is_correlated(rows: Array, constant: bool) -> bool:
+    """Whether the covariates have turned out so correlated that another round of moments pays."""
+    cov = correlation(rows, constant)
+    return bool(np.linalg.cond(cov) > CORRELATED) if len(cov) > 1 else False
+
+
+def scaled(rows: Array, constant: bool) -> Array:
+    """Map that centres and scales the covariates by what `rows` has learned, and leaves them correlated."""
+    size = np.sqrt(np.diag(covariance(rows, constant)))
+    first = int(constant)
+    out = np.eye(len(rows))
+    out[first:, first:] = np.diag(1.0 / size)
+    if first:
+        out[1:, 0] = -np.linalg.inv(rows)[1:, 0] / size
+    return out
+
+
+def bring_in(rows: Array, gaps: Sequence[float], constant: bool) -> tuple[Array, Array]:
+    """Take back part of the stretch of rare values, which whitening would send far out.
+
+    A step of the chains moves the predictor of somebody far out by far more than c, where scores are flat.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (d, d) or larger
+    gaps : sequence of float, length d
+        For each column that takes two values only, how far apart they are before the map; 0 for the others.
+    constant : bool
+
+    Returns
+    -------
+    rows : ndarray
+    shares : ndarray, shape (d,)
+        Share of people with the rarer value; NaN for other columns.
+    """
+    d = len(gaps)
+    out, shares = np.array(rows), np.full(d, np.nan)
+    for j, gap in enumerate(gaps):
+        if gap > 0.0:
+            stretched = float(rows[j, j]) * gap
+            shares[j] = two_point_share(stretched, d, constant)
+            out[j] *= min(1.0, FARTHEST / stretched)
+    return out, shares
+
+
+def expect(
+    rules: ChainRules,
+    theta: Array,
+    rows: Array,
+    gaps: Sequence[float],
+    shares: Array,
+    *,
+    constant: bool,
+    whitened: bool,
+) -> Expected:
+    """Curvature to expect at `theta`, shape (d,), chains' coordinates."""
+    if rules.family == HUBER and whitened:
+        newton, curvature = newton_matrix(rules.target, len(theta), constant), rules.target
+    else:
+        matrix = _curvature(rules, theta, rows, constant, whitened)
+        values, vectors = np.linalg.eigh(matrix)
+        newton = (vectors / np.maximum(values, FLATTEST * values[-1])) @ vectors.T
+        curvature = rules.target if rules.family == HUBER else float(np.trace(matrix)) / math.sqrt(len(theta))
+    size = np.ones(len(theta))
+    for j, gap in enumerate(gaps):
+        if gap > 0.0:
+            size[j] = two_point_length(float(shares[j]), float(rows[j, j]) * gap, len(theta), constant) ** -0.5
+    return Expected(np.ascontiguousarray(newton * np.outer(size, size)), curvature)
+
+
+def _curvature(rules: ChainRules, theta: Array, rows: Array, constant: bool, whitened: bool) -> Array:
+    if whitened:
+        return curvature_matrix(_balanced_curvature, theta, constant)
+    cov, first = correlation(rows, constant), int(constant)
+    out = correlated_matrix(cov, constant)
+    if rules.family == HUBER:
+        return rules.target * out
+    # only the variance of the linear predictor matters to its mean curvature
+    sd = math.sqrt(float(theta[first:] @ cov @ theta[first:]))
+    alone = np.array([float(theta[0]), sd]) if constant else np.array([sd])
+    plain = curvature_matrix(np.ones_like, alone, constant)
+    return np.asarray(np.trace(curvature_matrix(_balanced_curvature, alone, constant)) / np.trace(plain) * out)
+
+
+def _balanced_curvature(eta: Array) -> Array:
+    """min(π, 1 − π)."""
+    e = np.exp(-np.abs(eta))
+    return np.asarray(e / (1.0 + e))
+
+
+def rare(shares: Array, rules: ChainRules, effective: float, people: int) -> list[int]:
+    """Two-valued columns whose rarer value too few people have for its coefficient's interval to be relied on."""
+    curvature = rules.target if rules.family == HUBER else 0.25
+    far = math.sqrt(1.0 + (len(shares) - 1) / FARTHEST**2)
+    needed = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
+    known = np.nan_to_num(shares, nan=1.0)
+    return [int(j) for j in np.flatnonzero(known < max(needed, SMALLEST_SHARE))]
+
+
+def wide(rows: Array, gaps: Sequence[float], unscaled: Sequence[int], constant: bool) -> list[tuple[int, float]]:
+    """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd."""
+    spans = 2.0 * np.diag(rows)[: len(gaps)]
+    columns = [j for j in range(int(constant), len(gaps)) if gaps[j] == 0.0 and j not in unscaled]
+    return [(j, float(spans[j])) for j in columns if spans[j] > WIDE]
