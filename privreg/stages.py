@@ -46,8 +46,9 @@ LONG: Final = 20_000
 LEGS: Final = 6
 """Legs of the search where the Newton step depends on the coefficients and is renewed between them."""
 
-ENOUGH: Final = 700.0
-"""People in lanes, times μ²/d², under which intervals undercover in our simulations (benchmarks/efficiency)."""
+ENOUGH: Final = {False: 700.0, True: 2000.0}
+"""People in lanes, times μ²/d², under which intervals undercover in our simulations (benchmarks/efficiency), and the
+same where curvature depends on the coefficients."""
 
 
 class Stage(NamedTuple):
@@ -85,6 +86,8 @@ class Schedule(NamedTuple):
         People expected, if known.
     effective : float
         1/√(per-coordinate noise variance / 4): μ, but smaller when μ is so large that sampling noise matters.
+    needed : float
+        People in lanes, times μ²/d², from whom on intervals can be relied on.
     """
 
     stages: tuple[Stage, ...]
@@ -94,6 +97,7 @@ class Schedule(NamedTuple):
     pace: float
     rows: int | None
     effective: float
+    needed: float
 
     def before(self, kind: str) -> int:
         """People before the first stage of this kind."""
@@ -114,7 +118,7 @@ class Schedule(NamedTuple):
 
     def wanted(self, d: int) -> int:
         """People in lanes from whom on intervals can be relied on."""
-        return math.ceil(ENOUGH * d**2 * math.pow(max(d / 11.0, 1.0), 0.6) / self.effective**2)
+        return math.ceil(self.needed * d**2 * math.pow(max(d / 11.0, 1.0), 0.6) / self.effective**2)
 
 
 def make_schedule(
@@ -194,6 +198,7 @@ def make_schedule(
         1.0 if pace is None else pace,
         rows,
         effective,
+        ENOUGH[binary],
     )
 
 
