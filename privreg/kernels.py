@@ -615,7 +615,7 @@ def run_lanes(
     at : int
         People of this stage before these.
     thread, threads : int
-        Only lanes k with k mod `threads` = `thread` are worked on.
+        Only lanes k with ⌊k `threads` / K⌋ = `thread` are worked on: neighbours share cache lines.
     plan, state : LanePlan, Lanes
         The state is updated in place.
     """
@@ -630,7 +630,7 @@ def run_lanes(
         group = (at + i) // size
         lane = group % lanes
         end = min(n, i + size - (at + i) % size)
-        if lane % threads == thread:
+        if lane * threads // lanes == thread:
             c = math.exp(state.log_c[lane])
             for k in range(i, end):
                 norm2 = _whiten(x, k, rows, z)
