@@ -68,6 +68,7 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
     )._replace(batches=int(arrays["location_batches"]))
     if run.location.batches != _located(run):
         raise ValueError("batches out of range")
+    run.scatter = whitening.start_from(np.eye(run.size(before=run.kind in {"location", "moments"})))
     run.scatter = whitening.Scatter(
         *(like(np.asarray(own), arrays[f"scatter_{k}"]) for k, own in run.scatter._asdict().items())
     )._replace(weight=float(arrays["scatter_weight"]))

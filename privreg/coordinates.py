@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Expected", "bring_in", "expect", "is_correlated", "rare", "scaled", "wide"]
+__all__ = ["Expected", "bring_in", "expect", "is_correlated", "rare", "scaled", "wide", "without_constant"]
 
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""
@@ -42,6 +42,9 @@ FEW: Final = 8.0
 
 SMALLEST_SHARE: Final = 0.035
 """Shares below it can't be told apart by as many rounds of moments as are held."""
+
+MOST_SHARE: Final = 0.35
+"""A value that more people have isn't called rare, however few they are in all."""
 
 WIDE: Final = 20.0
 """Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
@@ -93,6 +96,26 @@ def scaled(rows: Array, constant: bool) -> Array:
     out[first:, first:] = np.diag(1.0 / size)
     if first:
         out[1:, 0] = -np.linalg.inv(rows)[1:, 0] / size
+    return out
+
+
+def without_constant(rows: Array, d: int) -> Array:
+    """Map of a design without a constant, from one learned beside a constant that was added.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (d + 1, d + 1) or larger
+        Whitens (1, x), then perhaps the response.
+    d : int
+
+    Returns
+    -------
+    ndarray, shape (d, d) or larger
+        Makes the second moments of x, about 0, the identity; the response's row loses its constant.
+    """
+    inverse = np.linalg.inv(rows[: d + 1, : d + 1])
+    out = np.array(rows[1:, 1:])
+    out[:d, :d] = np.tril(np.linalg.inv(np.linalg.cholesky(inverse[1:] @ inverse[1:].T)))
     return out
 
 
@@ -175,7 +198,7 @@ def rare(shares: Array, rules: ChainRules, effective: float, people: int) -> lis
     far = math.sqrt(1.0 + (len(shares) - 1) / FARTHEST**2)
     needed = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
     known = np.nan_to_num(shares, nan=1.0)
-    return [int(j) for j in np.flatnonzero(known < max(needed, SMALLEST_SHARE))]
+    return [int(j) for j in np.flatnonzero(known < min(max(needed, SMALLEST_SHARE), MOST_SHARE))]
 
 
 def wide(rows: Array, gaps: Sequence[float], unscaled: Sequence[int], constant: bool) -> list[tuple[int, float]]:

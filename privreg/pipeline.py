@@ -97,9 +97,10 @@ class Pipeline:
         self.people = 0
         self.stage, self.at = 0, 0
         self.spared = 0
-        size = d + int(start.layout.response)
+        # directions tell nothing of a common scale: where the design has no constant, moments get one
+        self.extra = 1 - int(start.layout.constant)
         self.location = location.begin(len(start.unscaled))
-        self.scatter = whitening.start_from(np.eye(size))
+        self.scatter = whitening.start_from(np.eye(self.size(before=True)))
         self.total = np.zeros(self.width())
         self.y_centre, self.y_scale = 0.0, 1.0
         self.shares = np.full(d, np.nan)
@@ -133,9 +134,13 @@ class Pipeline:
         if kind == "location":
             return 2 * len(self.start.unscaled)
         if kind == "moments":
-            size = self.d + int(self.start.layout.response)
+            size = self.size(before=True)
             return size * (size + 1) // 2
         return self.d + int(self.start.rules.track and kind != "lanes")
+
+    def size(self, *, before: bool) -> int:
+        """Coordinates of the learned map before the chains begin, or afterwards."""
+        return self.d + int(self.start.layout.response) + (self.extra if before else 0)
 
     # --- people ----------------------------------------------------------------------------------------
 
@@ -214,7 +219,8 @@ class Pipeline:
                 self.total = np.zeros_like(self.total)
 
     def _measure(self, y: Array, x: Array, offset: Array | None) -> None:
-        v = np.column_stack([x, self._response(y, offset)]) if self.start.layout.response else x
+        response = [self._response(y, offset)] if self.start.layout.response else []
+        v = np.column_stack([*[np.ones(len(y))] * self.extra, x, *response])
         v, sd, i = np.ascontiguousarray(v), self.start.mechanism.moment_sd(), 0
         while i < len(v):
             noise = self._draw(len(v) - i)
@@ -292,7 +298,8 @@ class Pipeline:
             self._place()
         elif stage.kind == "moments":
             self.scatter = whitening.learn(
-                self.scatter, self.total, stage.people, self.start.mechanism.moment_sd(), self.start.layout
+                *(self.scatter, self.total, stage.people, self.start.mechanism.moment_sd()),
+                self.start.layout._replace(constant=True),
             )
         elif stage.kind == "common":
             self.common = self.chains
@@ -316,7 +323,8 @@ class Pipeline:
             return []
         outside, people = location.outside(self.location, self.start.schedule.people("location"))
         sd = self.start.mechanism.bits_sd(2 * len(self.start.unscaled)) + 0.5
-        far = np.abs(outside - location.TARGET) > 4.0 * sd / math.sqrt(people)
+        away = (outside - location.TARGET) * math.sqrt(people) / sd
+        far = (away < -2.5) | (away > 4.0)  # a spread that falls on and on is the worse of the two
         return [j for j, is_far in zip(self.start.unscaled, far, strict=True) if is_far]
 
     def _place(self) -> None:
@@ -328,17 +336,17 @@ class Pipeline:
                 shift = m if self.start.layout.constant else 0.0
                 self.y_centre, self.y_scale = float(shift), float(s if shift == m else math.hypot(s, m))
                 continue
-            rows[j, j] = 1.0 / (s if self.start.layout.constant else math.hypot(s, m))
-            if self.start.layout.constant:
-                rows[j, 0] = -m / s
+            k = j + self.extra
+            rows[k, k], rows[k, 0] = 1.0 / s, -m / s
         self.scatter = whitening.start_from(rows)
 
     def _begin_chains(self) -> None:
         start, stage = self.start, self.start.schedule.stages[self.stage]
         linear, constant = start.rules.family == kernels.HUBER, start.layout.constant
         if self.chains is None:
-            rows, self.shares = coordinates.bring_in(self.scatter.rows, start.gaps, constant)
-            self.scatter = self.scatter._replace(rows=rows)
+            rows = coordinates.without_constant(self.scatter.rows, self.d) if self.extra else self.scatter.rows
+            rows, self.shares = coordinates.bring_in(rows, start.gaps, constant)
+            self.scatter = whitening.start_from(rows)
             theta, log_c = self._first_guess()
         else:
             theta, log_c = lanes.late_average(self.chains.state, self.chains.plan)
@@ -358,7 +366,8 @@ class Pipeline:
 
     def _correlated(self) -> bool:
         """Whether the covariates have turned out so correlated that another round of moments pays."""
-        return coordinates.is_correlated(self.scatter.rows[: self.d, : self.d], self.start.layout.constant)
+        d = self.d + self.extra
+        return coordinates.is_correlated(self.scatter.rows[:d, :d], constant=True)
 
     def rare(self) -> list[int]:
         """Two-valued columns with too few people on one side; see `coordinates.rare`."""

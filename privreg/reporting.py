@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = ["Report", "report_of_chain", "report_of_pipeline"]
+
+
+MANY_MORE: Final = 1.25
+"""People, relative to those expected, from whom on a note says so."""
 
 
 class Report(NamedTuple):
@@ -153,7 +157,7 @@ def report_of_pipeline(
     schedule = run.start.schedule
     if theta is None or last is None:
         raise InferenceError(
-            f"the first {schedule.people('location') + schedule.people('moments'):,} people set the scales, and "
+            f"up to {schedule.people('location') + schedule.people('moments'):,} people set the scales, and "
             f"{run.people:,} have reported; estimates begin after them."
         )
     inside, inside_last = run.inside(theta), run.inside(last)
@@ -245,14 +249,20 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
         )
     for j in run.rare() if settings.methods else []:
         out.append(
-            f"{DOUBT} the interval of {names[j]}: only some {100 * run.shares[j]:.2g}% of the people (as learned from "
-            "the reports) have its rarer value, too few at this budget; merge levels, or ask more people"
+            f"{DOUBT} the intervals: only some {100 * run.shares[j]:.2g}% of the people (as learned from the reports) "
+            f"have the rarer value of {names[j]}, too few at this budget; its interval is far too short and the others "
+            "suffer: merge levels, leave it out, or ask more people"
         )
     for j, span in run.wide() if settings.methods else []:
         out.append(
-            f"the bounds of {names[j]} span some {span:.0f} times its learned sd; if that is because most people share "
-            "one value (a rare indicator, an amount that is mostly 0) its interval is too short: declare levels=, or "
-            "tighter bounds="
+            f"{DOUBT} the intervals: the bounds of {names[j]} span {span:.0f} or more times its learned sd: they are "
+            "too wide to find its scale, or most people share one value (a rare indicator, an amount that is mostly "
+            "0); declare tighter bounds=, levels=, or scaling='private'"
+        )
+    if schedule.rows and run.people > MANY_MORE * schedule.rows:
+        out.append(
+            f"{DOUBT} the intervals: rows={schedule.rows:,} was said and {run.people:,} people came, so the pilots "
+            "were short for them; give rows= as it is, or leave it out"
         )
     if settings.methods and not run.covariances():
         out.append(f"{EARLY}: lanes begin after {lead:,} people, and {run.people:,} have reported")

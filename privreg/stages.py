@@ -162,7 +162,7 @@ def make_schedule(
     """
     # noise variance of a score report in units of 4/μ²; without privacy its own variance, about 0.7/d, remains
     effective = 1.0 / math.sqrt((0.0 if math.isinf(mu) else 1.0 / mu**2) + 0.7 / (4.0 * d))
-    unit = d**2 / effective**2
+    unit = max(d, 4) ** 2 / effective**2
     size = batch or min(max((rows or LONG) * BATCH // LONG, 1), BATCH)
 
     def share(wanted: float, part: float) -> int:

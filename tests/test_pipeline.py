@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privreg as pr
-from privreg import lanes, location, storage, whitening
+from privreg import coordinates, lanes, location, storage, whitening
 from privreg.device import lane_report, location_report, moment_report
 from privreg.errors import InferenceError, PrivregError, PrivregWarning, SavedFileError
 from privreg.noise import KEY_BYTES, NoiseStream, derived_key, seeded_key
@@ -147,6 +147,7 @@ def replay(stream, y, x, offset):
         for i in range(len(y)):
             v = np.append(x[i], r[i])
             if run.kind == "moments":
+                v = v if run.start.layout.constant else np.append(1.0, v)  # a design without a constant borrows one
                 total += moment_report(mechanism, run.scatter.rows, v[: len(run.scatter.rows)], noise[i])
                 continue
             mine = v[list(run.start.unscaled)]
@@ -189,8 +190,11 @@ def test_every_stage_is_its_devices_and_the_collector_bit_for_bit(name):
         sums = replay_rest(stream, rest, before[1], m)
         stream.update(part(name, at + m, at + people))
         if seen[-1] == "moments":
-            learned = whitening.learn(before[0], sums, people, run.start.mechanism.moment_sd(), run.start.layout)
-            np.testing.assert_array_equal(run.scatter.rows, learned.rows)
+            layout = run.start.layout._replace(constant=True)
+            learned = whitening.learn(before[0], sums, people, run.start.mechanism.moment_sd(), layout).rows
+            if run.chains is not None and not run.start.layout.constant:
+                learned = coordinates.without_constant(learned, run.d)
+            np.testing.assert_array_equal(run.scatter.rows, learned)
         at += people
         assert run.stage == stage + 1 + bool(run.spared and seen.count("moments") == 3 and seen[-1] == "moments")
     expected = ["location"] * ("private" in name) + ["moments"] * (3 if run.spared else 4)
@@ -207,8 +211,9 @@ def replay_rest(stream, encoded, total, done):
     y, x, offset = encoded
     r = ((y if offset is None else y - offset) - run.y_centre) / run.y_scale
     for i in range(len(y)):
-        v = np.append(x[i], r[i])[: len(run.scatter.rows)]
-        total = total + moment_report(run.start.mechanism, run.scatter.rows, v, noise[i])
+        v = np.append(x[i], r[i])
+        v = v if run.start.layout.constant else np.append(1.0, v)
+        total = total + moment_report(run.start.mechanism, run.scatter.rows, v[: len(run.scatter.rows)], noise[i])
     return total
 
 
@@ -364,7 +369,7 @@ def test_results_in_every_stage(name):
             with pytest.raises(InferenceError, match=f"{at:,} have reported") as error:
                 stream.results()
             setting = [s.people for s in stream._run.start.schedule.stages if s.kind in {"location", "moments"}]
-            assert number_in(str(error.value), r"the first ([\d,]+) people") == sum(setting)
+            assert number_in(str(error.value), r"up to ([\d,]+) people") == sum(setting)
             shown.add("too early")
             continue
         res = stream.results()
@@ -687,3 +692,19 @@ def test_files_of_another_stage_or_plan_are_refused(tmp_path):
     storage.write_archive(path, "stream", other, arrays)
     with pytest.raises(SavedFileError, match="rules this version doesn't follow"):
         pr.load(path)
+
+
+def test_without_a_constant_second_moments_about_zero_become_the_identity():
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((1000, 3)) @ rng.standard_normal((3, 3)) + np.array([2.0, -1.0, 0.5])
+    v = np.column_stack([np.ones(1000), x])
+    centred = x - x.mean(axis=0)
+    rows = np.eye(5)
+    rows[1:4, 1:4] = np.linalg.inv(np.linalg.cholesky(centred.T @ centred / 1000))
+    rows[1:4, 0] = -rows[1:4, 1:4] @ x.mean(axis=0)
+    rows[4] = [0.3, 1.0, 2.0, 3.0, 4.0]
+    np.testing.assert_allclose((v @ rows[:4, :4].T).T @ (v @ rows[:4, :4].T) / 1000, np.eye(4), atol=1e-12)
+    out = coordinates.without_constant(rows, 3)
+    np.testing.assert_allclose((x @ out[:3, :3].T).T @ (x @ out[:3, :3].T) / 1000, np.eye(3), atol=1e-12)
+    np.testing.assert_array_equal(out[3], [1.0, 2.0, 3.0, 4.0])
+    assert np.array_equal(out, np.tril(out))
