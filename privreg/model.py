@@ -47,6 +47,7 @@ _MODEL_OPTIONS: Final = (
 _FIT_OPTIONS: Final = (
     *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "seed", "progress"),
 )
+MOST_ROWS: Final = 10**15
 LONG: Final = 200_000
 """People from whom on threads are used by default."""
 
@@ -244,7 +245,9 @@ class PrivateOnlineRegression:
     def _build(
         self, design: Any, family: Family, budget: Budget, score_weights: Any, source: Source | None, rows: Any
     ) -> None:
-        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1):
+        if rows is not None and (
+            isinstance(rows, bool) or not isinstance(rows, Integral) or not 1 <= int(rows) <= MOST_ROWS
+        ):
             raise OptionError(f"rows={shown(rows)} must be a whole number of people, 1 or more.")
         p = len(design.names)
         if source is not None and source.rows is not None and source.rows <= p:

@@ -157,6 +157,7 @@ class NoiseStream:
 
     def secret_state(self) -> dict[str, NDArray[np.generic]]:
         """Noise not yet used: the next key and the rest of this block. Never holds used noise."""
+        self._refuse_fork()
         return {"key": np.frombuffer(self._key, dtype=np.uint8), "rest": self._block[self._used :].copy()}
 
     @classmethod

@@ -198,7 +198,10 @@ class Pipeline:
 
     def _response(self, y: Array, offset: Array | None) -> Array:
         r = y if offset is None else y - offset
-        return r if (self.y_centre, self.y_scale) == (0.0, 1.0) else (r - self.y_centre) / self.y_scale
+        if (self.y_centre, self.y_scale) == (0.0, 1.0):
+            return r
+        with np.errstate(over="ignore"):  # a warning would tell of one value
+            return np.asarray((r - self.y_centre) / self.y_scale)
 
     def _locate(self, y: Array, x: Array, offset: Array | None, stage: Stage) -> None:
         mechanism, columns = self.start.mechanism, self.start.unscaled

@@ -118,7 +118,8 @@ class Units:
         """Map responses to internal units."""
         if self.y_centre == 0.0 and self.y_scale == 1.0:
             return y
-        return (y - self.y_centre) / self.y_scale
+        with np.errstate(over="ignore"):  # a warning would tell of one value
+            return np.asarray((y - self.y_centre) / self.y_scale)
 
     def params_outside(self, theta: Array) -> Array:
         """Coefficients in the user's units."""

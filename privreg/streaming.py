@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ from privreg.accounting import Budget, Release, at_least
 from privreg.columns import Encoded
 from privreg.device import Device
 from privreg.engine import Run, make_plan
-from privreg.errors import InferenceError, PrivregWarning, SavedFileError, StreamError
+from privreg.errors import InferenceError, PrivregError, PrivregWarning, SavedFileError, StreamError
 from privreg.families import Family
 from privreg.inference.plug_in import central_sandwich
 from privreg.kernels import FULL, NONE, PEOPLE
@@ -96,6 +96,17 @@ class Spec:
                 if parts:
                     out.append((name, "; ".join(parts)))
         return tuple(out)
+
+
+TOGETHER: Final = 2
+"""Batches a thread that are taken together: enough that threads wait little for each other."""
+
+
+def _joined(parts: list[Encoded]) -> Encoded:
+    if len(parts) == 1:
+        return parts[0]
+    offset = None if parts[0].offset is None else np.concatenate([p.offset for p in parts if p.offset is not None])
+    return Encoded(np.concatenate([p.endog for p in parts]), np.concatenate([p.exog for p in parts]), offset)
 
 
 class Stream:
@@ -223,9 +234,14 @@ class Stream:
             if isinstance(self._run, Pipeline) and threads > 1:
                 self._run.pool, self._run.threads = pool, threads
             try:
-                while some := list(itertools.islice(waiting, threads)):
-                    for rows in pool.map(self._encode, some):
-                        self._take(rows)
+                while some := list(itertools.islice(waiting, TOGETHER * threads if threads > 1 else 1)):
+                    joined = None
+                    with suppress(PrivregError):  # raised again below, after the batches before it were taken
+                        joined = _joined(list(pool.map(self._encode, some)))
+                    if joined is not None:
+                        self._take(joined)
+                    for batch in some if joined is None else []:
+                        self._take(self._encode(batch))
                     yield self.nobs
             finally:
                 if isinstance(self._run, Pipeline):
@@ -238,7 +254,8 @@ class Stream:
         units.rows_inside(x)
         if self._order[0] != 0:
             x = np.ascontiguousarray(x[:, self._order])
-        offset = None if rows.offset is None else rows.offset / units.y_scale
+        with np.errstate(over="ignore"):  # a warning would tell of one value
+            offset = None if rows.offset is None else rows.offset / units.y_scale
         return Encoded(units.response_inside(rows.endog), x, offset)
 
     def _take(self, rows: Encoded) -> None:

@@ -33,6 +33,8 @@ WEIGHTS: Final = ("unit", "whitened", "published", "published_slopes")
 CURVATURE_SHARE: Final = 0.1
 MOST_PER_BATCH: Final = 10**9
 MOST_LANES: Final = 1024
+LEAST_RATIO: Final = 0.1
+MOST_RATIO: Final = 2.0
 MOST_THREADS: Final = 256
 NO_STEPS: Final = Steps(0.0, 0.0, 0.0)
 MIXING: Final = 10.0
@@ -275,6 +277,11 @@ def _efficient(
     learned = not family.binary and isinstance(family.scale, str)
     words = family.name
     corner = 1.0
+    if learned and not LEAST_RATIO <= ratio <= MOST_RATIO:
+        raise OptionError(
+            f"c={ratio:g} residual scales: the scale is learned from how many residuals lie within c, which tells "
+            f"little outside {LEAST_RATIO:g} to {MOST_RATIO:g}; declare it, as in Huber(c={ratio:g}, scale=...)."
+        )
     if learned:
         words = f"Huber, c = {ratio:.4g} × residual scale, learned from the reports"
     elif not family.binary:
