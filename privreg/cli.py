@@ -195,7 +195,7 @@ def _fit(a: argparse.Namespace) -> int:
 
 def _data(a: argparse.Namespace) -> int:
     name = choose("data set", a.name, DATA_SETS)
-    rows, formula, scale = DATA_SETS[name]
+    rows, formula = DATA_SETS[name]
 
     from privreg import datasets
 
@@ -207,7 +207,7 @@ def _data(a: argparse.Namespace) -> int:
     used = set(re.findall(r"\w+", formula))
     bounds = [f"{c}={low:g}:{high:g}" for c, (low, high) in public["bounds"].items() if c in used]
     levels = [f"{c}={','.join(names)}" for c, names in public["levels"].items() if c in used]
-    lines = [f'privreg fit "{formula}" {_quote(str(path))} --mu 1 --scale {scale}']
+    lines = [f'privreg fit "{formula}" {_quote(str(path))} --mu 1']
     lines.append(f"--bounds {' '.join(map(_quote, bounds))}")
     if levels:
         lines.append(f"--levels {' '.join(map(_quote, levels))}")

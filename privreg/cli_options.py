@@ -25,7 +25,7 @@ budget says.
 _MAIN_EXAMPLES: Final = """\
 examples:
   privreg data us-insurance --rows 1000000 people.csv
-  privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 --scale 2500 \\
+  privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 \\
       --bounds age=18:65 bmi=18:50 charges=0:35000 --levels smoker=no,yes
   privreg fit --help
 
@@ -41,7 +41,7 @@ and the command can't see earlier runs.
 """
 _FIT_EXAMPLES: Final = """\
 examples:
-  privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 --scale 2500 \\
+  privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 \\
       --bounds age=18:65 bmi=18:50 charges=0:35000 --levels smoker=no,yes
   privreg fit "ill ~ age + C(clinic)" visits.csv --family logistic \\
       --epsilon 1 --delta 1e-6 --bounds age=18:65 --levels clinic=1,2,3 \\
@@ -76,15 +76,13 @@ DATA_SETS: Final = {
         1_000_000,
         "charges ~ age + gender + bmi + children + smoker + medical_history + family_medical_history"
         " + exercise_frequency + occupation + coverage_level",
-        "500",
     ),
     "ride-sharing": (
         50_000,
         "fare ~ distance + duration + driver_rating + total_rides + vehicle_year + capacity",
-        "1",
     ),
 }
-"""Default number of rows, formula, and a public guess of the residual scale."""
+"""Default number of rows, and formula."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -214,7 +212,7 @@ def _fit_options(fit: _Parser) -> None:
         "--rows",
         type=int,
         metavar="N",
-        help="how many people will come; the lines of the file are counted by default",
+        help="how many people will come; those of the file are counted by default",
     )
     g.add_argument("--seed", type=int, metavar="S", help="reproducible noise, for simulation only: protects nobody")
 

@@ -173,8 +173,11 @@ class Comparison:
         below = f"[{level} limits]" if self.exponentiate else "(standard errors)"
         what = "exp(estimates)" if self.exponentiate else "Estimates"
         out = [f"{what} with {below} below."] if any(r.methods for r in self.results) else [f"{what} only."]
-        if not self.exponentiate and len({r.methods[0] for r in self.results if r.methods}) > 1:
-            out.append("Standard errors of different inference methods have different limit laws: compare intervals.")
+        if not self.exponentiate and len({r._estimate(None).pivot for r in self.results if r.methods}) > 1:
+            out.append("Standard errors of these results have different limit laws: compare intervals.")
+        out += [
+            f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r.privacy.doubts
+        ]
         total, k = self.total_mu, len({id(r._fit) for r in self.results})
         if math.isinf(total):
             out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")

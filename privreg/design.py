@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-from patsy import ModelDesc, NAAction, build_design_matrices, design_matrix_builders
-from patsy.eval import EvalFactor
 
 from privreg.allowlist import undeclared_offset
 from privreg.arrays import ArrayDesign
 from privreg.columns import Encoded, Floats, clamped, length, prepare, quietly, zero_one
+from privreg.encoding import Evaluator, Plan, coded_terms, empty_plan, make_plan, right_hand_side
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose
-from privreg.formula import ParsedFormula, Rowwise, check_formula, column_key, evaluation_environment
+from privreg.formula import ParsedFormula, Rowwise, check_formula, evaluation_environment
 from privreg.probe import (
     Prepared,
     check_rank,
@@ -37,113 +34,7 @@ __all__ = ["Design", "design_from_json", "formula_design"]
 
 _RESPONSE_ROWS = 4096
 _SINGLE_ROWS = 12
-_KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
 _UNBOUNDED = (-np.inf, np.inf)
-
-
-class _Direct(NamedTuple):
-    """A term written without patsy: the intercept, a numeric column, or a coded factor."""
-
-    place: slice
-    column: str | None
-    matrix: Floats | None
-
-
-class _Term(NamedTuple):
-    """A term left to patsy."""
-
-    name: str
-    place: slice
-    info: Any
-
-
-@dataclass(frozen=True)
-class _Evaluator:
-    """One factor of the formula, ready to be evaluated on prepared columns."""
-
-    factor: Any
-    state: dict[str, Any]
-
-    @classmethod
-    def build(cls, code: str, env: Any, data: Mapping[str, Any]) -> _Evaluator:
-        factor = EvalFactor(code)
-        state: dict[str, Any] = {}
-        for step in range(factor.memorize_passes_needed(state, env)):
-            factor.memorize_chunk(state, step, data)  # all knots are literals: nothing is learned from `data`
-            factor.memorize_finish(state, step)
-        return cls(factor, state)
-
-    def __call__(self, data: Mapping[str, Any]) -> NDArray[Any]:
-        return np.asarray(self.factor.eval(self.state, data))
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """How a design encodes; rebuilt from the formula, never pickled or saved."""
-
-    schema: Schema
-    functions: Mapping[str, Rowwise]
-    width: int
-    direct: tuple[_Direct, ...]
-    rest: tuple[_Term, ...]
-    together: Any  # one DesignInfo for all of `rest`
-    rest_columns: tuple[str, ...]
-    response: _Evaluator | None  # None when the response is a column itself
-
-    def data(self, rows: Prepared, names: Sequence[str]) -> dict[str, Any]:
-        """Hand prepared columns to patsy: levels as a Categorical, numbers read-only."""
-        out: dict[str, Any] = {}
-        for name in names:
-            if name in self.schema.levels:
-                dtype = pd.CategoricalDtype(list(self.schema.levels[name]))
-                value: Any = pd.Categorical.from_codes(rows[name], dtype=dtype)
-            else:
-                value = rows[name].view()
-                value.flags.writeable = False  # a marked function must not write into its argument
-            out[column_key(name, self.functions)] = value
-        return out
-
-    def exog(self, rows: Prepared, n: int, clamp: bool) -> tuple[Floats, str | None]:
-        """Build the matrix; the second value says which term failed and how, without quoting a value.
-
-        A column that stands for itself is clamped on its way into the matrix: one pass over memory less.
-        """
-        out = np.empty((n, self.width))
-        for place, column, matrix in self.direct:
-            if column is None:
-                out[:, place] = 1.0
-            elif matrix is None:
-                low, high = self.schema.limits(column) if clamp else _UNBOUNDED
-                np.clip(rows[column], low, high, out=out[:, place.start])
-            else:
-                for j in range(matrix.shape[1]):
-                    out[:, place.start + j] = np.take(matrix[:, j], rows[column])
-        if not self.rest or not n:
-            return out, None
-        data = self.data(rows, self.rest_columns)
-        block = _matrix(self.together, data, n)
-        if block is None:
-            name = next((t.name for t in self.rest if _matrix(t.info, data, n) is None), self.rest[0].name)
-            out[:] = np.nan
-            return out, f"formula term {name!r} can't be computed"
-        start, problem = 0, None
-        for term in self.rest:
-            stop = start + term.place.stop - term.place.start
-            if problem is None and not np.isfinite(block[:, start:stop]).all():
-                problem = f"formula term {term.name!r} is not finite"
-            out[:, term.place] = block[:, start:stop]
-            start = stop
-        return out, problem
-
-
-def _matrix(info: Any, data: Mapping[str, Any], n: int) -> Floats | None:
-    """Let patsy build; None if it fails, because its error text could hold data."""
-    try:
-        with np.errstate(all="ignore"):
-            block = np.asarray(build_design_matrices([info], data, NA_action=_KEEP_ALL)[0])
-    except Exception:
-        return None
-    return block if len(block) == n else None
 
 
 # --- designs from a formula ----------------------------------------------------------------------------
@@ -198,7 +89,7 @@ class Design:
     bare: tuple[str | None, ...] = field(compare=False, repr=False)
     endog_bare: str | None = field(compare=False, repr=False)
     _parsed: ParsedFormula = field(compare=False, repr=False)
-    _plan: _Plan = field(compare=False, repr=False)
+    _plan: Plan = field(compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash((self.formula, self.offset, self.binary))
@@ -347,25 +238,21 @@ def formula_design(
     """
     parsed = check_formula(formula, schema, functions or {}, binary=binary)
     _check_offset(offset, schema, parsed.response_columns)
-    desc = ModelDesc.from_formula(formula)
+    terms = right_hand_side(formula)
     env = evaluation_environment(parsed.functions)
     cells = {
-        tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None
-        for t in desc.rhs_termlist
+        tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None for t in terms
     }
     rows = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c])
-    empty = _Plan(schema, parsed.functions, 0, (), (), None, (), None)
+    empty = empty_plan(schema, parsed.functions)
     data = empty.data(rows, parsed.exog_columns)
     for code, names in parsed.reads.items():
         if code not in parsed.plain:
             _check_row_by_row(code, env, empty, take(rows, slice(None)), names)
     broken = FormulaError(f"the right-hand side of {formula!r} can't be built; check the contrasts and knots.")
-    info = quietly(
-        lambda: design_matrix_builders([desc.rhs_termlist], lambda: iter([data]), env, NA_action=_KEEP_ALL)[0],
-        broken,
-    )
+    info = quietly(lambda: coded_terms(terms, data, env), broken)
     response, limits = _response(parsed, schema, env, empty, binary)
-    plan = _make_plan(info, parsed, schema, response)
+    plan = make_plan(info, parsed, schema, response)
     m = len(next(iter(rows.values()))) if rows else 1
     probe, problem = plan.exog(rows, m, clamp=True)
     if problem is not None:
@@ -417,27 +304,6 @@ def _check_offset(offset: str | None, schema: Schema, response: Sequence[str]) -
         raise SchemaError(undeclared_offset(offset, schema))
 
 
-def _make_plan(info: Any, parsed: ParsedFormula, schema: Schema, response: _Evaluator | None) -> _Plan:
-    direct: list[_Direct] = []
-    rest: list[tuple[Any, _Term]] = []
-    for term, subterms in info.term_codings.items():
-        place = info.term_slices[term]
-        plain = [parsed.plain.get(f.code) for f in term.factors]
-        if not plain:
-            direct.append(_Direct(place, None, None))
-        elif len(plain) > 1 or plain[0] is None or len(subterms) > 1:
-            rest.append((term, _Term(term.name(), place, info.subset([term]))))
-        else:
-            contrast = subterms[0].contrast_matrices.get(term.factors[0])
-            matrix = None if contrast is None else np.asarray(contrast.matrix, dtype=np.float64)
-            direct.append(_Direct(place, plain[0], matrix))
-    together = info.subset([term for term, _ in rest]) if rest else None
-    reads = dict.fromkeys(name for term, _ in rest for f in term.factors for name in parsed.reads[f.code])
-    left = tuple(term for _, term in rest)
-    width = len(info.column_names)
-    return _Plan(schema, parsed.functions, width, tuple(direct), left, together, tuple(reads), response)
-
-
 def _made_from(
     info: Any, parsed: ParsedFormula, schema: Schema
 ) -> tuple[tuple[tuple[str, ...], ...], tuple[str | None, ...]]:
@@ -453,12 +319,12 @@ def _made_from(
     return tuple(sources), tuple(bare)
 
 
-def _check_row_by_row(code: str, env: Any, plan: _Plan, rows: Prepared, names: Sequence[str]) -> None:
+def _check_row_by_row(code: str, env: Any, plan: Plan, rows: Prepared, names: Sequence[str]) -> None:
     """Refuse a term whose value for a public probe row depends on the rows beside it."""
     m = len(rows[names[0]])
 
     def run() -> bool:
-        evaluate = _Evaluator.build(code, env, plan.data(rows, names))
+        evaluate = Evaluator.build(code, env, plan.data(rows, names))
         whole = evaluate(plan.data(rows, names))
         if whole.ndim == 0 or len(whole) != m:
             return False
@@ -484,8 +350,8 @@ def _check_row_by_row(code: str, env: Any, plan: _Plan, rows: Prepared, names: S
 
 
 def _response(
-    parsed: ParsedFormula, schema: Schema, env: Any, plan: _Plan, binary: bool
-) -> tuple[_Evaluator | None, tuple[float, float]]:
+    parsed: ParsedFormula, schema: Schema, env: Any, plan: Plan, binary: bool
+) -> tuple[Evaluator | None, tuple[float, float]]:
     """Find how the response is computed, and its public range."""
     code, columns = parsed.response, parsed.response_columns
     column = parsed.plain.get(code)
@@ -505,7 +371,7 @@ def _response(
     else:
         rows = probe_rows(columns, schema, parsed.constants, rows=_RESPONSE_ROWS)
         _check_row_by_row(code, env, plan, rows, columns)
-        evaluate = _Evaluator.build(code, env, plan.data(rows, columns))
+        evaluate = Evaluator.build(code, env, plan.data(rows, columns))
         with np.errstate(all="ignore"):
             values = evaluate(plan.data(rows, columns))
         if values.ndim > 1 and values.shape[1] != 1:

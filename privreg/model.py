@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from privreg.accounting import LEDGER, UNSET, Budget
 from privreg.arrays import array_design, read_arrays
@@ -21,12 +17,12 @@ from privreg.errors import (
     InferenceError,
     OptionError,
     SchemaError,
-    UnsupportedArgumentError,
     choose,
     shown,
 )
 from privreg.families import resolve_family
 from privreg.formula import collect_rowwise, private_columns
+from privreg.options import progress_bar, read_rows, read_seed, read_start, read_threads, refuse_unknown
 from privreg.optout import complete, complete_scale, in_memory, read_leaks, read_scaling
 from privreg.results import PrivateResults
 from privreg.scaling import public_units
@@ -47,11 +43,6 @@ _MODEL_OPTIONS: Final = (
 _FIT_OPTIONS: Final = (
     *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "seed", "progress"),
 )
-MOST_ROWS: Final = 10**15
-LONG: Final = 200_000
-"""People from whom on threads are used by default."""
-
-MOST_DEFAULT_THREADS: Final = 4
 
 
 class PrivateOnlineRegression:
@@ -152,7 +143,7 @@ class PrivateOnlineRegression:
         endog_name: str | None = None,
         **unknown: Any,
     ) -> None:
-        _refuse("PrivateOnlineRegression", unknown, _MODEL_OPTIONS)
+        refuse_unknown("PrivateOnlineRegression", unknown, _MODEL_OPTIONS)
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
@@ -219,7 +210,7 @@ class PrivateOnlineRegression:
         FormulaError, SchemaError, BudgetError, OptionError, DataError
             Each message says what was got, what is allowed, and the fix.
         """
-        _refuse("from_formula", unknown, _MODEL_OPTIONS[:-2])
+        refuse_unknown("from_formula", unknown, _MODEL_OPTIONS[:-2])
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
@@ -245,17 +236,13 @@ class PrivateOnlineRegression:
     def _build(
         self, design: Any, family: Family, budget: Budget, score_weights: Any, source: Source | None, rows: Any
     ) -> None:
-        if rows is not None and (
-            isinstance(rows, bool) or not isinstance(rows, Integral) or not 1 <= int(rows) <= MOST_ROWS
-        ):
-            raise OptionError(f"rows={shown(rows)} must be a whole number of people, 1 or more.")
+        self._rows = read_rows(rows)
         p = len(design.names)
         if source is not None and source.rows is not None and source.rows <= p:
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
         units = public_units(design, scale_response=not family.binary)
         self._spec = Spec(design, units, family, budget)
         self._source, self._score_weights = source, score_weights
-        self._rows = None if rows is None else int(rows)
         if score_weights is not None:
             choose("score_weights", score_weights, WEIGHTS)
 
@@ -298,15 +285,13 @@ class PrivateOnlineRegression:
     def _settings(self, wishes: Wishes, rows: int | None) -> Settings:
         spec = self._spec
         schema = spec.design.schema
-        probe = np.ascontiguousarray(spec.design.probe, dtype=np.float64).copy()
-        spec.units.rows_inside(probe)
         numbers = {n for made_of in spec.design.sources for n in made_of if schema.is_number(n)}
         return resolve_tuning(
             wishes,
             family=spec.family,
             budget=spec.budget,
             units=spec.units,
-            probe=probe,
+            probe=spec.units.probe_inside(spec.design.probe),
             scale_declared=all(n in schema.moments for n in numbers),
             standardised="scale" in schema.leaked,
             score_weights=self._score_weights,
@@ -347,7 +332,7 @@ class PrivateOnlineRegression:
         InferenceError
             For a method that allows one release only (plug_in_central).
         """
-        _refuse("start", unknown, [o for o in _FIT_OPTIONS if o != "progress"])
+        refuse_unknown("start", unknown, [o for o in _FIT_OPTIONS if o != "progress"])
         wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads)
         stream = self._stream(wishes, start_params, seed, self._rows)
         once = [m.name for m in stream._settings.methods if not m.streaming]
@@ -356,46 +341,16 @@ class PrivateOnlineRegression:
         return stream
 
     def _stream(self, wishes: Wishes, start_params: Any, seed: Any, rows: int | None) -> Stream:
-        if seed is not None and (
-            isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**64
-        ):
-            raise OptionError(
-                f"seed={shown(seed)} must be a whole number, 0 or more and below 2**64 (or None for private noise)."
-            )
+        seed = read_seed(seed)
         settings = self._settings(wishes, rows)
         plain = {f.name: getattr(wishes, f.name) for f in fields(wishes)}
         for name, kind in (("lanes", int), ("batch_size", int), ("threads", int), ("alpha", float), ("step", float)):
             plain[name] = None if plain[name] is None else kind(plain[name])
         plain["inference"] = None if wishes.inference is None else [m.name for m in settings.methods]
         options = {**plain, "rows": rows, "score_weights": self._score_weights}
-        start = self._start(start_params)
-        return Stream(self._spec, settings, options, seed=None if seed is None else int(seed), start=start)
-
-    def _start(self, start_params: Any) -> np.ndarray | None:
-        names = self.exog_names
-        if start_params is None:
-            return None
-        if isinstance(start_params, Mapping):
-            lacking = [n for n in names if n not in start_params]
-            if not lacking and len(start_params) > len(names):
-                raise OptionError(f"start_params has names that are no coefficient; it needs {', '.join(names)}.")
-            if lacking:
-                raise OptionError(f"start_params lacks {lacking[0]!r}; it needs {', '.join(names)}.")
-            start_params = [start_params[n] for n in names]
-        try:
-            values = np.asarray(start_params, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise OptionError(f"start_params must be numbers, one for each of {', '.join(names)}.") from None
-        if values.shape == (len(names),) and not np.isfinite(values).all():
-            raise OptionError(
-                f"start_params has a NaN or infinite number; it needs a finite one for {', '.join(names)}."
-            )
-        if values.shape != (len(names),):
-            raise OptionError(
-                f"start_params must be {len(names)} finite numbers, one for each of {', '.join(names)}; "
-                f"got shape {values.shape}."
-            )
-        return self._spec.units.params_inside(values)
+        start = read_start(start_params, self.exog_names)
+        inside = None if start is None else self._spec.units.params_inside(start)
+        return Stream(self._spec, settings, options, seed=seed, start=inside)
 
     def fit(
         self,
@@ -462,7 +417,7 @@ class PrivateOnlineRegression:
         DataError, SchemaError
             If rows can't be used; no message quotes a value.
         """
-        _refuse("fit", unknown, _FIT_OPTIONS)
+        refuse_unknown("fit", unknown, _FIT_OPTIONS)
         if progress is not None and not isinstance(progress, bool):
             raise OptionError(f"progress={shown(progress)} must be True, False or None.")
         if self._source is None:
@@ -470,43 +425,12 @@ class PrivateOnlineRegression:
         source, rows = self._source, self._expected()
         wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads)
         stream = self._stream(wishes, start_params, seed, rows)
-        with _bar(rows, progress) as bar:
+        with progress_bar(rows, progress) as bar:
             before = 0
-            for people in stream.update_all(source.batches(), _threads(wishes, stream, rows)):
+            for people in stream._update_all(source.batches(), read_threads(threads, stream.lanes, rows)):
                 bar.update(people - before)
                 before = people
         mu = self._spec.budget.mu
         if any(m.central for m in stream._settings.methods):
             mu *= math.sqrt(2.0)
         return stream._results(LEDGER.spend(source.identity, mu))
-
-
-def _threads(wishes: Wishes, stream: Stream, rows: int | None) -> int:
-    """Threads of a fit: as asked, or as many as pay."""
-    most = stream.lanes
-    if wishes.threads is not None:
-        return min(int(wishes.threads), most)
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, MOST_DEFAULT_THREADS, most) if rows is not None and rows >= LONG else 1
-
-
-def _bar(total: int | None, progress: bool | None) -> Any:
-    from tqdm.auto import tqdm
-
-    quiet = {None: None, True: False, False: True}[progress]
-    # disable=None: silent when stderr is not a terminal
-    return tqdm(
-        total=total, unit=" people", unit_scale=True, desc="privreg", disable=quiet, delay=0.0 if progress else 1.0
-    )
-
-
-def _refuse(where: str, unknown: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in unknown:
-        if name in {"cov_type", "cov_kwds", "use_t"}:
-            raise UnsupportedArgumentError(
-                f"{where}() has no {name!r}: standard errors come from the inference method; choose it with inference=."
-            )
-        try:
-            choose(f"{where}() option", name, known)
-        except OptionError as e:
-            raise UnsupportedArgumentError(str(e)) from None

@@ -13,6 +13,7 @@ import pandas as pd
 
 from privreg.accounting import REPORTED_DELTA, at_least, gdp_delta, gdp_epsilon
 from privreg.errors import InferenceError, MissingExtraError, OptionError, choose, shown
+from privreg.inference import DOUBT
 from privreg.summary import plain, shorten
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def _guarantee(statements: Sequence[PrivacyStatement]) -> str:
 
 
 def _footer(ax: Any, text: str, width: float) -> None:
-    """Small grey text under the label of the x axis, wrapped to about `width` inches."""
+    """Small grey text under the label of the x axis, each line wrapped to about `width` inches."""
     ax.annotate(
-        textwrap.fill(text, int(width * 15)),
+        "\n".join(textwrap.fill(line, int(width * 15)) for line in text.split("\n")),
         xy=(1, 0),
         xycoords=(ax.transAxes, ax.xaxis.label),
         xytext=(0, -3),
@@ -276,6 +277,10 @@ def coefficients(
     footer = _guarantee([r.privacy for r in results])
     if all("conf_low" in t for t in tables):
         footer = f"{100 * (1 - alpha):.6g}% intervals; {footer}"
+    taken_back = [n for n, r, t in zip(names, results, tables, strict=True) if "conf_low" in t and r.privacy.doubts]
+    if taken_back:
+        which = f" of {', '.join(map(_literal, taken_back))}" if len(results) > 1 else ""
+        footer += f"\n{DOUBT} the intervals{which}: see the notes of the summary"
     if ax is not None:
         _draw(ax, tables, rows, units, names)
         if len(results) > 1:

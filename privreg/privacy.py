@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from privreg.accounting import REPORTED_DELTA, Budget, Release, at_least, compose, gdp_epsilon
+from privreg.inference import DOUBT
 
 __all__ = ["PrivacyStatement"]
 
@@ -67,6 +68,11 @@ class PrivacyStatement:
         if self.leaked:
             return f"NOT WHOLLY PRIVATE: {' and '.join(self.leaked)} taken from the raw data"
         return None
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The notes that take the intervals back."""
+        return tuple(note for note in self.notes if note.startswith(DOUBT))
 
     @property
     def short(self) -> str:

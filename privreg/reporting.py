@@ -185,7 +185,7 @@ def report_of_pipeline(
         family=_family(run, settings, units),
         tuning=f"efficient: Newton steps, {schedule.batch} a batch, {_lanes(schedule.lanes)}",
         spending=_spending(run),
-        bound=f"{settings.bound:.4g} (ψ / bound), weights ω = 1/‖z‖, z the whitened covariates",
+        bound=f"{settings.bound:.4g} (ψ / bound), weights ω = 1/‖z‖, z the {_how(settings)} covariates",
         notes=_notes(run, settings, names),
     )
 
@@ -207,6 +207,11 @@ def _pivot(method: str, run: Pipeline) -> Any:
 
 def _lanes(lanes: int) -> str:
     return "1 lane" if lanes == 1 else f"{lanes} lanes"
+
+
+def _how(settings: Settings) -> str:
+    """What is done to covariates before the score weights take their length."""
+    return "whitened" if settings.efficient is None or settings.efficient.whitened else "scaled"
 
 
 def _family(run: Pipeline, settings: Settings, units: Units) -> str:
@@ -247,13 +252,14 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             "that is the same for most people or varies little beside its distance from 0; declare its bounds= or "
             "moments="
         )
-    for j in run.rare() if settings.methods else []:
+    have = bool(settings.methods and run.covariances())
+    for j in run.rare() if have else []:
         out.append(
             f"{DOUBT} the intervals: only some {100 * run.shares[j]:.2g}% of the people (as learned from the reports) "
             f"have the rarer value of {names[j]}, too few at this budget; its interval is far too short and the others "
             "suffer: merge levels, leave it out, or ask more people"
         )
-    for j, span in run.wide() if settings.methods else []:
+    for j, span in run.wide() if have else []:
         out.append(
             f"{DOUBT} the intervals: the bounds of {names[j]} span {span:.0f} or more times its learned sd: they are "
             "too wide to find its scale, or most people share one value (a rare indicator, an amount that is mostly "
@@ -264,7 +270,7 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             f"{DOUBT} the intervals: rows={schedule.rows:,} was said and {run.people:,} people came, so the pilots "
             "were short for them; give rows= as it is, or leave it out"
         )
-    if settings.methods and not run.covariances():
+    if settings.methods and not have:
         out.append(f"{EARLY}: lanes begin after {lead:,} people, and {run.people:,} have reported")
     elif settings.methods and not schedule.enough(run.people - lead, run.d):
         out.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ class ContrastTest:
         Hypothesised values.
     pivot : Pivot
     labels : tuple of str
+    notes : tuple of str
+        Whatever takes these tests back; shown with them.
     """
 
     effect: Array
@@ -41,6 +44,7 @@ class ContrastTest:
     value: Array
     pivot: Pivot
     labels: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def tvalue(self) -> Array:
@@ -73,9 +77,8 @@ class ContrastTest:
         )
 
     def __str__(self) -> str:
-        return (
-            f"Tests of linear combinations ({self.pivot.label})\n{self.summary_frame().to_string(float_format='%.4g')}"
-        )
+        table = self.summary_frame().to_string(float_format="%.4g")
+        return _noted(f"Tests of linear combinations ({self.pivot.label})\n{table}", self.notes)
 
     __repr__ = __str__
 
@@ -92,19 +95,29 @@ class WaldTest:
     df_num : int
         Restrictions.
     law : str
+    notes : tuple of str
+        Whatever takes this test back; shown with it.
     """
 
     statistic: float
     pvalue: float
     df_num: int
     law: str
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return (
-            f"<Wald test: statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}, law: {self.law}>"
-        )
+        numbers = f"statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}"
+        return _noted(f"<Wald test: {numbers}, law: {self.law}>", self.notes)
 
     __repr__ = __str__
+
+
+def _noted(text: str, notes: Sequence[str]) -> str:
+    from privreg.summary import WIDTH
+
+    return "\n".join(
+        [text, *(line for note in notes for line in textwrap.wrap(f"Note: {note}.", WIDTH, break_on_hyphens=False))]
+    )
 
 
 def _from_text(names: Sequence[str], text: str | Sequence[str]) -> tuple[Array, Array]:
@@ -154,14 +167,18 @@ def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[
     return matrix, values, labels if len(labels) == len(matrix) else tuple(f"c{i}" for i in range(len(matrix)))
 
 
-def contrast_test(names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any) -> ContrastTest:
+def contrast_test(
+    names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any, notes: tuple[str, ...] = ()
+) -> ContrastTest:
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
     matrix, values, labels = _read(names, restrictions)
     sd = np.sqrt(np.einsum("ij,jk,ik->i", matrix, cov, matrix))
-    return ContrastTest(matrix @ params, sd, values, pivot, labels)
+    return ContrastTest(matrix @ params, sd, values, pivot, labels, notes)
 
 
-def wald_test(names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any) -> WaldTest:
+def wald_test(
+    names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any, notes: tuple[str, ...] = ()
+) -> WaldTest:
     """Test R θ = r jointly; see `PrivateResults.wald_test`.
 
     Raises
@@ -180,4 +197,4 @@ def wald_test(names: Sequence[str], params: Array, cov: Array, pivot: Pivot, res
         raise InferenceError(
             f"the covariance of the {q} restrictions is singular; test fewer at once, or rescale their coefficients."
         ) from None
-    return WaldTest(statistic, pivot.joint_sf(statistic, q), q, pivot.label)
+    return WaldTest(statistic, pivot.joint_sf(statistic, q), q, pivot.label, notes)

@@ -285,7 +285,7 @@ class PrivateResults:
         """
         refuse_arguments("t_test", unknown)
         cov, pivot = self._full_cov(method, "t_test")
-        return contrast_test(self._fit.names, self._fit.params, cov, pivot, r_matrix)
+        return contrast_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self.privacy.doubts)
 
     def wald_test(self, r_matrix: Any, *, method: str | None = None, **unknown: object) -> WaldTest:
         """Test linear restrictions jointly, exactly for the method's limit law.
@@ -303,7 +303,7 @@ class PrivateResults:
         """
         refuse_arguments("wald_test", unknown)
         cov, pivot = self._full_cov(method, "wald_test")
-        return wald_test(self._fit.names, self._fit.params, cov, pivot, r_matrix)
+        return wald_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self.privacy.doubts)
 
     # --- predictions -----------------------------------------------------------------------------------
 
@@ -429,7 +429,10 @@ class PrivateResults:
         ------
         SavedFileError
             If the folder is missing or not writable.
+        UnsupportedArgumentError
+            If the name is that of a page, a text or a table.
         """
+        storage.refuse_suffix(path)
         f = self._fit
         arrays = {"params": f.params, "last": f.last, "trail_n": f.trail_n, "trail_params": f.trail_params}
         arrays["trail_variances"] = f.trail_variances

@@ -81,6 +81,12 @@ class Units:
         """Constant part of the map of coefficients, shape (p,)."""
         return self.y_centre * self.constant
 
+    def probe_inside(self, probe: Array) -> Array:
+        """Design rows over the public box in internal units, a copy."""
+        inside = np.array(probe, dtype=np.float64, order="C")
+        self.rows_inside(inside)
+        return inside
+
     def constant_column(self, probe: Array) -> int | None:
         """Column that is 1 in every row inside; None if there is none.
 
@@ -89,8 +95,7 @@ class Units:
         probe : ndarray, shape (m, p)
             Design rows over the public box, user's units.
         """
-        inside = np.ascontiguousarray(probe, dtype=np.float64).copy()
-        self.rows_inside(inside)
+        inside = self.probe_inside(probe)
         ones = np.flatnonzero((np.abs(inside - 1.0) < 1e-9).all(axis=0))
         return int(ones[0]) if ones.size else None
 
@@ -102,8 +107,7 @@ class Units:
         probe : ndarray, shape (m, p)
             Design rows over the public box, user's units.
         """
-        inside = np.ascontiguousarray(probe, dtype=np.float64).copy()
-        self.rows_inside(inside)
+        inside = self.probe_inside(probe)
         ends = np.array([inside.min(axis=0), inside.max(axis=0)])
         two = np.isclose(inside[:, None, :], ends, rtol=0.0, atol=1e-9).any(axis=1).all(axis=0)
         return np.where(two, ends[1] - ends[0], 0.0)

@@ -167,22 +167,46 @@ def _stream(data: Iterable[Any]) -> Source:
 
 
 def _count_lines(path: Path) -> int | None:
-    """Records of a file but its header, a fraction of the cost of reading it; None if it can't be read.
+    """Records of a file but its header, as pandas will read them, at a fraction of the cost; None if it can't be read.
 
-    Line ends inside quotes don't count: how many people there are must not depend on what is in a cell.
+    The count is public, so it must not depend on what is in a cell: with a quote anywhere pandas' own parser decides
+    where records end. Lines that are blank are no records, for pandas as here.
     """
-    ends, quoted, last = 0, 0, "\n"
     try:
-        with _text(path) as f:
-            while block := f.read(1 << 20):
-                block = block.replace("\r\n", "\n").replace("\r", "\n")
-                parts = block.split('"')
-                ends += sum(part.count("\n") for part in parts[quoted::2])
-                quoted = (quoted + len(parts) - 1) % 2
-                last = block[-1]
+        with _text(path) as lines:
+            _header(lines)
+            n = 0
+            for line in lines:
+                if '"' in line:
+                    break
+                n += bool(line.strip(" \t\r\n"))
+            else:
+                return n
+        return _count_quoted(path)
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
-    return max(ends - 1 + (last != "\n"), 0)
+
+
+def _count_quoted(path: Path) -> int:
+    """Records of a file that has quotes."""
+    with _text(path) as lines:
+        beyond = len(_header(lines))
+        # The column beyond the last is empty: lines are split, and no cell is converted.
+        with _reader(lines, beyond, usecols=[str(beyond)], dtype="category", na_values=[""]) as reader:
+            return sum(len(chunk) for chunk in reader)
+
+
+def _reader(lines: Any, columns: int, **how: Any) -> Any:
+    """Pandas' reader of the records below a header, by chunks, with columns that go by position.
+
+    Names that pandas would mend (duplicates) or guess (an index) can't slip in. There is one column more than the
+    header has, filled only where a line is too long: pandas drops the rest.
+    """
+    import pandas as pd
+
+    names = ",".join(map(str, range(columns + 1))) + "\n"
+    fixed: dict[str, Any] = {"index_col": False, "keep_default_na": False, "low_memory": False}
+    return pd.read_csv(_Headed(names, lines), chunksize=CHUNK, **fixed, **how)
 
 
 def _csv(path: Path, columns: tuple[str, ...], schema: Schema) -> Source:
@@ -204,21 +228,15 @@ def _csv(path: Path, columns: tuple[str, ...], schema: Schema) -> Source:
             header = _header(lines)
             if not header:
                 raise DataError(f"{path.name} is empty; its first line must hold the column names.")
-            # Columns go by position: names that pandas would mend (duplicates) or guess (an index) can't slip in.
-            # There is one more than the header has, filled only where a line is too long: pandas drops the rest.
             place = {c: str(_place(c, header, path.name)) for c in columns}
             beyond = str(len(header))
-            names = ",".join(map(str, range(len(header) + 1))) + "\n"
             missing_texts: dict[str, Sequence[str]] = {j: [""] if c in text else _MISSING for c, j in place.items()}
-            reader = pd.read_csv(
-                _Headed(names, lines),
+            reader = _reader(
+                lines,
+                len(header),
                 usecols=[*place.values(), beyond],
                 dtype={place[c]: "category" for c in text} | {beyond: "category"},
-                index_col=False,
-                keep_default_na=False,
                 na_values={**missing_texts, beyond: [""]},
-                chunksize=CHUNK,
-                low_memory=False,
             )
             for chunk in reader:
                 long = np.flatnonzero(chunk[beyond].notna().to_numpy())

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.errors import SavedFileError
+from privreg.errors import SavedFileError, UnsupportedArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-__all__ = ["read", "write_archive", "write_bytes"]
+__all__ = ["read", "refuse_suffix", "write_archive", "write_bytes"]
 
 FORMAT: Final = 1
 _DOCUMENT: Final = "privreg.json"
@@ -68,6 +68,28 @@ def _path(path: object) -> Path:
 
 def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or "no such folder"
+
+
+_VIEWS: Final = {
+    ".html": "for HTML write summary().as_html()",
+    ".tex": "for LaTeX write summary().as_latex()",
+    ".txt": "for text write summary().as_text()",
+    ".csv": "for a table use tidy().to_csv(path)",
+}
+
+
+def refuse_suffix(path: object) -> None:
+    """Refuse to save results under a name that promises something to read.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+    """
+    suffix = Path(path).suffix.lower() if isinstance(path, str | Path) else ""
+    if suffix in _VIEWS:
+        raise UnsupportedArgumentError(
+            f"save() writes a file for privreg.load(), not {suffix}; name it .privreg; {_VIEWS[suffix]}."
+        )
 
 
 def write_archive(

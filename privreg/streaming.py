@@ -227,7 +227,7 @@ class Stream:
             self._take(self._encode(batch))
         return self
 
-    def update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
+    def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
         """Update by every batch, encoding and computing in `threads` threads; gives the people so far."""
         with self._alone(), ThreadPoolExecutor(threads) as pool:
             waiting = iter(batches)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
-from privreg.inference import DOUBT, METHODS, RandomScaling
+from privreg.inference import METHODS, RandomScaling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -383,7 +383,7 @@ class Summary:
             by = f"std err by {by}; " if len(fit.estimates) > 1 else ""
             critical = f"{100 * (1 - alpha):.6g}% critical value {e.pivot.critical(alpha):.3f}"
             self._law = f"{by}t and P>|t| refer to the {law}; {critical}"
-            doubts = [str(i) for i, note in enumerate(self._statement.notes, 1) if note.startswith(DOUBT)]
+            doubts = [str(i) for i, note in enumerate(self._statement.notes, 1) if note in self._statement.doubts]
             if doubts:
                 self._law += f"; DON'T RELY ON THE INTERVALS: see note [{'], ['.join(doubts)}]"
         else:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+pytest.register_assert_rewrite("tests.wrong")
+
 _MADE = pytest.StashKey[str]()
 
 
@@ -50,3 +52,18 @@ def _global_random_streams_are_left_alone() -> Iterator[None]:
             "use a local numpy.random.Generator or random.Random",
             pytrace=False,
         )
+
+
+@pytest.fixture(scope="module")
+def small_blocks_and_the_same_stages() -> Iterator[None]:
+    """Less noise is made ahead, for tests that look at every number of it, and twins are in the same stages.
+
+    Whether the optional round of moments is held is decided by what reports have shown: here it always is, so that
+    twins are in the same stage after the same number of people.
+    """
+    from privreg.pipeline import Pipeline
+
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr("privreg.noise.NORMALS", 1 << 10)
+        m.setattr(Pipeline, "_correlated", lambda _: True)
+        yield

@@ -1,11 +1,11 @@
+"""Designs from formulas: agreement with patsy, batches, responses, copies."""
+
 from __future__ import annotations
 
 import decimal
 import itertools
 import json
 import pickle
-import time
-import traceback
 
 import numpy as np
 import pandas as pd
@@ -14,64 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.arrays import ArrayDesign, array_design
 from privreg.columns import learn_levels, learn_moments
 from privreg.design import Design, design_from_json, formula_design
 from privreg.errors import (
     DataError,
     FormulaError,
-    OptionError,
     PrivacyLeakError,
-    PrivregError,
     SavedFileError,
     SchemaError,
 )
 from privreg.formula import rowwise
 from privreg.schema import Schema
-
-LEVELS = {
-    "smoker": ("no", "yes"),
-    "region": ("north", "east", "south"),
-    "children": (0, 1, 2, 3),
-    "member": (False, True),
-}
-BOUNDS = {
-    "y": (0.5, 100),
-    "age": (18, 65),
-    "bmi": (18, 50),
-    "z": (-2, 3),
-    "my col": (0, 1),
-    "np": (0, 1),
-    "year": (1990, 2020),
-}
-SCHEMA = Schema.declare(BOUNDS, LEVELS)
-SENTINEL = 987654.321
-
-
-def frame(n: int = 400, seed: int = 3) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    data = {name: rng.uniform(low, high, n) for name, (low, high) in BOUNDS.items()}
-    for name, levels in LEVELS.items():
-        data[name] = np.array(levels, dtype=object)[rng.integers(0, len(levels), n)]
-    return pd.DataFrame(data)
-
-
-def for_patsy(data: pd.DataFrame) -> pd.DataFrame:
-    coded = {name: pd.Categorical(data[name], categories=list(levels)) for name, levels in LEVELS.items()}
-    return data.drop(columns="np").assign(**coded)  # patsy would take it for the module
-
-
-def ramp(x):
-    return np.maximum(x - 30, 0)
-
-
-def minus_mean(x):
-    return x - x.mean()
-
-
-def scalar_mean(x):
-    return x.mean()
-
+from tests.designs import FUNCTIONS, SCHEMA, SENTINEL, fails, for_patsy, frame, shown
 
 RIGHT_SIDES = [
     "1",
@@ -137,7 +91,6 @@ MIXED = (
     " + z:cr(bmi, knots=[20, 30], lower_bound=18, upper_bound=50)"
     " + year:cc(z, knots=[0, 1], lower_bound=-2, upper_bound=3)"
 )
-FUNCTIONS = {"ramp": rowwise(ramp)}
 MIXED_DESIGN = formula_design(MIXED.replace("age*smoker", "smoker"), SCHEMA, functions=FUNCTIONS, offset="year")
 
 
@@ -263,204 +216,6 @@ class TestResponse:
         assert formula_design("I(2 * w) ~ x", schema).endog_limits == (-np.inf, np.inf)
 
 
-class TestPublicChecks:
-    @pytest.mark.parametrize("term", ["np.log(z)", "1/my", "I(1 / z)", "I(1 / (age - 30))", "np.sqrt(z):smoker"])
-    def test_not_finite_inside_the_bounds(self, term):
-        term = term.replace("1/my", "I(1 / Q('my col'))")
-        with pytest.raises(FormulaError, match="not finite somewhere inside the declared bounds") as caught:
-            formula_design(f"y ~ age + {term}", SCHEMA)
-        assert term.split("(")[0] in str(caught.value)
-
-    @pytest.mark.parametrize(
-        ("rhs", "involved"),
-        [
-            ("age + I(2 * age)", ["age", "I(2 * age)"]),
-            ("age + bmi + I(age + bmi + 1)", ["Intercept", "age", "bmi"]),
-            ("age + I(age > 900)", ["I(age > 900)[T.True]"]),
-            ("smoker + I(smoker == 'yes')", ["smoker[T.yes]"]),
-            ("cr(age, knots=[30], lower_bound=18, upper_bound=65)", ["Intercept"]),
-        ],
-    )
-    def test_dependent_columns(self, rhs, involved):
-        with pytest.raises(FormulaError, match="linearly dependent") as caught:
-            formula_design(f"y ~ {rhs} + z", SCHEMA)
-        assert all(repr(name) in str(caught.value) for name in involved)
-        assert "'z'" not in str(caught.value)
-
-    def test_zero_width_bound_beside_an_intercept(self):
-        schema = Schema.declare({"y": (0, 1), "x": (2, 2)})
-        with pytest.raises(FormulaError, match="'Intercept', 'x'"):
-            formula_design("y ~ x", schema)
-        design = formula_design("y ~ 0 + x", schema)
-        np.testing.assert_allclose(design.constant, [0.5])
-
-    @pytest.mark.parametrize("bad", [minus_mean, scalar_mean, np.cumsum, np.sort, lambda x: x[::-1]])
-    def test_functions_that_mix_rows(self, bad):
-        with pytest.raises(PrivacyLeakError, match=r"'f\(age\)' is not row by row"):
-            formula_design("y ~ f(age)", SCHEMA, functions={"f": rowwise(bad)})
-        with pytest.raises(PrivacyLeakError, match=r"f\(y\)"):
-            formula_design("f(y) ~ age", SCHEMA, functions={"f": rowwise(bad)})
-
-    @pytest.mark.parametrize(
-        "bad",
-        [lambda x: x.no_such, lambda x: np.full(len(x), "a"), lambda x: x.__iadd__(1), lambda x: x > 3 > x],
-    )
-    def test_functions_that_fail(self, bad):
-        with pytest.raises(FormulaError, match=r"f\(age\)"):
-            formula_design("y ~ f(age)", SCHEMA, functions={"f": rowwise(bad)})
-
-    def test_marked_functions(self):
-        def both(x):
-            return np.column_stack([x, x**2])
-
-        def risk(s):
-            return np.where(s == "yes", 2.0, 0.0)
-
-        marked = {"both": rowwise(both), "risk": rowwise(risk), "ramp": rowwise(ramp)}
-        design = formula_design("y ~ both(z) + risk(smoker) + I(2 * ramp(age))", SCHEMA, functions=marked)
-        assert design.names == ("Intercept", "both(z)[0]", "both(z)[1]", "risk(smoker)", "I(2 * ramp(age))")
-        data = frame()
-        got = design.encode(data).exog
-        np.testing.assert_array_equal(got[:, 3], 2.0 * (data["smoker"] == "yes"))
-        np.testing.assert_array_equal(got[:, 2], data["z"] ** 2)
-
-    def test_the_check_is_quick(self):
-        formula = "y ~ np.log(age) + np.sqrt(bmi) + ramp(age) + I(z**2) + np.exp(z)"
-        times = []
-        for _ in range(4):
-            begin = time.perf_counter()
-            formula_design(formula, SCHEMA, functions=FUNCTIONS)
-            times.append(time.perf_counter() - begin)
-        assert min(times) < 0.3  # about 0.02 on an idle machine
-
-    def test_many_cells_have_full_rank(self):
-        levels = {"f": [f"a{i}" for i in range(20)], "g": [f"b{i}" for i in range(20)]}
-        design = formula_design("y ~ f*g + x:f", Schema.declare({"y": (0, 1), "x": (0, 1)}, levels))
-        assert len(design.names) == 420
-
-    def test_constant(self):
-        assert formula_design("y ~ age + smoker", SCHEMA).constant.tolist() == [1, 0, 0]
-        dummies = formula_design("y ~ 0 + region + smoker + age", SCHEMA)
-        np.testing.assert_array_equal(dummies.constant, [1, 1, 1, 0, 0])
-        spline = "bs(age, knots=[40], lower_bound=18, upper_bound=65, include_intercept=True)"
-        design = formula_design(f"y ~ {spline} - 1", SCHEMA)
-        np.testing.assert_allclose(design.probe @ design.constant, 1, atol=1e-9)
-        assert formula_design("y ~ 0 + age + bmi", SCHEMA).constant is None
-
-    def test_probe_stays_in_the_box_and_reaches_its_ends(self):
-        design = formula_design("y ~ age + year", SCHEMA)
-        assert design.probe[:, 1].min() == 18
-        assert design.probe[:, 1].max() == 65
-        assert 512 <= len(design.probe) <= 1024
-        np.testing.assert_array_equal(design.probe, formula_design("y ~ age + year", SCHEMA).probe)
-
-    def test_callers_names_are_never_seen(self):
-        np = None  # noqa: F841
-        design = formula_design("y ~ np.log(age) + Q('np')", SCHEMA)
-        data = frame()
-        import numpy
-
-        numpy.testing.assert_array_equal(design.encode(data).exog[:, 1], numpy.log(data["age"]))
-        numpy.testing.assert_array_equal(design.encode(data).exog[:, 2], data["np"])
-
-
-def shown(error: BaseException) -> str:
-    assert error.__cause__ is None
-    assert error.__suppress_context__ or error.__context__ is None
-    return "".join(traceback.format_exception(error))
-
-
-def poison(**columns: object) -> pd.DataFrame:
-    data = frame(4)
-    for name, values in columns.items():
-        data[name.replace("my_col", "my col")] = pd.Series(values, dtype=object if name in LEVELS else None)
-    return data
-
-
-BAD_DATA = [
-    ("age", {"age": [SENTINEL, np.nan, 1, 2]}, DataError, "'age' has a missing or infinite"),
-    ("age", {"age": [SENTINEL, np.inf, 1, 2]}, DataError, "'age' has a missing or infinite"),
-    ("age", {"age": [SENTINEL, None, 1, 2]}, DataError, "'age' has a missing or infinite"),
-    ("age", {"age": ["SECRETLEVEL", "b", "c", "d"]}, DataError, "'age' must hold numbers"),
-    ("age", {"age": ["987654.321", "2", "3", "4"]}, DataError, "'age' must hold numbers"),
-    ("age", {"age": [SENTINEL, "SECRETLEVEL", 2, 3]}, DataError, "'age' must hold numbers"),
-    ("age", {"age": [SENTINEL * 1j, 1, 2, 3]}, DataError, "'age' must hold numbers"),
-    ("age", {"age": pd.to_datetime(["2020-01-01"] * 4)}, DataError, "'age' must hold numbers"),
-    ("smoker", {"smoker": ["no", "SECRETLEVEL", "no", "yes"]}, SchemaError, "not among its declared levels"),
-    ("smoker", {"smoker": ["no", SENTINEL, "no", "yes"]}, SchemaError, "not among its declared levels"),
-    ("smoker", {"smoker": ["no", None, "SECRETLEVEL", "yes"]}, DataError, "'smoker' has a missing value"),
-    ("smoker", {"smoker": ["no", ["SECRETLEVEL"], "no", "yes"]}, DataError, "'smoker' holds something"),
-    ("region*smoker", {"region": ["SECRETLEVEL"] * 4}, SchemaError, "'region' has a value"),
-    ("fails(z)", {"z": [1, 2, 2.5, 1]}, DataError, "'fails(z)' can't be computed"),
-    ("holes(z)", {"z": [1, 2, 2.5, 1]}, DataError, "'holes(z)' is not finite"),
-]
-
-
-def fails(x):
-    if (x == 2.5).any():
-        raise ValueError(f"SECRETLEVEL {SENTINEL} {x}")
-    return x
-
-
-def holes(x):
-    return np.where(x == 2.5, np.nan, x)
-
-
-TRICKY = {"fails": rowwise(fails), "holes": rowwise(holes)}
-
-
-@pytest.mark.parametrize(("term", "columns", "kind", "piece"), BAD_DATA)
-def test_no_value_leaks_into_an_error(term, columns, kind, piece):
-    design = formula_design(f"y ~ bmi + {term}", SCHEMA, functions=TRICKY)
-    data = poison(**columns).assign(secret="SECRETLEVEL")
-    for call in (design.encode, design.encode_exog):
-        with pytest.raises(kind) as caught:
-            call(data)
-        text = shown(caught.value)
-        assert piece in text
-        assert "SECRETLEVEL" not in text
-        assert "987654" not in text
-
-
-def test_no_value_leaks_from_the_response():
-    data = frame(4).assign(won=[0, 1, SENTINEL, 1])
-    for formula, binary, changed in (
-        ("won ~ age", True, data),
-        ("fails(z) ~ age", False, data.assign(z=[1, 2, 2.5, 1])),
-        ("holes(z) ~ age", False, data.assign(z=[1, 2, 2.5, 1])),
-        ("smoker ~ age", True, data.assign(smoker="SECRETLEVEL")),
-    ):
-        design = formula_design(formula, SCHEMA, functions=TRICKY, binary=binary)
-        with pytest.raises((DataError, SchemaError)) as caught:
-            design.encode(changed)
-        assert "987654" not in shown(caught.value)
-        assert "SECRETLEVEL" not in shown(caught.value)
-
-
-def test_prediction_outside_a_spline_is_refused_without_the_value():
-    design = formula_design("y ~ bs(age, knots=[40], lower_bound=18, upper_bound=65)", SCHEMA)
-    with pytest.raises(DataError, match="can't be computed") as caught:
-        design.encode_exog({"age": [SENTINEL]})
-    assert "987654" not in shown(caught.value)
-    design.encode(frame(3).assign(age=SENTINEL))  # clamped for fitting
-
-
-def test_missing_column_and_other_frames():
-    design = formula_design("y ~ age", SCHEMA)
-    with pytest.raises(DataError, match="'age' is missing from the data, which have 3 columns") as caught:
-        design.encode(pd.DataFrame({"y": [SENTINEL], "ages": [1], "other": ["SECRETLEVEL"]}))
-    assert "Did you mean 'ages'?" in str(caught.value)
-    assert "987654" not in shown(caught.value)
-    with pytest.raises(DataError, match="more than once"):
-        design.encode(pd.DataFrame([[1, 2, 3]], columns=["y", "age", "age"]))
-    with pytest.raises(DataError, match="got list"):
-        design.encode([1, 2])
-    with pytest.raises(DataError, match="differ in length"):
-        design.encode({"y": [1, 2, 3], "age": [20.0]})
-    with pytest.raises(OptionError, match="'raise'"):
-        design.encode(frame(2), missing="mean")
-
-
 class Spy(dict):
     def __init__(self, *args):
         super().__init__(*args)
@@ -533,97 +288,3 @@ def test_learning_opt_outs():
             learn(mixed, name)
         assert "SECRETLEVEL" not in shown(caught.value)
         assert "987654" not in shown(caught.value)
-
-
-class TestArrays:
-    schema = Schema.declare({"x1": (-1, 1), "x2": (0, 10), "y": (0, 5), "offset": (0, 2)})
-
-    def test_encode(self):
-        design = array_design(["const", "x1", "x2"], "y", self.schema, offset=True)
-        x = np.array([[7.0, -3, 5], [0.0, 0.5, 50]])
-        got = design.encode((np.array([9.0, 1]), x, np.array([3, 1])))
-        np.testing.assert_array_equal(got.exog, [[1, -1, 5], [1, 0.5, 10]])
-        np.testing.assert_array_equal(got.endog, [5, 1])
-        np.testing.assert_array_equal(got.offset, [2, 1])
-        np.testing.assert_array_equal(design.encode_exog(x), [[1, -3, 5], [1, 0.5, 50]])
-        np.testing.assert_array_equal(design.encode_exog(x.astype(int) > 0)[:, 0], [1, 1])
-        assert x[0, 0] == 7
-        assert design.names == ("const", "x1", "x2")
-        assert design.constant.tolist() == [1, 0, 0]
-        assert design.endog_limits == (0, 5)
-        assert design.columns == ("y", "const", "x1", "x2", "offset")
-        assert array_design(["x1", "x2"], "y", self.schema).constant is None
-
-    def test_declared_constant_with_another_value(self):
-        schema = Schema.declare({"x": (0, 1), "k": (2, 2), "y": (0, 1)})
-        design = array_design(["x", "k"], "y", schema)
-        np.testing.assert_allclose(design.constant, [0, 0.5])
-        np.testing.assert_array_equal(design.encode_exog(np.array([[0.5, 9]])), [[0.5, 2]])
-        with pytest.raises(FormulaError, match="'const', 'k'"):
-            array_design(["const", "x", "k"], "y", schema)
-
-    def test_binary(self):
-        design = array_design(["x1"], "won", self.schema, binary=True)
-        x = np.zeros((2, 1))
-        np.testing.assert_array_equal(design.encode((np.array([True, False]), x)).endog, [1, 0])
-        np.testing.assert_array_equal(design.encode((np.array([[1], [0]]), x)).endog, [1, 0])
-        with pytest.raises(DataError, match="other than 0 and 1"):
-            design.encode((np.array([SENTINEL, 0]), x))
-        coded = array_design(["x1"], "s", Schema.declare({"x1": (0, 1)}, {"s": ["no", "yes"]}), binary=True)
-        np.testing.assert_array_equal(coded.encode((np.array(["yes", "no"]), x)).endog, [1, 0])
-
-    def test_refused(self):
-        for names, endog, kwargs, piece in (
-            (["x1", "nope"], "y", {}, "'nope' is not declared"),
-            (["x1"], "z", {}, "'z' is not declared"),
-            (["x1", "x1"], "y", {}, "must be given and differ"),
-            (["x1"], "y", {"binary": True}, "0 or 1"),
-        ):
-            with pytest.raises(SchemaError, match=piece):
-                array_design(names, endog, self.schema, **kwargs)
-        with pytest.raises(SchemaError, match="use a formula"):
-            array_design(["smoker"], "y", SCHEMA)
-        with pytest.raises(SchemaError, match="3 declared levels"):
-            array_design(["age"], "region", SCHEMA, binary=True)
-
-    @pytest.mark.parametrize(
-        ("y", "x", "o", "piece"),
-        [
-            ([1.0, SENTINEL], [[1.0, np.nan], [SENTINEL, 2]], None, "'x2' has a missing"),
-            ([1.0, np.nan], [[1.0, SENTINEL], [1, 2]], None, "'y' has a missing"),
-            ([1.0, 2], [[1.0, SENTINEL, 3]], None, "2 columns"),
-            ([1.0, 2, SENTINEL], [[1.0, 2], [3, 4]], None, "differ in their number of rows"),
-            ([1.0, 2], [["SECRETLEVEL", 2], [3, 4]], None, "must hold numbers"),
-            ([[1.0, 2]], [[1.0, 2]], None, "one-dimensional"),
-            ([1.0], [[1.0, 2]], [1.0], "offset"),
-        ],
-    )
-    def test_bad_arrays(self, y, x, o, piece):
-        design = array_design(["x1", "x2"], "y", self.schema)
-        with pytest.raises(PrivregError, match=piece) as caught:
-            design.encode((np.array(y), np.array(x), o))
-        assert "987654" not in shown(caught.value)
-        assert "SECRETLEVEL" not in shown(caught.value)
-
-    def test_pickle_and_json(self):
-        design = array_design(["const", "x1"], "y", self.schema, offset=True)
-        copies = [
-            pickle.loads(pickle.dumps(design)),
-            design_from_json(json.loads(json.dumps(design.to_json()))),
-        ]
-        for copy in copies:
-            assert isinstance(copy, ArrayDesign)
-            assert copy == design
-            assert hash(copy) == hash(design)
-            np.testing.assert_array_equal(copy.probe, design.probe)
-        assert design != array_design(["const", "x1"], "y", self.schema)
-
-    @settings(max_examples=15, deadline=None)
-    @given(cut=st.integers(0, 20), seed=st.integers(0, 99))
-    def test_batches(self, cut, seed):
-        rng = np.random.default_rng(seed)
-        design = array_design(["const", "x1", "x2"], "y", self.schema)
-        y, x = rng.normal(size=20) * 5, rng.normal(size=(20, 3)) * 5
-        whole = design.encode((y, x))
-        parts = [design.encode((y[s], x[s])) for s in (slice(None, cut), slice(cut, None))]
-        np.testing.assert_array_equal(np.concatenate([p.exog for p in parts]), whole.exog)

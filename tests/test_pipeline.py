@@ -226,7 +226,7 @@ def test_chunks_and_threads_change_no_bit(name):
     for threads in (1, 2, 3):
         cuts = sorted({0, N, *rng.integers(1, N, 6 * threads).tolist()})
         stream = begin(name)
-        for _ in stream.update_all((part(name, a, b) for a, b in pairwise(cuts)), threads):
+        for _ in stream._update_all((part(name, a, b) for a, b in pairwise(cuts)), threads):
             pass
         assert_same(stream, whole(name))
 

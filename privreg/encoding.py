@@ -1,0 +1,173 @@
+"""How a design encodes: which terms are written directly, and which are left to patsy.
+
+Built from the formula and the public schema; it learns nothing from the rows it encodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from patsy import ModelDesc, NAAction, build_design_matrices, design_matrix_builders
+from patsy.eval import EvalFactor
+
+from privreg.columns import Floats
+from privreg.formula import ParsedFormula, Rowwise, column_key
+from privreg.probe import Prepared
+from privreg.schema import Schema
+
+__all__ = ["Evaluator", "Plan", "coded_terms", "empty_plan", "make_plan", "right_hand_side"]
+
+_KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
+_UNBOUNDED = (-np.inf, np.inf)
+
+
+class _Direct(NamedTuple):
+    """A term written without patsy: the intercept, a numeric column, or a coded factor."""
+
+    place: slice
+    column: str | None
+    matrix: Floats | None
+
+
+class _Term(NamedTuple):
+    """A term left to patsy."""
+
+    name: str
+    place: slice
+    info: Any
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """One factor of the formula, ready to be evaluated on prepared columns."""
+
+    factor: Any
+    state: dict[str, Any]
+
+    @classmethod
+    def build(cls, code: str, env: Any, data: Mapping[str, Any]) -> Evaluator:
+        """Ready a factor; splines take their knots from its text, not from `data`."""
+        factor = EvalFactor(code)
+        state: dict[str, Any] = {}
+        for step in range(factor.memorize_passes_needed(state, env)):
+            factor.memorize_chunk(state, step, data)  # all knots are literals: nothing is learned from `data`
+            factor.memorize_finish(state, step)
+        return cls(factor, state)
+
+    def __call__(self, data: Mapping[str, Any]) -> NDArray[Any]:
+        """Values of the factor, a row each."""
+        return np.asarray(self.factor.eval(self.state, data))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a design encodes; rebuilt from the formula, never pickled or saved."""
+
+    schema: Schema
+    functions: Mapping[str, Rowwise]
+    width: int
+    direct: tuple[_Direct, ...]
+    rest: tuple[_Term, ...]
+    together: Any  # one DesignInfo for all of `rest`
+    rest_columns: tuple[str, ...]
+    response: Evaluator | None  # None when the response is a column itself
+
+    def data(self, rows: Prepared, names: Sequence[str]) -> dict[str, Any]:
+        """Hand prepared columns to patsy: levels as a Categorical, numbers read-only."""
+        out: dict[str, Any] = {}
+        for name in names:
+            if name in self.schema.levels:
+                dtype = pd.CategoricalDtype(list(self.schema.levels[name]))
+                value: Any = pd.Categorical.from_codes(rows[name], dtype=dtype)
+            else:
+                value = rows[name].view()
+                value.flags.writeable = False  # a marked function must not write into its argument
+            out[column_key(name, self.functions)] = value
+        return out
+
+    def exog(self, rows: Prepared, n: int, clamp: bool) -> tuple[Floats, str | None]:
+        """Build the matrix; the second value says which term failed and how, without quoting a value.
+
+        A column that stands for itself is clamped on its way into the matrix: one pass over memory less.
+        """
+        out = np.empty((n, self.width))
+        for place, column, matrix in self.direct:
+            if column is None:
+                out[:, place] = 1.0
+            elif matrix is None:
+                low, high = self.schema.limits(column) if clamp else _UNBOUNDED
+                np.clip(rows[column], low, high, out=out[:, place.start])
+            else:
+                for j in range(matrix.shape[1]):
+                    out[:, place.start + j] = np.take(matrix[:, j], rows[column])
+        if not self.rest or not n:
+            return out, None
+        data = self.data(rows, self.rest_columns)
+        block = _matrix(self.together, data, n)
+        if block is None:
+            name = next((t.name for t in self.rest if _matrix(t.info, data, n) is None), self.rest[0].name)
+            out[:] = np.nan
+            return out, f"formula term {name!r} can't be computed"
+        start, problem = 0, None
+        for term in self.rest:
+            stop = start + term.place.stop - term.place.start
+            if problem is None and not np.isfinite(block[:, start:stop]).all():
+                problem = f"formula term {term.name!r} is not finite"
+            out[:, term.place] = block[:, start:stop]
+            start = stop
+        return out, problem
+
+
+def _matrix(info: Any, data: Mapping[str, Any], n: int) -> Floats | None:
+    """Let patsy build; None if it fails, because its error text could hold data."""
+    try:
+        with np.errstate(all="ignore"):
+            block = np.asarray(build_design_matrices([info], data, NA_action=_KEEP_ALL)[0])
+    except Exception:
+        return None
+    return block if len(block) == n else None
+
+
+# --- from the formula ------------------------------------------------------------------------------------
+
+
+def right_hand_side(formula: str) -> list[Any]:
+    """Patsy's terms of the right-hand side."""
+    return list(ModelDesc.from_formula(formula).rhs_termlist)
+
+
+def coded_terms(terms: Sequence[Any], data: Mapping[str, Any], env: Any) -> Any:
+    """Patsy's coding of terms, found from public probe rows."""
+    return design_matrix_builders([terms], lambda: iter([data]), env, NA_action=_KEEP_ALL)[0]
+
+
+def empty_plan(schema: Schema, functions: Mapping[str, Rowwise]) -> Plan:
+    """Plan without terms, for handing columns to patsy."""
+    return Plan(schema, functions, 0, (), (), None, (), None)
+
+
+def make_plan(info: Any, parsed: ParsedFormula, schema: Schema, response: Evaluator | None) -> Plan:
+    """Sort the terms of a coding: bare columns and factors are written directly, the rest is left to patsy."""
+    direct: list[_Direct] = []
+    rest: list[tuple[Any, _Term]] = []
+    for term, subterms in info.term_codings.items():
+        place = info.term_slices[term]
+        plain = [parsed.plain.get(f.code) for f in term.factors]
+        if not plain:
+            direct.append(_Direct(place, None, None))
+        elif len(plain) > 1 or plain[0] is None or len(subterms) > 1:
+            rest.append((term, _Term(term.name(), place, info.subset([term]))))
+        else:
+            contrast = subterms[0].contrast_matrices.get(term.factors[0])
+            matrix = None if contrast is None else np.asarray(contrast.matrix, dtype=np.float64)
+            direct.append(_Direct(place, plain[0], matrix))
+    together = info.subset([term for term, _ in rest]) if rest else None
+    reads = dict.fromkeys(name for term, _ in rest for f in term.factors for name in parsed.reads[f.code])
+    left = tuple(term for _, term in rest)
+    width = len(info.column_names)
+    return Plan(schema, parsed.functions, width, tuple(direct), left, together, tuple(reads), response)

@@ -1,0 +1,215 @@
+"""What a design refuses, from public probe rows or from the data, and that no value is quoted."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privreg.design import formula_design
+from privreg.errors import (
+    DataError,
+    FormulaError,
+    OptionError,
+    PrivacyLeakError,
+    SchemaError,
+)
+from privreg.formula import rowwise
+from privreg.schema import Schema
+from tests.designs import FUNCTIONS, LEVELS, SCHEMA, SENTINEL, fails, frame, ramp, shown
+
+
+def minus_mean(x):
+    return x - x.mean()
+
+
+def scalar_mean(x):
+    return x.mean()
+
+
+class TestPublicChecks:
+    @pytest.mark.parametrize("term", ["np.log(z)", "1/my", "I(1 / z)", "I(1 / (age - 30))", "np.sqrt(z):smoker"])
+    def test_not_finite_inside_the_bounds(self, term):
+        term = term.replace("1/my", "I(1 / Q('my col'))")
+        with pytest.raises(FormulaError, match="not finite somewhere inside the declared bounds") as caught:
+            formula_design(f"y ~ age + {term}", SCHEMA)
+        assert term.split("(")[0] in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("rhs", "involved"),
+        [
+            ("age + I(2 * age)", ["age", "I(2 * age)"]),
+            ("age + bmi + I(age + bmi + 1)", ["Intercept", "age", "bmi"]),
+            ("age + I(age > 900)", ["I(age > 900)[T.True]"]),
+            ("smoker + I(smoker == 'yes')", ["smoker[T.yes]"]),
+            ("cr(age, knots=[30], lower_bound=18, upper_bound=65)", ["Intercept"]),
+        ],
+    )
+    def test_dependent_columns(self, rhs, involved):
+        with pytest.raises(FormulaError, match="linearly dependent") as caught:
+            formula_design(f"y ~ {rhs} + z", SCHEMA)
+        assert all(repr(name) in str(caught.value) for name in involved)
+        assert "'z'" not in str(caught.value)
+
+    def test_zero_width_bound_beside_an_intercept(self):
+        schema = Schema.declare({"y": (0, 1), "x": (2, 2)})
+        with pytest.raises(FormulaError, match="'Intercept', 'x'"):
+            formula_design("y ~ x", schema)
+        design = formula_design("y ~ 0 + x", schema)
+        np.testing.assert_allclose(design.constant, [0.5])
+
+    @pytest.mark.parametrize("bad", [minus_mean, scalar_mean, np.cumsum, np.sort, lambda x: x[::-1]])
+    def test_functions_that_mix_rows(self, bad):
+        with pytest.raises(PrivacyLeakError, match=r"'f\(age\)' is not row by row"):
+            formula_design("y ~ f(age)", SCHEMA, functions={"f": rowwise(bad)})
+        with pytest.raises(PrivacyLeakError, match=r"f\(y\)"):
+            formula_design("f(y) ~ age", SCHEMA, functions={"f": rowwise(bad)})
+
+    @pytest.mark.parametrize(
+        "bad",
+        [lambda x: x.no_such, lambda x: np.full(len(x), "a"), lambda x: x.__iadd__(1), lambda x: x > 3 > x],
+    )
+    def test_functions_that_fail(self, bad):
+        with pytest.raises(FormulaError, match=r"f\(age\)"):
+            formula_design("y ~ f(age)", SCHEMA, functions={"f": rowwise(bad)})
+
+    def test_marked_functions(self):
+        def both(x):
+            return np.column_stack([x, x**2])
+
+        def risk(s):
+            return np.where(s == "yes", 2.0, 0.0)
+
+        marked = {"both": rowwise(both), "risk": rowwise(risk), "ramp": rowwise(ramp)}
+        design = formula_design("y ~ both(z) + risk(smoker) + I(2 * ramp(age))", SCHEMA, functions=marked)
+        assert design.names == ("Intercept", "both(z)[0]", "both(z)[1]", "risk(smoker)", "I(2 * ramp(age))")
+        data = frame()
+        got = design.encode(data).exog
+        np.testing.assert_array_equal(got[:, 3], 2.0 * (data["smoker"] == "yes"))
+        np.testing.assert_array_equal(got[:, 2], data["z"] ** 2)
+
+    def test_the_check_is_quick(self):
+        formula = "y ~ np.log(age) + np.sqrt(bmi) + ramp(age) + I(z**2) + np.exp(z)"
+        times = []
+        for _ in range(4):
+            begin = time.perf_counter()
+            formula_design(formula, SCHEMA, functions=FUNCTIONS)
+            times.append(time.perf_counter() - begin)
+        assert min(times) < 0.3  # about 0.02 on an idle machine
+
+    def test_many_cells_have_full_rank(self):
+        levels = {"f": [f"a{i}" for i in range(20)], "g": [f"b{i}" for i in range(20)]}
+        design = formula_design("y ~ f*g + x:f", Schema.declare({"y": (0, 1), "x": (0, 1)}, levels))
+        assert len(design.names) == 420
+
+    def test_constant(self):
+        assert formula_design("y ~ age + smoker", SCHEMA).constant.tolist() == [1, 0, 0]
+        dummies = formula_design("y ~ 0 + region + smoker + age", SCHEMA)
+        np.testing.assert_array_equal(dummies.constant, [1, 1, 1, 0, 0])
+        spline = "bs(age, knots=[40], lower_bound=18, upper_bound=65, include_intercept=True)"
+        design = formula_design(f"y ~ {spline} - 1", SCHEMA)
+        np.testing.assert_allclose(design.probe @ design.constant, 1, atol=1e-9)
+        assert formula_design("y ~ 0 + age + bmi", SCHEMA).constant is None
+
+    def test_probe_stays_in_the_box_and_reaches_its_ends(self):
+        design = formula_design("y ~ age + year", SCHEMA)
+        assert design.probe[:, 1].min() == 18
+        assert design.probe[:, 1].max() == 65
+        assert 512 <= len(design.probe) <= 1024
+        np.testing.assert_array_equal(design.probe, formula_design("y ~ age + year", SCHEMA).probe)
+
+    def test_callers_names_are_never_seen(self):
+        np = None  # noqa: F841
+        design = formula_design("y ~ np.log(age) + Q('np')", SCHEMA)
+        data = frame()
+        import numpy
+
+        numpy.testing.assert_array_equal(design.encode(data).exog[:, 1], numpy.log(data["age"]))
+        numpy.testing.assert_array_equal(design.encode(data).exog[:, 2], data["np"])
+
+
+def poison(**columns: object) -> pd.DataFrame:
+    data = frame(4)
+    for name, values in columns.items():
+        data[name.replace("my_col", "my col")] = pd.Series(values, dtype=object if name in LEVELS else None)
+    return data
+
+
+BAD_DATA = [
+    ("age", {"age": [SENTINEL, np.nan, 1, 2]}, DataError, "'age' has a missing or infinite"),
+    ("age", {"age": [SENTINEL, np.inf, 1, 2]}, DataError, "'age' has a missing or infinite"),
+    ("age", {"age": [SENTINEL, None, 1, 2]}, DataError, "'age' has a missing or infinite"),
+    ("age", {"age": ["SECRETLEVEL", "b", "c", "d"]}, DataError, "'age' must hold numbers"),
+    ("age", {"age": ["987654.321", "2", "3", "4"]}, DataError, "'age' must hold numbers"),
+    ("age", {"age": [SENTINEL, "SECRETLEVEL", 2, 3]}, DataError, "'age' must hold numbers"),
+    ("age", {"age": [SENTINEL * 1j, 1, 2, 3]}, DataError, "'age' must hold numbers"),
+    ("age", {"age": pd.to_datetime(["2020-01-01"] * 4)}, DataError, "'age' must hold numbers"),
+    ("smoker", {"smoker": ["no", "SECRETLEVEL", "no", "yes"]}, SchemaError, "not among its declared levels"),
+    ("smoker", {"smoker": ["no", SENTINEL, "no", "yes"]}, SchemaError, "not among its declared levels"),
+    ("smoker", {"smoker": ["no", None, "SECRETLEVEL", "yes"]}, DataError, "'smoker' has a missing value"),
+    ("smoker", {"smoker": ["no", ["SECRETLEVEL"], "no", "yes"]}, DataError, "'smoker' holds something"),
+    ("region*smoker", {"region": ["SECRETLEVEL"] * 4}, SchemaError, "'region' has a value"),
+    ("fails(z)", {"z": [1, 2, 2.5, 1]}, DataError, "'fails(z)' can't be computed"),
+    ("holes(z)", {"z": [1, 2, 2.5, 1]}, DataError, "'holes(z)' is not finite"),
+]
+
+
+def holes(x):
+    return np.where(x == 2.5, np.nan, x)
+
+
+TRICKY = {"fails": rowwise(fails), "holes": rowwise(holes)}
+
+
+@pytest.mark.parametrize(("term", "columns", "kind", "piece"), BAD_DATA)
+def test_no_value_leaks_into_an_error(term, columns, kind, piece):
+    design = formula_design(f"y ~ bmi + {term}", SCHEMA, functions=TRICKY)
+    data = poison(**columns).assign(secret="SECRETLEVEL")
+    for call in (design.encode, design.encode_exog):
+        with pytest.raises(kind) as caught:
+            call(data)
+        text = shown(caught.value)
+        assert piece in text
+        assert "SECRETLEVEL" not in text
+        assert "987654" not in text
+
+
+def test_no_value_leaks_from_the_response():
+    data = frame(4).assign(won=[0, 1, SENTINEL, 1])
+    for formula, binary, changed in (
+        ("won ~ age", True, data),
+        ("fails(z) ~ age", False, data.assign(z=[1, 2, 2.5, 1])),
+        ("holes(z) ~ age", False, data.assign(z=[1, 2, 2.5, 1])),
+        ("smoker ~ age", True, data.assign(smoker="SECRETLEVEL")),
+    ):
+        design = formula_design(formula, SCHEMA, functions=TRICKY, binary=binary)
+        with pytest.raises((DataError, SchemaError)) as caught:
+            design.encode(changed)
+        assert "987654" not in shown(caught.value)
+        assert "SECRETLEVEL" not in shown(caught.value)
+
+
+def test_prediction_outside_a_spline_is_refused_without_the_value():
+    design = formula_design("y ~ bs(age, knots=[40], lower_bound=18, upper_bound=65)", SCHEMA)
+    with pytest.raises(DataError, match="can't be computed") as caught:
+        design.encode_exog({"age": [SENTINEL]})
+    assert "987654" not in shown(caught.value)
+    design.encode(frame(3).assign(age=SENTINEL))  # clamped for fitting
+
+
+def test_missing_column_and_other_frames():
+    design = formula_design("y ~ age", SCHEMA)
+    with pytest.raises(DataError, match="'age' is missing from the data, which have 3 columns") as caught:
+        design.encode(pd.DataFrame({"y": [SENTINEL], "ages": [1], "other": ["SECRETLEVEL"]}))
+    assert "Did you mean 'ages'?" in str(caught.value)
+    assert "987654" not in shown(caught.value)
+    with pytest.raises(DataError, match="more than once"):
+        design.encode(pd.DataFrame([[1, 2, 3]], columns=["y", "age", "age"]))
+    with pytest.raises(DataError, match="got list"):
+        design.encode([1, 2])
+    with pytest.raises(DataError, match="differ in length"):
+        design.encode({"y": [1, 2, 3], "age": [20.0]})
+    with pytest.raises(OptionError, match="'raise'"):
+        design.encode(frame(2), missing="mean")

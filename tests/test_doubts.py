@@ -1,0 +1,135 @@
+"""Notes that take intervals back are said wherever intervals are shown, and only there."""
+
+import dataclasses
+from html import unescape
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.inference import DOUBT, EARLY, Normal, RandomScaling, StudentT
+from tests.helpers import array_model
+from tests.test_summary import check_latex, flat
+
+NOTE = f"{DOUBT} the intervals: only some 1% of the people have the rarer value of g"
+
+
+def with_notes(res, *notes):
+    """Results with these doubts and no others."""
+    statement = dataclasses.replace(res.privacy, notes=notes)
+    return pr.results.PrivateResults(dataclasses.replace(res._fit, statement=statement))
+
+
+def with_pivot(res, pivot):
+    first = dataclasses.replace(res._fit.estimates[0], pivot=pivot)
+    return pr.results.PrivateResults(dataclasses.replace(res._fit, estimates=(first, *res._fit.estimates[1:])))
+
+
+@pytest.fixture(scope="module")
+def sound():
+    return with_notes(array_model(20_000).fit(seed=1, progress=False), "the rows came in order")
+
+
+@pytest.fixture(scope="module")
+def doubtful(sound):
+    return with_notes(sound, "the rows came in order", NOTE, NOTE.replace("of g", "of h"))
+
+
+def test_doubts_are_the_notes_that_begin_so(sound, doubtful):
+    assert sound.privacy.doubts == ()
+    assert doubtful.privacy.doubts == (NOTE, NOTE.replace("of g", "of h"))
+
+
+def test_compared_results_repeat_their_doubts_by_name(sound, doubtful):
+    c = pr.compare([sound, doubtful], names=["good", "bad_one"])
+    for text in (flat(str(c)), unescape(flat(c.as_html()))):
+        assert f"bad_one: {NOTE}." in text
+        assert "rarer value of h." in text
+        assert "good: " not in text
+        assert "in order" not in text
+    assert max(map(len, str(c).split("\n"))) <= 80
+    assert r"bad\_one: don't rely on the intervals" in flat(c.as_latex())
+    check_latex(c.as_latex())
+    assert DOUBT not in str(pr.compare([sound]))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "differ"),
+    [
+        (StudentT(15), StudentT(15), False),
+        (StudentT(15), StudentT(8), True),
+        (RandomScaling(1), RandomScaling(8), True),
+        (RandomScaling(8), RandomScaling(8), False),
+        (StudentT(15), Normal(), True),
+        (Normal(), Normal(), False),
+    ],
+)
+def test_limit_laws_are_compared_by_kind_and_parameter(sound, first, second, differ):
+    text = flat(str(pr.compare([with_pivot(sound, first), with_pivot(sound, second)])))
+    assert ("different limit laws" in text) == differ
+
+
+def test_tests_of_restrictions_carry_and_show_the_doubts(sound, doubtful):
+    for test in (doubtful.t_test("a = 0, b = c"), doubtful.wald_test("a = 0, b = c")):
+        assert test.notes == doubtful.privacy.doubts
+        for text in (str(test), repr(test)):
+            assert f"Note: {NOTE}." in flat(text)
+            assert "rarer value of h." in flat(text)
+            assert max(map(len, text.split("\n"))) <= 110
+    for test in (sound.t_test("a = 0"), sound.wald_test("a = 0")):
+        assert test.notes == ()
+        assert "Note" not in str(test)
+    assert str(doubtful.wald_test("a = 0")).startswith(str(sound.wald_test("a = 0")))
+
+
+def test_coefficient_plots_say_so_in_their_caption(sound, doubtful):
+    mpl = pytest.importorskip("matplotlib")
+    mpl.use("Agg")
+    plt = pytest.importorskip("matplotlib.pyplot")
+
+    def words(ax):
+        ax.figure.canvas.draw()
+        return " ".join(t.get_text() for t in [*ax.texts, ax._right_title]).replace("\n", " ")
+
+    _, mine = plt.subplots()
+    for ax in (doubtful.plot_coef(), doubtful.plot_coef(ax=mine)):
+        assert f"{DOUBT} the intervals: see the notes" in words(ax)
+    several = pr.compare([sound, doubtful], names=["good", "bad"]).plot()
+    assert f"{DOUBT} the intervals of bad: see the notes" in words(several)
+    assert DOUBT not in words(sound.plot_coef())
+    bare = with_notes(array_model(2000).fit(seed=1, progress=False, inference=None), NOTE)
+    assert DOUBT not in words(bare.plot_coef())  # there is no interval in it
+    plt.close("all")
+
+
+def rare_and_wide(n):
+    rng = np.random.default_rng(2)
+    data = pd.DataFrame({"x": rng.standard_normal(n), "g": (rng.uniform(size=n) < 0.01).astype(int)})
+    return data.assign(y=data["x"] + 0.5 * rng.standard_normal(n))
+
+
+@pytest.mark.parametrize("bounds", [{"x": (-4, 4), "y": (-6, 6)}, {"x": (-400, 400), "y": (-6, 6)}])
+def test_columns_that_spoil_intervals_are_named_once_there_are_intervals(bounds):
+    n = 40_000
+    data, levels = rare_and_wide(n), {"g": [0, 1]}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x + C(g)", None, mu=1, bounds=bounds, levels=levels, rows=n)
+    stream, early = model.start(seed=1), 0
+    for a in range(0, n, 2000):
+        stream.update(data.iloc[a : a + 2000])
+        try:
+            notes = stream.results().privacy.notes
+        except pr.errors.InferenceError:
+            continue
+        said = any(n.startswith(f"{DOUBT} the intervals: {w}") for n in notes for w in ("only some", "the bounds of"))
+        begun = not any(n.startswith(EARLY) for n in notes)
+        early += not begun
+        assert said == begun
+    assert early
+    assert begun
+
+
+@pytest.mark.parametrize(("weights", "word"), [("unit", "scaled"), ("whitened", "whitened"), (None, "whitened")])
+def test_the_score_bound_says_what_its_weights_are_of(weights, word):
+    res = array_model(4000, score_weights=weights).fit(seed=1, progress=False)
+    assert f"z the {word} covariates" in flat(str(res.privacy))
