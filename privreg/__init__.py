@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privreg import datasets, errors
+    from privreg.accounting import Ledger
     from privreg.comparison import compare
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
     from privreg.families import Huber, Logistic
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Huber",
+    "Ledger",
     "Logistic",
     "PrivacyLeakError",
     "PrivacyLeakWarning",
@@ -45,6 +47,7 @@ __all__ = [
 
 _HOMES = {
     "Huber": "privreg.families",
+    "Ledger": "privreg.accounting",
     "Logistic": "privreg.families",
     "PrivacyLeakError": "privreg.errors",
     "PrivacyLeakWarning": "privreg.errors",

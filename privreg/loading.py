@@ -57,14 +57,10 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     family = FAMILIES["huber"](c, scale) if name == "Huber" else FAMILIES[name.lower()]()
     if document["kind"] == "results":
         return from_saved(document, arrays, design, family)
-    form, asked = document["budget"]
-    given = {"mu": {"mu": asked[0]}, "rho": {"rho": asked[0]}} if asked else {"none": {"mu": None}}
-    if form == "epsilon, delta":
-        given[form] = {"epsilon": asked[0], "delta": asked[1]}
     options = dict(document["options"])
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
     rows = options.pop("rows")
-    model._build(design, family, Budget.declare(**given[form]), options.pop("score_weights"), None, rows)
+    model._build(design, family, Budget.restore(*document["budget"]), options.pop("score_weights"), None, rows)
     stream = model.start(**options, seed=document["seed"])
     stream._restore(path, document, arrays)
     return stream

@@ -59,9 +59,9 @@ def _pyplot() -> Any:
 @contextmanager
 def _panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
     """A new figure in the house style, and its axes as an array of shape (rows, columns)."""
+    plt = _pyplot()
     import matplotlib
 
-    plt = _pyplot()
     matplotlib.get_backend()  # chosen now: chosen inside, leaving the context would undo a notebook's interactive mode
     with plt.rc_context(_RC):
         figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)

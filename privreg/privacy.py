@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
-from privreg.accounting import REPORTED_DELTA, Budget, Release, at_least, compose, gdp_epsilon
+from scipy.special import ndtr
+
+from privreg import storage
+from privreg.accounting import REPORTED_DELTA, Budget, Release, at_least
+from privreg.errors import BudgetError, choose
 from privreg.inference import DOUBT
+from privreg.shuffling import shuffled, shuffling_limit
 
 __all__ = ["PrivacyStatement"]
+
+WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
 
 
 @dataclass(frozen=True)
@@ -19,12 +30,12 @@ class PrivacyStatement:
     Parameters
     ----------
     budget : Budget
-        Budget per person.
+        Budget per person, for each row that counts.
     trust : str
         "simulated": one process held the rows and played the devices. "central plug-in": a curator's
         one-time release was added.
     mechanism : str
-        The mechanism with its guarantee.
+        The mechanism: "Gaussian", "Laplace", "PrivUnit", "randomized response".
     noise_sd : float
         Noise sd per coordinate of a report, internal units.
     bound : float
@@ -43,6 +54,23 @@ class PrivacyStatement:
         Whether the noise can be drawn again by anybody who knows the seed.
     leaked : tuple of str
         Declarations ("levels", "scale") that were taken from the raw data.
+    noise : str
+        The mechanism's noise in words; "" for the Gaussian mechanism's noise sd.
+    protects : str
+        What neighbours may differ in.
+    fit_measures : tuple of (str, str)
+        Measures of fit that were released privately, each with what it cost. The cost is part of `budget`.
+    mu_max : bool
+        Whether people had personal budgets, which are public; `budget` is then the largest allowed.
+    per_id : int
+        Rows that count per person; the total is √per_id · μ, or per_id · ε for a pure budget.
+    people : int
+        People who sent reports; 0 if that is not known.
+
+    Raises
+    ------
+    BudgetError
+        If Gaussian noise is said to keep pure ε, which it can't.
     """
 
     budget: Budget
@@ -57,6 +85,19 @@ class PrivacyStatement:
     notes: tuple[str, ...]
     seeded: bool = False
     leaked: tuple[str, ...] = ()
+    noise: str = ""
+    protects: str = WHOLE_RECORD
+    fit_measures: tuple[tuple[str, str], ...] = ()
+    mu_max: bool = False
+    per_id: int = 1
+    people: int = 0
+
+    def __post_init__(self) -> None:
+        if self.budget.pure and self.mechanism.lower().startswith("gauss"):
+            raise BudgetError(
+                f"Gaussian noise can't keep {self.budget}: its privacy loss has no bound; use a pure mechanism such as "
+                "Laplace, or give delta=1e-6 with epsilon."
+            )
 
     @property
     def loud(self) -> str | None:
@@ -75,52 +116,105 @@ class PrivacyStatement:
         return tuple(note for note in self.notes if note.startswith(DOUBT))
 
     @property
+    def total(self) -> Budget:
+        """Budget per person of this release alone: all their rows, curator's part included."""
+        parts = self.per_id * (2 if self._central else 1)
+        return Budget.compose(*[self.budget] * parts)
+
+    @property
+    def total_mu(self) -> float:
+        """GDP parameter per person of this release alone: all their rows, curator's part included."""
+        return self.total.mu
+
+    @property
+    def _central(self) -> bool:
+        return self.trust.startswith("central")
+
+    @property
     def short(self) -> str:
         """The guarantee in a few words, for tables and plots."""
         if not self.budget.private:
             return "NOT PRIVATE"
-        return f"{at_least(self.total_mu, 4)}-GDP" + (" (seeded)" if self.seeded else " (leaks)" if self.leaked else "")
+        total = self.total
+        words = f"{at_least(total.epsilon, 4)}-DP (pure)" if total.pure else f"{at_least(total.mu, 4)}-GDP"
+        words = f"≤ {words}" if self.mu_max else words
+        return words + (" (seeded)" if self.seeded else " (leaks)" if self.leaked else "")
 
     @property
     def guarantee(self) -> str:
         """The guarantee in one sentence that is true as it stands."""
         if not self.budget.private:
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
-        epsilon, delta = gdp_epsilon(self.total_mu, REPORTED_DELTA), REPORTED_DELTA
-        text = f"{self.budget}, hence ({at_least(epsilon, 3)}, {delta:g})-DP"
-        if self.trust.startswith("central"):
-            total = at_least(self.total_mu, 4)
-            text = (
-                f"{total}-GDP in all, hence ({at_least(epsilon, 3)}, {delta:g})-DP: {self.budget} locally for the "
-                f"estimates, {self.budget} by a trusted curator for the plug-in matrices"
-            )
+        text = self._hence()
+        if self.mu_max:
+            text = f"at most {text}, per person; personal budgets are public"
         if self.leaked:
             text += f"; except for {' and '.join(self.leaked)}, taken from the raw data without any privacy"
         return f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
 
+    def _hence(self) -> str:
+        total = self.total
+        if total.pure:
+            implied = f"{at_least(total.mu, 4)}-GDP"
+        else:
+            implied = f"({at_least(total.epsilon_at(REPORTED_DELTA), 3)}, {REPORTED_DELTA:g})-DP"
+        each = str(self.budget)
+        if self.per_id > 1:
+            times = f"{self.per_id} × {at_least(total.epsilon / self.per_id, 4)}" if total.pure else self._root()
+            each = f"{self.budget} for each of a person's {self.per_id} rows ({times})"
+        if self._central:
+            return (
+                f"{self._amount(total)} in all, hence {implied}: {each} locally for the "
+                f"estimates, {each} by a trusted curator for the plug-in matrices"
+            )
+        if self.per_id > 1:
+            return f"{self._amount(total)} in all, hence {implied}: {each}"
+        return f"{each}, hence {implied}"
+
+    def _root(self) -> str:
+        return f"√{self.per_id} × {at_least(self.budget.mu, 4)}"
+
+    @staticmethod
+    def _amount(total: Budget) -> str:
+        return str(total) if total.pure else f"{at_least(total.mu, 4)}-GDP"
+
     @property
-    def total_mu(self) -> float:
-        """GDP parameter per person of this release alone, curator's part included."""
-        if self.trust.startswith("central"):
-            return compose([self.budget.mu, self.budget.mu])
-        return self.budget.mu
+    def in_words(self) -> str:
+        """What the guarantee means for one person, without symbols."""
+        if not self.budget.private:
+            return "Nobody is protected: the reports carry no noise."
+        # the best test between two records sent with equal odds errs with Φ(−μ/2), under pure ε too
+        right = 100 * float(ndtr(self.total_mu / 2))
+        told = f"at most {at_least(right, 3)}% of the time" if right < 99.9 else "practically always"
+        pair = "two possible records" if self.protects == WHOLE_RECORD else "two records that differ as protected"
+        text = (
+            f"Whoever sees everything published, knows all else and guesses which of {pair} a person sent is right "
+            f"{told}; blind guessing is right 50%."
+        )
+        if self.seeded:
+            return f"With secret noise, not as run: {text[0].lower()}{text[1:]}"
+        return f"Of what was reported: {text[0].lower()}{text[1:]}" if self.leaked else text
 
     def rows(self) -> list[tuple[str, str]]:
         """The statement as (label, text) pairs, which every view renders."""
         if not self.budget.private:
             return [
+                ("In words", self.in_words),
                 ("Guarantee", self.guarantee),
                 ("Score bound", self.weights),
             ]
+        noise = self.noise or f"noise sd {self.noise_sd:.4g} = 2 × bound / mu"
         out = [
+            ("In words", self.in_words),
             ("Guarantee", self.guarantee),
-            ("Protects", "one person's whole record, used once; neighbours replace one record"),
+            ("Protects", self.protects),
             ("Trust model", _TRUST[self.trust]),
-            ("Mechanism", f"{self.mechanism}, noise sd {self.noise_sd:.4g} = 2 × bound / mu"),
+            ("Mechanism", f"{self.mechanism}, {noise}"),
             ("Score bound", self.weights),
             ("Pilot, curvature", self.curvature),
             ("Releases", self._releases()),
         ]
+        out += [(f"Released: {name}", cost) for name, cost in self.fit_measures]
         out += [(f"Public: {name}", text) for name, text in self.declared]
         return out
 
@@ -130,8 +224,76 @@ class PrivacyStatement:
             return "not counted: rows that come as a stream have no source to count by; add up fits on the same people"
         if r.number == 1:
             return "release 1 from these data in this process"
-        total = f"{at_least(r.total_mu, 4)}-GDP in all" if r.total_mu < float("inf") else "not private in all"
+        total = f"{at_least(r.total_mu, 4)}-GDP in all" if r.total_mu < math.inf else "not private in all"
         return f"release {r.number} from these data in this process: {total}"
+
+    # --- shuffling ---------------------------------------------------------------------------------------
+
+    def shuffled(self, n: int | None = None, delta: float = REPORTED_DELTA) -> str:
+        """Say what the reports would be worth behind a trusted shuffler, with all that has to hold.
+
+        Parameters
+        ----------
+        n : int, optional
+            People whose reports are shuffled together, one each; those of this fit by default.
+        delta : float
+            δ in (0, 1) of the central guarantee.
+
+        Returns
+        -------
+        str
+            A paragraph and its numbered conditions.
+
+        Raises
+        ------
+        BudgetError
+            If the reports are not one pure ε-DP report per person under one budget for all, `n` is not known, or the
+            theorem does not cover the numbers.
+
+        References
+        ----------
+        Feldman, McMillan & Talwar (2021), Hiding among the clones, Theorem III.1; `privreg.shuffling.shuffled`.
+        """
+        if not self.budget.pure:
+            raise BudgetError(
+                f"shuffling amplifies pure epsilon, and this fit is {self.short}; ask for epsilon=1.0 without delta."
+            )
+        if self.per_id > 1 or self.mu_max or self._central:
+            what = "several rows per person" if self.per_id > 1 else "personal budgets" if self.mu_max else "a curator"
+            raise BudgetError(
+                f"the theorem on shuffling is about one local report per person under one budget for all, not {what}."
+            )
+        if n is None and not self.people:
+            raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
+        n = self.people if n is None else n
+        here = self.budget.epsilon
+        central = shuffled(here, n, delta)
+        limit = shuffling_limit(n, delta)
+        lead = "NOT AS RUN, because of seed=; with secret noise, i" if self.seeded else "I"
+        if self.leaked:
+            lead = f"Not counting {' and '.join(self.leaked)}, taken from the raw data: {lead.lower()}"
+        out = [
+            f"{lead}f, and only if, a trusted shuffler stood between the {n:,} people and the collector, all their "
+            f"reports together would be ({at_least(central, 3)}, {delta:g})-DP towards whoever sees no more than the "
+            f"shuffler passes on (Feldman, McMillan & Talwar 2021, Theorem III.1, neighbours replacing one record; it "
+            f"asks for a local epsilon up to log(n/(16 log(2/delta))) = {limit:.3g}, here {here:g}). It assumes that",
+            f"each person sends one report, which alone is pure {here:g}-DP;",
+            "people are called in an order that is uniformly random and unknown to the attacker; the randomiser may "
+            "depend on earlier reports and on the place in the order, never on who is called;",
+            "nothing else, such as an address or a time of arrival, tells who sent which report.",
+        ]
+        last = (
+            "This package sends the current state to one person after another and shuffles nothing. Whoever runs the "
+            f"exchange knows who answered when: against them, only the local {here:g}-DP holds."
+        )
+        lines = [textwrap.fill(out[0], 78)]
+        lines += [
+            textwrap.fill(f"[{i}] {text}", 78, subsequent_indent="    ", break_on_hyphens=False)
+            for i, text in enumerate(out[1:], 1)
+        ]
+        return "\n".join([*lines, textwrap.fill(last, 78)])
+
+    # --- storage -----------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         """Represent by JSON values."""
@@ -139,30 +301,36 @@ class PrivacyStatement:
         return {
             **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"budget", "release"}},
             "budget": {"mu": b.mu if b.private else None, "form": b.form, "asked": list(b.asked)},
-            "release": {"number": r.number, "total_mu": r.total_mu if r.total_mu < float("inf") else None},
+            "release": {"number": r.number, "total_mu": r.total_mu if r.total_mu < math.inf else None},
             "total_mu": self.total_mu if b.private else None,
             "guarantee": self.guarantee,
         }
 
     @classmethod
     def from_json(cls, doc: Mapping[str, Any]) -> PrivacyStatement:
-        """Rebuild from :meth:`to_json`."""
+        """Rebuild from :meth:`to_json`, of this version or an older one."""
         b, r = doc["budget"], doc["release"]
-        inf = float("inf")
+        later = {
+            name: doc[name] for name in ("noise", "protects", "mu_max", "per_id", "people") if name in doc
+        }  # fields that older files lack
         return cls(
-            budget=Budget(inf if b["mu"] is None else b["mu"], b["form"], tuple(b["asked"])),
+            budget=Budget(math.inf if b["mu"] is None else b["mu"], b["form"], tuple(b["asked"])),
             trust=doc["trust"],
             mechanism=doc["mechanism"],
             noise_sd=doc["noise_sd"],
             bound=doc["bound"],
             weights=doc["weights"],
             curvature=doc["curvature"],
-            release=Release(r["number"], inf if r["total_mu"] is None else r["total_mu"]),
+            release=Release(r["number"], math.inf if r["total_mu"] is None else r["total_mu"]),
             declared=tuple((a, c) for a, c in doc["declared"]),
             notes=tuple(doc["notes"]),
             seeded=doc["seeded"],
             leaked=tuple(doc["leaked"]),
+            fit_measures=tuple((a, c) for a, c in doc.get("fit_measures", ())),
+            **later,
         )
+
+    # --- views -------------------------------------------------------------------------------------------
 
     def as_text(self) -> str:
         """Plain text with numbered notes."""
@@ -170,13 +338,46 @@ class PrivacyStatement:
 
         return privacy_text(self)
 
+    def as_html(self) -> str:
+        """A block of HTML with its own scoped style, for a page or a notebook."""
+        from privreg.summary import privacy_html
+
+        return privacy_html(self)
+
+    def as_json(self) -> str:
+        """JSON text, read again by :meth:`from_json`."""
+        return json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    def save(self, path: str | Path) -> None:
+        """Write the statement to a file, atomically.
+
+        Parameters
+        ----------
+        path : str or Path
+            Its ending says in which form: .txt, .html or .json.
+
+        Raises
+        ------
+        OptionError
+            If the ending is another.
+        SavedFileError
+            If the file can't be written.
+        """
+        forms = {".txt": self.as_text, ".html": self._page, ".json": self.as_json}
+        ending = choose("the ending of the file", Path(str(path)).suffix.lower(), forms)
+        storage.write_bytes(path, (forms[ending]() + "\n").encode())
+
+    def _page(self) -> str:
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Privacy statement</title>\n'
+            f"</head>\n<body>\n{self.as_html()}\n</body>\n</html>"
+        )
+
     def __str__(self) -> str:
         return self.as_text()
 
     def _repr_html_(self) -> str:
-        from privreg.summary import privacy_html
-
-        return privacy_html(self)
+        return self.as_html()
 
 
 _TRUST = {

@@ -7,8 +7,11 @@ import pytest
 from scipy.stats import norm
 
 from privreg.accounting import Budget
+from privreg.audit import audit as run_audit
 from privreg.audit import mu_lower_bound, score_reports
+from privreg.conversions import pure_mu
 from privreg.device import curvature_report, score_report
+from privreg.errors import OptionError
 from privreg.mechanisms import Gaussian, psd_sensitivity, score_sensitivity
 from privreg.noise import NoiseStream, seeded_key
 from privreg.weights import SCORE_WEIGHTS
@@ -191,3 +194,100 @@ def test_limit_holds_at_its_stated_probability():
     assert mu_lower_bound(np.zeros((50, 1)), np.ones((50, 1)), np.ones(1), 0.5, 0.05).lower == pytest.approx(
         2 * norm.ppf(0.025 ** (1 / 50)), rel=1e-6
     )
+
+
+# --- any mechanism ---------------------------------------------------------------------------------------
+
+CLAIM = 1.0
+ENOUGH = 20_000
+"""Reports of each neighbour at which a fifth too little noise is caught at the level ALPHA."""
+
+
+def gaussian_pair(seed, n, short=1.0, d=1):
+    """Reports of two neighbours at distance 1 with `short` times the noise that CLAIM-GDP asks for."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    return rng.standard_normal((n, d)) * short / CLAIM, rng.standard_normal((n, d)) * short / CLAIM + np.eye(d)[0]
+
+
+def laplace_pair(seed, n, short=1.0, d=1):
+    rng = np.random.Generator(np.random.PCG64(seed))
+    return rng.laplace(size=(n, d)) * short / CLAIM, rng.laplace(size=(n, d)) * short / CLAIM + np.eye(d)[0]
+
+
+def response_pair(seed, n, short=1.0, d=2):
+    """Two answers, made unbiased; the same in every coordinate, so reports take two values."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    epsilon = CLAIM / short
+    lie, size = 1 / (1 + math.exp(epsilon)), 1 / math.tanh(epsilon / 2)
+    first, second = np.where(rng.random((2, n)) < lie, -1.0, 1.0) * [[size], [-size]]
+    return np.tile(first[:, None], d), np.tile(second[:, None], d)
+
+
+@pytest.mark.parametrize("d", [1, 4])
+def test_gaussian_noise_never_shows_more_than_its_mu(d):
+    found = [run_audit(*gaussian_pair(seed, 4000, d=d), alpha=ALPHA).lower for seed in range(60)]
+    assert max(found) <= CLAIM
+    assert min(found) > 0.5
+
+
+@pytest.mark.parametrize("d", [1, 4])
+@pytest.mark.parametrize("pair", [laplace_pair, response_pair])
+def test_pure_mechanisms_never_show_more_than_their_epsilon(pair, d):
+    found = [run_audit(*pair(seed, 4000, d=d), alpha=ALPHA) for seed in range(60)]
+    assert max(f.epsilon_lower for f in found) <= CLAIM
+    assert min(f.epsilon_lower for f in found) > 0.4
+    assert max(f.lower for f in found) <= pure_mu(CLAIM)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("d", [1, 4])
+def test_a_fifth_less_noise_is_caught_in_every_mechanism(seed, d):
+    assert run_audit(*gaussian_pair(seed, ENOUGH, 0.8, d), alpha=ALPHA).lower > CLAIM
+    for pair in (laplace_pair, response_pair):
+        assert run_audit(*pair(seed, ENOUGH, 0.8, d), alpha=ALPHA).epsilon_lower > CLAIM
+
+
+def test_sides_and_directions_do_not_matter():
+    first, second = laplace_pair(1, ENOUGH, 0.8)
+    for a, b in ((first, second), (second, first), (-first, -second)):
+        assert run_audit(a, b, alpha=ALPHA).epsilon_lower > CLAIM
+        assert run_audit(a, b, alpha=ALPHA, direction=np.array([-2.0])).epsilon_lower > CLAIM
+    assert run_audit(first[:, 0], second[:, 0], alpha=ALPHA) == run_audit(first, second, alpha=ALPHA)
+
+
+def test_a_difference_in_spread_is_found_too():
+    rng = np.random.Generator(np.random.PCG64(3))
+    first, second = rng.standard_normal((2, ENOUGH, 1)) * np.array([1.0, 3.0])[:, None, None]
+    assert run_audit(first, second, alpha=ALPHA, direction=np.ones(1)).epsilon_lower > 2.0
+
+
+def test_noiseless_and_constant_reports():
+    open_book = run_audit(np.zeros(1000), np.ones(1000), alpha=ALPHA)
+    assert open_book.lower > 3
+    assert open_book.epsilon_lower > 3
+    assert (open_book.type_one, open_book.type_two, open_book.n) == (0.0, 0.0, 500)
+    silent = run_audit(np.zeros((1000, 2)), np.zeros((1000, 2)), alpha=ALPHA)
+    assert silent.lower == silent.epsilon_lower == 0.0
+    assert run_audit(np.zeros(300), np.ones(501)).n == 150
+
+
+def test_epsilon_limit_holds_at_its_stated_probability():
+    above = 0
+    for seed in range(1000):
+        first, second = response_pair(seed, 200)
+        above += run_audit(first, second, alpha=0.05).epsilon_lower > CLAIM
+    assert above / 1000 <= 0.05
+
+
+def test_bad_reports_are_named():
+    good = np.zeros((10, 2))
+    for bad in (np.zeros((3, 2)), np.zeros((10, 2, 2)), np.full((10, 2), np.nan), np.zeros((10, 0))):
+        with pytest.raises(OptionError, match="second must hold finite reports"):
+            run_audit(good, bad)
+    with pytest.raises(OptionError, match="2 and 3 columns"):
+        run_audit(good, np.zeros((10, 3)))
+    for direction in (np.ones(3), np.array([np.inf, 1.0])):
+        with pytest.raises(OptionError, match="direction must be 2 finite numbers"):
+            run_audit(good, good, direction=direction)
+    with pytest.raises(OptionError, match="alpha"):
+        run_audit(good, good, alpha=0)

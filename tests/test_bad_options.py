@@ -144,10 +144,9 @@ BUDGETS = {
     "mu Series": (lambda _: by_formula(mu=rows()["a"]), BudgetError, ["must be a number, got Series"]),
     "two budgets": (lambda _: by_formula(rho=0.5), BudgetError, ["exactly one", "got mu and rho"]),
     "no budget": (lambda _: by_formula(mu=GONE), BudgetError, ["exactly one", "got none", "mu=1.0"]),
-    "epsilon without delta": (lambda _: by_formula(mu=GONE, epsilon=1), BudgetError, ["delta is missing", "1e-6"]),
     "delta without epsilon": (lambda _: by_formula(mu=GONE, delta=1e-6), BudgetError, ["epsilon is missing"]),
     "delta out of range": (lambda _: by_formula(mu=GONE, epsilon=1, delta=1.5), BudgetError, ["delta=1.5", "(0, 1)"]),
-    "delta zero": (lambda _: by_formula(mu=GONE, epsilon=1, delta=0), BudgetError, ["delta=0", "not offered"]),
+    "delta negative": (lambda _: by_formula(mu=GONE, epsilon=1, delta=-1e-6), BudgetError, ["delta=-1e-06", "pure"]),
     "epsilon negative": (
         lambda _: by_formula(mu=GONE, epsilon=-1, delta=1e-6),
         BudgetError,

@@ -1,0 +1,473 @@
+"""Exact conversions between forms of differential privacy, and the trade-off curves behind them.
+
+Everything is about one release and one person, neighbours differing in one record (replace-one). μ stands for Gaussian
+differential privacy (GDP), ε alone for pure differential privacy, (ε, δ) for the approximate kind and ρ for
+zero-concentrated differential privacy (zCDP).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy.special import erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "dp_delta",
+    "dp_tradeoff",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_mu",
+    "gdp_rho",
+    "gdp_tradeoff",
+    "pure_delta",
+    "pure_epsilon",
+    "pure_for_dp",
+    "pure_for_mu",
+    "pure_for_rho",
+    "pure_mu",
+    "pure_rho",
+    "pure_tradeoff",
+    "rho_mu",
+    "zcdp_delta",
+    "zcdp_epsilon",
+]
+
+_TINY: Final = 1e-320
+"""Stands for a δ that underflows where a logarithm is wanted."""
+
+
+def _root(function: Callable[[float], float], low: float, high: float, **more: Any) -> float:
+    from scipy.optimize import brentq  # here, because it would slow every import of the package
+
+    return float(brentq(function, low, high, **more))
+
+
+def _shrunk(value: float, kept: Callable[[float], bool]) -> float:
+    """`value`, found to rounding, on the side where the promise is kept."""
+    step = 2.0**-52
+    while not kept(value):
+        value, step = value * (1 - step), 2 * step
+    return value
+
+
+# --- Gaussian differential privacy -----------------------------------------------------------------------
+
+
+def gdp_delta(mu: float, epsilon: float) -> float:
+    """Smallest δ for which μ-GDP implies (ε, δ)-DP.
+
+    Parameters
+    ----------
+    mu : float
+        GDP parameter per person, > 0.
+    epsilon : float
+        ε ≥ 0.
+
+    Returns
+    -------
+    float
+        δ_μ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
+
+    References
+    ----------
+    Dong, Roth & Su (2022), Gaussian differential privacy, Corollary 1.
+
+    Examples
+    --------
+    >>> round(gdp_delta(1.0, 1.0), 4)
+    0.1269
+    """
+    upper = float(log_ndtr(-epsilon / mu + mu / 2))
+    lower = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
+    return math.exp(upper) * -math.expm1(min(lower - upper, 0.0))
+
+
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """Smallest ε ≥ 0 for which μ-GDP implies (ε, δ)-DP.
+
+    Parameters
+    ----------
+    mu : float
+        GDP parameter per person, > 0.
+    delta : float
+        δ in (0, 1).
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(gdp_epsilon(1.0, 1e-6), 3)
+    4.887
+    """
+    if gdp_delta(mu, 0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while gdp_delta(mu, high) > delta:
+        high *= 2
+    return _root(lambda e: math.log(gdp_delta(mu, e) or _TINY) - math.log(delta), 0.0, high, xtol=1e-12)
+
+
+def gdp_mu(epsilon: float, delta: float) -> float:
+    """Largest μ for which μ-GDP implies (ε, δ)-DP: the exact Gaussian calibration.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        ε ≥ 0 and δ in (0, 1), per person.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Balle & Wang (2018), Improving the Gaussian mechanism, Theorem 8.
+
+    Examples
+    --------
+    >>> round(gdp_mu(1.0, gdp_delta(1.0, 1.0)), 9)
+    1.0
+    """
+    low, high = 1e-8, 1.0
+    while gdp_delta(high, epsilon) < delta:
+        high *= 2
+    while gdp_delta(low, epsilon) > delta:
+        low /= 10
+    root = _root(
+        lambda m: math.log(gdp_delta(m, epsilon) or _TINY) - math.log(delta),
+        low,
+        high,
+        xtol=1e-15 * low,
+        rtol=1e-14,
+        maxiter=1000,
+    )
+    # The root is found to rounding; step to its safe side.
+    while gdp_delta(root, epsilon) > delta:
+        root *= 1 - 1e-14
+    return root
+
+
+def gdp_rho(mu: float) -> float:
+    """Smallest ρ for which μ-GDP implies ρ-zCDP: μ²/2.
+
+    References
+    ----------
+    Dong, Roth & Su (2022), Gaussian differential privacy, Corollary B.6 of arXiv 1905.02383.
+    """
+    return mu * mu / 2
+
+
+def rho_mu(rho: float) -> float:
+    """μ of the Gaussian mechanism that is exactly ρ-zCDP: √(2ρ).
+
+    The converse of :func:`gdp_rho` for Gaussian noise only: another mechanism may be ρ-zCDP and not √(2ρ)-GDP.
+    """
+    return math.sqrt(2 * rho)
+
+
+# --- pure differential privacy ---------------------------------------------------------------------------
+
+
+def pure_mu(epsilon: float) -> float:
+    """Smallest μ for which ε-DP implies μ-GDP.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε > 0 per person.
+
+    Returns
+    -------
+    float
+        2 Φ⁻¹(e^ε/(1 + e^ε)): attained by randomised response.
+
+    References
+    ----------
+    Dong, Roth & Su (2022), Gaussian differential privacy, section 2: the trade-off curve of ε-DP consists of the chords
+    from the ends of a convex G_μ to the corner (1/(1 + e^ε), 1/(1 + e^ε)), which the smallest μ puts on G_μ. Randomised
+    response attains it: it can simulate any ε-DP pair (Kairouz, Oh & Viswanath 2015).
+
+    Examples
+    --------
+    >>> round(pure_mu(1.0), 4), round(pure_mu(1e-9) / 1e-9, 4)  # √(π/2) in the limit
+    (1.232, 1.2533)
+    """
+    if epsilon < 1:  # Φ(μ/2) − 1/2 = tanh(ε/2)/2, without the cancellation near one half
+        return 2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2)))
+    return -2 * float(ndtri_exp(-float(np.logaddexp(0.0, epsilon))))
+
+
+def pure_delta(epsilon: float, at: float) -> float:
+    """Smallest δ for which ε-DP implies (at, δ)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε > 0 of the pure guarantee, per person.
+    at : float
+        The ε ≥ 0 wanted.
+
+    Returns
+    -------
+    float
+        (e^ε − e^at)/(1 + e^ε), and 0 from `at` = ε on: that of randomised response.
+
+    References
+    ----------
+    Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy.
+
+    Examples
+    --------
+    >>> round(pure_delta(1.0, 0.0), 4), pure_delta(1.0, 1.0)
+    (0.4621, 0.0)
+    """
+    return dp_delta(epsilon, 0.0, at)
+
+
+def pure_epsilon(epsilon: float, delta: float) -> float:
+    """Smallest ε' ≥ 0 for which ε-DP implies (ε', δ)-DP; the inverse of :func:`pure_delta`.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε > 0 of the pure guarantee, per person.
+    delta : float
+        δ in [0, 1].
+
+    Returns
+    -------
+    float
+        log(e^ε − δ(1 + e^ε)), or 0.
+    """
+    spare = delta * (1 + math.exp(-epsilon))
+    return max(epsilon + math.log1p(-spare), 0.0) if spare < 1 else 0.0
+
+
+def pure_rho(epsilon: float) -> float:
+    """Smallest ρ for which ε-DP implies ρ-zCDP.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε > 0 per person.
+
+    Returns
+    -------
+    float
+        ε tanh(ε/2), less than the classical ε²/2: the Kullback–Leibler divergence of randomised response.
+
+    References
+    ----------
+    Steinke (2024), Tight RDP & zCDP bounds from pure DP, differentialprivacy.org/pdp-to-zcdp, Theorem 4: its Rényi
+    divergence of order α, over α, is largest as α → 1.
+
+    Examples
+    --------
+    >>> round(pure_rho(1.0), 4)
+    0.4621
+    """
+    return epsilon * math.tanh(epsilon / 2)
+
+
+def pure_for_mu(mu: float) -> float:
+    """Largest ε for which ε-DP implies μ-GDP; the inverse of :func:`pure_mu`.
+
+    Returns
+    -------
+    float
+        log(Φ(μ/2)/Φ(−μ/2)).
+
+    Examples
+    --------
+    >>> round(pure_for_mu(1.0), 4)
+    0.807
+    """
+    if mu < 1:
+        guess = 2 * math.atanh(math.erf(mu / (2 * math.sqrt(2))))
+    else:
+        guess = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
+    return _shrunk(guess, lambda e: pure_mu(e) <= mu)
+
+
+def pure_for_dp(epsilon: float, delta: float) -> float:
+    """Largest ε' for which ε'-DP implies (ε, δ)-DP: a little more than ε itself.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        ε ≥ 0 and δ in [0, 1), per person.
+
+    Returns
+    -------
+    float
+        log((e^ε + δ)/(1 − δ)), where :func:`pure_delta` reaches δ.
+
+    Examples
+    --------
+    >>> round(pure_for_dp(1.0, 1e-6) - 1.0, 9)
+    1.368e-06
+    """
+    guess = epsilon + math.log1p(delta * math.exp(-epsilon)) - math.log1p(-delta)
+    return max(_shrunk(guess, lambda e: pure_delta(e, epsilon) <= delta), epsilon)
+
+
+def pure_for_rho(rho: float) -> float:
+    """Largest ε for which ε-DP implies ρ-zCDP; the inverse of :func:`pure_rho`.
+
+    Examples
+    --------
+    >>> round(pure_for_rho(0.5), 4)
+    1.0436
+    """
+    low, high = math.sqrt(2 * rho), math.sqrt(2 * rho) + rho + 1  # as ε tanh(ε/2) ≤ min(ε²/2, ε) and ≥ ε − 1
+    return _shrunk(_root(lambda e: pure_rho(e) - rho, low, high, xtol=1e-300, rtol=1e-15), lambda e: pure_rho(e) <= rho)
+
+
+# --- the other forms -------------------------------------------------------------------------------------
+
+
+def dp_delta(epsilon: float, delta: float, at: float) -> float:
+    """Smallest δ' for which (ε, δ)-DP implies (at, δ')-DP.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee, per person: ε ≥ 0 and δ in [0, 1).
+    at : float
+        The ε' ≥ 0 wanted.
+
+    Returns
+    -------
+    float
+        δ + (1 − δ)(e^ε − e^at)/(1 + e^ε) below ε, and δ from there on.
+
+    References
+    ----------
+    Dong, Roth & Su (2022), Gaussian differential privacy, section 2: the convex conjugate of :func:`dp_tradeoff`.
+    """
+    if at >= epsilon:
+        return delta
+    return delta + (1 - delta) * -math.expm1(at - epsilon) / (1 + math.exp(-epsilon))
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """Smallest δ known for which ρ-zCDP, by whatever mechanism, implies (ε, δ)-DP.
+
+    Parameters
+    ----------
+    rho : float
+        ρ > 0 per person.
+    epsilon : float
+        ε ≥ 0.
+
+    Returns
+    -------
+    float
+        The infimum over α > 1 of e^((α−1)(αρ−ε)) (1 − 1/α)^α/(α − 1), or what that at a larger ε implies, if less.
+        Gaussian noise has the smaller exact value ``gdp_delta(rho_mu(rho), epsilon)``.
+
+    References
+    ----------
+    Canonne, Kamath & Steinke (2020), The discrete Gaussian for differential privacy, Corollary 13.
+
+    Examples
+    --------
+    >>> round(zcdp_delta(0.5, 3.0), 4), round(gdp_delta(1.0, 3.0), 4)
+    (0.0051, 0.0015)
+    """
+    from scipy.optimize import minimize_scalar
+
+    # Corollary 13 alone is not a trade-off curve: near ε = 0 its bound at a larger ε says more.
+    width = 4 * math.sqrt(rho) + rho
+    found = minimize_scalar(
+        lambda e: dp_delta(e, _concentrated(rho, e), epsilon),
+        bounds=(epsilon, epsilon + width),
+        method="bounded",
+        options={"xatol": 1e-10 * width},
+    )
+    return min(_concentrated(rho, epsilon), float(found.fun))
+
+
+def _concentrated(rho: float, epsilon: float) -> float:
+    """Corollary 13 of Canonne, Kamath & Steinke (2020), at the best α."""
+
+    def slope(u: float) -> float:  # of the logarithm in α = 1 + e^u: increasing, so there is one minimum
+        return (1 + 2 * math.exp(u)) * rho - epsilon - float(np.logaddexp(0.0, -u))
+
+    low = high = 0.0
+    while slope(low) > 0:
+        low -= 8
+    while slope(high) < 0:
+        high += 8
+    u = _root(slope, low, high) if low < high else low
+    less = math.exp(u)  # α − 1; any α is a valid bound, so rounding does no harm
+    log = less * ((1 + less) * rho - epsilon) - (1 + less) * float(np.logaddexp(0.0, -u)) - u
+    return math.exp(min(log, 0.0))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Smallest ε ≥ 0 known for which ρ-zCDP, by whatever mechanism, implies (ε, δ)-DP; inverts :func:`zcdp_delta`.
+
+    Parameters
+    ----------
+    rho : float
+        ρ > 0 per person.
+    delta : float
+        δ in (0, 1).
+
+    Returns
+    -------
+    float
+    """
+    if zcdp_delta(rho, 0.0) <= delta:
+        return 0.0
+    high = rho + 2 * math.sqrt(rho * -math.log(delta))  # Bun & Steinke (2016), Proposition 1.3
+    return _root(lambda e: math.log(zcdp_delta(rho, e) or _TINY) - math.log(delta), 0.0, high, xtol=1e-12)
+
+
+# --- trade-off curves ------------------------------------------------------------------------------------
+
+
+def gdp_tradeoff(mu: float, type_one: Array) -> Array:
+    """Smallest type II error of any test at the given type I errors under μ-GDP: Φ(Φ⁻¹(1 − α) − μ).
+
+    References
+    ----------
+    Dong, Roth & Su (2022), Gaussian differential privacy, equation (6).
+    """
+    out: Array = ndtr(-ndtri(type_one) - mu)
+    return out
+
+
+def dp_tradeoff(epsilon: float, delta: float, type_one: Array) -> Array:
+    """Smallest type II error of any test at the given type I errors under (ε, δ)-DP.
+
+    Returns
+    -------
+    ndarray
+        max(0, 1 − δ − e^ε α, e^−ε (1 − δ − α)) at type I error α.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), A statistical framework for differential privacy, Theorem 2.4; Dong, Roth & Su (2022),
+    Gaussian differential privacy, section 2.
+    """
+    steep = 1 - delta - math.exp(min(epsilon, 700.0)) * type_one
+    flat = math.exp(-epsilon) * (1 - delta - type_one)
+    out: Array = np.maximum(0.0, np.maximum(steep, flat))
+    return out
+
+
+def pure_tradeoff(epsilon: float, type_one: Array) -> Array:
+    """Smallest type II error of any test at the given type I errors under ε-DP: two straight pieces."""
+    return dp_tradeoff(epsilon, 0.0, type_one)
