@@ -20,11 +20,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privreg import datasets, errors
+    from privreg import datasets, errors, families
     from privreg.accounting import Ledger
     from privreg.comparison import compare
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
-    from privreg.families import Huber, Logistic
+    from privreg.families import (
+        Expectile,
+        Hinge,
+        Huber,
+        Logistic,
+        Multinomial,
+        Poisson,
+        Quantile,
+        SmoothedHinge,
+        Squared,
+    )
     from privreg.formula import rowwise
     from privreg.loading import load
     from privreg.model import PrivateOnlineRegression
@@ -32,26 +42,41 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Expectile",
+    "Hinge",
     "Huber",
     "Ledger",
     "Logistic",
+    "Multinomial",
+    "Poisson",
     "PrivacyLeakError",
     "PrivacyLeakWarning",
     "PrivateOnlineRegression",
+    "Quantile",
+    "SmoothedHinge",
+    "Squared",
     "compare",
     "datasets",
     "errors",
+    "families",
     "load",
     "rowwise",
 ]
 
 _HOMES = {
+    "Expectile": "privreg.families",
+    "Hinge": "privreg.families",
     "Huber": "privreg.families",
     "Ledger": "privreg.accounting",
     "Logistic": "privreg.families",
+    "Multinomial": "privreg.families",
+    "Poisson": "privreg.families",
     "PrivacyLeakError": "privreg.errors",
     "PrivacyLeakWarning": "privreg.errors",
     "PrivateOnlineRegression": "privreg.model",
+    "Quantile": "privreg.families",
+    "SmoothedHinge": "privreg.families",
+    "Squared": "privreg.families",
     "compare": "privreg.comparison",
     "load": "privreg.loading",
     "rowwise": "privreg.formula",
@@ -64,7 +89,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-    elif name in {"datasets", "errors"}:
+    elif name in {"datasets", "errors", "families"}:
         value = import_module(f"privreg.{name}")
     else:
         raise AttributeError(f"module 'privreg' has no attribute {name!r}")

@@ -6,15 +6,15 @@ Nothing is evaluated here, and patsy is not needed to read it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from privreg.errors import FormulaError, PrivacyLeakError, SchemaError
-from privreg.schema import Schema
+from privreg.schema import MOST_LEVELS, Schema
 
 __all__ = [
     "CONTRASTS",
@@ -23,6 +23,9 @@ __all__ = [
     "RESERVED",
     "SPLINES",
     "Walker",
+    "check_exposure",
+    "check_levels",
+    "misfit",
     "undeclared",
     "undeclared_offset",
 ]
@@ -66,6 +69,15 @@ _FIXES = {
         ("mean", "max", "min", "sum", "std", "var", "median", "ptp", "quantile", "percentile", "prod", "len"),
         _SUMMARY,
     ),
+    **{name: f"write np.{name}()" for name in sorted(NUMPY_FUNCTIONS)},
+    **dict.fromkeys(("ln", "logn"), "write np.log()"),
+    **dict.fromkeys(("factor", "ordered"), "write C(column) and declare its levels="),
+    **dict.fromkeys(("s", "ns", "lo"), "write cr(x, knots=[...], lower_bound=..., upper_bound=...)"),
+    "poly": "write x + I(x**2)",
+    "pow": "write I(x**2)",
+    "offset": "name its column in the model's offset=",
+    "exposure": "name its column in the model's exposure=",
+    "^": "write a power as I(x**2)",
     "te": "write the product of cr() terms with given knots and bounds",
 }
 
@@ -128,6 +140,8 @@ class Walker:
             self._refuse("'and' / 'or' (write (a > 1) & (b > 1))")
         elif isinstance(node, ast.UnaryOp):
             self._refuse("'not' (write ~(a > 1))")
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
+            self._refuse("the operator ^", "^")
         else:
             self._refuse(f"a Python {type(node).__name__}")
 
@@ -327,3 +341,47 @@ def undeclared_offset(name: str, schema: Schema) -> str:
     """Message for an offset that has neither bounds nor moments, which ``scaling="private"`` doesn't replace."""
     why = 'An offset must be declared with scaling="private" too: its scale is not learned.'
     return f"offset={name!r}: {undeclared(name, schema, learnable=False)} {why}"
+
+
+def check_levels(response: str, schema: Schema) -> None:
+    """Refuse a response of kind "levels" whose levels are not declared, or too many.
+
+    How many there are isn't told: with ``allow_leak=("levels",)`` they come from the rows.
+    """
+    if response not in schema.levels:
+        raise SchemaError(
+            f"the response {response!r} has no declared levels, and this family models levels; give "
+            f"levels={{{response!r}: [...]}} with all of them, in order."
+        )
+    if len(schema.levels[response]) > MOST_LEVELS:
+        raise SchemaError(
+            f"the response {response!r} has more than {MOST_LEVELS} levels, the most such a family takes; join rare "
+            f"levels before fitting, or declare it as a number, bounds={{{response!r}: (low, high)}}, for a family of "
+            "numbers."
+        )
+
+
+def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:
+    """What is wrong with a factor as a response of this kind, for a message; None if it fits."""
+    if kind == "levels" or (kind == "binary" and len(levels) == 2):
+        return None
+    got = f"is a factor with {len(levels)} declared levels"
+    if kind == "binary":
+        return f"{got}; a binary family needs two. Join levels before fitting, or choose a family for more levels."
+    return (
+        f"{got}; this family needs a number. Declare bounds={{{response!r}: (low, high)}} in place of levels, or "
+        "choose a family for levels (logistic for two)."
+    )
+
+
+def check_exposure(exposure: str, schema: Schema) -> None:
+    """Refuse an exposure whose declared bounds are not positive: its logarithm is taken."""
+    fix = f"give bounds={{{exposure!r}: (low, high)}} with 0 < low, so that its logarithm has a range."
+    if exposure in schema.levels:
+        raise SchemaError(f"exposure={exposure!r} must be a numeric column, but levels= declares it; {fix}")
+    if exposure not in schema.bounds:
+        why = "moments alone don't bound it" if exposure in schema.moments else "its scale is not learned"
+        raise SchemaError(f"exposure={exposure!r} must be declared with positive bounds ({why}); {fix}")
+    low, high = schema.bounds[exposure]
+    if not low > 0:
+        raise SchemaError(f"exposure={exposure!r} is declared from {low:g} to {high:g}; {fix}")

@@ -8,16 +8,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privreg.allowlist import undeclared, undeclared_offset
-from privreg.columns import Encoded, Floats, clamped, level_codes, numbers, quietly, zero_one
+from privreg.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
+from privreg.columns import (
+    MISSING,
+    Encoded,
+    Floats,
+    clamped,
+    complete_rows,
+    level_codes,
+    log_exposure,
+    numbers,
+    plain_array,
+    quietly,
+    zero_one,
+)
 from privreg.errors import DataError, SavedFileError, SchemaError, choose
 from privreg.probe import check_rank, probe_rows, public_constant
-from privreg.schema import Schema
+from privreg.schema import RESPONSE_KINDS, Schema, saved_kind
 
-__all__ = ["ArrayDesign", "Held", "array_design", "read_arrays"]
+__all__ = ["ArrayDesign", "Held", "array_design", "check_array_levels", "read_arrays"]
 
 _CONSTANT_NAMES = ("const", "Intercept")
-_OFFSET = "offset"
+_OFFSET, _EXPOSURE = "offset", "exposure"
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,8 @@ class ArrayDesign:
     endog_name: str
     schema: Schema
     has_offset: bool
-    binary: bool
+    has_exposure: bool
+    kind: str
     limits: Floats = field(compare=False, repr=False)  # (2, p): lowest and highest value of each column
     columns: tuple[str, ...] = field(compare=False, repr=False)
     probe: Floats = field(compare=False, repr=False)
@@ -40,10 +53,11 @@ class ArrayDesign:
     endog_limits: tuple[float, float] = field(compare=False)
 
     def __hash__(self) -> int:
-        return hash((self.exog_names, self.endog_name, self.has_offset, self.binary))
+        return hash((self.exog_names, self.endog_name, self.has_offset, self.has_exposure, self.kind))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.exog_names, self.endog_name, self.schema, self.has_offset, self.binary)
+        more = (self.has_offset, self.has_exposure, self.kind)
+        return _rebuild, (self.exog_names, self.endog_name, self.schema, *more)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -71,9 +85,19 @@ class ArrayDesign:
         return None if self.endog_name in self.schema.levels else self.endog_name
 
     @property
+    def endog_levels(self) -> tuple[Any, ...] | None:
+        """Declared levels of the response, in order, if it is a factor."""
+        return self.schema.levels.get(self.endog_name)
+
+    @property
     def offset(self) -> str | None:
         """Name under which the offset is declared, or None."""
         return _OFFSET if self.has_offset else None
+
+    @property
+    def exposure(self) -> str | None:
+        """Name under which the exposure is declared, or None."""
+        return _EXPOSURE if self.has_exposure else None
 
     @property
     def formula(self) -> None:
@@ -81,37 +105,59 @@ class ArrayDesign:
         return None
 
     def encode(self, batch: Sequence[Any], missing: str = "raise") -> Encoded:
-        """Encode a batch ``(endog, exog)`` or ``(endog, exog, offset)`` of arrays, clamped to the bounds.
+        """Encode a batch ``(endog, exog[, offset[, exposure]])`` of arrays, clamped to the bounds.
+
+        `missing` is as for :meth:`privreg.design.Design.encode`.
 
         Raises
         ------
         DataError
             The arrays don't fit each other or the names, or hold something that is not a finite number.
         """
-        choose("missing", missing, ("raise",))
-        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+        gaps = choose("missing", missing, MISSING) != "raise"
+        endog, exog, offset, exposure = self._parts(batch)
+        y = self._endog(_vector(endog, self.endog_name), gaps)
+        x = self._exog(exog, clamp=True, gaps=gaps)
+        more = [
+            clamped(numbers(_vector(raw, name), name, gaps=gaps), self.schema.limits(name))
+            for raw, name in ((offset, _OFFSET), (exposure, _EXPOSURE))
+            if raw is not None
+        ]
+        if any(len(v) != len(x) for v in (y, *more)):
+            raise DataError("endog, exog, offset and exposure differ in their number of rows.")
+        if self.has_exposure:
+            more[-1] = np.log(more[-1])  # the bounds are positive
+        kept = complete_rows((y, x, *more)) if gaps else None
+        o = np.add.reduce(more) if more else None
+        if kept is not None:
+            y, x, o = y[kept], x[kept], None if o is None else o[kept]
+        encoded = Encoded(self._checked(y), x, o)
+        return encoded if kept is None else encoded.settled(kept, missing)
+
+    def _parts(self, batch: Any) -> tuple[Any, Any, Any, Any]:
+        """Endog, exog, offset and exposure of a batch; the last two are there if they were declared."""
+        if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 4:
             raise DataError(
-                f"rows of an array model come as (endog, exog) or (endog, exog, offset), got {_kind(batch)}."
+                "rows of an array model come as (endog, exog), (endog, exog, offset) or "
+                f"(endog, exog, offset, exposure), got {_kind(batch)}."
             )
-        endog, exog, offset = (*batch, None)[:3]
-        if (offset is None) == self.has_offset:
-            raise DataError(
-                "the model was declared with offset=, so each batch is (endog, exog, offset)."
-                if self.has_offset
-                else "the model was declared without offset=, so each batch is (endog, exog)."
-            )
-        y = self._endog(_vector(endog, self.endog_name))
-        x = self.encode_exog(exog, clamp=True)
-        o = None
-        if offset is not None:
-            values = numbers(_vector(offset, _OFFSET), _OFFSET)
-            o = np.array(clamped(values, self.schema.limits(_OFFSET)))
-        if len(y) != len(x) or (o is not None and len(o) != len(x)):
-            raise DataError("endog, exog and offset differ in their number of rows.")
-        return Encoded(y, x, o)
+        endog, exog, offset, exposure = (*batch, None, None)[:4]
+        form = ["endog", "exog"]
+        if self.has_exposure:
+            form += [_OFFSET if self.has_offset else "None", _EXPOSURE]
+        elif self.has_offset:
+            form += [_OFFSET]
+        for given, name, declared in ((offset, _OFFSET, self.has_offset), (exposure, _EXPOSURE, self.has_exposure)):
+            if (given is not None) != declared:
+                how = "with" if declared else "without"
+                raise DataError(f"the model was declared {how} {name}=, so each batch is ({', '.join(form)}).")
+        return endog, exog, offset, exposure
 
     def encode_exog(self, exog: Any, *, clamp: bool = False) -> Floats:
         """Encode a 2-D array of covariates; declared constants are set, other columns clamped on request."""
+        return self._exog(exog, clamp=clamp, gaps=False)
+
+    def _exog(self, exog: Any, *, clamp: bool, gaps: bool) -> Floats:
         x = _array(exog, "exog")
         if x.ndim != 2 or x.shape[1] != len(self.exog_names):
             raise DataError(
@@ -119,14 +165,14 @@ class ArrayDesign:
                 f"({', '.join(self.exog_names)}), got shape {x.shape}."
             )
         if x.dtype.kind == "O":  # columns of several types
-            x = np.column_stack([numbers(x[:, j], name) for j, name in enumerate(self.exog_names)])
+            x = np.column_stack([numbers(x[:, j], name, gaps=gaps) for j, name in enumerate(self.exog_names)])
         if x.dtype.kind not in "biuf":  # the dtype itself would say how long the longest text is
             raise DataError("exog must hold numbers or booleans, got text, dates or complex numbers; code them first.")
         out = np.array(x, dtype=np.float64, order="C")
         finite = np.isfinite(out)
         if not finite.all():
-            name = self.exog_names[int(np.argmin(finite.all(axis=0)))]
-            raise DataError(f"column {name!r} has a missing or infinite value; drop or fill such rows first.")
+            for j in np.flatnonzero(~finite.all(axis=0)):
+                numbers(out[:, j], self.exog_names[j], gaps=gaps)  # names the column at fault
         low, high = self.limits
         if clamp:
             return np.clip(out, low, high, out=out)
@@ -135,12 +181,15 @@ class ArrayDesign:
         return out
 
     def encode_new(self, new: Any) -> tuple[Floats, Floats]:
-        """Covariates and offset for prediction, unclamped; an offset that is not given is 0.
+        """Covariates and offset for prediction, unclamped; an offset that is not given is 0, an exposure is 1.
 
-        `new` is an array or DataFrame of the covariates, or ``(exog, offset)``.
+        `new` is an array or DataFrame of the covariates, ``(exog, offset)``, or ``(exog, offset, exposure)``.
         """
-        paired = isinstance(new, tuple) and self.has_offset and len(new) == 2
-        exog, offset = new if paired else (new, None)
+        most = 3 if self.has_exposure else 1 + self.has_offset
+        paired = isinstance(new, tuple) and 2 <= len(new) <= most
+        exog, offset, exposure = (*new, None)[:3] if paired else (new, None, None)
+        if offset is not None and not self.has_offset:
+            raise DataError("the model was declared without offset=, so new rows are (exog, None, exposure) or exog.")
         if hasattr(exog, "columns"):
             lacking = [n for n in self.exog_names if n not in exog.columns and n not in _CONSTANT_NAMES]
             if lacking:
@@ -151,17 +200,25 @@ class ArrayDesign:
             held = [numbers(exog[n], n) if n in exog.columns else np.ones(len(exog)) for n in self.exog_names]
             exog = np.column_stack(held)
         x = self.encode_exog(exog)
-        o = np.zeros(len(x)) if offset is None else numbers(_vector(offset, _OFFSET), _OFFSET)
-        if len(o) != len(x):
-            raise DataError(f"the new rows are {len(x)} but the offset has {len(o)}; it needs one number a row.")
-        return x, o
+        total = np.zeros(len(x))
+        for raw, name in ((offset, _OFFSET), (exposure, _EXPOSURE)):
+            if raw is None:
+                continue
+            values = numbers(_vector(raw, name), name)
+            if len(values) != len(x):
+                raise DataError(f"the new rows are {len(x)} but the {name} has {len(values)}; give one number a row.")
+            total += log_exposure(values, name) if name == _EXPOSURE else values
+        return x, total
 
-    def _endog(self, raw: Any) -> Floats:
+    def _endog(self, raw: Any, gaps: bool) -> Floats:
         name = self.endog_name
-        if name in self.schema.levels:
-            return level_codes(raw, name, self.schema.levels[name]).astype(np.float64)
-        values = np.array(clamped(numbers(raw, name), self.schema.limits(name)))
-        return zero_one(values, name) if self.binary else values
+        if name not in self.schema.levels:
+            return np.array(clamped(numbers(raw, name, gaps=gaps), self.schema.limits(name)))
+        codes = level_codes(raw, name, self.schema.levels[name], gaps=gaps)
+        return np.where(codes < 0, np.nan, codes)
+
+    def _checked(self, endog: Floats) -> Floats:
+        return zero_one(endog, self.endog_name) if self.kind == "binary" else endog
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values."""
@@ -171,7 +228,8 @@ class ArrayDesign:
             "endog_name": self.endog_name,
             "schema": self.schema.to_json(),
             "offset": self.has_offset,
-            "binary": self.binary,
+            "exposure": self.has_exposure,
+            "response": self.kind,
         }
 
     @classmethod
@@ -180,7 +238,8 @@ class ArrayDesign:
         if doc.get("kind") != "arrays":
             raise SavedFileError(f"expected a saved array design, got kind {doc.get('kind')!r}.")
         schema = Schema.from_json(doc["schema"])
-        return _rebuild(doc["exog_names"], doc["endog_name"], schema, bool(doc["offset"]), bool(doc["binary"]))
+        more = (bool(doc["offset"]), bool(doc.get("exposure", False)), saved_kind(doc))
+        return _rebuild(doc["exog_names"], doc["endog_name"], schema, *more)
 
 
 class Held(NamedTuple):
@@ -191,14 +250,22 @@ class Held(NamedTuple):
     endog: Any
     exog: Any
     offset: Any
+    exposure: Any = None
 
-    def numeric(self, binary: bool) -> list[str]:
-        """Columns that need a scale: all but declared constants and a binary response."""
+    def numeric(self, kind: str) -> list[str]:
+        """Columns that need a scale: all but declared constants and a response that is not a number."""
         out = [n for n in self.names if n not in _CONSTANT_NAMES]
-        return out if binary else [*out, self.endog_name]
+        return [*out, self.endog_name] if kind == "number" else out
 
 
-def read_arrays(endog: Any, exog: Any, offset: Any, exog_names: Sequence[str] | None, endog_name: str | None) -> Held:
+def read_arrays(
+    endog: Any,
+    exog: Any,
+    offset: Any,
+    exog_names: Sequence[str] | None,
+    endog_name: str | None,
+    exposure: Any = None,
+) -> Held:
     """Name the columns of arrays or pandas objects and check that their shapes fit.
 
     Raises
@@ -224,11 +291,31 @@ def read_arrays(endog: Any, exog: Any, offset: Any, exog_names: Sequence[str] | 
     names = tuple(f"x{j + 1}" for j in range(x.shape[1])) if exog_names is None else _names(exog_names)
     if len(names) != x.shape[1]:
         raise DataError(f"exog has {x.shape[1]} columns but {len(names)} names; exog_names needs one string a column.")
-    o = None if offset is None else _vector(_array(offset, _OFFSET), _OFFSET)
-    if len({len(y), len(x), len(x) if o is None else len(o)}) > 1:
-        third = "" if o is None else f", offset {len(o)}"
-        raise DataError(f"endog has {len(y)} rows, exog {len(x)}{third}; they need the same number, one row a person.")
-    return Held(names, endog_name, y, x, o)
+    o, e = (
+        None if given is None else _vector(_array(given, name), name)
+        for given, name in ((offset, _OFFSET), (exposure, _EXPOSURE))
+    )
+    more = {name: len(v) for name, v in ((_OFFSET, o), (_EXPOSURE, e)) if v is not None}
+    if len({len(y), len(x), *more.values()}) > 1:
+        rest = "".join(f", {name} {n}" for name, n in more.items())
+        raise DataError(f"endog has {len(y)} rows, exog {len(x)}{rest}; they need the same number, one row a person.")
+    return Held(names, endog_name, y, x, o, e)
+
+
+def check_array_levels(schema: Schema, endog_name: str) -> None:
+    """Refuse levels of anything but the response of a model that is given as arrays.
+
+    Raises
+    ------
+    SchemaError
+        If another name has levels.
+    """
+    others = [name for name in schema.levels if name != endog_name]
+    if others:
+        raise SchemaError(
+            f"levels[{others[0]!r}]: levels= is for formulas; arrays hold numbers, except for the response "
+            f"({endog_name!r} here): code factors first, or use from_formula."
+        )
 
 
 def array_design(
@@ -237,7 +324,8 @@ def array_design(
     schema: Schema,
     *,
     offset: bool = False,
-    binary: bool = False,
+    exposure: bool = False,
+    kind: str = "number",
 ) -> ArrayDesign:
     """Build the public design of named array columns.
 
@@ -247,12 +335,15 @@ def array_design(
         Names of the columns of exog, each in bounds, moments or the schema's private columns, except "const" or
         "Intercept", which is the constant 1.
     endog_name : str
-        Name of the response, declared too unless `binary`.
+        Name of the response, declared too unless it is 0/1.
     schema : Schema
     offset : bool
         An offset array is given with each batch; its bounds are declared under the name "offset".
-    binary : bool
-        The response is 0/1.
+    exposure : bool
+        An exposure array is given with each batch, whose logarithm is added to the offset; its bounds, which are
+        positive, are declared under the name "exposure".
+    kind : {"number", "binary", "levels"}
+        What the response is; "levels" needs its levels declared, 2 to 50 of them.
 
     Raises
     ------
@@ -261,6 +352,7 @@ def array_design(
     FormulaError
         The columns are linearly dependent whatever the data.
     """
+    choose("kind", kind, RESPONSE_KINDS)
     names = tuple(exog_names)
     if not names or len({*names, endog_name}) != len(names) + 1:
         raise SchemaError(f"column names must be given and differ, got {[endog_name, *names]!r}.")
@@ -273,34 +365,42 @@ def array_design(
             raise SchemaError(undeclared_offset(name, schema))
         if not full.is_number(name):
             raise SchemaError(undeclared(name, schema))
+    if exposure:
+        check_exposure(_EXPOSURE, schema)
     limits = np.array([full.limits(name) for name in names]).T
     rows = probe_rows(names, full)
     probe = np.column_stack([rows[name] for name in names])
     check_rank(probe, names)
     constant = public_constant(probe, names, [(name,) for name in names], full)
-    columns = (endog_name, *names, *([_OFFSET] if offset else []))
-    span = _endog_limits(endog_name, schema, binary)
-    return ArrayDesign(names, endog_name, schema, offset, binary, limits, columns, probe, constant, span)
+    columns = (endog_name, *names, *([_OFFSET] if offset else []), *([_EXPOSURE] if exposure else []))
+    span = _endog_limits(endog_name, schema, kind)
+    return ArrayDesign(names, endog_name, schema, offset, exposure, kind, limits, columns, probe, constant, span)
 
 
-def _rebuild(exog_names: Sequence[str], endog_name: str, schema: Schema, offset: bool, binary: bool) -> ArrayDesign:
-    return array_design(exog_names, endog_name, schema, offset=offset, binary=binary)
+def _rebuild(
+    exog_names: Sequence[str], endog_name: str, schema: Schema, offset: bool, exposure: bool, kind: str
+) -> ArrayDesign:
+    return array_design(exog_names, endog_name, schema, offset=offset, exposure=exposure, kind=kind)
 
 
-def _endog_limits(name: str, schema: Schema, binary: bool) -> tuple[float, float]:
-    if name in schema.levels:
-        if not binary or len(schema.levels[name]) != 2:
+def _endog_limits(name: str, schema: Schema, kind: str) -> tuple[float, float]:
+    if kind == "levels":
+        if schema.is_declared_number(name):
             raise SchemaError(
-                f"the response {name!r} has {len(schema.levels[name])} declared levels; a binary family "
-                f"needs two, and any other family a number (bounds={{{name!r}: (low, high)}})."
+                f"the response {name!r} is declared as a number, but this family models levels; give "
+                f"levels={{{name!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
             )
-        return 0.0, 1.0
+        check_levels(name, schema)
+    if name in schema.levels:
+        if wrong := misfit(name, schema.levels[name], kind):
+            raise SchemaError(f"the response {name!r} {wrong}")
+        return 0.0, len(schema.levels[name]) - 1.0
     if not schema.is_number(name):
-        if not binary:
+        if kind != "binary":
             raise SchemaError(undeclared(name, schema))
         return 0.0, 1.0
     limits = schema.limits(name)
-    if binary and limits != (0.0, 1.0):
+    if kind == "binary" and limits != (0.0, 1.0):
         raise SchemaError(f"a binary response is 0 or 1; declare bounds={{{name!r}: (0, 1)}} or leave them out.")
     return limits
 
@@ -320,7 +420,7 @@ def _names(exog_names: Any) -> tuple[str, ...]:
 def _array(values: Any, name: str) -> Any:
     """Array of what the user gave; ragged lists and the like are refused without quoting them."""
     wrong = DataError(f"{name!r} can't be read as an array; give rows of equal length that hold numbers.")
-    return quietly(lambda: values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values), wrong)
+    return quietly(lambda: values.to_numpy() if hasattr(values, "to_numpy") else plain_array(values), wrong)
 
 
 def _vector(values: Any, name: str) -> Any:

@@ -140,8 +140,8 @@ class Budget:
                 return cls(math.inf, "none", ())
             if isinstance(mu, str):
                 raise BudgetError(
-                    "mu must be a number: personal budgets read from a column are not supported yet; "
-                    "use the smallest budget anybody has."
+                    "mu must be a number here; personal budgets are read from a column of a formula's data, as in "
+                    "from_formula(..., mu='my_budget', mu_max=1.0)."
                 )
             m = _number("mu", mu)
             if not _SMALLEST <= m <= _LARGEST:

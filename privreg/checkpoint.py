@@ -24,19 +24,23 @@ __all__ = ["from_arrays", "to_arrays"]
 def to_arrays(run: Pipeline) -> dict[str, Any]:
     """All there is to save but noise; public."""
     out: dict[str, Any] = {
-        "position": np.array([run.stage, run.at, run.people, run.spared], dtype=np.int64),
+        "position": np.array([run.stage, run.at, run.people], dtype=np.int64),
+        "past": np.array(run.past, dtype=np.int64),
+        "weights": np.array([run.weight_here, run.weight_past, run.location_weight]),
         "total": run.total,
+        "outer": run.outer,
         "response": np.array([run.y_centre, run.y_scale]),
         "shares": np.nan_to_num(run.shares, nan=-1.0),
         "guess": np.zeros(0) if run.start.theta is None else run.start.theta,
         "trail_people": np.array(run.trail_people, dtype=np.int64),
-        "trail_means": np.array(run.trail_means).reshape(-1, run.d),
-        "trail_variances": np.array(run.trail_variances).reshape(-1, run.d),
+        "trail_means": np.array(run.trail_means).reshape(-1, run.coefficients),
+        "trail_variances": np.array(run.trail_variances).reshape(-1, run.coefficients),
     }
     named: dict[str, Any] = {"location": run.location, "scatter": run.scatter}
     for name, chains in (("chains", run.chains), ("common", run.common)):
         if chains is not None:
             out[f"{name}_newton"], out[f"{name}_steps"] = chains.newton, np.array(chains.steps)
+            out[f"{name}_worth"] = np.array([chains.plan.worth])
             named[name] = chains.state
     return out | {f"{name}_{k}": np.asarray(v) for name, values in named.items() for k, v in values._asdict().items()}
 
@@ -50,16 +54,29 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
         If an array doesn't fit the plan.
     """
     stages = run.start.schedule.stages
-    stage, at, people, spared = (int(v) for v in like(np.zeros(4, dtype=np.int64), arrays["position"]))
-    before = sum(s.people for s in stages[:stage]) - spared
-    if not 0 <= stage < len(stages) or at < 0 or people != before + at or at >= stages[stage].people >= 0:
+    stage, at, people = (int(v) for v in like(np.zeros(3, dtype=np.int64), arrays["position"]))
+    if not 0 <= stage < len(stages):
+        raise ValueError("stage out of range")
+    past = like(np.zeros(stage, dtype=np.int64), arrays["past"]).tolist()
+    weights = [float(v) for v in like(np.zeros(3), arrays["weights"])]
+    personal = run.start.personal
+    run.stage, run.past = stage, past
+    if at < 0 or people != sum(past) + at or (not personal and at >= run.here.people >= 0):
         raise ValueError("position out of range")
-    if spared not in {0, *(s.people for s in stages[:stage] if s.optional)}:
-        raise ValueError("people spared whom the plan doesn't spare")
-    run.stage, run.at, run.people, run.spared = stage, at, people, spared
+    more = run.spared
+    held = [
+        n == s.people + (more if s.kind == "lanes" else 0) or (s.optional and n == 0)
+        for s, n in zip(stages, past, strict=False)
+    ]
+    if min(past, default=0) < 0 or not (personal or all(held)):
+        raise ValueError("stages of another length")
+    if min(weights) < 0.0 or (not personal and weights != [float(at), float(people - at), 0.0]):
+        raise ValueError("weights out of range")
+    run.at, run.people = at, people
+    run.weight_here, run.weight_past, run.location_weight = weights
     guess = arrays["guess"]
-    run.start = run.start._replace(theta=like(np.zeros(run.d), guess) if guess.size else None)
-    run.total = like(np.zeros(run.width() if run.kind in {"location", "moments"} else 0), arrays["total"])
+    run.start = run.start._replace(theta=like(np.zeros(run.coefficients), guess) if guess.size else None)
+    run.total = like(np.zeros(run.numbers()), arrays["total"])
     run.y_centre, run.y_scale = (float(v) for v in like(np.zeros(2), arrays["response"]))
     shares = like(np.zeros(run.d), arrays["shares"])
     run.shares = np.where(shares < 0.0, np.nan, shares)
@@ -72,11 +89,14 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
     run.scatter = whitening.Scatter(
         *(like(np.asarray(own), arrays[f"scatter_{k}"]) for k, own in run.scatter._asdict().items())
     )._replace(weight=float(arrays["scatter_weight"]))
+    run.outer = like(np.zeros((run.numbers(),) * 2 if run.kind == "measures" else (0, 0)), arrays["outer"])
+    people_of = [*run.past, at]
+    lanes_stage = stage - 1 if run.kind == "measures" else stage
     if run.kind not in {"location", "moments"}:
-        run.chains = _restored(run, "chains", stages[stage], at, arrays)
-    if run.kind == "lanes":
-        run.common = _restored(run, "common", stages[stage - 1], stages[stage - 1].people, arrays)
-    shape = (len(arrays["trail_people"]), run.d)
+        run.chains = _restored(run, "chains", stages[lanes_stage], people_of[lanes_stage], arrays)
+    if run.kind in {"lanes", "measures"}:
+        run.common = _restored(run, "common", stages[lanes_stage - 1], people_of[lanes_stage - 1], arrays)
+    shape = (len(arrays["trail_people"]), run.coefficients)
     run.trail_people = like(np.zeros(shape[0], dtype=np.int64), arrays["trail_people"]).tolist()
     run.trail_means = list(like(np.zeros(shape), arrays["trail_means"]))
     variances = arrays["trail_variances"]  # not numbers before there are intervals
@@ -88,8 +108,17 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
 def _restored(run: Pipeline, name: str, stage: Stage, people: int, arrays: dict[str, Any]) -> Chains:
     """Chains of a stage in which so many people have reported."""
     start = run.start
-    plan = lane_plan(stage, start.schedule, start.rules, start.mechanism, start.reach, start.path)
-    own = lanes.init(np.zeros(run.d), 0.0, plan)
+    worth = float(like(np.zeros(1), arrays[f"{name}_worth"])[0])
+    if not (0.0 < worth <= 1.0 if start.personal else worth == 1.0):
+        raise ValueError("worth out of range")
+    plan = lane_plan(
+        *(stage, start.schedule, start.rules, start.reports, run.d),
+        path=start.path,
+        worth=worth,
+        y_centre=run.y_centre,
+        y_scale=run.y_scale,
+    )
+    own = lanes.init(np.zeros(run.coefficients), 0.0, plan)
     state = Lanes(*(like(a, arrays[f"{name}_{k}"]) for k, a in own._asdict().items()))
     batches, rest = divmod(people, plan.batch)
     k = np.arange(plan.lanes)
@@ -99,8 +128,10 @@ def _restored(run: Pipeline, name: str, stage: Stage, people: int, arrays: dict[
         raise ValueError("counts out of range")
     steps = arrays[f"{name}_steps"]
     if steps.shape != (len(ChainSteps._fields),) or steps.dtype != np.float64 or np.isnan(steps).any():
-        raise ValueError("steps that aren't numbers")  # a search's scale is infinite
-    newton = like(np.eye(run.d), arrays[f"{name}_newton"])
+        raise ValueError("steps that aren't numbers")
+    if np.isinf(np.delete(steps, ChainSteps._fields.index("scale"))).any():  # a search's scale is infinite
+        raise ValueError("steps without end")
+    newton = like(np.eye(run.coefficients), arrays[f"{name}_newton"])
     return Chains(plan, state, newton, ChainSteps(*steps.tolist()))
 
 

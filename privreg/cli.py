@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg import __version__
-from privreg.cli_options import DATA_SETS, budget, levels, pairs, parsers, spread
+from privreg.cli_options import DATA_SETS, budget, family, levels, pairs, parsers, people, spread
 from privreg.errors import DataError, OptionError, PrivacyLeakWarning, PrivregError, PrivregWarning, choose
 
 if TYPE_CHECKING:
@@ -141,31 +141,33 @@ def _fit(a: argparse.Namespace) -> int:
         raise OptionError(f"--level {a.level:g} must lie in (0, 1); 0.95 gives 95% intervals.")
     if a.step_exponent is not None and not 0 < a.step_exponent < 1:
         raise OptionError(f"--step-exponent {a.step_exponent:g} must lie in (0, 1), above 0.5 for intervals.")
-    targets, spend = _targets(a), budget(a)
-    public = {
+    targets = _targets(a)
+    loss, own = family(a)
+    options: dict[str, Any] = {
+        **budget(a),
+        **people(a),
         "bounds": pairs("--bounds", a.bounds, "NAME=LOW:HIGH"),
         "levels": levels(a.levels),
         "moments": pairs("--moments", a.moments, "NAME=MEAN:SD"),
     }
-    inference: Any = tuple(name.strip() for name in a.inference.split(","))
+    inference: Any = tuple(method.strip() for method in a.inference.split(","))
     if a.inference in {"none", "auto"}:
         inference = None if a.inference == "none" else "auto"
 
-    from privreg.families import Huber, resolve_family
+    from privreg.families import FAMILIES
     from privreg.model import PrivateOnlineRegression
 
-    corner = {name: value for name, value in (("c", a.c), ("scale", a.scale)) if value is not None}
-    if corner and a.family != "huber":
-        raise OptionError(f"{' and '.join(f'--{name}' for name in corner)} belong to --family huber.")
     model = PrivateOnlineRegression.from_formula(
         a.formula,
         a.path,
-        family=Huber(**corner) if a.family == "huber" else resolve_family(a.family),
-        **spend,
-        **public,
+        family=FAMILIES[loss](**own),
+        **options,
         scaling=a.scaling,
+        mechanism=a.mechanism,
+        private=a.private,
         score_weights=a.score_weights,
         offset=a.offset,
+        exposure=a.exposure,
         rows=a.rows,
         allow_leak=tuple(a.allow_leak),
     )
@@ -177,7 +179,7 @@ def _fit(a: argparse.Namespace) -> int:
         step=a.step,
         seed=a.seed,
         progress=False if a.quiet else None,
-        **{name: value for name, value in pace.items() if value is not None},
+        **{option: value for option, value in pace.items() if value is not None},
     )
     # The budget is spent: one file that can't be written must not cost the others, or the summary.
     problems = []
@@ -226,16 +228,17 @@ def _quote(text: str) -> str:
 # --- the command ----------------------------------------------------------------------------------------
 
 
-_HERE: Final = "here: --bounds NAME=LOW:HIGH, --levels NAME=A,B, --moments NAME=MEAN:SD, --scaling private"
+_HERE: Final = "--bounds NAME=LOW:HIGH, --levels NAME=A,B, --moments NAME=MEAN:SD, --scaling private"
 
 
 def _complain(problem: PrivregError) -> None:
     """Print an error as one line, with the command's spelling of what its Python text asks for."""
     message = " ".join(str(problem).split())
-    if re.search(r"\b(bounds|levels|moments)(=|\[)", message) and "--" not in message:
-        message += f" ({_HERE})"
-    elif re.search(r"\balpha\b", message) and "--" not in message:
-        message += " (here: --step-exponent)"
+    if "--" not in message:
+        words = dict.fromkeys(re.findall(r"\b(alpha|max_per_id|mu_max|y_max|batch_size|score_weights)\b", message))
+        here = [_HERE] if re.search(r"\b(bounds|levels|moments)(=|\[)", message) else []
+        here += ["--step-exponent" if word == "alpha" else f"--{word.replace('_', '-')}" for word in words]
+        message += f" (here: {', '.join(here)})" if here else ""
     print(f"privreg: error: {message}", file=sys.stderr)
 
 

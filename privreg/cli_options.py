@@ -13,9 +13,9 @@ from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
 from privreg import __version__
-from privreg.errors import BudgetError, OptionError, SchemaError
+from privreg.errors import BudgetError, OptionError, SchemaError, choose
 
-__all__ = ["DATA_SETS", "budget", "levels", "pairs", "parsers", "spread"]
+__all__ = ["DATA_SETS", "budget", "family", "levels", "pairs", "parsers", "people", "spread"]
 
 _MAIN_HELP: Final = """\
 Regression with inference under local differential privacy: every person's
@@ -49,6 +49,13 @@ examples:
   privreg fit "y ~ x" data.csv --rho 0.5 --moments x=0:1 --bounds x=-4:4 y=-9:9 \\
       --tuning published --inference random_scaling,plug_in
   privreg fit "income ~ age + np.log(rent)" people.csv --mu 1 --scaling private
+  privreg fit "income ~ 1" people.csv --family quantile --tau 0.9 --epsilon 1 \\
+      --bounds income=0:200000
+  privreg fit "visits ~ age + smoker" people.csv --family poisson --y-max 20 \\
+      --exposure years --bounds age=18:65 years=0.5:5 --levels smoker=no,yes \\
+      --mu 1 --id person --max-per-id 2 --exponentiate
+  privreg fit "travel ~ distance" trips.csv --family multinomial --mu 1 \\
+      --bounds distance=0:50 --levels travel=car,bus,bicycle --out travel.csv
 
 how levels are read:
   The first level is the reference. Levels that all are whole numbers (1,2,3 or
@@ -156,12 +163,18 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
 
 def _fit_options(fit: _Parser) -> None:
     fit.add_argument("formula", metavar="FORMULA", help='such as "charges ~ age + smoker", in quotes')
-    fit.add_argument("path", metavar="CSV", help="file with a header line; only the formula's columns are read")
+    fit.add_argument("path", metavar="CSV", help="file with a header line; only the columns named are read")
 
     g = fit.add_argument_group("budget per person (exactly one form)")
-    g.add_argument("--mu", type=float, metavar="MU", help="Gaussian differential privacy; 1 is usual")
-    g.add_argument("--epsilon", type=float, metavar="E", help="(epsilon, delta)-DP, with --delta")
-    g.add_argument("--delta", type=float, metavar="D")
+    g.add_argument(
+        "--mu",
+        type=_number_or_column,
+        metavar="MU",
+        help="Gaussian differential privacy; 1 is usual. Or a column of public personal budgets, with --mu-max",
+    )
+    g.add_argument("--mu-max", type=float, metavar="MU", help="the largest budget in that column")
+    g.add_argument("--epsilon", type=float, metavar="E", help="pure epsilon-DP; with --delta (epsilon, delta)-DP")
+    g.add_argument("--delta", type=float, metavar="D", help="with --epsilon; 1e-6 is usual")
     g.add_argument("--rho", type=float, metavar="R", help="zero-concentrated DP")
     g.add_argument("--no-privacy", action="store_true", help="no noise, for teaching and tests; the summary says so")
 
@@ -186,11 +199,47 @@ def _fit_options(fit: _Parser) -> None:
     )
 
     g = fit.add_argument_group("model")
-    g.add_argument("--family", default="huber", help="huber (default) or logistic")
-    g.add_argument("--c", type=_auto, metavar="C", help="Huber's corner in residual scales, or auto (default)")
-    g.add_argument("--scale", type=_auto, metavar="S", help="public guess of the residual scale, or auto (default)")
+    g.add_argument("--family", default="huber", help=f"huber (default), {', '.join([*_OWN][1:])}")
+    g.add_argument("--tau", type=float, metavar="T", help="level of a quantile or expectile, in (0, 1) (default 0.5)")
+    g.add_argument("--y-max", type=float, metavar="Y", help="poisson: public largest count; larger ones are clamped")
+    g.add_argument("--width", type=float, metavar="W", help="smoothed_hinge: where the hinge is rounded (default 1)")
+    g.add_argument(
+        "--c", type=_auto, metavar="C", help="huber, expectile: corner in residual scales, or auto (default)"
+    )
+    g.add_argument(
+        "--scale",
+        type=_auto,
+        metavar="S",
+        help="huber, expectile: public guess of the residual scale, or auto (default)",
+    )
     g.add_argument("--offset", metavar="COLUMN", help="column added to the linear predictor")
+    g.add_argument("--exposure", metavar="COLUMN", help="column whose log is added; its --bounds must be above 0")
     g.add_argument("--score-weights", metavar="W", help="unit, whitened or published; the tuning chooses by default")
+
+    g = fit.add_argument_group("mechanism")
+    g.add_argument(
+        "--mechanism",
+        default="auto",
+        metavar="M",
+        help="gaussian, laplace, privunit, randomized_response, or auto (default): the least noise for the budget",
+    )
+    g.add_argument(
+        "--private",
+        default="record",
+        metavar="WHAT",
+        help="record (default), or response: covariates are public and only the response is protected",
+    )
+
+    g = fit.add_argument_group("people")
+    g.add_argument("--id", metavar="COLUMN", help="column that tells people apart, if some have several rows")
+    g.add_argument("--max-per-id", type=int, metavar="N", help="rows of one person that are used (default 1)")
+    g.add_argument(
+        "--missing",
+        default="raise",
+        metavar="M",
+        help="rows with a missing value: raise (default) refuses them, noise sends noise for them, "
+        "drop leaves them out, which reveals who answered",
+    )
 
     g = fit.add_argument_group("fit")
     g.add_argument("--tuning", default="efficient", help="efficient (default) or published")
@@ -224,6 +273,13 @@ def _fit_options(fit: _Parser) -> None:
 
 
 # --- reading declarations -------------------------------------------------------------------------------
+
+
+def _number_or_column(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _auto(text: str) -> float | str:
@@ -316,11 +372,13 @@ def budget(a: argparse.Namespace) -> dict[str, Any]:
     Raises
     ------
     BudgetError
-        If none or more than one form is given.
+        If none or more than one form is given, or --mu names a column without --mu-max.
     """
+    if a.delta is not None and a.epsilon is None:
+        raise BudgetError("--delta goes with --epsilon: --epsilon 1 --delta 1e-6.")
     forms = {
         "--mu": a.mu is not None,
-        "--epsilon/--delta": a.epsilon is not None or a.delta is not None,
+        "--epsilon": a.epsilon is not None,
         "--rho": a.rho is not None,
         "--no-privacy": a.no_privacy,
     }
@@ -328,9 +386,81 @@ def budget(a: argparse.Namespace) -> dict[str, Any]:
     if len(got) != 1:
         raise BudgetError(
             f"give exactly one budget, got {' and '.join(got) or 'none'}: --mu 1, or --epsilon 1 --delta 1e-6, "
-            "or --rho 0.5 (or --no-privacy)."
+            "or --epsilon 1 alone for pure differential privacy, or --rho 0.5 (or --no-privacy)."
         )
+    column = isinstance(a.mu, str)
+    if column and a.mu_max is None:
+        raise BudgetError(
+            f"--mu {a.mu!r} is not a number. If it is a column of personal budgets, add the largest of them, "
+            "--mu-max 1, say."
+        )
+    if a.mu_max is not None and not column:
+        raise BudgetError("--mu-max is the largest of a column of personal budgets; name it, --mu COLUMN.")
     if a.no_privacy:
         return {"mu": None}
-    given = {"mu": a.mu, "epsilon": a.epsilon, "delta": a.delta, "rho": a.rho}
+    given = {"mu": a.mu, "mu_max": a.mu_max, "epsilon": a.epsilon, "delta": a.delta, "rho": a.rho}
     return {name: value for name, value in given.items() if value is not None}
+
+
+_OWN: Final[dict[str, tuple[str, ...]]] = {
+    "huber": ("c", "scale"),
+    "expectile": ("tau", "c", "scale"),
+    "quantile": ("tau",),
+    "logistic": (),
+    "multinomial": (),
+    "poisson": ("y_max",),
+    "hinge": (),
+    "smoothed_hinge": ("width",),
+    "squared": (),
+}
+"""Families, and the options that are theirs."""
+
+
+def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Read the family's name and its own options.
+
+    Returns
+    -------
+    name : str
+        Lower-case name of the family.
+    options : dict of str to object
+        Keyword arguments of its constructor.
+
+    Raises
+    ------
+    OptionError
+        If there is no such family, an option belongs to another one, or Poisson has no largest count.
+    """
+    name = choose("--family", a.family.lower().replace("-", "_"), _OWN)
+    options = {o: getattr(a, o) for o in dict.fromkeys(o for own in _OWN.values() for o in own)}
+    given = {o: value for o, value in options.items() if value is not None}
+    for option in given:
+        if option not in _OWN[name]:
+            owners = " or ".join(f"--family {n}" for n, own in _OWN.items() if option in own)
+            raise OptionError(
+                f"--{option.replace('_', '-')} belongs to {owners}, not to --family {name}; leave it out."
+            )
+    if name == "poisson" and a.y_max is None:
+        raise OptionError(
+            "--family poisson needs the largest count anybody may have, a public number: --y-max 20, say."
+        )
+    if name in {"hinge", "smoothed_hinge"} and a.exponentiate:
+        raise OptionError(
+            f"--exponentiate means nothing with --family {name}, whose coefficients are no log odds; leave it out, "
+            "or fit --family logistic."
+        )
+    return name, given
+
+
+def people(a: argparse.Namespace) -> dict[str, Any]:
+    """Read what is said about the people behind the rows, as keyword arguments of the model.
+
+    Raises
+    ------
+    OptionError
+        If several rows of one person are allowed, and nothing tells people apart.
+    """
+    if a.max_per_id is not None and a.id is None:
+        raise OptionError("--max-per-id needs the column that tells people apart; add --id COLUMN.")
+    given = {"id": a.id, "max_per_id": a.max_per_id}
+    return {"missing": a.missing, **{name: value for name, value in given.items() if value is not None}}

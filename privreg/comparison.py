@@ -16,7 +16,7 @@ from privreg.accounting import at_least, compose
 from privreg.errors import OptionError, level
 from privreg.inference import METHODS
 from privreg.results import PrivateResults
-from privreg.summary import WIDTH, html_block, number, plain, shorten, tex, tex_block, tex_notes, tex_row, tex_tabulars
+from privreg.tables import WIDTH, html_block, number, plain, shorten, tex, tex_block, tex_notes, tex_row, tex_tabulars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,11 +102,12 @@ class Comparison:
         Returns
         -------
         DataFrame
-            Index: terms in order of first appearance. Columns: (result, quantity), the quantities of
-            `PrivateResults.tidy`; NaN where a result lacks the term.
+            Index: terms in order of first appearance, "level:term" for multinomial results. Columns: (result,
+            quantity), the quantities of `PrivateResults.tidy`; NaN where a result lacks the term.
         """
         with np.errstate(over="ignore"):  # exp of an intercept in large units is infinite
-            tables = [r.tidy(self.exponentiate, alpha=self.alpha).set_index("term") for r in self.results]
+            tidy = [(r._fit, r.tidy(self.exponentiate, alpha=self.alpha)) for r in self.results]
+            tables = [fit.flat(table).set_index("term") for fit, table in tidy]
         order = dict.fromkeys(t for table in tables for t in table.index)
         return pd.concat(tables, axis=1, keys=self.names, names=["result", "quantity"]).reindex(
             pd.Index(list(order), name="term")
@@ -152,12 +153,13 @@ class Comparison:
         """Rows below the coefficients."""
         out: list[tuple[str, list[str]]] = []
         titles = [dict(r._fit.title) for r in self.results]
-        rows = ("Dep. variable", "n", "Family", "Tuning", "Inference", "Budget")
+        rows = ("Dep. variable", "n", "Family", "Baseline", "Tuning", "Inference", "Budget")
         columns = [
             (
                 plain(t.get("Dep. Variable", "")),
                 f"{r.nobs:,}",
                 r.family.name,
+                plain(r._fit.baseline[0]) if r._fit.baseline else "",
                 t.get("Tuning", "").partition(":")[0],
                 METHODS[r.methods[0]].title if r.methods else "none",
                 r.privacy.short,
@@ -165,7 +167,8 @@ class Comparison:
             for r, t in zip(self.results, titles, strict=True)
         ]
         for i, label in enumerate(rows):
-            out.append((label, [c[i] for c in columns]))
+            if label != "Baseline" or any(c[i] for c in columns):
+                out.append((label, [c[i] for c in columns]))
         return out
 
     def _notes(self) -> list[str]:
@@ -175,6 +178,8 @@ class Comparison:
         out = [f"{what} with {below} below."] if any(r.methods for r in self.results) else [f"{what} only."]
         if not self.exponentiate and len({r._estimate(None).pivot for r in self.results if r.methods}) > 1:
             out.append("Standard errors of these results have different limit laws: compare intervals.")
+        if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
+            out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
         out += [
             f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r.privacy.doubts
         ]

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.kernels import HUBER
+from privreg import scores
+from privreg.kernels import MULTINOMIAL
 from privreg.reference import (
     correlated_matrix,
     curvature_matrix,
+    multinomial_matrix,
     newton_matrix,
     two_point_length,
     two_point_share,
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.stages import ChainRules
+    from privreg.rules import ChainRules
 
     Array = NDArray[np.float64]
 
@@ -156,45 +158,65 @@ def expect(
     *,
     constant: bool,
     whitened: bool,
+    unit: bool,
 ) -> Expected:
-    """Curvature to expect at `theta`, shape (d,), chains' coordinates."""
-    if rules.family == HUBER and whitened:
-        newton, curvature = newton_matrix(rules.target, len(theta), constant), rules.target
+    """Curvature to expect at `theta`, shape (b d,), chains' coordinates; `unit` says whether ω = 1/‖z‖, or 1."""
+    d = len(gaps)
+    if not unit:
+        newton, curvature = _plain(rules, theta, constant)
+    elif rules.shape.family == MULTINOMIAL:
+        matrix = multinomial_matrix(theta.reshape(-1, d), constant)
+        newton, curvature = _inverse(matrix), float(np.trace(matrix)) / math.sqrt(d) / (len(theta) // d)
+    elif whitened and not rules.from_predictor:
+        newton, curvature = newton_matrix(rules.curvature, d, constant), rules.curvature
     else:
         matrix = _curvature(rules, theta, rows, constant, whitened)
-        values, vectors = np.linalg.eigh(matrix)
-        newton = (vectors / np.maximum(values, FLATTEST * values[-1])) @ vectors.T
-        curvature = rules.target if rules.family == HUBER else float(np.trace(matrix)) / math.sqrt(len(theta))
-    size = np.ones(len(theta))
+        newton = _inverse(matrix)
+        curvature = float(np.trace(matrix)) / math.sqrt(d) if rules.from_predictor else rules.curvature
+    size = np.ones(d)
     for j, gap in enumerate(gaps):
         if gap > 0.0:
-            size[j] = two_point_length(float(shares[j]), float(rows[j, j]) * gap, len(theta), constant) ** -0.5
+            stretched = float(rows[j, j]) * gap
+            share = float(shares[j])
+            spread = two_point_length(share, stretched, d, constant) if unit else share * (1.0 - share) * stretched**2
+            size[j] = max(spread, 1e-6) ** -0.5
+    size = np.tile(size, len(theta) // d)
     return Expected(np.ascontiguousarray(newton * np.outer(size, size)), curvature)
 
 
+def _inverse(matrix: Array) -> Array:
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors / np.maximum(values, FLATTEST * values[-1])) @ vectors.T)
+
+
+def _plain(rules: ChainRules, theta: Array, constant: bool) -> tuple[Array, float]:
+    """Inverse and mean curvature under weights ω = 1: second moments of whitened covariates are the identity."""
+    if not rules.from_predictor:
+        return np.eye(len(theta)) / rules.curvature, rules.curvature
+    matrix = curvature_matrix(lambda eta: scores.expected_curvature(rules.shape, eta), theta, constant, unit=False)
+    return _inverse(matrix), float(np.trace(matrix)) / len(theta)
+
+
 def _curvature(rules: ChainRules, theta: Array, rows: Array, constant: bool, whitened: bool) -> Array:
+    def kappa(eta: Array) -> Array:
+        return scores.expected_curvature(rules.shape, eta)
+
     if whitened:
-        return curvature_matrix(_balanced_curvature, theta, constant)
+        return curvature_matrix(kappa, theta, constant)
     cov, first = correlation(rows, constant), int(constant)
     out = correlated_matrix(cov, constant)
-    if rules.family == HUBER:
-        return rules.target * out
+    if not rules.from_predictor:
+        return rules.curvature * out
     # only the variance of the linear predictor matters to its mean curvature
     sd = math.sqrt(float(theta[first:] @ cov @ theta[first:]))
     alone = np.array([float(theta[0]), sd]) if constant else np.array([sd])
     plain = curvature_matrix(np.ones_like, alone, constant)
-    return np.asarray(np.trace(curvature_matrix(_balanced_curvature, alone, constant)) / np.trace(plain) * out)
-
-
-def _balanced_curvature(eta: Array) -> Array:
-    """min(π, 1 − π)."""
-    e = np.exp(-np.abs(eta))
-    return np.asarray(e / (1.0 + e))
+    return np.asarray(np.trace(curvature_matrix(kappa, alone, constant)) / np.trace(plain) * out)
 
 
 def rare(shares: Array, rules: ChainRules, effective: float, people: int) -> list[int]:
     """Two-valued columns whose rarer value too few people have for its coefficient's interval to be relied on."""
-    curvature = rules.target if rules.family == HUBER else 0.25
+    curvature = 0.25 if rules.from_predictor else rules.curvature
     far = math.sqrt(1.0 + (len(shares) - 1) / FARTHEST**2)
     needed = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
     known = np.nan_to_num(shares, nan=1.0)

@@ -12,9 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from privreg.allowlist import undeclared_offset
+from privreg.allowlist import check_exposure, misfit, undeclared_offset
 from privreg.arrays import ArrayDesign
-from privreg.columns import Encoded, Floats, clamped, length, prepare, quietly, zero_one
+from privreg.columns import (
+    MISSING,
+    Encoded,
+    Floats,
+    clamped,
+    complete_rows,
+    length,
+    log_exposure,
+    prepare,
+    quietly,
+    zero_one,
+)
 from privreg.encoding import Evaluator, Plan, coded_terms, empty_plan, make_plan, right_hand_side
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose
 from privreg.formula import ParsedFormula, Rowwise, check_formula, evaluation_environment
@@ -28,7 +39,7 @@ from privreg.probe import (
     take,
     wide_box,
 )
-from privreg.schema import Schema
+from privreg.schema import Schema, saved_kind
 
 __all__ = ["Design", "design_from_json", "formula_design"]
 
@@ -42,7 +53,7 @@ _UNBOUNDED = (-np.inf, np.inf)
 
 @dataclass(frozen=True)
 class Design:
-    """A frozen design from a formula; equal designs have equal formula, schema, functions and offset.
+    """A frozen design from a formula; equal designs have equal formula, schema, functions, offset and so on.
 
     Attributes
     ----------
@@ -52,13 +63,15 @@ class Design:
         The marked functions the formula calls.
     offset : str or None
         Raw numeric column added to the linear predictor.
-    binary : bool
-        The response is 0/1.
+    exposure : str or None
+        Raw numeric column whose logarithm is added to the linear predictor.
+    kind : {"number", "binary", "levels"}
+        What the response is; levels are encoded as 0, 1, … in their declared order.
     names : tuple of str
         Names of the design's columns, as patsy gives them.
     endog_name : str
     columns : tuple of str
-        Raw columns read (response, exog, offset). No other column is touched.
+        Raw columns read (response, exog, offset, exposure). No other column is touched.
     sources : tuple of tuple of str
         Raw columns that each design column is made from; none for the intercept.
     bare : tuple of (str or None)
@@ -70,6 +83,8 @@ class Design:
         Design matrix on public probe rows, in the user's units.
     constant : ndarray (p,) or None
         Coefficients e with ``X @ e == 1`` for every row, if the constant is in the span.
+    endog_levels : tuple or None
+        Declared levels of a response that is a factor.
     endog_limits : (float, float)
         Public range of the response after its transformation; encoded responses stay inside.
     """
@@ -78,7 +93,8 @@ class Design:
     schema: Schema
     functions: Mapping[str, Rowwise]
     offset: str | None
-    binary: bool
+    exposure: str | None
+    kind: str
     names: tuple[str, ...] = field(compare=False)
     endog_name: str = field(compare=False)
     columns: tuple[str, ...] = field(compare=False, repr=False)
@@ -92,15 +108,20 @@ class Design:
     _plan: Plan = field(compare=False, repr=False)
 
     def __hash__(self) -> int:
-        return hash((self.formula, self.offset, self.binary))
+        return hash((self.formula, self.offset, self.exposure, self.kind))
 
     @property
     def endog_sources(self) -> tuple[str, ...]:
         """Raw columns that the response is made from."""
         return self._parsed.response_columns
 
+    @property
+    def endog_levels(self) -> tuple[Any, ...] | None:
+        """Declared levels of the response, in order, if it is a factor."""
+        return self.schema.levels.get(self._parsed.plain.get(self._parsed.response, ""))
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.formula, self.schema, dict(self.functions), self.offset, self.binary)
+        return _rebuild, (self.formula, self.schema, dict(self.functions), self.offset, self.exposure, self.kind)
 
     def encode(self, frame: Any, missing: str = "raise") -> Encoded:
         """Encode raw rows: clamp numbers to their bounds, code factors by their declared levels.
@@ -108,7 +129,9 @@ class Design:
         Parameters
         ----------
         frame : DataFrame or mapping of str to array
-        missing : {"raise"}
+        missing : {"raise", "noise", "drop"}
+            What becomes of a row with a missing value (NaN, None, NA) in a column that is read: an error, a row of
+            NaN in endog, exog and offset, or none. Infinite values and undeclared levels are errors in any case.
 
         Returns
         -------
@@ -117,16 +140,26 @@ class Design:
         Raises
         ------
         DataError
-            A column is missing, not numeric, or has a missing or infinite value.
+            A column is absent, not numeric, or has an infinite or, with "raise", a missing value.
         SchemaError
             A factor has a value that is not declared. No message quotes a value.
         """
-        choose("missing", missing, ("raise",))
-        early = {*self._parsed.response_columns, *self._plan.rest_columns, self.offset}
-        rows = prepare(frame, self.columns, self.schema, clamp=early)
+        gaps = choose("missing", missing, MISSING) != "raise"
+        early = {*self._parsed.response_columns, *self._plan.rest_columns, self.offset, self.exposure}
+        rows = prepare(frame, self.columns, self.schema, clamp=early, gaps=gaps)
+        kept = complete_rows(rows.values()) if gaps else None
+        if kept is not None:  # the others are never computed with: a term may fail on what would stand in for them
+            rows = take(rows, kept)
         n = len(rows[self.columns[0]])
+        encoded = Encoded(self._endog(rows), self._exog(rows, n, clamp=True), self._offset(rows))
+        return encoded if kept is None else encoded.settled(kept, missing)
+
+    def _offset(self, rows: Prepared) -> Floats | None:
         offset = None if self.offset is None else np.array(rows[self.offset])
-        return Encoded(self._endog(rows), self._exog(rows, n, clamp=True), offset)
+        if self.exposure is None:
+            return offset
+        log: Floats = np.log(rows[self.exposure])  # the bounds are positive
+        return log if offset is None else offset + log
 
     def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
         """Encode the right-hand side only, without clamping unless asked: for prediction."""
@@ -141,17 +174,22 @@ class Design:
         return out
 
     def encode_new(self, new: Any) -> tuple[Floats, Floats]:
-        """Covariates and offset for prediction, unclamped; an offset column that is absent is 0."""
+        """Covariates and offset for prediction, unclamped; an offset that is absent is 0, an exposure is 1."""
         x = self.encode_exog(new)
-        if self.offset is None or self.offset not in new:
-            return x, np.zeros(len(x))
-        offset = np.array(prepare(new, (self.offset,), self.schema, clamp=())[self.offset])
-        if len(offset) != len(x):
-            raise DataError(f"the new rows are {len(x)} but {self.offset!r} has {len(offset)}; give one number a row.")
-        return x, offset
+        total = np.zeros(len(x))
+        for name in (self.offset, self.exposure):
+            if name is None or name not in new:
+                continue
+            values = np.array(prepare(new, (name,), self.schema, clamp=())[name])
+            if len(values) != len(x):
+                raise DataError(f"the new rows are {len(x)} but {name!r} has {len(values)}; give one number a row.")
+            total += values if name == self.offset else log_exposure(values, name)
+        return x, total
 
     def _endog(self, rows: Prepared) -> Floats:
         name = self._parsed.response_columns[0]
+        if not len(rows[name]):
+            return np.empty(0)
         evaluate = self._plan.response
         if evaluate is None:
             values = np.array(rows[name], dtype=np.float64)
@@ -164,7 +202,7 @@ class Design:
             if not np.isfinite(values).all():
                 raise DataError(f"the response {self.endog_name!r} is not finite for a row of these data.")
             values = clamped(values, self.endog_limits)
-        return zero_one(values, self.endog_name) if self.binary else values
+        return zero_one(values, self.endog_name) if self.kind == "binary" else values
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values; functions by name only."""
@@ -174,7 +212,8 @@ class Design:
             "schema": self.schema.to_json(),
             "functions": sorted(self.functions),
             "offset": self.offset,
-            "binary": self.binary,
+            "exposure": self.exposure,
+            "response": self.kind,
             "names": list(self.names),
         }
 
@@ -189,8 +228,8 @@ class Design:
                 f"functions={{{lacking[0]!r}: pr.rowwise({lacking[0]})}}."
             )
         schema = Schema.from_json(doc["schema"])
-        offset, binary = doc["offset"], bool(doc["binary"])
-        design = formula_design(doc["formula"], schema, functions=given, offset=offset, binary=binary)
+        more = {"offset": doc["offset"], "exposure": doc.get("exposure"), "kind": saved_kind(doc)}
+        design = formula_design(doc["formula"], schema, functions=given, **more)
         if list(design.names) != list(doc["names"]):
             raise SavedFileError(
                 f"the saved columns {doc['names']!r} are not the formula's, {list(design.names)!r}; "
@@ -215,7 +254,8 @@ def formula_design(
     *,
     functions: Mapping[str, Rowwise] | None = None,
     offset: str | None = None,
-    binary: bool = False,
+    exposure: str | None = None,
+    kind: str = "number",
 ) -> Design:
     """Build the public design of a formula. No raw row is needed.
 
@@ -229,15 +269,18 @@ def formula_design(
         Functions marked with ``pr.rowwise`` that the formula may call.
     offset : str, optional
         A declared numeric column.
-    binary : bool
-        The response is 0/1; a bare response column then needs no declaration.
+    exposure : str, optional
+        A numeric column with positive bounds, whose logarithm is added to the offset.
+    kind : {"number", "binary", "levels"}
+        What the response is. A bare column that is 0/1 needs no declaration; "levels" takes one column with 2 to 50
+        declared levels.
 
     Raises
     ------
     FormulaError, PrivacyLeakError, SchemaError
     """
-    parsed = check_formula(formula, schema, functions or {}, binary=binary)
-    _check_offset(offset, schema, parsed.response_columns)
+    parsed = check_formula(formula, schema, functions or {}, kind=kind)
+    _check_offset(offset, exposure, schema, parsed.response_columns)
     terms = right_hand_side(formula)
     env = evaluation_environment(parsed.functions)
     cells = {
@@ -251,7 +294,7 @@ def formula_design(
             _check_row_by_row(code, env, empty, take(rows, slice(None)), names)
     broken = FormulaError(f"the right-hand side of {formula!r} can't be built; check the contrasts and knots.")
     info = quietly(lambda: coded_terms(terms, data, env), broken)
-    response, limits = _response(parsed, schema, env, empty, binary)
+    response, limits = _response(parsed, schema, env, empty, kind)
     plan = make_plan(info, parsed, schema, response)
     m = len(next(iter(rows.values()))) if rows else 1
     probe, problem = plan.exog(rows, m, clamp=True)
@@ -270,13 +313,14 @@ def formula_design(
         tried = np.vstack([probe, far[np.isfinite(far).all(axis=1)]])
     check_rank(tried, names, stand_in(parsed.exog_columns, schema))
     endog_bare = parsed.plain.get(parsed.response)
-    columns = dict.fromkeys([*parsed.response_columns, *parsed.exog_columns, *([offset] if offset else [])])
+    columns = dict.fromkeys([*parsed.response_columns, *parsed.exog_columns, *(c for c in (offset, exposure) if c)])
     return Design(
         formula,
         schema,
         dict(parsed.functions),
         offset,
-        binary,
+        exposure,
+        kind,
         names,
         parsed.response,
         tuple(columns),
@@ -291,11 +335,18 @@ def formula_design(
     )
 
 
-def _rebuild(formula: str, schema: Schema, functions: dict[str, Rowwise], offset: str | None, binary: bool) -> Design:
-    return formula_design(formula, schema, functions=functions, offset=offset, binary=binary)
+def _rebuild(
+    formula: str, schema: Schema, functions: dict[str, Rowwise], offset: str | None, exposure: str | None, kind: str
+) -> Design:
+    return formula_design(formula, schema, functions=functions, offset=offset, exposure=exposure, kind=kind)
 
 
-def _check_offset(offset: str | None, schema: Schema, response: Sequence[str]) -> None:
+def _check_offset(offset: str | None, exposure: str | None, schema: Schema, response: Sequence[str]) -> None:
+    if exposure is not None:
+        if exposure in response or exposure == offset:
+            other = "offset" if exposure == offset else "response"
+            raise SchemaError(f"exposure={exposure!r} is the {other} too; name another column with positive bounds.")
+        check_exposure(exposure, schema)
     if offset is None:
         return
     if offset in schema.levels or offset in response:
@@ -350,19 +401,16 @@ def _check_row_by_row(code: str, env: Any, plan: Plan, rows: Prepared, names: Se
 
 
 def _response(
-    parsed: ParsedFormula, schema: Schema, env: Any, plan: Plan, binary: bool
+    parsed: ParsedFormula, schema: Schema, env: Any, plan: Plan, kind: str
 ) -> tuple[Evaluator | None, tuple[float, float]]:
     """Find how the response is computed, and its public range."""
     code, columns = parsed.response, parsed.response_columns
     column = parsed.plain.get(code)
     if column is not None and column in schema.levels:
         levels = schema.levels[column]
-        if not binary or len(levels) != 2:
-            raise FormulaError(
-                f"the response {code!r} is a factor with {len(levels)} declared levels; a binary family "
-                f"needs two, and any other family a number (bounds={{{column!r}: (low, high)}})."
-            )
-        return None, (0.0, 1.0)
+        if wrong := misfit(column, levels, kind):
+            raise FormulaError(f"the response {code!r} {wrong}")
+        return None, (0.0, len(levels) - 1.0)
     if column is not None and not schema.is_number(column):
         return None, (0.0, 1.0)
     evaluate, limits = None, _UNBOUNDED
@@ -386,7 +434,7 @@ def _response(
             limits = (0.0, 1.0)
         elif all(n in schema.levels or np.isfinite(schema.limits(n)[0]) for n in columns):
             limits = (float(values.min()), float(values.max()))
-    if binary and limits != (0.0, 1.0):
+    if kind == "binary" and limits != (0.0, 1.0):
         raise FormulaError(
             f"a binary response is 0 or 1; {code!r} goes from {limits[0]:g} to {limits[1]:g}. "
             f"Write I({columns[0]} > cut), declare two levels, or bounds={{{columns[0]!r}: (0, 1)}}."

@@ -29,22 +29,35 @@ STEP_BLOCK = 64 * BLOCK
 
 
 def make_plan(
-    device: Device, *, batch: int, scaling_mode: int, outer: bool, curvature_share: float, central: bool
+    device: Device,
+    p: int,
+    blocks: int = 1,
+    *,
+    batch: int,
+    scaling_mode: int,
+    outer: bool,
+    curvature_share: float,
+    central: bool,
 ) -> Plan:
-    """Calibrate every number the kernel needs from the device's description."""
+    """Calibrate every number the kernel needs from the device's description, for `p` covariates."""
     reports_curvature = curvature_share > 0
     return Plan(
-        family=device.score.code,
+        shape=device.score.shape,
+        blocks=blocks,
         c=device.score.c,
+        top=device.score.bound,
         weights=device.weights.code,
         bound=device.bound,
-        noise_sd=device.mechanism.score_sd(device.bound),
+        radius=device.radius,
+        middle=device.centre,
+        channel=device.mechanism.channel(p * blocks),
         batch=batch,
         scaling_mode=scaling_mode,
         outer=int(outer),
         curvature_share=int(curvature_share * 2**32),
         curvature_bound=device.curvature_bound,
-        curvature_sd=device.mechanism.curvature_sd(device.curvature_bound) if reports_curvature else 0.0,
+        curvature_radius=device.mechanism.curvature_radius(device.curvature_bound) if reports_curvature else 0.0,
+        curvature_channel=device.mechanism.channel(p * (p + 1) // 2),
         central=int(central),
     )
 
@@ -81,10 +94,22 @@ class Run:
         Linear part of the map from internal to user's coefficients.
     key : bytes or None
         Secret key of the devices' noise; None without privacy.
+    widths : (int, int), optional
+        Standard normals that a score report and a curvature report take; those of Gaussian noise by default.
     """
 
-    def __init__(self, plan: Plan, steps: Steps, state: State, to_user: Array, key: bytes | None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        steps: Steps,
+        state: State,
+        to_user: Array,
+        key: bytes | None,
+        widths: tuple[int, int] | None = None,
+    ) -> None:
         p = state.theta.shape[0]
+        widths = (p, p * (p + 1) // 2) if widths is None else widths
+        self.width, self.curvature_width = widths
         self.plan, self.steps, self.state, self.to_user = plan, steps, state, to_user
         self.noise: NoiseStream | None = None
         self.curvature_noise: NoiseStream | None = None
@@ -94,17 +119,16 @@ class Run:
         self.raw_curvature = np.zeros((side, side))
         self.raw_outer = np.zeros((side, side))
         self.trail = Trail([], [], [], [])
-        self._silence = np.zeros((4 * BLOCK, p))
-        self._quiet_curvature = np.zeros((BLOCK, p * (p + 1) // 2 if plan.curvature_share else 0))
+        self._silence = np.zeros((4 * BLOCK, self.width))
+        self._quiet_curvature = np.zeros((BLOCK, widths[1] if plan.curvature_share else 0))
         self._steps = np.empty(0)
         self._steps_from = 0
 
     def renew(self, key: bytes) -> None:
         """Go on with noise of another key."""
-        p = self.state.theta.shape[0]
-        self.noise = NoiseStream(derived_key(key, "score"), p)
+        self.noise = NoiseStream(derived_key(key, "score"), self.width)
         if self.plan.curvature_share:
-            self.curvature_noise = NoiseStream(derived_key(key, "curvature"), p * (p + 1) // 2)
+            self.curvature_noise = NoiseStream(derived_key(key, "curvature"), self.curvature_width)
 
     @property
     def updates(self) -> int:
@@ -153,11 +177,12 @@ class Run:
 
     def take_secrets(self, secrets: dict[str, Any]) -> None:
         """Go on with the noise that `secrets` gave."""
-        p = self.state.theta.shape[0]
-        self.noise = NoiseStream.from_secret_state(p, secrets["secret_score_key"], secrets["secret_score_rest"])
+        self.noise = NoiseStream.from_secret_state(
+            self.width, secrets["secret_score_key"], secrets["secret_score_rest"]
+        )
         if self.plan.curvature_share:
             self.curvature_noise = NoiseStream.from_secret_state(
-                p * (p + 1) // 2, secrets["secret_curvature_key"], secrets["secret_curvature_rest"]
+                self.curvature_width, secrets["secret_curvature_key"], secrets["secret_curvature_rest"]
             )
 
     def advance(self, y: Array, x: Array, offset: Array | None = None) -> None:

@@ -97,6 +97,20 @@ class PrivacyLeakWarning(UserWarning):
 
 _LONGEST_QUOTE = 60
 
+_ELSEWHERE = {
+    **dict.fromkeys(("binomial", "bernoulli", "logit", "binary", "log_loss"), "logistic"),
+    **dict.fromkeys(("gaussian", "normal", "ols", "linear", "rlm", "robust", "huber_loss"), "huber"),
+    **dict.fromkeys(("least_squares", "squared_error", "mse", "l2"), "squared"),
+    **dict.fromkeys(("median", "quantreg", "pinball", "lad", "l1"), "quantile"),
+    **dict.fromkeys(("mnlogit", "softmax", "categorical"), "multinomial"),
+    **dict.fromkeys(("count", "counts", "negativebinomial", "negative_binomial"), "poisson"),
+    **dict.fromkeys(("svm", "svc", "linear_svc"), "hinge"),
+    **dict.fromkeys(("rr", "warner", "grr"), "randomized_response"),
+    **dict.fromkeys(("label", "labels", "label_dp"), "response"),
+    "none": "raise",
+}
+"""Other libraries' names of a choice."""
+
 
 def shown(value: object) -> str:
     """Quote an option's value for a message: a number or a short text; of anything larger, only its type.
@@ -172,7 +186,12 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     choices = list(allowed)
     if isinstance(got, str) and got in choices:
         return got
-    near = get_close_matches(got, choices, n=1) if isinstance(got, str) else []
+    near = _near(got, choices) if isinstance(got, str) else []
     hint = f" Did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(repr(c) for c in choices)
     raise OptionError(f"{name}={shown(got)} is not known; choose one of {listed}.{hint}")
+
+
+def _near(got: str, choices: list[str]) -> list[str]:
+    known = _ELSEWHERE.get(got.lower())
+    return [known] if known in choices else get_close_matches(got, choices, n=1)

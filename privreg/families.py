@@ -1,155 +1,47 @@
 """Families: frozen values that say which loss is meant, and what its score and curvature are.
 
-A `Family` is what the user writes; `Family.resolve` turns it into a `Score`, the numbers the kernel
-needs in internal units. The NumPy functions here are the readable twins of the kernel's.
+A `Family` is what the user writes; `Family.resolve` turns it into a `Score` of the published algorithm, and
+`rules.chain_rules` into what the chains of an efficient fit need. NumPy twins of the kernel's scores are in `scores`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from privreg import kernels
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
+from privreg.family import Family
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["FAMILIES", "Family", "Huber", "Logistic", "Score", "curvature", "psi", "resolve_family"]
-
-HUBER: Final = 0
-LOGISTIC: Final = 1
+__all__ = [
+    "FAMILIES",
+    "Expectile",
+    "Family",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Multinomial",
+    "Poisson",
+    "Quantile",
+    "SmoothedHinge",
+    "Squared",
+    "custom",
+    "resolve_family",
+]
 
 LARGEST_C: Final = 100.0
 """Above it c is surely a residual scale in the wrong place; at 100 the loss is least squares for all purposes."""
 
-CLASSICAL_C: Final = 1.345
-"""Huber's constant with 95% efficiency for normal errors of sd 1."""
 
-
-@dataclass(frozen=True)
-class Score:
-    """Scalar score ψ(η, y), so that a person's score is ψ·ω(x)·x, in internal units.
-
-    Parameters
-    ----------
-    code : int
-        Which family, for the kernel.
-    c : float
-        Huber's corner in internal response units; unused by Logistic.
-    bound : float
-        sup abs ψ.
-    curvature_bound : float
-        sup ∂ψ/∂η.
-    """
-
-    code: int
-    c: float
-    bound: float
-    curvature_bound: float
-
-
-@dataclass(frozen=True)
-class Family:
-    """A loss, as the user names it. Made by :func:`Huber` or :func:`Logistic`.
-
-    Parameters
-    ----------
-    name : str
-        Name in tables.
-    code : int
-        Kernel code.
-    link : str
-        "identity" or "logit".
-    c, scale : float or "auto"
-        Huber's corner in units of the residual scale, and that scale in the response's own units.
-    """
-
-    name: str
-    code: int
-    link: Literal["identity", "logit"]
-    c: float | str = "auto"
-    scale: float | str = "auto"
-
-    def __repr__(self) -> str:
-        if self.code == HUBER:
-            return f"Huber(c={self.c!r}, scale={self.scale!r})"
-        return f"{self.name}()"
-
-    @property
-    def binary(self) -> bool:
-        """Whether the response is 0/1."""
-        return self.code == LOGISTIC
-
-    @property
-    def estimand(self) -> str:
-        """What the coefficients are, in words."""
-        if self.code == HUBER:
-            return (
-                "minimiser of the weighted Huber loss; the conditional mean line when errors are symmetric, "
-                "drawn towards the conditional median line when they are skewed"
-            )
-        return "log-odds ratios of the logistic model; its weighted projection if the model is wrong"
-
-    def inverse_link(self, eta: Array) -> Array:
-        """Mean response at linear predictor `eta`, same shape."""
-        if self.link == "identity":
-            return eta
-        e = np.exp(-np.abs(eta))
-        return np.where(eta >= 0, 1.0, e) / (1.0 + e)
-
-    def inverse_link_derivative(self, eta: Array) -> Array:
-        """Derivative of :meth:`inverse_link`, same shape."""
-        if self.link == "identity":
-            return np.ones_like(eta)
-        mean = self.inverse_link(eta)
-        return mean * (1.0 - mean)
-
-    def ratio(self, p: int, mu: float) -> float:
-        """Huber's c in residual sd: the user's, or the one that suits `p` coefficients and a budget of `mu`."""
-        return _auto_c(p, mu) if isinstance(self.c, str) else self.c
-
-    def resolve(self, *, unit: float) -> tuple[Score, str]:
-        """Turn the family into the numbers of the published algorithm.
-
-        Parameters
-        ----------
-        unit : float
-            Response units per internal unit.
-
-        Returns
-        -------
-        score : Score
-            The scalar score in internal units; "auto" is the sources' fixed c = 1.345 internal units.
-        description : str
-            The family with the values that were chosen, in the user's units.
-        """
-        if self.code == LOGISTIC:
-            return Score(LOGISTIC, 0.0, 1.0, 0.25), "Logistic"
-        scale = 1.0 if isinstance(self.scale, str) else self.scale / unit
-        c = CLASSICAL_C if isinstance(self.c, str) else self.c
-        how = "assumed" if isinstance(self.scale, str) else "declared"
-        words = f"Huber, c = {c:.4g} × residual scale {scale * unit:.4g} ({how})"
-        return Score(HUBER, c * scale, c * scale, 1.0), words
-
-
-def _auto_c(p: int, mu: float) -> float:
-    """Pick c (in residual sd) that minimises the asymptotic variance under unit weights, in [0.5, 1.345].
-
-    With spherical covariates A = (2Φ(c)−1) a I and the per-coordinate variance of a report is
-    E ψ²/p + (2c/μ)²; below c = 0.5 the gain is under 5% while the curvature keeps falling.
-    """
-    grid = np.linspace(0.5, CLASSICAL_C, 170)
-    cdf = np.array([math.erf(v / math.sqrt(2.0)) for v in grid])  # 2Φ(c) − 1
-    pdf = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
-    psi2 = cdf - 2 * grid * pdf + grid**2 * (1 - cdf)
-    variance = (psi2 / p + (2 * grid / mu) ** 2) / cdf**2
-    return float(grid[int(np.argmin(variance))])
+MOST_Y: Final = 1e9
 
 
 def _positive(name: str, value: object) -> float | str:
@@ -200,7 +92,7 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
             f"c={corner:g} is in units of the residual scale and usually lies between 0.5 and 2; for a residual "
             f"scale of {corner:g} write Huber(scale={corner:g})."
         )
-    return Family("Huber", HUBER, "identity", corner, size)
+    return Family("Huber", kernels.HUBER, "identity", c=corner, scale=size)
 
 
 def Logistic() -> Family:
@@ -219,10 +111,270 @@ def Logistic() -> Family:
     >>> Logistic()
     Logistic()
     """
-    return Family("Logistic", LOGISTIC, "logit")
+    return Family("Logistic", kernels.LOGISTIC, "logit", "binary")
 
 
-FAMILIES: Final[dict[str, Callable[..., Family]]] = {"huber": Huber, "logistic": Logistic}
+def _level(tau: object) -> float:
+    number = real(tau)
+    if number is None or not 0.0 < number < 1.0:
+        raise OptionError(f"tau={shown(tau)} must be a number in (0, 1); 0.5 is the middle.")
+    return number
+
+
+def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "auto") -> Family:
+    """Robust expectile regression: asymmetric least squares with Huber's corners.
+
+    Parameters
+    ----------
+    tau : float
+        Level, in (0, 1); 0.5 is :func:`Huber`.
+    c, scale : float or "auto"
+        As for :func:`Huber`. The smaller c, the nearer the estimand lies to the conditional tau-quantile.
+
+    Returns
+    -------
+    Family
+
+    Raises
+    ------
+    OptionError
+        If `tau` is not in (0, 1), or c or scale is out of range.
+
+    References
+    ----------
+    XSJKH (arXiv 2505.08227), section 5.3.
+
+    Examples
+    --------
+    >>> Expectile(0.8)
+    Expectile(0.8, c='auto', scale='auto')
+    """
+    huber = Huber(c, scale)
+    return Family("Expectile", kernels.EXPECTILE, "identity", c=huber.c, scale=huber.scale, tau=_level(tau))
+
+
+def Quantile(tau: float = 0.5) -> Family:
+    """Quantile regression; with the formula ``"y ~ 1"`` the quantile of one variable.
+
+    Parameters
+    ----------
+    tau : float
+        Level, in (0, 1); 0.5 is the median.
+
+    Returns
+    -------
+    Family
+
+    Raises
+    ------
+    OptionError
+        If `tau` is not in (0, 1).
+
+    Notes
+    -----
+    Needs a response with a density at the quantile: ties there break the normal limit. The density is learned from
+    joint reports, each saying also whether a residual lies near the line.
+
+    References
+    ----------
+    Dette & Graw (arXiv 2405.12553), section 4.
+
+    Examples
+    --------
+    >>> Quantile(0.9)
+    Quantile(0.9)
+    """
+    return Family("Quantile", kernels.QUANTILE, "identity", tau=_level(tau))
+
+
+def Multinomial() -> Family:
+    """Multinomial logistic regression for a factor of two or more declared levels, the first being the baseline.
+
+    Returns
+    -------
+    Family
+
+    Notes
+    -----
+    The score of all classes is reported at once, over its largest norm for any response at the same covariates.
+
+    Examples
+    --------
+    >>> Multinomial()
+    Multinomial()
+    """
+    return Family("Multinomial", kernels.MULTINOMIAL, "logit", "levels")
+
+
+def Poisson(y_max: float) -> Family:
+    """Log-linear regression of counts with a public largest count.
+
+    Parameters
+    ----------
+    y_max : float
+        Largest response; larger ones are clamped to it on the device, which changes the estimand if many are.
+
+    Returns
+    -------
+    Family
+
+    Raises
+    ------
+    OptionError
+        If `y_max` is not a positive number.
+
+    Examples
+    --------
+    >>> Poisson(20)
+    Poisson(y_max=20)
+    """
+    number = real(y_max)
+    if number is None or not 0.0 < number <= MOST_Y:
+        raise OptionError(f"y_max={shown(y_max)} must be a positive number, the largest count anybody may have.")
+    return Family("Poisson", kernels.POISSON, "log", "count", y_max=number)
+
+
+def Hinge() -> Family:
+    """Linear support vector machine: hinge loss for a response in {0, 1}, a boolean, or a two-level factor.
+
+    Returns
+    -------
+    Family
+
+    Examples
+    --------
+    >>> Hinge()
+    Hinge()
+    """
+    return Family("Hinge", kernels.HINGE, "margin", "binary")
+
+
+def SmoothedHinge(width: float = 1.0) -> Family:
+    """Linear support vector machine with a hinge rounded off over a stretch of the margin.
+
+    Parameters
+    ----------
+    width : float
+        Length of that stretch, below 1: the loss is (1 − m)²/(2 width) for margins m in (1 − width, 1).
+
+    Returns
+    -------
+    Family
+
+    Raises
+    ------
+    OptionError
+        If `width` is not a positive number.
+
+    Examples
+    --------
+    >>> SmoothedHinge(0.5)
+    SmoothedHinge(width=0.5)
+    """
+    number = real(width)
+    if number is None or not 0.0 < number < math.inf:
+        raise OptionError(f"width={shown(width)} must be a positive number; 1 is usual.")
+    return Family("SmoothedHinge", kernels.SMOOTHED_HINGE, "margin", "binary", width=number)
+
+
+def Squared() -> Family:
+    """Least squares for a response with finite public bounds, to which predictions are clamped in the score.
+
+    Returns
+    -------
+    Family
+
+    Notes
+    -----
+    Its score is as wide as the response's range, so it wants many more people than :func:`Huber`.
+
+    Examples
+    --------
+    >>> Squared()
+    Squared()
+    """
+    return Family("Squared", kernels.SQUARED, "identity")
+
+
+def custom(
+    name: str,
+    score: Callable[[float, float], float],
+    bound: float,
+    *,
+    link: Literal["identity", "logit", "log", "margin"] = "identity",
+    response: Literal["number", "binary"] = "number",
+) -> Family:
+    """Describe a family of your own.
+
+    Parameters
+    ----------
+    name : str
+        For tables.
+    score : callable
+        ψ(η, y) = ∂ρ/∂η of two floats, a function that numba can compile (``@njit`` or plain): increasing in η, and in
+        the response's own units.
+    bound : float
+        sup abs ψ. The device clips to it: a wrong bound costs bias, never privacy, and warns.
+    link : {"identity", "logit", "log", "margin"}
+        How predictions come from the linear predictor.
+    response : {"number", "binary"}
+        What the response is: a number with public bounds, which is *not* scaled inside, or 0/1.
+
+    Returns
+    -------
+    Family
+
+    Raises
+    ------
+    OptionError
+        If the bound is not positive or finite, or the score can't be compiled to a function of two floats.
+
+    Warns
+    -----
+    PrivregWarning
+        If the score exceeds its bound, or falls, on a public grid of η and y.
+
+    Examples
+    --------
+    >>> import math
+    >>> custom("log-cosh", lambda eta, y: math.tanh(eta - y), 1.0)
+    custom('log-cosh', bound=1)
+    """
+    from privreg.custom import compiled
+
+    number = real(bound)
+    if number is None or not 0.0 < number < math.inf:
+        raise OptionError(f"bound={shown(bound)} must be a positive number, the largest size of the score.")
+    if not isinstance(name, str) or not name:
+        raise OptionError("a family's name must be a string, for tables.")
+    choose("link", link, ("identity", "logit", "log", "margin"))
+    choose("response", response, ("number", "binary"))
+    made = compiled(score, number, binary=response == "binary")
+    return Family(name, kernels.CUSTOM, link, response, bound=number, score=score, _compiled=made)
+
+
+FAMILIES: Final[dict[str, Callable[..., Family]]] = {
+    "huber": Huber,
+    "logistic": Logistic,
+    "expectile": Expectile,
+    "quantile": Quantile,
+    "multinomial": Multinomial,
+    "poisson": Poisson,
+    "hinge": Hinge,
+    "smoothed_hinge": SmoothedHinge,
+    "squared": Squared,
+}
+
+
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("Binomial", "Logit", "LogisticRegression"), "Logistic()"),
+    **dict.fromkeys(("Gaussian", "OLS", "RLM", "LinearRegression", "HuberT"), "Huber() (robust) or Squared()"),
+    **dict.fromkeys(("NegativeBinomial", "Poisson", "PoissonRegressor"), "Poisson(y_max=20)"),
+    **dict.fromkeys(("QuantReg", "QuantileRegressor"), "Quantile(0.5)"),
+    **dict.fromkeys(("LinearSVC", "SVC"), "Hinge()"),
+    "MNLogit": "Multinomial()",
+}
+"""Families and models of statsmodels and scikit-learn."""
 
 
 def resolve_family(family: Any) -> Family:
@@ -238,39 +390,18 @@ def resolve_family(family: Any) -> Family:
     if isinstance(family, Family):
         return family
     if isinstance(family, str):
-        return FAMILIES[choose("family", family, FAMILIES)]()
+        name = choose("family", family, FAMILIES)
+        if name == "poisson":
+            raise OptionError("family='poisson' needs a public largest count; write Poisson(y_max=...).")
+        return FAMILIES[name]()
+    if family is custom:
+        raise UnsupportedArgumentError("family=custom lacks its arguments; write custom(name, score, bound).")
     for name, make in FAMILIES.items():
         if family is make:
-            raise UnsupportedArgumentError(
-                f"family={make.__name__} lacks its brackets; write {make.__name__}() or {name!r}."
-            )
+            write = "Poisson(y_max=20)" if name == "poisson" else f"{make.__name__}() or {name!r}"
+            raise UnsupportedArgumentError(f"family={make.__name__} lacks its brackets; write {write}.")
+    got = family.__name__ if isinstance(family, type) else type(family).__name__
+    meant = f" Did you mean {_ELSEWHERE[got]}?" if got in _ELSEWHERE else ""
     raise UnsupportedArgumentError(
-        f"family must be a privreg family or its name ({', '.join(map(repr, FAMILIES))}), got {type(family).__name__}."
+        f"family must be a privreg family or its name ({', '.join(map(repr, FAMILIES))}), got {got}.{meant}"
     )
-
-
-def psi(score: Score, eta: Array, y: Array) -> Array:
-    """Scalar score ψ(η, y) = ∂ρ/∂η, the NumPy twin of the kernel's.
-
-    Parameters
-    ----------
-    score : Score
-    eta, y : ndarray, shape (n,)
-        Linear predictor and response in internal units.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-    """
-    if score.code == HUBER:
-        return -np.clip(y - eta, -score.c, score.c)
-    e = np.exp(-np.abs(eta))
-    return np.where(eta >= 0, 1.0, e) / (1.0 + e) - y
-
-
-def curvature(score: Score, eta: Array, y: Array) -> Array:
-    """∂ψ/∂η, the NumPy twin of the kernel's; shapes as in :func:`psi`."""
-    if score.code == HUBER:
-        return (np.abs(y - eta) <= score.c).astype(np.float64)
-    e = np.exp(-np.abs(eta))
-    return e / (1.0 + e) ** 2

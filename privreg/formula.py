@@ -7,6 +7,7 @@ consist of pieces that treat each row by itself. Nothing is evaluated in this mo
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ import numpy as np
 from patsy import EvalEnvironment, ModelDesc, PatsyError
 from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment, bs, cc, cr
 
-from privreg.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker
-from privreg.errors import FormulaError, PrivregError, SchemaError
-from privreg.schema import Schema
+from privreg.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
+from privreg.errors import FormulaError, PrivregError, SchemaError, choose
+from privreg.schema import RESPONSE_KINDS, Schema
 
 __all__ = [
     "ParsedFormula",
@@ -111,7 +112,7 @@ class ParsedFormula:
 
 
 def check_formula(
-    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, binary: bool = False
+    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number"
 ) -> ParsedFormula:
     """Check a formula against the allow-list and the public schema.
 
@@ -123,52 +124,55 @@ def check_formula(
         Declares every column the formula names.
     functions : mapping of str to Rowwise
         Marked functions the formula may call.
-    binary : bool
-        The response is 0/1: a bare response column then needs no declaration.
+    kind : {"number", "binary", "levels"}
+        What the response is. A bare column that is 0/1 needs no declaration; levels are one column's, declared.
 
     Raises
     ------
     FormulaError
-        If it can't be read, or is not a model.
+        If it can't be read, or is not a model, or not one of this kind.
     PrivacyLeakError
         If a term is not on the allow-list.
     SchemaError
         If a column is not declared, or not in the way the term needs.
     """
+    choose("kind", kind, RESPONSE_KINDS)
     try:
-        return _check(formula, schema, functions, binary)
+        return _check(formula, schema, functions, kind)
     except SchemaError as e:
-        message, others = str(e), _others_undeclared(formula, schema, functions, binary)
+        message, others = str(e), _others_undeclared(formula, schema, functions, kind)
     # The first column at fault is explained, the rest are named, so that one round of declaring is enough.
     raise SchemaError(f"{message} Also undeclared: {', '.join(map(repr, others))}." if others else message)
 
 
-def _others_undeclared(formula: str, schema: Schema, functions: Mapping[str, Rowwise], binary: bool) -> list[str]:
+def _others_undeclared(formula: str, schema: Schema, functions: Mapping[str, Rowwise], kind: str) -> list[str]:
     """Columns without a declaration, but for the first."""
     try:
         response, exog = needed_columns(formula, functions)
     except PrivregError:
         return []
-    return [c for c in (*(() if binary else response), *exog) if not schema.declares(c)][1:]
+    return [c for c in (*(() if kind == "binary" else response), *exog) if not schema.declares(c)][1:]
 
 
 def needed_columns(formula: str, functions: Mapping[str, Rowwise]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Raw columns of the response and of the right-hand side, before anything is declared."""
-    parsed = _check(formula, None, functions, binary=False)
+    parsed = _check(formula, None, functions, "number")
     return parsed.response_columns, parsed.exog_columns
 
 
 def needed_levels(formula: str, functions: Mapping[str, Rowwise]) -> tuple[str, ...]:
     """Columns the formula itself treats as factors (``C(x)``, ``x == "a"``), whatever their type."""
     walkers: list[Walker] = []
-    _check(formula, None, functions, binary=False, walkers=walkers)
+    _check(formula, None, functions, "number", walkers=walkers)
     return tuple(dict.fromkeys(name for w in walkers for name in w.coded))
 
 
 def private_columns(
-    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, binary: bool = False
+    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number"
 ) -> tuple[str, ...]:
     """Undeclared columns of a formula, all of them numbers, whose scale ``scaling="private"`` is to learn.
+
+    A response that is not a number has no scale to learn.
 
     Raises
     ------
@@ -176,7 +180,7 @@ def private_columns(
         If the formula treats one of them as a factor: its levels can't be learned.
     """
     response, exog = needed_columns(formula, functions)
-    names = [c for c in (*(() if binary else response), *exog) if not schema.declares(c)]
+    names = [c for c in (*(response if kind == "number" else ()), *exog) if not schema.declares(c)]
     factors = [c for c in needed_levels(formula, functions) if c in names]
     if factors:
         raise SchemaError(
@@ -224,6 +228,7 @@ def evaluation_environment(functions: Mapping[str, Rowwise]) -> EvalEnvironment:
 def _parse(formula: object) -> ModelDesc:
     if not isinstance(formula, str):
         raise FormulaError(f"a formula is a string such as 'y ~ x1 + x2', got {type(formula).__name__}.")
+    _refuse_foreign(formula)
     reason = "it is not a formula"
     try:
         return ModelDesc.from_formula(formula)
@@ -232,6 +237,27 @@ def _parse(formula: object) -> ModelDesc:
     except Exception:
         pass  # patsy's tokenizer raises many kinds; none of them is passed on
     raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
+
+
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+_LONE_DOT = re.compile(r"(?<![\w.)\]])\.(?![\w.])")
+_RANDOM_EFFECT = re.compile(r"(?<!\w)\(\s*[01]\s*(?:\+[\w\s+]*)?\|\|?\s*([A-Za-z_]\w*)[\s\w:/]*\)")
+
+
+def _refuse_foreign(formula: str) -> None:
+    """Refuse R's spellings that patsy would take for something else."""
+    bare = _QUOTED.sub("Q", formula)
+    if _LONE_DOT.search(bare):
+        raise FormulaError(
+            f"the formula {formula!r} has a '.' for all other columns; name the columns, as in 'y ~ x1 + x2': each of "
+            "them needs a public declaration."
+        )
+    group = _RANDOM_EFFECT.search(bare)
+    if group is not None:
+        raise FormulaError(
+            f"the formula {formula!r} has a random effect {group[0]}, and there are none here; use fixed ones, "
+            f"C({group[1]}), with levels={{{group[1]!r}: [...]}}. If {group[1]!r} tells people apart, give it as id=."
+        )
 
 
 def _codes(desc: ModelDesc) -> list[str]:
@@ -253,7 +279,7 @@ def _check(
     formula: str,
     schema: Schema | None,
     functions: Mapping[str, Rowwise],
-    binary: bool,
+    kind: str,
     walkers: list[Walker] | None = None,
 ) -> ParsedFormula:
     desc = _parse(formula)
@@ -270,8 +296,8 @@ def _check(
         )
     plain: dict[str, str] = {}
 
-    def walk(code: str, free: bool) -> tuple[str, ...]:
-        walker = Walker(code, schema, functions, free)
+    def walk(code: str, free: bool, against: Schema | None = schema) -> tuple[str, ...]:
+        walker = Walker(code, against, functions, free)
         tree = _tree(code, formula)
         try:
             walker.top(tree)
@@ -284,7 +310,12 @@ def _check(
         walkers.append(walker)
         return tuple(walker.columns)
 
-    left = walk(response[0].code, binary)
+    code = response[0].code
+    if kind == "levels" and schema is not None:
+        left = walk(code, free=False, against=None)  # what it must be is checked at once, in words of its own
+        _check_levels(code, walkers[-1], schema)
+    else:
+        left = walk(code, kind == "binary")
     reads = {f.code: walk(f.code, False) for term in desc.rhs_termlist for f in term.factors}
     right = [name for names in reads.values() for name in names]
     both = [name for name in dict.fromkeys(left) if name in right]
@@ -293,7 +324,7 @@ def _check(
     called = dict.fromkeys(name for w in walkers for name in w.called)
     return ParsedFormula(
         formula,
-        response[0].code,
+        code,
         tuple(dict.fromkeys(left)),
         tuple(dict.fromkeys(right)),
         MappingProxyType({name: functions[name] for name in called}),
@@ -301,3 +332,19 @@ def _check(
         MappingProxyType(reads),
         tuple(dict.fromkeys(c for w in walkers for c in w.constants)),
     )
+
+
+def _check_levels(code: str, walker: Walker, schema: Schema) -> None:
+    """Refuse a response of kind "levels" that is not one column with declared levels."""
+    column = walker.columns[0]
+    if not walker.is_plain:
+        raise FormulaError(
+            f"the response {code!r} is computed, but this family models the levels of one column; "
+            f"write '{column} ~ ...' and declare levels={{{column!r}: [...]}}, or choose a family for numbers."
+        )
+    if schema.is_declared_number(column):
+        raise FormulaError(
+            f"the response {code!r} is declared as a number, but this family models levels; give "
+            f"levels={{{column!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
+        )
+    check_levels(column, schema)

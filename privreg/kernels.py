@@ -11,9 +11,13 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -22,9 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCK",
+    "Channel",
     "LanePlan",
     "Lanes",
     "Plan",
+    "Shape",
     "State",
     "add_gram",
     "affine_rows",
@@ -35,7 +41,13 @@ __all__ = [
     "linear_rows",
     "location_reports",
     "moment_reports",
+    "normal_cdf",
+    "normal_quantile",
+    "number_reports",
+    "randomise",
     "run_lanes",
+    "told",
+    "unit_score",
     "ziggurat",
 ]
 
@@ -51,9 +63,27 @@ TINY: Final = 1e-290
 HUBER: Final = 0
 LOGISTIC: Final = 1
 BALANCED: Final = 2
+EXPECTILE: Final = 3
+QUANTILE: Final = 4
+POISSON: Final = 5
+HINGE: Final = 6
+SMOOTHED_HINGE: Final = 7
+SQUARED: Final = 8
+MULTINOMIAL: Final = 9
+CUSTOM: Final = 10
+
 PUBLISHED: Final = 1
 UNIT: Final = 2
 PUBLISHED_SLOPES: Final = 3
+ONE: Final = 4
+
+GAUSSIAN: Final = 0
+LAPLACE: Final = 1
+PRIVUNIT: Final = 2
+RESPONSE: Final = 3
+
+OUTSIDE: Final = 0.3173105078629141
+"""P(abs z > 1) of a standard normal: the share of people whom a settled search for a scale leaves outside."""
 
 NONE: Final = 0
 DIAGONAL: Final = 1
@@ -66,21 +96,67 @@ POSITION: Final = 3
 IN_BATCH: Final = 4
 
 
+class Shape(NamedTuple):
+    """A scalar score, numbers only: u(η, y) in [−1, 1], times a bound and a corner c where it has one.
+
+    Attributes
+    ----------
+    family : int
+        Kernel code.
+    a, b : float
+        τ and max(τ, 1 − τ) of expectile and quantile; y_max of Poisson; width of the smoothed hinge; lowest and
+        highest response of Squared; 0 where unused.
+    address : int
+        Where the compiled score of a user's own family lies in memory; 0 for the others. Not for saving.
+    """
+
+    family: int
+    a: float
+    b: float
+    address: int
+
+
+class Channel(NamedTuple):
+    """How a report is randomised that lies in a ball: numbers only, all public.
+
+    Attributes
+    ----------
+    kind : int
+        GAUSSIAN, LAPLACE, PRIVUNIT or RESPONSE.
+    scale : float
+        Per unit of the ball's radius: noise sd, scale of Laplace noise, or factor that makes the answer unbiased.
+    accept : float
+        PrivUnit: probability of an answer in the cap about the truth.
+    above : float
+        PrivUnit: normal mass of the cap.
+    """
+
+    kind: int
+    scale: float
+    accept: float
+    above: float
+
+
 class Plan(NamedTuple):
     """What is fixed before the first record: numbers only, all public.
 
     Attributes
     ----------
-    family : int
-        Kernel code of the score.
+    shape : Shape
+    blocks : int
+        Linear predictors of a person: 1, or one less than the classes of a multinomial response.
     c : float
         Huber's corner, internal units.
+    top : float
+        Bound of the scalar score.
     weights : int
         Kernel code of the score weights ω(x).
     bound : float
         Declared bound of the weighted score's ℓ2 norm; the device clips to it.
-    noise_sd : float
-        Noise sd per coordinate of a score report.
+    radius, middle : float
+        Radius by which a score report is randomised, and what about: 0 unless there is one coefficient.
+    channel : Channel
+        Of a score report.
     batch : int
         People per update.
     scaling_mode : int
@@ -91,23 +167,29 @@ class Plan(NamedTuple):
         A person sends a curvature report when a hash of their position is below this (of 2**32).
     curvature_bound : float
         Bound of a curvature report's Frobenius norm.
-    curvature_sd : float
-        Noise sd per coordinate of a curvature report.
+    curvature_radius : float
+        Radius by which a curvature report is randomised.
+    curvature_channel : Channel
     central : int
         1 if the raw sums of the central plug-in are kept on the device side.
     """
 
-    family: int
+    shape: Shape
+    blocks: int
     c: float
+    top: float
     weights: int
     bound: float
-    noise_sd: float
+    radius: float
+    middle: float
+    channel: Channel
     batch: int
     scaling_mode: int
     outer: int
     curvature_share: int
     curvature_bound: float
-    curvature_sd: float
+    curvature_radius: float
+    curvature_channel: Channel
     central: int
 
 
@@ -117,7 +199,7 @@ class State(NamedTuple):
     Attributes
     ----------
     theta : ndarray, shape (p,)
-        Current iterate.
+        Current iterate, block after block.
     origin : ndarray, shape (p,)
         The start; path sums are taken about it, against cancellation.
     total : ndarray, shape (p,)
@@ -158,8 +240,12 @@ class LanePlan(NamedTuple):
 
     Attributes
     ----------
-    family : int
-        Kernel code of the score, whose unit form lies in [−1, 1].
+    shape : Shape
+        The score, whose unit form lies in [−1, 1] (of norm at most 1 with several blocks).
+    blocks : int
+        Linear predictors of a person: 1, or one less than the classes of a multinomial response.
+    weights : int
+        Kernel code of the score weights ω(z).
     batch : int
         People who are asked at one iterate.
     lanes : int
@@ -167,30 +253,49 @@ class LanePlan(NamedTuple):
     reach : float
         Bound of a weighted unit score's ℓ2 norm; the device clips to it.
     kappa : float
-        Weight of the bit 1{abs r ≤ c} in a joint report; 0 if scores are sent alone.
-    noise_sd : float
-        Noise sd per coordinate of a report.
+        Weight of the number in [0, 1] that a joint report carries; 0 if scores are sent alone.
+    radius : float
+        Half the sensitivity of a report; a ball that holds all reports has this radius.
+    channel : Channel
+    label : int
+        1 if only the response is private: one number is randomised, and the public covariates multiply it.
+    y_low, y_high : float
+        Public limits of the response, internal units, by which label privacy knows a score's range.
     target : float
-        Share of residuals that c is to hold, when it is tracked.
+        Mean of that number at which c stands still, when c is tracked.
+    widest : float
+        Largest log c: no residual scale is wider than a response's public range.
     late : int
         Updates from this one on enter the late averages.
     path : int
         1 if the second moments of the path are kept, for random scaling.
+    worth : float
+        Mean weight of a person's report: 1, or less where personal budgets are below the largest.
     """
 
-    family: int
+    shape: Shape
+    blocks: int
+    weights: int
     batch: int
     lanes: int
     reach: float
     kappa: float
-    noise_sd: float
+    radius: float
+    channel: Channel
+    label: int
+    y_low: float
+    y_high: float
     target: float
+    widest: float
     late: int
     path: int
+    worth: float
 
 
 class Lanes(NamedTuple):
     """State of K parallel chains in whitened coordinates: sums of reports and of iterates, nothing else.
+
+    d is the number of coefficients, over all blocks.
 
     Attributes
     ----------
@@ -201,17 +306,19 @@ class Lanes(NamedTuple):
     origin : ndarray, shape (d,)
         Common start; sums are taken about it, against cancellation.
     total : ndarray, shape (K, d)
-        Σ (θ − origin) over the iterates at which people were asked.
+        Σ w (θ − origin) over the iterates at which people were asked, w the weight of their batch.
     score : ndarray, shape (K, d)
-        Σ c ḡ over batches, ḡ the batch's mean report.
+        Σ c ḡ over batches, ḡ the batch's mean report, times w.
     late : ndarray, shape (K, d + 1)
         Σ (θ − origin, log c) after the updates of the stage's second half.
     batch : ndarray, shape (K, d + 1)
-        Reports of the unfinished batch, summed; the last entry is the bits'.
+        Reports of the unfinished batch, summed; the last entry is that of the numbers in joint reports.
     partial : ndarray, shape (K, d)
-        Σ (u_k − origin), u_k = θ_{k−1} − c P ḡ_k the one-step corrections.
+        Σ w (u_k − origin), u_k = θ_{k−1} − c P ḡ_k the one-step corrections.
     sums : ndarray, shape (K, d + 1, d + 1)
         Σ (s_k, k)(s_k, k)ᵀ of those partial sums, lower triangle, if the path is kept.
+    weight : ndarray, shape (K, 2)
+        Σ w over batches, w = 1 for people of one budget; and people's weights in the unfinished batch, summed.
     updates : ndarray of int64, shape (K,)
     in_batch : ndarray of int64, shape (K,)
         People in the unfinished batch.
@@ -226,29 +333,125 @@ class Lanes(NamedTuple):
     batch: Array
     partial: Array
     sums: Array
+    weight: Array
     updates: Ints
     in_batch: Ints
 
 
+@intrinsic
+def _call_at(typing_context: Any, address: Any, eta: Any, y: Any) -> Any:
+    """Call a compiled score by its address: a function passed as an argument would be compiled for anew each time."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        double = ir.DoubleType()
+        function = builder.inttoptr(arguments[0], ir.FunctionType(double, [double, double]).as_pointer())
+        return builder.call(function, [arguments[1], arguments[2]])
+
+    return types.float64(types.int64, types.float64, types.float64), generate
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def _psi(family: int, c: float, eta: float, y: float) -> float:
+def unit_score(shape: Shape, c: float, eta: float, y: float) -> float:
+    """Scalar score over its bound, in [−1, 1] (of a user's own family as it computes it); see `scores.unit`."""
+    family = shape.family
     if family == HUBER:
+        r = (y - eta) / c
+        r = 1.0 if r > 1.0 else r  # two selects, no branch to mispredict
+        r = -1.0 if r < -1.0 else r
+        return -r
+    if family == BALANCED:
+        # (π − y) / max(π, 1 − π) through e^−|η|: 1 where the likelier value was not seen, else −e^−|η|
+        e = math.exp(-abs(eta))
+        if eta >= 0:
+            return (1.0 - y) - (1.0 - (1.0 - y)) * e
+        return -(y - (1.0 - y) * e)
+    if family == LOGISTIC:
+        e = math.exp(-abs(eta))
+        return (1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)) - y
+    if family == EXPECTILE:
+        r = (y - eta) / c
+        side = shape.a if r >= 0.0 else 1.0 - shape.a
+        r = 1.0 if r > 1.0 else r
+        r = -1.0 if r < -1.0 else r
+        return -(side / shape.b) * r
+    if family == QUANTILE:
         r = y - eta
-        r = c if r > c else r  # two selects, no branch to mispredict
+        if r >= 0.0:
+            return -shape.a / shape.b
+        return (1.0 - shape.a) / shape.b if r < 0.0 else math.nan
+    if family == POISSON:
+        half = math.log(0.5 * shape.a)
+        if eta > half:
+            return 1.0 - y * math.exp(-eta)
+        mean = math.exp(eta)
+        return (mean - y) / (shape.a - mean)
+    if family == HINGE:
+        side = 2.0 * y - 1.0
+        margin = side * eta
+        if margin < 1.0:
+            return -side
+        return 0.0 if margin >= 1.0 else math.nan
+    if family == SMOOTHED_HINGE:
+        side = 2.0 * y - 1.0
+        slack = (1.0 - side * eta) / shape.a
+        slack = 1.0 if slack > 1.0 else slack
+        slack = 0.0 if slack < 0.0 else slack
+        return -side * slack
+    if family == SQUARED:
+        inside = shape.b if eta > shape.b else eta
+        inside = shape.a if inside < shape.a else inside
+        seen = shape.b if y > shape.b else y
+        seen = shape.a if seen < shape.a else seen
+        return (inside - seen) / (shape.b - shape.a)
+    if family == CUSTOM:
+        own: float = _call_at(shape.address, eta, y)
+        own = 1.0 if own > 1.0 else own
+        return -1.0 if own < -1.0 else own
+    return math.nan  # a family it does not know: noise only
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _psi(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
+    """Scalar score."""
+    if shape.family == HUBER:
+        r = y - eta
+        r = c if r > c else r
         r = -c if r < -c else r
         return -r
-    e = math.exp(-abs(eta))
-    if eta >= 0:
-        return 1.0 / (1.0 + e) - y
-    return e / (1.0 + e) - y
+    unit: float = unit_score(shape, c, eta, y)
+    return top * unit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _curvature(family: int, c: float, eta: float, y: float) -> float:
+def _curvature(shape: Shape, c: float, top: float, eta: float, y: float) -> float:
+    """∂ψ/∂η of the families that report it; see `scores.curvature`."""
+    family = shape.family
     if family == HUBER:
         return 1.0 if abs(y - eta) <= c else 0.0
-    e = math.exp(-abs(eta))
-    return e / ((1.0 + e) * (1.0 + e))
+    if family == LOGISTIC:
+        e = math.exp(-abs(eta))
+        return e / ((1.0 + e) * (1.0 + e))
+    if family == EXPECTILE:
+        r = y - eta
+        side = shape.a if r >= 0.0 else 1.0 - shape.a
+        return side if abs(r) <= c else 0.0
+    if family == SMOOTHED_HINGE:
+        slack = 1.0 - (2.0 * y - 1.0) * eta
+        return 1.0 / shape.a if 0.0 < slack < shape.a else 0.0
+    if family == SQUARED:
+        return 1.0 if shape.a <= eta <= shape.b else 0.0
+    return math.nan
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def told(shape: Shape, c: float, eta: float, y: float) -> float:
+    """Number in [0, 1] that a joint report carries, from which curvature and c are learned; see `scores.told`."""
+    family = shape.family
+    if family in (HUBER, EXPECTILE, QUANTILE):
+        return 1.0 if abs(y - eta) <= c else 0.0
+    rise = 0.5 * (unit_score(shape, 1.0, eta + c, y) - unit_score(shape, 1.0, eta - c, y))
+    rise = 1.0 if rise > 1.0 else rise
+    return rise if rise > 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -256,6 +459,8 @@ def _weight(weights: int, norm2: float, first: float) -> float:
     """ω(x) from ‖x‖² and, for the slopes-only form, the first coordinate."""
     if weights == UNIT:
         return 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
+    if weights == ONE:
+        return 1.0
     if weights == PUBLISHED:
         return 2.0 / norm2 if norm2 > 2.0 else 1.0
     if weights == PUBLISHED_SLOPES:
@@ -374,9 +579,9 @@ def fused(
     offset : ndarray, shape (n,) or (0,)
     steps : ndarray, shape (m,)
         γ of the next updates.
-    noise : ndarray, shape (g, p)
-        Standard normals of the next gradient senders.
-    curvature_noise : ndarray, shape (c, p (p + 1) / 2)
+    noise : ndarray, shape (g, width)
+        Standard normals of the next gradient senders, `width` as `mechanisms.width` has it.
+    curvature_noise : ndarray, shape (c, width)
         Standard normals of the next curvature senders.
     plan, state : Plan, State
         The state is updated in place.
@@ -391,8 +596,12 @@ def fused(
     n, p = x.shape
     theta, origin, total, batch = state.theta, state.origin, state.total, state.batch
     path, reports, functional, counts = state.path, state.reports, state.functional, state.counts
-    family, c, weights, bound, sd = plan.family, plan.c, plan.weights, plan.bound, plan.noise_sd
+    shape, c, top, weights, bound = plan.shape, plan.c, plan.top, plan.weights, plan.bound
+    additive = plan.channel.kind == GAUSSIAN and plan.blocks == 1 and plan.middle == 0.0
+    sd = plan.channel.scale * plan.radius
     size, mode, share = plan.batch, plan.scaling_mode, plan.curvature_share
+    d = theta.shape[0]
+    answer = np.zeros(d)
     has_offset = offset.shape[0] > 0
     updates, position, in_batch = counts[UPDATES], counts[POSITION], counts[IN_BATCH]
     first = updates
@@ -420,19 +629,28 @@ def fused(
             i += 1
             continue
         omega = _weight(weights, norm2, x[i, 0])
-        factor = _bounded(_psi(family, c, eta, y[i]) * omega, norm2, bound)
+        factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, norm2, bound)
         if plan.central == 1:
-            curvature = _bounded_curvature(_curvature(family, c, eta, y[i]) * omega, norm2, plan.curvature_bound)
+            curvature = _bounded_curvature(_curvature(shape, c, top, eta, y[i]) * omega, norm2, plan.curvature_bound)
             _central(x, i, curvature, factor, raw_curvature, raw_outer)
         slot = updates % BLOCK
         position += 1
+        if not additive:
+            if plan.blocks > 1:
+                _multinomial(y[i], x[i], norm2, omega, plan.blocks, False, bound, theta, answer)
+            else:
+                for j in range(d):
+                    answer[j] = factor * x[i, j] - plan.middle
+            randomise(answer, d, plan.radius, plan.channel, noise[used])
+            for j in range(d):
+                answer[j] += plan.middle
         if size == 1:
             gamma = steps[updates - first]
             if plan.outer == 1:
-                for j in range(p):
-                    reports[j, slot] = factor * x[i, j] + sd * noise[used, j]
-            for j in range(p):
-                g = factor * x[i, j] + sd * noise[used, j]
+                for j in range(d):
+                    reports[j, slot] = factor * x[i, j] + sd * noise[used, j] if additive else answer[j]
+            for j in range(d):
+                g = factor * x[i, j] + sd * noise[used, j] if additive else answer[j]
                 t = theta[j] - gamma * g
                 theta[j] = t
                 t = total[j] + (t - origin[j])
@@ -441,8 +659,8 @@ def fused(
             used += 1
             i += 1
         else:
-            for j in range(p):
-                batch[j] += factor * x[i, j] + sd * noise[used, j]
+            for j in range(d):
+                batch[j] += factor * x[i, j] + sd * noise[used, j] if additive else answer[j]
             used += 1
             i += 1
             in_batch += 1
@@ -450,7 +668,7 @@ def fused(
                 continue
             in_batch = 0
             gamma = steps[updates - first]
-            for j in range(p):
+            for j in range(d):
                 g = batch[j] / size
                 batch[j] = 0.0
                 if plan.outer == 1:
@@ -461,10 +679,10 @@ def fused(
                 total[j] = t
                 path[j, slot] = t
         updates += 1
-        path[p, slot] = float(updates)
+        path[d, slot] = float(updates)
         if mode == DIAGONAL:
             t = 0.0
-            for j in range(p):
+            for j in range(d):
                 t += functional[j] * total[j]
             path[0, slot] = t
         if slot == BLOCK - 1:
@@ -483,21 +701,23 @@ def _curvature_report(
 ) -> None:
     """One person's curvature ω ∂ψ x xᵀ at the running average, as its noisy upper triangle."""
     p = x.shape[1]
-    k = max(updates, 1)
+    done = max(updates, 1)
     eta = 0.0
     for j in range(p):
-        eta += x[i, j] * (state.origin[j] + state.total[j] / k)
+        eta += x[i, j] * (state.origin[j] + state.total[j] / done)
     eta += offset
-    factor = _curvature(plan.family, plan.c, eta, y) * _weight(plan.weights, norm2, x[i, 0])
+    factor = _curvature(plan.shape, plan.c, plan.top, eta, y) * _weight(plan.weights, norm2, x[i, 0])
     factor = _bounded_curvature(factor, norm2, plan.curvature_bound)
+    answer = np.empty(p * (p + 1) // 2)
     q = 0
     for j in range(p):
         for m in range(j, p):
             entry = factor * x[i, j] * x[i, m]
-            if m > j:
-                entry *= math.sqrt(2.0)
-            state.curvature[q] += entry + plan.curvature_sd * noise[q]
+            answer[q] = entry * math.sqrt(2.0) if m > j else entry
             q += 1
+    randomise(answer, q, plan.curvature_radius, plan.curvature_channel, noise)
+    for k in range(q):
+        state.curvature[k] += answer[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -512,43 +732,188 @@ def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: A
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def location_reports(
-    x: Array, location: Array, spread: Array, noise: Array, sd: float, total: Array, first: int, n: int
-) -> None:
-    """Add the location reports of rows `first` … `first + n` − 1 to `total`, shape (2m,); see `device.location_report`.
+def randomise(report: Array, size: int, radius: float, channel: Channel, noise: Array) -> None:
+    """Randomise in place the first `size` numbers of a report in a ball of `radius` about 0; see `device.randomised`.
 
-    The last column is the response if it is among those whose scale is learned.
+    Parameters
+    ----------
+    report : ndarray
+        Of norm at most `radius`; a wrong one becomes biased, never less private.
+    size : int
+    radius : float
+        For additive noise half the sensitivity.
+    channel : Channel
+    noise : ndarray, shape (width,)
+        Standard normals drawn for this person.
     """
-    m = location.shape[0]
-    for i in range(first, first + n):
-        for j in range(m):
-            a = (x[i, j] - location[j]) / spread[j]
-            above = 1.0 if a > 0.0 else 0.0
-            outside = 1.0 if abs(a) > 1.0 else 0.0
-            total[2 * j] += above + sd * noise[i - first, 2 * j]
-            total[2 * j + 1] += outside + sd * noise[i - first, 2 * j + 1]
+    if channel.kind == GAUSSIAN:
+        sd = channel.scale * radius
+        for j in range(size):
+            report[j] += sd * noise[j]
+    elif channel.kind == LAPLACE:
+        spread = channel.scale * radius
+        for j in range(size):  # √(N₁² + N₂²) N₃ is a Laplace number
+            a, b = noise[3 * j], noise[3 * j + 1]
+            report[j] += spread * (math.sqrt(a * a + b * b) * noise[3 * j + 2])
+    elif channel.kind == PRIVUNIT:
+        _privunit(report, size, radius, channel, noise)
+    else:  # one number: rounded to an end of its range at random, so that its mean stays, then told or flipped
+        share = min(max(report[0] / radius, -1.0), 1.0) if radius > 0.0 else 0.0
+        up = normal_cdf(noise[0]) < 0.5 + 0.5 * share / channel.scale
+        report[0] = channel.scale * radius if up else -(channel.scale * radius)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def moment_reports(v: Array, rows: Array, noise: Array, sd: float, total: Array, first: int, n: int) -> None:
+def _privunit(report: Array, size: int, radius: float, channel: Channel, noise: Array) -> None:
+    """Answer with a normal vector whose part along ± the report is drawn from its cap, or from the rest."""
+    norm2 = 0.0
+    for j in range(size):
+        norm2 += report[j] * report[j]
+    norm = math.sqrt(norm2)
+    tiny = not norm > 1e-140
+    # the report's length is rounded to the radius at random, so that the mean stays
+    share = 0.0 if tiny else min(norm / radius, 1.0)
+    sign = 1.0 if normal_cdf(noise[size]) < 0.5 + 0.5 * share else -1.0
+    along = 0.0
+    for j in range(size):
+        report[j] = (1.0 if j == 0 else 0.0) if tiny else report[j] / norm
+        along += report[j] * noise[j]
+    uniform = normal_cdf(along)
+    if normal_cdf(noise[size + 1]) < channel.accept:
+        drawn = -normal_quantile(uniform * channel.above)
+    else:
+        drawn = normal_quantile(uniform * (1.0 - channel.above))
+    factor = radius * channel.scale
+    for j in range(size):
+        report[j] = factor * (noise[j] + (sign * drawn - along) * report[j])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normal_cdf(x: float) -> float:
+    """Φ(x)."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normal_quantile(p: float) -> float:
+    """Φ⁻¹(p) by a rational start and two Newton steps in the nearer tail; limited to ±38."""
+    tail = min(p, 1.0 - p)
+    if not tail > 1e-300:
+        return -38.0 if p < 0.5 else 38.0
+    t = math.sqrt(-2.0 * math.log(tail))
+    # Hastings' approximation, error below 4.5e-4, Abramowitz & Stegun 26.2.23
+    x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
+    for _ in range(3):  # Halley
+        error = (0.5 * math.erfc(x / math.sqrt(2.0)) - tail) * math.sqrt(2.0 * math.pi) * math.exp(0.5 * x * x)
+        x += error / (1.0 - 0.5 * x * error)
+    return -x if p < 0.5 else x
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def location_reports(
+    x: Array,
+    location: Array,
+    spread: Array,
+    noise: Array,
+    channel: Channel,
+    radius: float,
+    weight: Array,
+    total: Array,
+    first: int,
+    n: int,
+) -> None:
+    """Add the location reports of rows `first` … `first + n` − 1 to `total`, shape (2m,); see `device.location_report`.
+
+    The last column is the response if it is among those whose scale is learned. `weight` is empty, or the people's
+    weights, shape as x has rows.
+    """
+    m = location.shape[0]
+    answer = np.zeros(2 * m)
+    for i in range(first, first + n):
+        for j in range(m):
+            a = (x[i, j] - location[j]) / spread[j]
+            if a == a:
+                answer[2 * j] = 0.5 if a > 0.0 else -0.5
+                answer[2 * j + 1] = (1.0 if abs(a) > 1.0 else 0.0) - 0.5
+            else:  # nothing to tell: what a settled search expects
+                answer[2 * j], answer[2 * j + 1] = 0.0, OUTSIDE - 0.5
+        w = weight[i] if weight.shape[0] > 0 else 1.0
+        randomise(answer, 2 * m, radius / math.sqrt(w), channel, noise[i - first])
+        for j in range(2 * m):
+            total[j] += w * (answer[j] + 0.5)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def number_reports(
+    v: Array,
+    noise: Array,
+    channel: Channel,
+    radius: float,
+    weight: Array,
+    total: Array,
+    first: int,
+    n: int,
+    outer: Array,
+) -> None:
+    """Add reports of numbers in [0, 1], rows `first` … `first + n` − 1 of `v`, to `total`, shape (m,).
+
+    Nothing to tell (NaN) counts as 1/2. `outer`, shape (m, m) or (0, 0), takes the reports' outer products.
+    """
+    m = total.shape[0]
+    answer = np.zeros(m)
+    for i in range(first, first + n):
+        for j in range(m):
+            a = v[i, j] - 0.5
+            answer[j] = min(max(a, -0.5), 0.5) if a == a else 0.0
+        w = weight[i] if weight.shape[0] > 0 else 1.0
+        randomise(answer, m, radius / math.sqrt(w), channel, noise[i - first])
+        for j in range(m):
+            total[j] += w * (answer[j] + 0.5)
+            if outer.shape[0] > 0:
+                for k in range(m):
+                    outer[j, k] += w * (answer[j] + 0.5) * (answer[k] + 0.5)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def moment_reports(
+    v: Array,
+    rows: Array,
+    white: Array,
+    noise: Array,
+    channel: Channel,
+    radius: float,
+    weight: Array,
+    total: Array,
+    first: int,
+    n: int,
+) -> None:
     """Add the moment reports of rows `first` … `first + n` − 1 to `total`, shape (d (d + 1) / 2,).
 
-    A report is the lower triangle of u uᵀ + noise, u = z / ‖z‖, z = `rows` v; see `device.moment_report`.
+    A report is the randomised lower triangle of u uᵀ, u = z / ‖z‖, z = `rows` v; see `device.moment_report`. `white`,
+    shape (d,), is the diagonal that white coordinates would give.
     """
     d = rows.shape[0]
-    z = np.empty(d)
+    size = d * (d + 1) // 2
+    z, answer = np.empty(d), np.empty(size)
     root = math.sqrt(2.0)
     for i in range(first, first + n):
         norm2 = _whiten(v, i, rows, z)
-        factor = 1.0 / norm2 if TINY < norm2 < math.inf else 0.0
+        silent = not TINY < norm2 < math.inf
+        factor = 0.0 if silent else 1.0 / norm2
         q = 0
         for j in range(d):
             for m in range(j + 1):
-                entry = factor * z[j] * z[m] if factor > 0.0 else 0.0
+                entry = 0.0 if silent else factor * z[j] * z[m]
                 if m < j:
                     entry *= root
-                total[q] += entry + sd * noise[i - first, q]
+                elif silent:
+                    entry = white[j]
+                answer[q] = entry
                 q += 1
+        w = weight[i] if weight.shape[0] > 0 else 1.0
+        randomise(answer, size, radius / math.sqrt(w), channel, noise[i - first])
+        for q in range(size):
+            total[q] += w * answer[q]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -565,26 +930,11 @@ def _whiten(x: Array, i: int, rows: Array, z: Array) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _unit_score(family: int, c: float, eta: float, y: float) -> float:
-    """Scalar score over its bound, in [−1, 1]."""
-    if family == HUBER:
-        r = (y - eta) / c
-        r = 1.0 if r > 1.0 else r
-        r = -1.0 if r < -1.0 else r
-        return -r
-    # (π − y) / max(π, 1 − π) through e^−|η|: 1 where the likelier value was not seen, else −e^−|η|
-    e = math.exp(-abs(eta))
-    likelier = 1.0 if eta >= 0 else 0.0
-    sign = 1.0 if eta >= 0 else -1.0
-    share = (1.0 - y) if likelier == 1.0 else y
-    return sign * (share - (1.0 - share) * e)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def run_lanes(
     x: Array,
     y: Array,
     offset: Array,
+    weight: Array,
     rows: Array,
     newton: Array,
     steps: Array,
@@ -603,15 +953,18 @@ def run_lanes(
     x : ndarray, shape (n, d)
         Rows, internal units, before whitening.
     y : ndarray, shape (n,)
+        NaN for people who send noise only.
     offset : ndarray, shape (n,) or (0,)
+    weight : ndarray, shape (n,) or (0,)
+        Weights (μ_i/μ_max)² of people with personal budgets.
     rows : ndarray, shape (d, d)
         Learned row map, lower triangular.
-    newton : ndarray, shape (d, d)
-        P of the Newton step θ ← θ − γ c P ḡ.
+    newton : ndarray, shape (b d, b d)
+        P of the Newton step θ ← θ − γ c P ḡ, b the number of blocks.
     steps, gains : ndarray, shape (m,)
         γ and the gain of log c, from the update on that the person at `at` belongs to.
     noise : ndarray, shape (n, width)
-        A row of standard normals for every person; width is d, or d + 1 for joint reports.
+        A row of standard normals for every person.
     at : int
         People of this stage before these.
     thread, threads : int
@@ -620,10 +973,13 @@ def run_lanes(
         The state is updated in place.
     """
     n, d = x.shape
-    size, lanes, family, sd = plan.batch, plan.lanes, plan.family, plan.noise_sd
+    size, lanes, shape = plan.batch, plan.lanes, plan.shape
+    plain = plan.channel.kind == GAUSSIAN and plan.label == 0 and plan.blocks == 1
+    sd = plan.channel.scale * plan.radius
     joint = plan.kappa > 0.0
-    has_offset = offset.shape[0] > 0
+    has_offset, weighted = offset.shape[0] > 0, weight.shape[0] > 0
     z = np.empty(d)
+    answer = np.empty(plan.blocks * d + 1)
     first = at // size // lanes
     i = 0
     while i < n:
@@ -633,19 +989,27 @@ def run_lanes(
         if lane * threads // lanes == thread:
             c = math.exp(state.log_c[lane])
             for k in range(i, end):
+                w = weight[k] if weighted else 1.0
                 norm2 = _whiten(x, k, rows, z)
-                eta = 0.0
-                for j in range(d):
-                    eta += z[j] * state.theta[lane, j]
-                if has_offset:
-                    eta += offset[k]
-                score = _unit_score(family, c, eta, y[k])
-                factor = _bounded(score * _weight(UNIT, norm2, 0.0), norm2, plan.reach)
-                for j in range(d):  # a row too long to be squared sends noise only, and 0 × inf would not
-                    state.batch[lane, j] += (factor * z[j] if factor != 0.0 else 0.0) + sd * noise[k, j]
-                if joint:
-                    bit = plan.kappa if abs(y[k] - eta) <= c else 0.0
-                    state.batch[lane, d] += bit + sd * noise[k, d]
+                if not plain:
+                    off = offset[k] if has_offset else 0.0
+                    _general_report(y[k], off, w, c, z, norm2, noise[k], plan, state, lane, answer)
+                else:
+                    eta = 0.0
+                    for j in range(d):
+                        eta += z[j] * state.theta[lane, j]
+                    if has_offset:
+                        eta += offset[k]
+                    score = unit_score(shape, c, eta, y[k])
+                    factor = _bounded(score * _weight(plan.weights, norm2, z[0]), norm2, plan.reach)
+                    sd_w = plan.channel.scale * (plan.radius / math.sqrt(w)) if weighted else sd
+                    for j in range(d):  # a row too long to be squared sends noise only, and 0 × inf would not
+                        state.batch[lane, j] += w * ((factor * z[j] if factor != 0.0 else 0.0) + sd_w * noise[k, j])
+                    if joint:
+                        number = told(shape, c, eta, y[k]) if eta == eta and y[k] == y[k] else plan.target
+                        answer[d] = plan.kappa * (number - 0.5) + sd_w * noise[k, d]
+                        state.batch[lane, d] += w * (answer[d] + 0.5 * plan.kappa)
+                state.weight[lane, 1] += w
             state.in_batch[lane] += end - i
             if state.in_batch[lane] == size:
                 t = group // lanes
@@ -654,27 +1018,140 @@ def run_lanes(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _general_report(
+    y: float,
+    offset: float,
+    w: float,
+    c: float,
+    z: Array,
+    norm2: float,
+    noise: Array,
+    plan: LanePlan,
+    state: Lanes,
+    lane: int,
+    answer: Array,
+) -> None:
+    """Add one person's report by any channel, of label privacy or of several blocks; see `device.lane_report`."""
+    d, blocks = z.shape[0], plan.blocks
+    omega = _weight(plan.weights, norm2, z[0])
+    size = 1 if plan.label == 1 else blocks * d
+    radius, middle = plan.radius, 0.0
+    if blocks == 1:
+        eta = 0.0
+        for j in range(d):
+            eta += z[j] * state.theta[lane, j]
+        eta += offset
+        score = unit_score(plan.shape, c, eta, y)
+        if plan.label == 1:
+            low = unit_score(plan.shape, c, eta, plan.y_high)
+            high = unit_score(plan.shape, c, eta, plan.y_low)
+            middle = 0.5 * (low + high)
+            half = 0.5 * (high - low)
+            answer[0] = min(max(score, low), high) - middle if score == score else 0.0
+            radius = math.sqrt(half * half + 0.25 * (plan.kappa * plan.kappa))
+            if not (radius < math.inf and norm2 < math.inf):  # covariates too large to be used: a known 0
+                omega, middle, radius, answer[0] = 0.0, 0.0, 1.0, 0.0
+        else:
+            factor = _bounded(score * omega, norm2, plan.reach)
+            for j in range(d):
+                answer[j] = factor * z[j] if factor != 0.0 else 0.0
+        if plan.kappa > 0.0:
+            known = eta == eta and y == y
+            number = told(plan.shape, c, eta, y) if known else plan.target
+            answer[size] = plan.kappa * (number - 0.5)
+    else:
+        _multinomial(y, z, norm2, omega, blocks, True, plan.reach, state.theta[lane], answer)
+    total = size + 1 if plan.kappa > 0.0 else size
+    randomise(answer, total, radius / math.sqrt(w), plan.channel, noise)
+    if plan.label == 1:
+        g = w * (omega * (answer[0] + middle))
+        for j in range(d):  # 0 × inf would not be a number
+            state.batch[lane, j] += g * z[j] if g != 0.0 else 0.0
+    else:
+        for j in range(size):
+            state.batch[lane, j] += w * answer[j]
+    if plan.kappa > 0.0:
+        state.batch[lane, blocks * d] += w * (answer[size] + 0.5 * plan.kappa)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _multinomial(
+    y: float,
+    z: Array,
+    norm2: float,
+    omega: float,
+    blocks: int,
+    balanced: bool,
+    bound: float,
+    theta: Array,
+    answer: Array,
+) -> None:
+    """Fill `answer` with (π_k − 1{y = k}) ω z of all classes k ≥ 1, if `balanced` over its largest norm for any y."""
+    d = z.shape[0]
+    share = np.empty(blocks + 1)
+    top = 0.0
+    for k in range(blocks):
+        eta = 0.0
+        for j in range(d):
+            eta += z[j] * theta[k * d + j]
+        share[k + 1] = eta
+        top = max(top, eta)
+    share[0] = math.exp(-top)
+    total = share[0]
+    for k in range(1, blocks + 1):
+        share[k] = math.exp(share[k] - top)
+        total += share[k]
+    squares = 0.0
+    for k in range(blocks + 1):
+        share[k] /= total
+        if k > 0:
+            squares += share[k] * share[k]
+    most = squares  # ‖π − e_k‖², e_0 = 0
+    length2 = squares if y == 0.0 else math.nan
+    for k in range(1, blocks + 1):
+        here = squares + 1.0 - 2.0 * share[k]
+        most = max(most, here)
+        if y == k:
+            length2 = here
+    scale = omega / math.sqrt(most) if balanced else omega
+    norm = scale * math.sqrt(abs(length2) * norm2)
+    if norm > bound and norm < math.inf:
+        scale *= bound / norm
+    known = norm < math.inf
+    for k in range(blocks):
+        residual = share[k + 1] - (1.0 if y == k + 1 else 0.0)
+        for j in range(d):
+            answer[k * d + j] = scale * residual * z[j] if known else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _update_lane(newton: Array, gamma: float, gain: float, c: float, lane: int, plan: LanePlan, state: Lanes) -> None:
     """One Newton step of a lane from its finished batch."""
     d = state.theta.shape[1]
     t = state.updates[lane]
+    people = plan.batch * plan.worth
+    weight = state.weight[lane, 1] / people
     mean = np.empty(d)
     for j in range(d):
-        mean[j] = c * (state.batch[lane, j] / plan.batch)
+        mean[j] = c * (state.batch[lane, j] / people)
     for j in range(d):
         step = 0.0
         for m in range(d):
             step += newton[j, m] * mean[m]
-        ahead = state.theta[lane, j] - state.origin[j]
+        ahead = weight * (state.theta[lane, j] - state.origin[j])
         state.total[lane, j] += ahead
         state.score[lane, j] += mean[j]
         state.partial[lane, j] += ahead - step
         state.theta[lane, j] -= gamma * step
     if plan.kappa > 0.0:
-        move = gain * (state.batch[lane, d] / plan.batch / plan.kappa - plan.target)
+        move = gain * (state.batch[lane, d] / people / plan.kappa - weight * plan.target)
         state.log_c[lane] -= min(max(move, -0.5), 0.5)
+        if plan.widest < math.inf:
+            state.log_c[lane] = min(state.log_c[lane], plan.widest)
     for j in range(d + 1):
         state.batch[lane, j] = 0.0
+    state.weight[lane, 0] += weight
+    state.weight[lane, 1] = 0.0
     state.in_batch[lane] = 0
     state.updates[lane] = t + 1
     if t >= plan.late:
@@ -682,7 +1159,7 @@ def _update_lane(newton: Array, gamma: float, gain: float, c: float, lane: int, 
             state.late[lane, j] += state.theta[lane, j] - state.origin[j]
         state.late[lane, d] += state.log_c[lane]
     if plan.path == 1:
-        k = float(t + 1)
+        k = state.weight[lane, 0]
         for j in range(d):
             for m in range(j + 1):
                 state.sums[lane, j, m] += state.partial[lane, j] * state.partial[lane, m]

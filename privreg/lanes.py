@@ -38,12 +38,15 @@ def init(start: Array, log_c: float, plan: LanePlan) -> Lanes:
         batch=np.zeros((k, d + 1)),
         partial=np.zeros((k, d)),
         sums=np.zeros((k, side, side)),
+        weight=np.zeros((k, 2)),
         updates=np.zeros(k, dtype=np.int64),
         in_batch=np.zeros(k, dtype=np.int64),
     )
 
 
-def update(state: Lanes, plan: LanePlan, steps: ChainSteps, newton: Array, position: int, report: Array) -> Lanes:
+def update(
+    state: Lanes, plan: LanePlan, steps: ChainSteps, newton: Array, position: int, report: Array, weight: float = 1.0
+) -> Lanes:
     """State after the report of the person at `position` of the stage.
 
     Parameters
@@ -55,6 +58,8 @@ def update(state: Lanes, plan: LanePlan, steps: ChainSteps, newton: Array, posit
         P.
     position : int
     report : ndarray, shape (d,) or (d + 1,)
+    weight : float
+        The person's weight, (μ_i/μ_max)² with personal budgets.
 
     Returns
     -------
@@ -64,33 +69,37 @@ def update(state: Lanes, plan: LanePlan, steps: ChainSteps, newton: Array, posit
     new = Lanes(**{name: array.copy() for name, array in state._asdict().items()})
     lane = position // plan.batch % plan.lanes
     d = new.origin.shape[0]
-    new.batch[lane, : len(report)] += report
+    new.batch[lane, : len(report)] += weight * report
+    new.weight[lane, 1] += weight
     new.in_batch[lane] += 1
     if new.in_batch[lane] < plan.batch:
         return new
     t = int(new.updates[lane])
     gamma, gain = (float(a[0]) for a in steps.block(t, 1))
-    mean = math.exp(new.log_c[lane]) * (new.batch[lane, :d] / plan.batch)
+    people = plan.batch * plan.worth
+    share = new.weight[lane, 1] / people
+    mean = math.exp(new.log_c[lane]) * (new.batch[lane, :d] / people)
     step = np.zeros(d)
     for j in range(d):
         for m in range(d):
             step[j] += newton[j, m] * mean[m]
-    ahead = new.theta[lane] - new.origin
+    ahead = share * (new.theta[lane] - new.origin)
     new.total[lane] += ahead
     new.score[lane] += mean
     new.partial[lane] += ahead - step
     new.theta[lane] -= gamma * step
     if plan.kappa > 0.0:
-        move = gain * (float(new.batch[lane, d]) / plan.batch / plan.kappa - plan.target)
-        new.log_c[lane] -= min(max(move, -0.5), 0.5)
+        move = gain * (float(new.batch[lane, d]) / people / plan.kappa - share * plan.target)
+        new.log_c[lane] = min(new.log_c[lane] - min(max(move, -0.5), 0.5), plan.widest)
     new.batch[lane] = 0.0
+    new.weight[lane] += (share, -new.weight[lane, 1])
     new.in_batch[lane] = 0
     new.updates[lane] = t + 1
     if t >= plan.late:
         new.late[lane, :d] += new.theta[lane] - new.origin
         new.late[lane, d] += new.log_c[lane]
     if plan.path:
-        s = np.append(new.partial[lane], float(t + 1))
+        s = np.append(new.partial[lane], new.weight[lane, 0])
         new.sums[lane] += np.tril(np.outer(s, s))
     return new
 
@@ -139,12 +148,14 @@ class Group(NamedTuple):
 
 def corrected(state: Lanes, plan: LanePlan, newton: Array) -> list[Group]:
     """Estimates of the lanes that have been updated."""
-    out, worth = [], 4.0 / (4.0 + plan.kappa**2) if plan.noise_sd > 0.0 else 1.0
+    # what the number in joint reports cost: the ball they lie in is that much larger
+    worth = (plan.reach / math.hypot(plan.reach, 0.5 * plan.kappa)) ** 2 if plan.channel.scale > 0.0 else 1.0
+    out = []
     for k in range(plan.lanes):
-        t = int(state.updates[k])
-        if t:
-            people = t * plan.batch
-            out.append(Group(people, people * worth, state.origin + (state.total[k] - newton @ state.score[k]) / t))
+        t, weight = int(state.updates[k]), float(state.weight[k, 0])
+        if t and weight > 0.0:
+            estimate = state.origin + (state.total[k] - newton @ state.score[k]) / weight
+            out.append(Group(t * plan.batch, weight * plan.batch * plan.worth * worth, estimate))
     return out
 
 
@@ -172,10 +183,10 @@ def scaling(state: Lanes) -> Array:
     lanes, d = state.theta.shape
     out: Array = np.zeros((d, d))
     for k in range(lanes):
-        t = int(state.updates[k])
+        t = float(state.weight[k, 0])
         mean = state.partial[k] / t
         cross = np.outer(mean, state.sums[k, d, :d])
         squares = state.sums[k, :d, :d]
         full = np.tril(squares) + np.tril(squares, -1).T
-        out += (full - cross - cross.T + state.sums[k, d, d] * np.outer(mean, mean)) / float(t) ** 2
+        out += (full - cross - cross.T + state.sums[k, d, d] * np.outer(mean, mean)) / t**2
     return np.asarray(out / lanes)

@@ -11,8 +11,11 @@ from privreg.accounting import Budget
 from privreg.design import design_from_json
 from privreg.errors import PrivregError, SavedFileError
 from privreg.families import FAMILIES
+from privreg.family import Family, from_json
 from privreg.model import PrivateOnlineRegression
+from privreg.people import People
 from privreg.results import from_saved
+from privreg.spec import Spec
 
 if TYPE_CHECKING:
     from privreg.formula import Rowwise
@@ -53,14 +56,24 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None) ->
 
 def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], functions: Any) -> Any:
     design = design_from_json(document["design"], functions)
-    name, c, scale = document["family"]
-    family = FAMILIES["huber"](c, scale) if name == "Huber" else FAMILIES[name.lower()]()
+    family = _family(document["family"])
     if document["kind"] == "results":
         return from_saved(document, arrays, design, family)
     options = dict(document["options"])
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
     rows = options.pop("rows")
-    model._build(design, family, Budget.restore(*document["budget"]), options.pop("score_weights"), None, rows)
+    people = People.from_json(document["people"]) if "people" in document else People.declare()
+    weights, mechanism, private = document.get("private") or (options.pop("score_weights"), "gaussian", "record")
+    budget = Budget.restore(*document["budget"])
+    spec = Spec.declare(design, family, budget, weights, mechanism, private, people)
+    model._build(spec, None, rows)
     stream = model.start(**options, seed=document["seed"])
     stream._restore(path, document, arrays)
     return stream
+
+
+def _family(saved: Any) -> Family:
+    if isinstance(saved, dict):
+        return from_json(saved)
+    name, c, scale = saved  # files of version 0.1
+    return FAMILIES["huber"](c, scale) if name == "Huber" else FAMILIES[name.lower()]()

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg.kernels import OUTSIDE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BATCHES", "TARGET", "Location", "begin", "centre_and_scale", "learn", "outside"]
 
-TARGET: Final = 0.317311
+TARGET: Final = OUTSIDE
 """P(abs z > 1) for a standard normal z, so that the spread found is the sd."""
 
 SLOPE: Final = 0.483941

@@ -2,46 +2,57 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from privreg.accounting import LEDGER, UNSET, Budget
-from privreg.arrays import array_design, read_arrays
+from privreg.arrays import array_design, check_array_levels, read_arrays
 from privreg.design import formula_design
 from privreg.errors import (
     DataError,
     FormulaError,
     InferenceError,
     OptionError,
-    SchemaError,
-    choose,
     shown,
 )
 from privreg.families import resolve_family
+from privreg.family import with_counts
 from privreg.formula import collect_rowwise, private_columns
-from privreg.options import progress_bar, read_rows, read_seed, read_start, read_threads, refuse_unknown
+from privreg.options import (
+    progress_bar,
+    read_rows,
+    read_seed,
+    read_start,
+    read_threads,
+    refuse_people,
+    refuse_unknown,
+)
 from privreg.optout import complete, complete_scale, in_memory, read_leaks, read_scaling
+from privreg.people import People
 from privreg.results import PrivateResults
-from privreg.scaling import public_units
 from privreg.schema import Schema
 from privreg.sources import Source, open_arrays, open_table
-from privreg.streaming import Spec, Stream
-from privreg.tuning import WEIGHTS, Settings, Wishes, resolve_tuning
+from privreg.spec import Spec
+from privreg.streaming import Stream
+from privreg.tuning import Problem, Settings, Wishes, resolve_tuning
 
 if TYPE_CHECKING:
-    from privreg.families import Family
+    from privreg.family import Family
 
 __all__ = ["PrivateOnlineRegression"]
 
 _MODEL_OPTIONS: Final = (
-    *("family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "scaling"),
-    *("score_weights", "offset", "rows", "allow_leak", "exog_names", "endog_name"),
+    *("family", "mu", "mu_max", "epsilon", "delta", "rho", "bounds", "levels", "moments", "scaling"),
+    *("mechanism", "private", "score_weights", "offset", "exposure", "id", "max_per_id", "missing"),
+    *("rows", "allow_leak", "exog_names", "endog_name"),
 )
 _FIT_OPTIONS: Final = (
-    *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "seed", "progress"),
+    *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "measures"),
+    *("seed", "progress"),
 )
 
 
@@ -55,12 +66,14 @@ class PrivateOnlineRegression:
     exog : array_like, shape (n, p)
         Design. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
     family : Family or str
-        ``pr.Huber()`` (default) or ``pr.Logistic()``, or their lower-case names.
+        ``pr.Huber()`` (default), ``Expectile(tau)``, ``Quantile(tau)``, ``Logistic()``, ``Multinomial()``,
+        ``Poisson(y_max)``, ``Hinge()``, ``SmoothedHinge()``, ``Squared()``, or their lower-case names; or one of your
+        own, see ``pr.families.custom``.
     mu : float or None
-        μ-GDP budget *per person*; None for a fit without privacy. Or `epsilon` with `delta`, or `rho`:
+        μ-GDP budget *per person*; None for a fit without privacy. Or `epsilon`, alone or with `delta`, or `rho`:
         exactly one form.
     epsilon, delta : float
-        (ε, δ)-DP per person, calibrated exactly.
+        (ε, δ)-DP per person, calibrated exactly; without `delta` pure ε-DP.
     rho : float
         ρ-zCDP per person.
     bounds : mapping of str to (float, float)
@@ -77,11 +90,22 @@ class PrivateOnlineRegression:
         Where the scale of a number without `bounds` or `moments` comes from. "public" (default): it must be declared.
         "private": its location and scale are learned from privatised reports, at no further cost, and it is not
         clamped; an offset and the levels of factors must still be declared.
+    mechanism : {"auto", "gaussian", "laplace", "privunit", "randomized_response"}
+        How reports are randomised. "auto" takes the one with the least noise for the budget: Gaussian under `mu`,
+        PrivUnit under pure `epsilon`, randomized response where a report is a single number.
+    private : {"record", "response"}
+        What is protected: the whole record, or the response alone where covariates are public. A report is then one
+        number, which makes intervals shorter by a factor of about √p.
     score_weights : {"whitened", "unit", "published"}, optional
         How a covariate vector of any length gives a score of bounded length: by its length after whitening (default),
         by its length after scaling alone, or the sources' min(1, 2/‖x‖²) (with ``tuning="published"`` only).
     offset : array_like, shape (n,), optional
         Added to the linear predictor; its name for `bounds` is "offset".
+    exposure : array_like, shape (n,), optional
+        Its log is added to the linear predictor; its name for `bounds`, which must be positive, is "exposure".
+    missing : {"raise", "noise", "drop"}
+        What becomes of a row with a missing value. "raise" (default) refuses it. "noise": its person sends pure noise,
+        so that nobody learns who answered. "drop": its person sends nothing, which reveals who answered.
     rows : int, optional
         How many people will come, if that is known and public; sizes of the pilots follow from it. Taken from
         DataFrames, arrays and CSV files in `fit`; streams of unknown length get pilots of a fixed size.
@@ -135,33 +159,40 @@ class PrivateOnlineRegression:
         levels: Any = None,
         moments: Any = None,
         scaling: str = "public",
+        mechanism: Any = "auto",
+        private: Any = "record",
         score_weights: Any = None,
         offset: Any = None,
+        exposure: Any = None,
+        missing: str = "raise",
         rows: Any = None,
         allow_leak: Any = (),
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
         **unknown: Any,
     ) -> None:
+        refuse_people(mu, unknown)
         refuse_unknown("PrivateOnlineRegression", unknown, _MODEL_OPTIONS)
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
-        if schema.levels:
-            raise SchemaError("levels= is for formulas; arrays hold numbers: code factors first, or use from_formula.")
-        held = read_arrays(endog, exog, offset, exog_names, endog_name)
+        held = read_arrays(endog, exog, offset, exog_names, endog_name, exposure)
+        check_array_levels(schema, held.endog_name)
+        schema = with_counts(schema, fam, held.endog_name)
+        people = People.declare(missing=missing)
         leaks = read_leaks(allow_leak)
         learn = read_scaling(scaling, leaks)
         if "levels" in leaks:
             raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
         if "scale" in leaks:
             columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
-            schema = complete_scale(schema, columns, held.numeric(fam.binary))
+            schema = complete_scale(schema, columns, held.numeric(fam.kind))
         if learn:
-            schema = replace(schema, private=tuple(n for n in held.numeric(fam.binary) if not schema.is_number(n)))
-        design = array_design(held.names, held.endog_name, schema, offset=held.offset is not None, binary=fam.binary)
-        source = open_arrays(held.endog, held.exog, held.offset, exog)
-        self._build(design, fam, budget, score_weights, source, rows)
+            schema = replace(schema, private=tuple(n for n in held.numeric(fam.kind) if not schema.is_number(n)))
+        extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
+        design = array_design(held.names, held.endog_name, schema, **extra, kind=fam.kind)
+        source = open_arrays(held.endog, held.exog, held.offset, exog, exposure=held.exposure)
+        self._build(Spec.declare(design, fam, budget, score_weights, mechanism, private, people), source, rows)
 
     @classmethod
     def from_formula(
@@ -178,8 +209,15 @@ class PrivateOnlineRegression:
         levels: Any = None,
         moments: Any = None,
         scaling: str = "public",
+        mechanism: Any = "auto",
+        private: Any = "record",
         score_weights: Any = None,
         offset: str | None = None,
+        exposure: str | None = None,
+        mu_max: Any = None,
+        id: str | None = None,
+        max_per_id: int = 1,
+        missing: str = "raise",
         rows: Any = None,
         allow_leak: Any = (),
         **unknown: Any,
@@ -194,9 +232,23 @@ class PrivateOnlineRegression:
             ``privreg.rowwise``.
         data : DataFrame, mapping of str to array, path of a CSV file, iterable of DataFrames, or None
             None for a model that is fed by ``start()`` only. Columns not in the formula are never read.
-        offset : str, optional
-            Name of a column added to the linear predictor.
-        family, mu, epsilon, delta, rho, bounds, levels, moments, scaling, score_weights, rows, allow_leak
+        offset, exposure : str, optional
+            Names of columns: one that is added to the linear predictor, and one whose log is.
+        mu : float, str or None
+            As for the class; or the name of a column of *public* personal budgets in (0, `mu_max`], with which reports
+            are weighted by (μ_i / mu_max)².
+        mu_max : float, optional
+            The largest personal budget; the only one that is printed.
+        id : str, optional
+            Name of a column that tells people apart. Ids are hashed with a secret key and never kept.
+        max_per_id : int
+            Rows of one person that are used, 1 by default; rows beyond send pure noise. The guarantee per person is
+            √max_per_id times as large, and printed so.
+        missing : {"raise", "noise", "drop"}
+            As for the class.
+        family, epsilon, delta, rho, bounds, levels, moments, scaling, mechanism, private, score_weights, rows
+            As for the class.
+        allow_leak
             As for the class.
 
         Returns
@@ -211,40 +263,39 @@ class PrivateOnlineRegression:
             Each message says what was got, what is allowed, and the fix.
         """
         refuse_unknown("from_formula", unknown, _MODEL_OPTIONS[:-2])
-        budget = Budget.declare(mu, epsilon, delta, rho)
+        personal = isinstance(mu, str)
+        people = People.declare(mu if personal else None, mu_max, id, max_per_id, missing)
+        budget = Budget.declare(people.mu_max if personal else mu, epsilon, delta, rho)
         fam = resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
         if offset is not None and not isinstance(offset, str):
             raise OptionError("offset must be the name of a column when the model is given by a formula.")
         if not isinstance(formula, str):
             raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
+        schema = with_counts(schema, fam, formula.partition("~")[0].strip())
         frame = sys._getframe(1)
         functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
         leaks = read_leaks(allow_leak)
         learn = read_scaling(scaling, leaks)
         if leaks:
             held = in_memory(data, schema, formula, functions, offset)
-            schema = complete(schema, held, formula, functions, offset, leaks, fam.binary)
+            schema = complete(schema, held, formula, functions, offset, leaks, fam.kind)
         if learn:
-            schema = replace(schema, private=private_columns(formula, schema, functions, binary=fam.binary))
-        design = formula_design(formula, schema, functions=functions, offset=offset, binary=fam.binary)
-        source = None if data is None else open_table(data, design.columns, schema)
+            schema = replace(schema, private=private_columns(formula, schema, functions, kind=fam.kind))
+        design = formula_design(formula, schema, functions=functions, offset=offset, exposure=exposure, kind=fam.kind)
+        people.check_columns(design.columns)
+        columns = (*design.columns, *people.columns)
+        source = None if data is None else open_table(data, columns, schema, text=people.text)
         self = cls.__new__(cls)
-        self._build(design, fam, budget, score_weights, source, rows)
+        self._build(Spec.declare(design, fam, budget, score_weights, mechanism, private, people), source, rows)
         return self
 
-    def _build(
-        self, design: Any, family: Family, budget: Budget, score_weights: Any, source: Source | None, rows: Any
-    ) -> None:
+    def _build(self, spec: Spec, source: Source | None, rows: Any) -> None:
         self._rows = read_rows(rows)
-        p = len(design.names)
+        p = len(spec.design.names)
         if source is not None and source.rows is not None and source.rows <= p:
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
-        units = public_units(design, scale_response=not family.binary)
-        self._spec = Spec(design, units, family, budget)
-        self._source, self._score_weights = source, score_weights
-        if score_weights is not None:
-            choose("score_weights", score_weights, WEIGHTS)
+        self._spec, self._source = spec, source
 
     # --- public facts ----------------------------------------------------------------------------------
 
@@ -286,17 +337,24 @@ class PrivateOnlineRegression:
         spec = self._spec
         schema = spec.design.schema
         numbers = {n for made_of in spec.design.sources for n in made_of if schema.is_number(n)}
-        return resolve_tuning(
-            wishes,
+        low, high = (float(v) for v in spec.units.response_inside(np.array(spec.design.endog_limits)))
+        problem = Problem(
             family=spec.family,
             budget=spec.budget,
             units=spec.units,
             probe=spec.units.probe_inside(spec.design.probe),
+            constant=spec.units.constant_column(spec.design.probe) is not None,
+            response_limits=(low, high),
             scale_declared=all(n in schema.moments for n in numbers),
             standardised="scale" in schema.leaked,
-            score_weights=self._score_weights,
+            score_weights=spec.score_weights,
+            mechanism=spec.mechanism,
+            private=spec.private,
+            classes=spec.classes,
+            personal=spec.people.mu is not None,
             rows=rows,
         )
+        return resolve_tuning(wishes, problem)
 
     def _expected(self) -> int | None:
         """How many people will come, if that is known."""
@@ -315,6 +373,7 @@ class PrivateOnlineRegression:
         alpha: float | None = None,
         step: float | None = None,
         start_params: Any = None,
+        measures: float | None = None,
         seed: int | None = None,
         **unknown: Any,
     ) -> Stream:
@@ -333,7 +392,7 @@ class PrivateOnlineRegression:
             For a method that allows one release only (plug_in_central).
         """
         refuse_unknown("start", unknown, [o for o in _FIT_OPTIONS if o != "progress"])
-        wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads)
+        wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
         stream = self._stream(wishes, start_params, seed, self._rows)
         once = [m.name for m in stream._settings.methods if not m.streaming]
         if once:
@@ -344,12 +403,23 @@ class PrivateOnlineRegression:
         seed = read_seed(seed)
         settings = self._settings(wishes, rows)
         plain = {f.name: getattr(wishes, f.name) for f in fields(wishes)}
-        for name, kind in (("lanes", int), ("batch_size", int), ("threads", int), ("alpha", float), ("step", float)):
+        for name, kind in (
+            ("lanes", int),
+            ("batch_size", int),
+            ("threads", int),
+            ("alpha", float),
+            ("step", float),
+            ("measures", float),
+        ):
             plain[name] = None if plain[name] is None else kind(plain[name])
         plain["inference"] = None if wishes.inference is None else [m.name for m in settings.methods]
-        options = {**plain, "rows": rows, "score_weights": self._score_weights}
-        start = read_start(start_params, self.exog_names)
-        inside = None if start is None else self._spec.units.params_inside(start)
+        options = {**plain, "rows": rows}
+        start = read_start(start_params, self._spec.coefficients)
+        if start is None:
+            inside = None
+        else:
+            blocks = start.reshape(-1, len(self.exog_names))
+            inside = np.concatenate([self._spec.units.params_inside(block) for block in blocks])
         return Stream(self._spec, settings, options, seed=seed, start=inside)
 
     def fit(
@@ -363,6 +433,7 @@ class PrivateOnlineRegression:
         alpha: float | None = None,
         step: float | None = None,
         start_params: Any = None,
+        measures: float | None = None,
         seed: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
@@ -396,6 +467,10 @@ class PrivateOnlineRegression:
         start_params : array_like or mapping, shape (p,), optional
             A *public* guess, user's units. By default the reports on second moments give the first guess; zeros inside
             (the middle of the declared box) with published tuning.
+        measures : float, optional
+            Share of the people, the last ones, who tell how well the fit predicts them instead of sending a score, in
+            (0, 0.5): ``res.fit_measures`` then has a private R², deviance explained, accuracy or the like. Needs a
+            known number of people.
         seed : int, optional
             Reproducible noise, for simulation only: it protects nobody, and the results say so.
         progress : bool, optional
@@ -423,14 +498,12 @@ class PrivateOnlineRegression:
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
-        wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads)
+        wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
         stream = self._stream(wishes, start_params, seed, rows)
+        LEDGER.check(source.identity, stream.total_mu)
         with progress_bar(rows, progress) as bar:
             before = 0
             for people in stream._update_all(source.batches(), read_threads(threads, stream.lanes, rows)):
                 bar.update(people - before)
                 before = people
-        mu = self._spec.budget.mu
-        if any(m.central for m in stream._settings.methods):
-            mu *= math.sqrt(2.0)
-        return stream._results(LEDGER.spend(source.identity, mu))
+        return stream._results(LEDGER.spend(source.identity, stream.total_mu))

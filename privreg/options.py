@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["progress_bar", "read_rows", "read_seed", "read_start", "read_threads", "refuse_unknown"]
+__all__ = ["progress_bar", "read_rows", "read_seed", "read_start", "read_threads", "refuse_people", "refuse_unknown"]
 
 MOST_ROWS: Final = 10**15
 LONG: Final = 200_000
@@ -25,8 +25,80 @@ LONG: Final = 200_000
 MOST_DEFAULT_THREADS: Final = 4
 
 
+_MODEL_OPTIONS: Final = (
+    *("family", "mu", "mu_max", "epsilon", "delta", "rho", "bounds", "levels", "moments", "scaling", "mechanism"),
+    *("private", "score_weights", "offset", "exposure", "id", "max_per_id", "missing", "rows", "allow_leak"),
+    *("exog_names", "endog_name"),
+)
+_FIT_OPTIONS: Final = (
+    *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "measures"),
+    *("seed", "progress"),
+)
+
+_INFERENCE: Final = "standard errors come from the inference method; choose it with inference="
+_EQUAL: Final = (
+    "all people have equal weight. If they chose budgets of their own, mu='column' with mu_max= lets reports count by "
+    "these; the weights of scores are score_weights="
+)
+_CONSTANT: Final = (
+    "a formula has a constant unless it says 0, 'y ~ x' or 'y ~ 0 + x'; in arrays the column named 'const' is it"
+)
+_PERSONS: Final = "if a person has several rows, name the column that tells people apart: id='person', max_per_id=1"
+_NOISE: Final = (
+    "the budget (mu=, epsilon= or rho=) and the family set the noise and the bound of reports; mechanism= how"
+)
+_BUDGET: Final = "the budget is mu=1.0, epsilon=1.0 (with delta=1e-6 or pure) or rho=0.5, given to the model"
+_GAPS: Final = "what becomes of rows with missing values is missing='raise', 'noise' or 'drop', given to the model"
+_ONE_PASS: Final = (
+    "each person reports once, so there is one pass over the people; more precision comes from more people"
+)
+_STEP: Final = "the size of the steps is step=, a factor; 1 (the default) suits most fits"
+_CORNER: Final = "it belongs to the family, as in family=Huber(c=1.345, scale=2500)"
+_TAU: Final = "it belongs to the family, as in family=Quantile(0.9) or Expectile(0.9)"
+
+_MEANT: Final[dict[str, str]] = {
+    **dict.fromkeys(("cov_type", "cov_kwds", "use_t"), _INFERENCE),
+    **dict.fromkeys(("weights", "freq_weights", "var_weights", "sample_weight", "sample_weights"), _EQUAL),
+    **dict.fromkeys(("hasconst", "fit_intercept", "intercept", "add_constant", "const"), _CONSTANT),
+    **dict.fromkeys(("groups", "group", "cluster", "clusters", "person", "user", "user_id", "person_id"), _PERSONS),
+    **dict.fromkeys(("re_formula", "vc_formula", "random_effects"), f"there are no random effects; {_PERSONS}"),
+    **dict.fromkeys(("sigma", "noise", "noise_multiplier", "max_grad_norm", "sensitivity", "clip_norm"), _NOISE),
+    **dict.fromkeys(("eps", "budget", "privacy_budget", "target_epsilon"), _BUDGET),
+    **dict.fromkeys(("dropna", "drop_na", "na_action", "nan_policy"), _GAPS),
+    **dict.fromkeys(("epochs", "n_epochs", "num_epochs", "max_iter", "maxiter", "n_iter", "iterations"), _ONE_PASS),
+    **dict.fromkeys(("learning_rate", "lr", "eta", "eta0", "step_size", "gamma"), _STEP),
+    **dict.fromkeys(("n_jobs", "workers", "num_threads", "n_threads"), "processor threads are threads=, of fit()"),
+    **dict.fromkeys(("random_state", "random_seed", "rng"), "the seed of simulated noise is seed=, of fit()"),
+    **dict.fromkeys(("verbose", "disp", "show_progress"), "the progress bar is progress=True or False, of fit()"),
+    **dict.fromkeys(("method", "solver", "optimizer"), "tuning= chooses how it is fitted, of fit()"),
+    **dict.fromkeys(("c", "scale", "corner"), _CORNER),
+    **dict.fromkeys(("tau", "q", "quantile", "quantiles"), _TAU),
+    "y_max": "it belongs to the family, as in family=Poisson(y_max=20)",
+    "width": "it belongs to the family, as in family=SmoothedHinge(width=0.5)",
+    "link": "each family has one link; families.custom(..., link=) has one of yours",
+    "subset": "leave rows out before, by something public",
+    **dict.fromkeys(("clip", "limits", "ranges", "data_norm"), "the public range of columns is bounds={'x': (0, 1)}"),
+    **dict.fromkeys(("categories", "factors"), "the public levels of factors are levels={'g': ['no', 'yes']}"),
+}
+"""What users of other libraries mean, by the name they give."""
+
+
+def _hint(where: str, name: str, known: Sequence[str]) -> str | None:
+    """What to write in place of an option that is not there, if that is known."""
+    fits = where in {"fit", "start"}
+    if name == "alpha" and not fits:
+        return "alpha= of fit() is the exponent of the steps, alpha= of conf_int() and summary() the level of intervals"
+    if name in _FIT_OPTIONS and not fits:
+        return f"{name}= belongs to fit(), not to the model"
+    if name in _MODEL_OPTIONS and name not in known:
+        return f"{name}= belongs to the model{'' if fits else ' of arrays'}, not to {where}()"
+    if name in _FIT_OPTIONS:
+        return f"{name}= belongs to fit(), not to {where}()"
+    return _MEANT.get(name)
+
+
 def refuse_unknown(where: str, unknown: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Refuse options that don't exist, with the nearest one that does.
+    """Refuse options that don't exist, with the one that was meant or the nearest one that does.
 
     Raises
     ------
@@ -34,14 +106,28 @@ def refuse_unknown(where: str, unknown: Mapping[str, Any], known: Sequence[str])
         If there is any.
     """
     for name in unknown:
-        if name in {"cov_type", "cov_kwds", "use_t"}:
-            raise UnsupportedArgumentError(
-                f"{where}() has no {name!r}: standard errors come from the inference method; choose it with inference=."
-            )
+        hint = _hint(where, name, known)
+        if hint is not None:
+            raise UnsupportedArgumentError(f"{where}() has no {name!r}: {hint}.")
         try:
             choose(f"{where}() option", name, known)
         except OptionError as e:
             raise UnsupportedArgumentError(str(e)) from None
+
+
+def refuse_people(mu: object, unknown: Mapping[str, Any]) -> None:
+    """Refuse options about columns of people where rows come as arrays.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+    """
+    named = [o for o in ("mu_max", "id", "max_per_id") if o in unknown]
+    if isinstance(mu, str) or named:
+        raise UnsupportedArgumentError(
+            f"{named[0] if named else 'mu'}= names a column, and arrays have none for it; put the rows in a DataFrame "
+            "and use from_formula."
+        )
 
 
 def read_rows(rows: Any) -> int | None:

@@ -83,7 +83,7 @@ def complete(
     functions: Mapping[str, Rowwise],
     offset: str | None,
     leaks: tuple[str, ...],
-    binary: bool,
+    kind: str,
 ) -> Schema:
     """Complete the schema from raw data: the user's explicit opt-out."""
     import pandas as pd
@@ -95,14 +95,15 @@ def complete(
     response, exog = needed_columns(formula, functions)
     columns = [c for c in dict.fromkeys([*response, *exog, *([offset] if offset else [])]) if c in data]
     undeclared = [c for c in columns if not schema.declares(c)]
-    factors = [c for c in undeclared if c in needed_levels(formula, functions) or _is_text(data[c])]
+    coded = {*needed_levels(formula, functions), *(response if kind == "levels" else ())}
+    factors = [c for c in undeclared if c in coded or _is_text(data[c])]
     if "levels" in leaks and factors:
         _warn_leak(f"levels of {', '.join(factors)}")
         found = {c: learn_levels(data, c) for c in factors}
         full = Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments_as_given())
         schema = replace(full, leaked=("levels",), leaked_columns=tuple(factors))
     if "scale" in leaks:
-        numeric = [c for c in undeclared if c not in factors and not (binary and c in response)]
+        numeric = [c for c in undeclared if c not in factors and not (kind != "number" and c in response)]
         schema = complete_scale(schema, data, numeric)
     return schema
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg import checkpoint, coordinates, kernels, lanes, location, whitening
+from privreg import checkpoint, coordinates, kernels, lanes, location, measures, playing, whitening
 from privreg.engine import next_mark
 from privreg.lanes import Chains, Group
 from privreg.noise import KEY_BYTES, NoiseStream, derived_key
-from privreg.stages import ChainRules, Schedule, Stage, chain_steps, lane_plan
+from privreg.stages import Reports, Schedule, Stage, chain_steps, kappa_of, lane_plan
 from privreg.whitening import Layout
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.mechanisms import Gaussian
+    from privreg.rules import ChainRules
 
     Array = NDArray[np.float64]
 
@@ -35,8 +35,11 @@ SPREAD: Final = {"search": 0.35, "pilot": 0.25, "common": 0.25, "lanes": 0.25}
 
 WIDEST: Final = 0.7
 
-NEAR: Final = 6.0
-"""Sd of z'θ in linear lanes, as a multiple of the final estimate's: more would bias where errors are skewed."""
+NEAR: Final = {False: 6.0, True: 3.0}
+"""Sd of z'θ in linear lanes, as a multiple of the final estimate's: more would bias where errors are skewed, and
+sooner where the loss itself is."""
+
+LEAST_WORTH: Final = 1e-9
 
 QUIET_ROWS: Final = 1024
 
@@ -49,34 +52,40 @@ class Start(NamedTuple):
     schedule : Schedule
     rules : ChainRules
     layout : Layout
-    mechanism : Gaussian
-    reach : float
-        Bound of a weighted unit score's norm.
+    reports : Reports
     unscaled : tuple of int
         Columns whose location and scale are learned; d stands for the response.
-    theta : ndarray, shape (d,), or None
-        The user's first guess, internal units.
+    theta : ndarray, shape (b d,), or None
+        The user's first guess, internal units, b the number of blocks.
     c : float
-        Huber's corner if it is not learned, internal units.
+        The corner if it is not learned, internal units.
     gaps : tuple of float
         For each column that takes two values only, how far apart they are inside; 0 for the others.
     whitened : bool
         Whether score weights are those of whitened covariates, or of scaled ones.
     path : bool
         Whether random scaling is wanted.
+    personal : bool
+        Whether people have budgets of their own.
+    gauge : Gauge or None
+        By what fit is measured, before what is learned; None if it is not.
+    told : int
+        Numbers that people report whom the fit is measured by.
     """
 
     schedule: Schedule
     rules: ChainRules
     layout: Layout
-    mechanism: Gaussian
-    reach: float
+    reports: Reports
     unscaled: tuple[int, ...]
     theta: Array | None
     c: float
     gaps: tuple[float, ...]
     whitened: bool
     path: bool
+    personal: bool = False
+    gauge: measures.Gauge | None = None
+    told: int = 0
 
 
 class Pipeline:
@@ -85,23 +94,26 @@ class Pipeline:
     Parameters
     ----------
     start : Start
-    to_user : ndarray, shape (d, d)
-        Linear part of the map from internal to user's coefficients.
+    to_user : ndarray, shape (b d, b d)
+        Linear part of the map from internal to user's coefficients, b the number of blocks.
     key : bytes or None
         Secret key of the devices' noise; None without privacy.
     """
 
     def __init__(self, start: Start, to_user: Array, key: bytes | None) -> None:
         self.start, self.to_user = start, to_user
-        d = self.d = int(to_user.shape[0])
+        self.coefficients = int(to_user.shape[0])
+        d = self.d = self.coefficients // start.reports.blocks
         self.people = 0
         self.stage, self.at = 0, 0
-        self.spared = 0
+        self.past: list[int] = []  # people of the stages behind, 0 for one that was not held
+        self.weight_here, self.weight_past = 0.0, 0.0
         # directions tell nothing of a common scale: where the design has no constant, moments get one
         self.extra = 1 - int(start.layout.constant)
         self.location = location.begin(len(start.unscaled))
+        self.location_weight = 0.0  # of the unfinished batch
         self.scatter = whitening.start_from(np.eye(self.size(before=True)))
-        self.total = np.zeros(self.width())
+        self.total, self.outer = np.zeros(self.numbers()), np.zeros((0, 0))
         self.y_centre, self.y_scale = 0.0, 1.0
         self.shares = np.full(d, np.nan)
         self.chains: Chains | None = None
@@ -113,6 +125,8 @@ class Pipeline:
         self.threads = 1
         self.noise: NoiseStream | None = None
         self.keys: list[bytes] = []
+        if self.kind not in {"location", "moments"}:
+            self._begin_chains()
         if key is not None:
             self.renew(key)
 
@@ -126,17 +140,25 @@ class Pipeline:
 
     def _next_noise(self) -> None:
         if self.keys:
-            self.noise = NoiseStream(self.keys.pop(0), self.width())
+            self.noise = NoiseStream(self.keys.pop(0), max(self.width(), 1))
 
     def width(self) -> int:
-        """Numbers in a report of the present stage."""
-        kind = self.kind
-        if kind == "location":
+        """Standard normals that a person of the present stage takes."""
+        kind, reports = self.kind, self.start.reports
+        if kind == "moments" and reports.label:
+            return 0
+        if kind in {"location", "moments", "measures"}:
+            return reports.mechanism.width(self.numbers())
+        return reports.mechanism.width(reports.size(self.d, kappa_of(kind, self.start.rules)))
+
+    def numbers(self) -> int:
+        """Numbers in a report of the present stage on scales or fit; 0 for chains."""
+        if self.kind == "measures":
+            return self.start.told
+        if self.kind == "location":
             return 2 * len(self.start.unscaled)
-        if kind == "moments":
-            size = self.size(before=True)
-            return size * (size + 1) // 2
-        return self.d + int(self.start.rules.track and kind != "lanes")
+        size = self.size(before=True)
+        return size * (size + 1) // 2 if self.kind == "moments" else 0
 
     def size(self, *, before: bool) -> int:
         """Coordinates of the learned map before the chains begin, or afterwards."""
@@ -149,13 +171,27 @@ class Pipeline:
         """Role of the people who come next."""
         return self.start.schedule.stages[self.stage].kind
 
+    @property
+    def here(self) -> Stage:
+        """Present stage; lanes that end have the people whom a stage that was not held would have taken."""
+        stage = self.start.schedule.stages[self.stage]
+        if stage.kind == "lanes" and stage.people >= 0:
+            return stage._replace(people=stage.people + self.spared, most=stage.most + self.spared)
+        return stage
+
     def roles(self) -> list[tuple[Stage, int]]:
         """Stages begun so far, and how many people each has had."""
-        stages = self.start.schedule.stages
-        done = [(s, 0 if s.optional and self.spared else s.people) for s in stages[: self.stage]]
-        return [*done, (stages[self.stage], self.at)]
+        return list(zip(self.start.schedule.stages, [*self.past, self.at], strict=False))
 
-    def advance(self, y: Array, x: Array, offset: Array | None = None) -> None:
+    @property
+    def worth(self) -> float:
+        """Mean weight of the people of the stages behind: 1 but for personal budgets."""
+        people = self.people - self.at
+        if not people or self.weight_past == people:
+            return 1.0
+        return max(self.weight_past / people, LEAST_WORTH)
+
+    def advance(self, y: Array, x: Array, offset: Array | None = None, weight: Array | None = None) -> None:
         """Play the devices of these rows, in order.
 
         Parameters
@@ -164,101 +200,95 @@ class Pipeline:
         x : ndarray, shape (n, d)
             C-contiguous, its first column the constant if there is one.
         offset : ndarray, shape (n,), optional
-            All in internal units and finite.
+            All in internal units; rows of people who have nothing to tell are NaN.
+        weight : ndarray, shape (n,), optional
+            Weights (μ_i/μ_max)² in (0, 1] of people with personal budgets.
         """
         i, n = 0, y.shape[0]
         while i < n:
-            stage = self.start.schedule.stages[self.stage]
-            left = n - i if stage.people < 0 else min(n - i, stage.people - self.at)
-            m = min(left, next_mark(self.people) - self.people)
+            stage = self.here
+            m, reached = self._until(stage, n - i, None if weight is None else weight[i:])
             off = None if offset is None else offset[i : i + m]
+            w = np.empty(0) if weight is None else weight[i : i + m]
             if stage.kind == "location":
-                self._locate(y[i : i + m], x[i : i + m], off, stage)
+                playing.locate(self, y[i : i + m], x[i : i + m], off, w, stage)
             elif stage.kind == "moments":
-                self._measure(y[i : i + m], x[i : i + m], off)
+                playing.measure(self, y[i : i + m], x[i : i + m], off, w)
+            elif stage.kind == "measures":
+                playing.assess(self, y[i : i + m], x[i : i + m], off, w)
             else:
-                self._chain(y[i : i + m], x[i : i + m], off)
+                playing.run_chain(self, y[i : i + m], x[i : i + m], off, w)
             self.at += m
             self.people += m
             i += m
             if self.people == next_mark(self.people - 1):
                 self._note()
-            if self.at == stage.people:
+            if reached:
                 self._finish(stage)
 
-    def _draw(self, rows: int) -> Array:
+    def _until(self, stage: Stage, left: int, weight: Array | None) -> tuple[int, bool]:
+        """How many of the `left` people come before the next mark and the stage's end, and whether they reach it."""
+        m = min(left, next_mark(self.people) - self.people)
+        if weight is None:
+            m = m if stage.people < 0 else min(m, stage.people - self.at)
+            self.weight_here += m
+            return m, self.at + m == stage.people
+        # summed person by person, so that chunks can't change a bit
+        sums = np.cumsum(np.concatenate([[self.weight_here], weight[:m]]))[1:]
+        enough = stage.people >= 0 and stage.kind != "location"
+        there = np.flatnonzero(sums >= stage.wanted) if enough else np.empty(0)
+        m = int(there[0]) + 1 if there.size else m
+        most = stage.people if stage.kind == "location" else stage.most
+        m = int(min(m, most - self.at)) if stage.people >= 0 else m
+        self.weight_here = float(sums[m - 1])
+        return m, stage.people >= 0 and (self.at + m == most or (enough and self.weight_here >= stage.wanted))
+
+    def draw(self, rows: int) -> Array:
         """Noise of the next people, at most `rows` of them; a view."""
-        if self.noise is None:
-            return np.zeros((min(rows, QUIET_ROWS), self.width()))
+        if self.noise is None or not self.width():  # public covariates' moments take no noise, but a place for it
+            return np.zeros((min(rows, QUIET_ROWS), max(self.width(), self.numbers())))
         return self.noise.peek()[:rows]
 
-    def _used(self, rows: int) -> None:
-        if self.noise is not None:
+    def used(self, rows: int) -> None:
+        """Mark as used the noise of so many people."""
+        if self.noise is not None and self.width():
             self.noise.advance(rows)
 
-    def _response(self, y: Array, offset: Array | None) -> Array:
-        r = y if offset is None else y - offset
-        if (self.y_centre, self.y_scale) == (0.0, 1.0):
-            return r
-        with np.errstate(over="ignore"):  # a warning would tell of one value
+    def response(self, y: Array, offset: Array | None) -> Array:
+        """Response less its offset, in units of the learned scale."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of one value
+            r = y if offset is None else y - offset
+            if (self.y_centre, self.y_scale) == (0.0, 1.0):
+                return r
             return np.asarray((r - self.y_centre) / self.y_scale)
 
-    def _locate(self, y: Array, x: Array, offset: Array | None, stage: Stage) -> None:
-        mechanism, columns = self.start.mechanism, self.start.unscaled
-        both = np.column_stack([x, self._response(y, offset)])
-        v = np.ascontiguousarray(both[:, list(columns)])
-        sd, size = mechanism.bits_sd(2 * len(columns)), stage.people // location.BATCHES
-        at, i = self.at, 0
-        while i < len(v):
-            noise = self._draw(min(len(v) - i, size - at % size))
-            m = len(noise)
-            kernels.location_reports(
-                v, self.location.centre, np.exp(self.location.log_spread), noise, sd, self.total, i, m
-            )
-            self._used(m)
-            i, at = i + m, at + m
-            if at % size == 0:
-                self.location = location.learn(self.location, self.total / size)
-                self.total = np.zeros_like(self.total)
-
-    def _measure(self, y: Array, x: Array, offset: Array | None) -> None:
-        response = [self._response(y, offset)] if self.start.layout.response else []
-        v = np.column_stack([*[np.ones(len(y))] * self.extra, x, *response])
-        v, sd, i = np.ascontiguousarray(v), self.start.mechanism.moment_sd(), 0
-        while i < len(v):
-            noise = self._draw(len(v) - i)
-            kernels.moment_reports(v, self.scatter.rows, noise, sd, self.total, i, len(noise))
-            self._used(len(noise))
-            i += len(noise)
-
-    def _chain(self, y: Array, x: Array, offset: Array | None) -> None:
+    def gauge(self) -> measures.Gauge:
+        """By what fit is measured, with the scales that were learned."""
+        gauge = self.start.gauge
+        assert gauge is not None
         assert self.chains is not None
-        plan, state, newton, chain = self.chains
-        rows = self.whitener
-        r = self._response(y, None)
-        off = np.empty(0) if offset is None else offset / self.y_scale
-        pool = self.pool if plan.lanes > 1 else None
-        at, i = self.at, 0
-        while i < len(r):
-            if pool is None or self.noise is None:
-                noise = self._draw(len(r) - i)
-            else:
-                noise = self.noise.take(len(r) - i, pool)
-            m = len(noise)
-            first = at // plan.batch // plan.lanes
-            last = (at + m - 1) // plan.batch // plan.lanes
-            steps, gains = chain.block(first, last - first + 1)
-            given = (x[i : i + m], r[i : i + m], off[i : i + m], rows, newton, steps, gains, noise, at)
+        spread, centre, residual = 1.0, 0.0, 1.0
+        if self.start.layout.response:
+            *slopes, own = np.linalg.inv(self.scatter.rows)[self.d]
+            first = 1 if self.start.layout.constant else 0
+            spread, centre = math.hypot(*slopes[first:], own), float(slopes[0]) if first else 0.0
+            residual = float(own)
+        if self.start.rules.track and not self.start.rules.moving:
+            residual = math.exp(float(np.mean(self.chains.state.log_c))) / self.start.rules.ratio
+        return gauge._replace(residual=measures.REACH * residual, spread=measures.REACH * spread, centre=centre)
 
-            def work(thread: int, threads: int, given: Any = given) -> None:
-                kernels.run_lanes(*given, thread, threads, plan, state)
+    def measured(self, unit: float) -> tuple[measures.Measure, ...]:
+        """Measures of fit, as far as people have told; `unit` is the response's per internal unit."""
+        people = self.weight_here
+        if self.kind != "measures" or self.at <= self.start.told:
+            return ()
+        mean = self.total / people
+        cov = (self.outer / people - np.outer(mean, mean)) / self.at
+        return measures.summarise(self.gauge(), mean, cov, unit * self.y_scale)
 
-            if pool is None or self.noise is None:
-                work(0, 1)
-                self._used(m)
-            else:
-                list(pool.map(work, range(self.threads), [self.threads] * self.threads))
-            i, at = i + m, at + m
+    def moment_radius(self) -> float:
+        """Radius by which a moment report is randomised."""
+        return self.start.reports.mechanism.moment_radius()
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -300,32 +330,46 @@ class Pipeline:
         if stage.kind == "location":
             self._place()
         elif stage.kind == "moments":
+            sd = 0.0 if self.start.reports.label else self.moment_sd()
             self.scatter = whitening.learn(
-                *(self.scatter, self.total, stage.people, self.start.mechanism.moment_sd()),
-                self.start.layout._replace(constant=True),
+                *(self.scatter, self.total, self.weight_here, sd), self.start.layout._replace(constant=True)
             )
         elif stage.kind == "common":
             self.common = self.chains
-        self.stage += 1
-        self.at = 0
+        self.past.append(self.at)
+        self.weight_past += self.weight_here
+        self.stage, self.at, self.weight_here = self.stage + 1, 0, 0.0
         self._next_noise()
         following = self.start.schedule.stages[self.stage]
         if following.kind == "moments" and following.optional and not self._correlated():
-            self.spared = following.people
+            self.past.append(0)
             self.stage += 1
             self._next_noise()
-        if self.kind in {"location", "moments"}:
-            self.total = np.zeros(self.width())
+        if self.kind in {"location", "moments", "measures"}:
+            self.total = np.zeros(self.numbers())
+            self.outer = np.zeros((len(self.total),) * 2) if self.kind == "measures" else self.outer
         else:
             self.total = np.zeros(0)
             self._begin_chains()
+
+    def moment_sd(self) -> float:
+        """Noise sd per coordinate of a moment report."""
+        size = self.size(before=True)
+        return self.start.reports.mechanism.sd(self.moment_radius(), size * (size + 1) // 2)
+
+    @property
+    def spared(self) -> int:
+        """People whom a stage that was not held would have taken."""
+        stages = self.start.schedule.stages
+        return sum(s.people for s, n in zip(stages, self.past, strict=False) if s.optional and not n)
 
     def lost(self) -> list[int]:
         """Columns, d for the response, whose spread had not settled when the search for it ended."""
         if self.stage == 0 or not self.start.unscaled:
             return []
         outside, people = location.outside(self.location, self.start.schedule.people("location"))
-        sd = self.start.mechanism.bits_sd(2 * len(self.start.unscaled)) + 0.5
+        numbers, mechanism = 2 * len(self.start.unscaled), self.start.reports.mechanism
+        sd = mechanism.sd(mechanism.bits_radius(numbers), numbers) + 0.5
         away = (outside - location.TARGET) * math.sqrt(people) / sd
         far = (away < -2.5) | (away > 4.0)  # a spread that falls on and on is the worse of the two
         return [j for j, is_far in zip(self.start.unscaled, far, strict=True) if is_far]
@@ -345,7 +389,8 @@ class Pipeline:
 
     def _begin_chains(self) -> None:
         start, stage = self.start, self.start.schedule.stages[self.stage]
-        linear, constant = start.rules.family == kernels.HUBER, start.layout.constant
+        rules, reports, schedule = start.rules, start.reports, start.schedule
+        still, constant = not rules.moving, start.layout.constant
         if self.chains is None:
             rows = coordinates.without_constant(self.scatter.rows, self.d) if self.extra else self.scatter.rows
             rows, self.shares = coordinates.bring_in(rows, start.gaps, constant)
@@ -353,18 +398,28 @@ class Pipeline:
             theta, log_c = self._first_guess()
         else:
             theta, log_c = lanes.late_average(self.chains.state, self.chains.plan)
-            if stage.kind == "lanes" and linear:
+            if stage.kind == "lanes" and still:
                 theta = lanes.pooled(lanes.corrected(self.chains.state, self.chains.plan, self.chains.newton))
-        plan = lane_plan(stage, start.schedule, start.rules, start.mechanism, start.reach, start.path)
+        plan = lane_plan(
+            *(stage, schedule, rules, reports, self.d),
+            path=start.path,
+            worth=self.worth,
+            y_centre=self.y_centre,
+            y_scale=self.y_scale,
+        )
         rows = self.scatter.rows[: self.d, : self.d]
         newton, curvature = coordinates.expect(
-            start.rules, theta, rows, start.gaps, self.shares, constant=constant, whitened=start.whitened
+            *(rules, theta, rows, start.gaps, self.shares),
+            constant=constant,
+            whitened=start.whitened,
+            unit=not reports.label,
         )
-        spread = 1.0 if linear else min(SPREAD[stage.kind] * self.d / 4.0, WIDEST)
-        if linear and stage.kind == "lanes":
-            people = start.schedule.rows or 8 * self.people
-            spread = min(NEAR * 2.0 * self.d / (curvature * start.schedule.effective * math.sqrt(people)), 1.0)
-        steps = chain_steps(stage, start.schedule, start.rules, plan, curvature, spread, self.d)
+        spread = 1.0 if still else min(SPREAD[stage.kind] * self.d / 4.0, WIDEST)
+        if still and stage.kind == "lanes":
+            people = (schedule.rows or 8 * self.people) * plan.worth
+            spread = min(NEAR[rules.skewed] * 2.0 * self.d / (curvature * schedule.effective * math.sqrt(people)), 1.0)
+        noise = reports.mechanism.sd(plan.radius, reports.size(self.d, plan.kappa))
+        steps = chain_steps(stage, schedule, rules, plan, noise, curvature, spread, self.d)
         self.chains = Chains(plan, lanes.init(theta, log_c, plan), newton, steps)
 
     def _correlated(self) -> bool:
@@ -388,20 +443,25 @@ class Pipeline:
 
     def _first_guess(self) -> tuple[Array, float]:
         """Where the pilot begins: the user's guess, or the regression that the moments imply."""
-        start, d = self.start, self.d
-        theta, log_c = np.zeros(d), 0.0
+        start, rules, d = self.start, self.start.rules, self.d
+        theta, log_c = np.zeros(self.coefficients), 0.0
         if start.layout.response:
             last = self.scatter.rows[d]
             theta = np.asarray(-np.linalg.solve(self.whitener.T, last[:d] / last[d]))
-            log_c = math.log(start.rules.ratio / last[d])
+            log_c = math.log(rules.ratio / last[d])
+            theta[0] += rules.centre / last[d] if start.layout.constant else 0.0
+        elif rules.track and not rules.moving:  # the response was scaled by itself
+            log_c = math.log(rules.ratio)
+            theta[0] += rules.centre if start.layout.constant else 0.0
+        if rules.shape.family == kernels.POISSON and start.layout.constant:
+            theta[0] = math.log(0.5 * rules.shape.a)  # from above, where steps can't run away
         if start.theta is not None:
-            guess = np.array(start.theta)
-            guess = guess / self.y_scale
+            guess = start.theta / self.y_scale
             if start.layout.constant:
                 guess[0] -= self.y_centre / self.y_scale
-            theta = np.asarray(np.linalg.solve(self.whitener.T, guess))
-        if start.rules.family == kernels.HUBER and not start.rules.track:
-            log_c = math.log(start.c / self.y_scale)
+            theta = np.asarray(np.linalg.solve(self.whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
+        if not rules.track:
+            log_c = math.log(start.c / self.y_scale) if not rules.moving else 0.0
         return theta, log_c
 
     # --- estimates -------------------------------------------------------------------------------------
@@ -419,10 +479,18 @@ class Pipeline:
         """Coefficients so far, whitened coordinates; None while scales are being learned."""
         groups = self.groups()
         if groups:
-            return lanes.pooled(groups)
+            return self._possible(lanes.pooled(groups))
         if self.chains is not None:
             return np.asarray(self.chains.state.theta.mean(axis=0))
         return None
+
+    def _possible(self, theta: Array) -> Array:
+        """Keep the location of a response alone inside its public limits."""
+        start = self.start
+        if self.coefficients > 1 or not start.layout.constant or start.rules.moving:
+            return theta
+        low, high = ((v - self.y_centre) / self.y_scale for v in (start.reports.y_low, start.reports.y_high))
+        return np.clip(theta, low, high)
 
     def last(self) -> Array | None:
         """Mean of the current iterates, whitened coordinates."""
@@ -431,9 +499,9 @@ class Pipeline:
     def covariances(self) -> dict[str, Array]:
         """Covariance of the estimate by method, whitened coordinates, as far as known."""
         out: dict[str, Array] = {}
-        if self.kind != "lanes" or self.chains is None or not self.chains.state.updates.all():
+        if self.kind not in {"lanes", "measures"} or self.chains is None or not self.chains.state.updates.all():
             return out
-        if self.chains.plan.path and int(self.chains.state.updates.sum()) < self.chains.plan.lanes + self.d:
+        if self.chains.plan.path and int(self.chains.state.updates.sum()) < self.chains.plan.lanes + self.coefficients:
             return out  # a path of one update does not move, and d directions need as many moves
         groups = self.groups()
         if self.chains.plan.lanes > 1:
@@ -441,20 +509,20 @@ class Pipeline:
         if self.chains.plan.path:
             mine = sum(g.weight for g in groups[1:])
             share = mine / (mine + groups[0].weight)
-            updates = int(self.chains.state.updates.sum())
+            updates = float(self.chains.state.weight[:, 0].sum())
             out["random_scaling"] = 6.0 * lanes.scaling(self.chains.state) / updates * share
         return out
 
     def inside(self, theta: Array) -> Array:
-        """Coefficients in internal units, shape (d,)."""
-        out = self.y_scale * (self.whitener.T @ theta)
+        """Coefficients in internal units, shape (b d,)."""
+        out = self.y_scale * (theta.reshape(-1, self.d) @ self.whitener).reshape(-1)
         if self.start.layout.constant:
             out[0] += self.y_centre
         return np.asarray(out)
 
     def linear(self) -> Array:
-        """Linear part of `inside`, shape (d, d)."""
-        return np.asarray(self.y_scale * self.whitener.T)
+        """Linear part of `inside`, shape (b d, b d)."""
+        return np.asarray(np.kron(np.eye(self.start.reports.blocks), self.y_scale * self.whitener.T))
 
     def _note(self) -> None:
         theta = self.estimate()
@@ -469,6 +537,6 @@ class Pipeline:
         covs = self.covariances()
         cov = covs.get("random_scaling", covs.get("between_lanes"))
         if cov is None:
-            return np.full(self.d, np.nan)
+            return np.full(self.coefficients, np.nan)
         linear = self.to_user @ self.linear()
         return np.asarray(((linear @ cov) * linear).sum(axis=1))

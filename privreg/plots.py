@@ -6,24 +6,24 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from privreg.accounting import REPORTED_DELTA, at_least, gdp_delta, gdp_epsilon
 from privreg.errors import InferenceError, MissingExtraError, OptionError, choose, shown
 from privreg.inference import DOUBT
-from privreg.summary import plain, shorten
+from privreg.tables import plain, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from privreg.payload import Fit
     from privreg.privacy import PrivacyStatement
     from privreg.results import PrivateResults
 
-__all__ = ["coefficients", "privacy", "trajectory"]
+__all__ = ["coefficients", "trajectory"]
 
 # --- house style -----------------------------------------------------------------------------------------
 
@@ -115,12 +115,13 @@ def trajectory(
     ----------
     results : PrivateResults
     terms : str or sequence of str, optional
-        Coefficients wanted; all by default.
+        Coefficients wanted; all by default. Of a multinomial fit "level:term", or a term for all levels.
     alpha : float
         One minus the level of the bands.
     ax : Axes or sequence of Axes, optional
         Where to draw. One Axes holds all terms, told apart by a legend; a sequence holds one term each. Without
-        it a figure is made, with one panel a term, since coefficients rarely share a scale.
+        it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of a
+        multinomial response stand side by side, the panels of a term on one scale.
 
     Returns
     -------
@@ -140,41 +141,76 @@ def trajectory(
     path. Without random scaling there are none.
     """
     _pyplot()
-    path = results.trajectory(alpha)
-    wanted = _terms(terms, list(dict.fromkeys(path["term"])))
-    footer = _guarantee([results.privacy])
+    fit = results._fit
+    path = fit.flat(results.trajectory(alpha))
+    wanted = _terms(terms, fit)
+    footer = "; ".join([*_baselines([results]), _guarantee([results.privacy])])
     if path["low"].notna().any():
         footer = f"{100 * (1 - alpha):.6g}% bands, pointwise; {footer}"
     curves = [path[path["term"] == t] for t in wanted]
+    titles = _titles(fit, wanted)
     if ax is not None:
-        return _onto(ax, wanted, curves, footer)
+        return _onto(ax, titles, curves, footer)
     k = len(wanted)
     columns = 1 if k <= 3 else 2 if k <= 8 else 3
+    levels, of_each = _crossed(fit, wanted)
+    beside = levels in {2, 3}  # so that each level has a column, and each term a row of one scale
+    if beside:
+        columns = levels
+    elif levels and of_each in {2, 3}:
+        columns = of_each
     rows = math.ceil(k / columns)
     size = (COLUMN * min(columns, 2), 2.6 if k == 1 else 0.5 + 1.55 * rows)
-    with _panels(rows, columns, size, sharex=True) as (_, grid):
-        axes = grid.ravel()
-        width = {1: 48, 2: 42, 3: 28}[columns]
-        for panel, name, curve in zip(axes, shorten(wanted, width), curves, strict=False):
-            _curve(panel, curve, 0, None)
+    with _panels(rows, columns, size, sharex=True, sharey="row" if beside else False) as (_, grid):
+        axes = grid.T.ravel() if beside else grid.ravel()  # in the order of the coefficients, level by level
+        width = {1: 48, 2: 42, 3: 25}[columns]
+        for i, (panel, name, curve) in enumerate(zip(axes, shorten(titles, width), curves, strict=False)):
+            _curve(panel, curve, 0, None, pd.concat(curves[i % rows :: rows]) if beside else curve)
             panel.set_title(_literal(name), loc="left")
         for spare in axes[k:]:
             spare.remove()
-        for panel in axes[max(k - columns, 0) : k]:
+        for panel in grid[-1] if beside else axes[max(k - columns, 0) : k]:
             panel.xaxis.set_tick_params(labelbottom=True, which="both")
             panel.set_xlabel("people")
-        _footer(axes[k - 1], footer, COLUMN)
+        _footer(axes[k - 1], footer, size[0] / columns)
     only: Axes = axes[0]
     return only if k == 1 else axes[:k]
 
 
-def _terms(terms: Any, known: list[str]) -> list[str]:
+def _terms(terms: Any, fit: Fit) -> list[str]:
+    known = list(fit.names)
     if terms is None:
         return known
     listed = [terms] if isinstance(terms, str) else list(terms) if isinstance(terms, Sequence | pd.Index) else []
     if not listed:
         raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
-    return [choose("terms", t, known) for t in listed]
+    of_levels = {t: [f"{level}:{t}" for level in fit.baseline[1:]] for t in fit.design.names if fit.baseline}
+    found = [of_levels[t] if isinstance(t, str) and t in of_levels else [choose("terms", t, known)] for t in listed]
+    return [name for names in found for name in names]
+
+
+def _titles(fit: Fit, names: Sequence[str]) -> list[str]:
+    """Flat names as titles: the level apart from the term."""
+    labels = fit.labels()
+    if "level" not in labels:
+        return list(names)
+    title = dict(zip(fit.names, [f"{level}: {term}" for level, term in labels.to_numpy()], strict=True))
+    return [title[n] for n in names]
+
+
+def _baselines(results: Sequence[PrivateResults]) -> list[str]:
+    """What coefficients of multinomial results are relative to."""
+    fits = [r._fit for r in results]
+    words = dict.fromkeys(f"baseline {f.design.endog_name} = {f.baseline[0]}" for f in fits if f.baseline)
+    return [_literal(plain(w)) for w in words]
+
+
+def _crossed(fit: Fit, wanted: list[str]) -> tuple[int, int]:
+    """How many levels, and terms of each, if the same terms of several levels are wanted, in order; else 0 and 0."""
+    terms = [t for t in fit.design.names if any(f"{level}:{t}" in wanted for level in fit.baseline[1:])]
+    levels = [v for v in fit.baseline[1:] if any(f"{v}:{t}" in wanted for t in terms)]
+    whole = wanted == [f"{level}:{t}" for level in levels for t in terms]
+    return (len(levels), len(terms)) if whole and len(levels) > 1 else (0, 0)
 
 
 def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) -> Axes | NDArray[Any]:
@@ -201,14 +237,35 @@ def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) ->
     return one
 
 
-def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None) -> None:
+def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.DataFrame | None = None) -> None:
+    """Draw a curve with its band, and a line at zero if it or the curves it `shares` its scale with come near."""
     n, colour = curve["n"].to_numpy(), COLOURS[i % len(COLOURS)]
     ax.set_xscale("log")
+    _people_ticks(ax, n)
     ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
     marker = "o" if len(n) == 1 else None
     dash = DASHES[i % len(DASHES)]
     ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
-    ax.axhline(0, color=GREY, linewidth=0.6, linestyle=":", zorder=0) if _spans_zero(curve) else None
+    if _spans_zero(curve if shares is None else shares):
+        ax.axhline(0, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+
+
+def _people_ticks(ax: Any, n: NDArray[np.int64]) -> None:
+    """Few labels on the logarithmic axis: matplotlib's own, such as 2 × 10³, run into each other in small panels."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    decades = math.log10(n[-1] / n[0])
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1.2 else (1, 2, 5)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: _compact(v)))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _compact(n: float) -> str:
+    """Write a count in few characters, as in 500, 20k or 3M."""
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= unit:
+            return f"{n / unit:g}{letter}"
+    return f"{n:g}"
 
 
 def _spans_zero(curve: pd.DataFrame) -> bool:
@@ -271,12 +328,11 @@ def coefficients(
         raise OptionError(f"{len(names)} labels for {len(results)} results; give one each.")
     if scaled not in (None, True, False):
         raise OptionError(f"scaled={shown(scaled)} must be True, False or None.")
-    tables = [r.tidy(alpha=alpha).set_index("term") for r in results]
-    rows = _rows(tables, intercept)
+    tables = [r._fit.flat(r.tidy(alpha=alpha)).set_index("term") for r in results]
+    rows = _rows([r._fit for r in results], intercept)
     units = _units(tables, rows, scaled)
-    footer = _guarantee([r.privacy for r in results])
-    if all("conf_low" in t for t in tables):
-        footer = f"{100 * (1 - alpha):.6g}% intervals; {footer}"
+    intervals = [f"{100 * (1 - alpha):.6g}% intervals"] if all("conf_low" in t for t in tables) else []
+    footer = "; ".join([*_baselines(results), *intervals, _guarantee([r.privacy for r in results])])
     taken_back = [n for n, r, t in zip(names, results, tables, strict=True) if "conf_low" in t and r.privacy.doubts]
     if taken_back:
         which = f" of {', '.join(map(_literal, taken_back))}" if len(results) > 1 else ""
@@ -287,7 +343,7 @@ def coefficients(
             ax.legend(frameon=False)
         _corner(ax, footer)
         return ax
-    longest = max(map(len, shorten(rows, 40)))
+    longest = max(len(r.label) for r in rows)
     width = COLUMN if longest <= 20 and len(results) <= 3 else 1.45 * COLUMN
     height = 0.9 + len(rows) * (0.16 + 0.11 * len(results)) + (0.3 if len(results) > 1 else 0)
     with _panels(1, 1, (width, max(height, 1.5))) as (_, grid):
@@ -308,13 +364,29 @@ def coefficients(
     return ax
 
 
-def _rows(tables: list[pd.DataFrame], intercept: bool) -> list[str]:
-    """Terms in order of first appearance."""
-    terms = list(dict.fromkeys(t for table in tables for t in table.index))
-    kept = [t for t in terms if intercept or t not in {"Intercept", "const"}]
-    if not kept:
+class _Row(NamedTuple):
+    """A row of the figure: a coefficient's flat name, none for the heading of a level, and what is written."""
+
+    name: str | None
+    label: str
+
+
+def _rows(fits: list[Fit], intercept: bool) -> list[_Row]:
+    """Coefficients in order of first appearance; those of a level together below its heading, after all others."""
+    groups: dict[str, dict[str, str]] = {"": {}}
+    for fit in fits:
+        response, labels = fit.design.endog_name, fit.labels()
+        heads = [f"{response} = {v}" for v in labels["level"]] if "level" in labels else [""] * len(labels)
+        for head, name, term in zip(heads, fit.names, labels["term"], strict=True):
+            if intercept or term not in {"Intercept", "const"}:
+                groups.setdefault(head, {}).setdefault(name, term)
+    if not any(groups.values()):
         raise InferenceError("the only coefficient is the intercept; ask for it with intercept=True.")
-    return kept
+    out = []
+    for head, found in groups.items():
+        out += [_Row(None, shorten([head], 40)[0])] if head else []
+        out += [_Row(name, label) for name, label in zip(found, shorten(found.values(), 40), strict=True)]
+    return out
 
 
 def _extent(tables: list[pd.DataFrame], term: str) -> float:
@@ -325,9 +397,9 @@ def _extent(tables: list[pd.DataFrame], term: str) -> float:
     return float(values[np.isfinite(values)].max(initial=0.0))
 
 
-def _units(tables: list[pd.DataFrame], rows: list[str], scaled: bool | None) -> list[int]:
+def _units(tables: list[pd.DataFrame], rows: list[_Row], scaled: bool | None) -> list[int]:
     """Power of ten that each row is divided by."""
-    extents = [_extent(tables, t) for t in rows]
+    extents = [0.0 if r.name is None else _extent(tables, r.name) for r in rows]
     some = [e for e in extents if e > 0]
     if scaled is None:
         scaled = bool(some) and max(some) > 30 * min(some)
@@ -344,12 +416,12 @@ def _unit_label(power: int) -> str:
     return "  × 10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def _draw(ax: Any, tables: list[pd.DataFrame], rows: list[str], units: list[int], labels: list[str]) -> None:
-    place = {t: (i, units[i]) for i, t in enumerate(rows)}
+def _draw(ax: Any, tables: list[pd.DataFrame], rows: list[_Row], units: list[int], labels: list[str]) -> None:
+    place = {r.name: (i, units[i]) for i, r in enumerate(rows) if r.name is not None}
     several = len(tables) > 1
     step = 0.6 / max(len(tables) - 1, 1) if several else 0.0
     for j, table in enumerate(tables):
-        part = table[table.index.isin(rows)]
+        part = table[table.index.isin(list(place))]
         at, powers = np.array([place[t] for t in part.index], dtype=float).reshape(-1, 2).T
         y = at + (j - (len(tables) - 1) / 2) * step
         unit = 10.0**powers
@@ -359,77 +431,11 @@ def _draw(ax: Any, tables: list[pd.DataFrame], rows: list[str], units: list[int]
         if "conf_low" in part:
             ax.hlines(y, part["conf_low"] / unit, part["conf_high"] / unit, color=colour, linewidth=1.2, zorder=2)
     ax.axvline(0, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
-    names = [_literal(n) + _unit_label(u) for n, u in zip(shorten(rows, 40), units, strict=True)]
+    names = [_literal(r.label) + _unit_label(u) for r, u in zip(rows, units, strict=True)]
     ax.set_yticks(range(len(rows)), names)
+    for row, text in zip(rows, ax.get_yticklabels(), strict=True):
+        if row.name is None:
+            text.set_fontweight("bold")
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlabel("coefficient, in units of its row" if any(units) else "coefficient")
-
-
-# --- the guarantee ---------------------------------------------------------------------------------------
-
-
-def privacy(statement: PrivacyStatement, *, ax: Any = None) -> NDArray[Any]:
-    """Draw what the guarantee means: the best attacker's ROC curve, and δ against ε.
-
-    Parameters
-    ----------
-    statement : PrivacyStatement
-        Of a fit with privacy.
-    ax : sequence of two Axes, optional
-        Where to draw; a figure is made without it.
-
-    Returns
-    -------
-    ndarray of Axes, shape (2,)
-        The ROC of the best test between any two records of one person, who sent all else; and the curve of (ε, δ) that
-        the budget implies.
-
-    Raises
-    ------
-    OptionError
-        If the fit has no privacy, or `ax` is not two axes.
-    MissingExtraError
-        If matplotlib is not installed.
-
-    References
-    ----------
-    Dong, Roth & Su (2022), Gaussian differential privacy, equation (6) and Corollary 1.
-    """
-    if not statement.budget.private:
-        raise OptionError("this fit has no privacy to draw (mu=None); fit with mu=1, say.")
-    if ax is None:
-        with _panels(1, 2, (2 * COLUMN, 0.8 * COLUMN)) as (_, made):
-            return _draw_privacy(statement, made[0])
-    axes = np.asarray(ax, dtype=object).reshape(-1)
-    if axes.size != 2:
-        raise OptionError(f"ax must be two axes, one for the ROC and one for the (ε, δ) curve; got {axes.size}.")
-    return _draw_privacy(statement, axes)
-
-
-def _draw_privacy(statement: PrivacyStatement, axes: NDArray[Any]) -> NDArray[Any]:
-    from scipy.special import ndtr, ndtri
-
-    mu = statement.total_mu
-    false = np.linspace(0.0, 1.0, 401)
-    roc, curve = axes
-    roc.plot(false, ndtr(ndtri(false) + mu), color=COLOURS[0], label="best attacker")
-    roc.plot(false, false, color=GREY, linewidth=0.8, linestyle=":", label="guessing")
-    roc.set(xlabel="false alarms", ylabel="true alarms", xlim=(0, 1), ylim=(0, 1), title=statement.short)
-    roc.legend(frameon=False, fontsize=SMALL, loc="lower right")
-    top = gdp_epsilon(mu, 1e-9)
-    epsilon = np.linspace(0.0, top, 200)
-    curve.semilogy(epsilon, [gdp_delta(mu, float(e)) for e in epsilon], color=COLOURS[0])
-    marked = gdp_epsilon(mu, REPORTED_DELTA)
-    curve.plot([marked], [REPORTED_DELTA], marker=MARKERS[0], color=COLOURS[1], linestyle="none")
-    curve.annotate(
-        f"({at_least(marked, 3)}, {REPORTED_DELTA:g})",
-        (marked, REPORTED_DELTA),
-        xytext=(-4, -4),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize=SMALL,
-    )
-    curve.set(xlabel="ε", ylabel="δ")
-    return axes

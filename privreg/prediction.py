@@ -1,29 +1,125 @@
-"""Predictions of the mean with their uncertainty."""
+"""Predictions with their uncertainty: of a mean, and of the probabilities of several classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit, logsumexp
 
-from privreg.errors import level
+from privreg.errors import OptionError, choose, level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.families import Family
+    from privreg.family import Family
     from privreg.inference import Pivot
+    from privreg.payload import Fit
 
     Array = NDArray[np.float64]
 
-__all__ = ["Prediction"]
+__all__ = ["ClassPrediction", "Prediction", "check_which", "predicted", "probabilities", "with_errors"]
+
+
+# --- which -----------------------------------------------------------------------------------------------
+
+
+def check_which(which: str, family: Family) -> str:
+    """Return `which` if `family` has such predictions.
+
+    Raises
+    ------
+    OptionError
+        If it has not; the message lists those it has.
+    """
+    if family.response == "levels" or (family.response == "binary" and family.link in {"logit", "margin"}):
+        return choose("which", which, ("mean", "linear", "class"))
+    if isinstance(which, str) and which == "class":  # an NA would not compare
+        raise OptionError(
+            f"which='class' needs a family of classes, such as Logistic(), Multinomial() or Hinge(), and this is "
+            f"{family!r}; choose one of 'mean', 'linear'."
+        )
+    return choose("which", which, ("mean", "linear"))
+
+
+def predicted(fit: Fit, x: Array, offset: Array, index: pd.Index, which: str) -> pd.Series | pd.DataFrame:
+    """Predictions at rows `x`, shape (n, p); see `PrivateResults.predict`."""
+    eta = _linear(fit, x, offset)
+    if which == "class":
+        return _likeliest(eta, fit.design.endog_levels, index)
+    if fit.levels:
+        values, levels = (eta, fit.levels[1:]) if which == "linear" else (probabilities(eta), fit.levels)
+        return pd.DataFrame(values, index=index, columns=pd.Index(levels, name=fit.design.endog_name))
+    return pd.Series(eta if which == "linear" else fit.family.inverse_link(eta), index=index)
+
+
+def with_errors(
+    fit: Fit, x: Array, offset: Array, index: pd.Index, cov: Array, pivot: Pivot
+) -> Prediction | ClassPrediction:
+    """Predictions at rows `x`, shape (n, p), by the covariance of all coefficients; see `PrivateResults`."""
+    eta = _linear(fit, x, offset)
+    if fit.levels:
+        k, p = eta.shape[1], x.shape[1]
+        covs = np.einsum("ia,jakb,ib->ijk", x, cov.reshape(k, p, k, p), x)
+        return ClassPrediction(eta, covs, pivot, fit.levels, index)
+    se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, cov, x), 0.0))
+    return Prediction(eta, se, pivot, fit.family, index)
+
+
+def _linear(fit: Fit, x: Array, offset: Array) -> Array:
+    """Linear predictors, shape (n,), or (n, k) of all levels of a multinomial response but the first."""
+    if fit.levels:  # whose score knows no offset
+        return np.asarray(x @ fit.params.reshape(len(fit.levels) - 1, -1).T)
+    return np.asarray(x @ fit.params + offset)
+
+
+def _likeliest(linear: Array, levels: tuple[Any, ...] | None, index: pd.Index) -> pd.Series:
+    """Likeliest class of each row.
+
+    Parameters
+    ----------
+    linear : ndarray, shape (n,) or (n, k)
+        Linear predictors: of the second of two classes, or of each class but the first.
+    levels : tuple or None
+        Declared levels of the response; 0 and 1 without any.
+    index : Index
+
+    Returns
+    -------
+    Series, shape (n,)
+    """
+    etas = _with_baseline(linear)
+    values = pd.Index([0, 1] if levels is None else list(levels))
+    return pd.Series(values.take(etas.argmax(axis=1)), index=index)  # the first class wins a tie
+
+
+def _with_baseline(linear: Array) -> Array:
+    """Linear predictors of all classes, shape (n, k + 1): the first class's is 0."""
+    return np.column_stack([np.zeros(len(linear)), linear])
+
+
+def probabilities(linear: Array) -> Array:
+    """Probabilities of all classes, shape (n, k + 1), at linear predictors of all but the first, shape (n, k).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> probabilities(np.log([[2.0, 5.0]])).tolist()
+    [[0.125, 0.25, 0.625]]
+    """
+    etas = _with_baseline(linear)
+    shares = np.exp(etas - etas.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+# --- with their uncertainty ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictions of the mean.
+    """Predictions of the mean, or of what stands for it in the family; see `PrivateResults.predict`.
 
     Parameters
     ----------
@@ -62,3 +158,75 @@ class Prediction:
         columns = {"mean": self.predicted_mean, "mean_se": self.se_mean}
         columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
         return pd.DataFrame(columns, index=self.index)
+
+
+@dataclass(frozen=True)
+class ClassPrediction:
+    """Predictions of the probabilities of all classes of a multinomial response.
+
+    Parameters
+    ----------
+    linear : ndarray, shape (n, k)
+        Linear predictors of all classes but the first.
+    cov : ndarray, shape (n, k, k)
+        Their covariances, row by row.
+    pivot : Pivot
+    levels : tuple
+        The k + 1 classes, the first being the baseline.
+    index : Index
+    """
+
+    linear: Array
+    cov: Array
+    pivot: Pivot
+    levels: tuple[Any, ...]
+    index: pd.Index
+
+    @property
+    def predicted_mean(self) -> Array:
+        """Probabilities, shape (n, k + 1)."""
+        return probabilities(self.linear)
+
+    @property
+    def se_mean(self) -> Array:
+        """Standard errors of the probabilities (delta method), shape (n, k + 1)."""
+        shares = self.predicted_mean
+        return shares * (1.0 - shares) * self._logits()[1]
+
+    def conf_int(self, alpha: float = 0.05) -> Array:
+        """Confidence limits of the probabilities, shape (n, k + 1, 2): those of their logits, mapped back."""
+        logit, se = self._logits()
+        half = self.pivot.critical(level(alpha)) * se
+        return np.stack([expit(logit - half), expit(logit + half)], axis=-1)
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Long form, one line for each row and class: level, mean, mean_se, mean_ci_lower, mean_ci_upper."""
+        limits = self.conf_int(alpha).reshape(-1, 2)
+        classes = pd.Index(self.levels)
+        columns = {
+            "level": classes.take(np.tile(np.arange(len(classes)), len(self.linear))),
+            "mean": self.predicted_mean.reshape(-1),
+            "mean_se": self.se_mean.reshape(-1),
+            "mean_ci_lower": limits[:, 0],
+            "mean_ci_upper": limits[:, 1],
+        }
+        return pd.DataFrame(columns, index=self.index.repeat(len(classes)))
+
+    def _logits(self) -> tuple[Array, Array]:
+        """Logit of each probability and its standard error, shapes (n, k + 1).
+
+        The logit of class l is η_l − log Σ exp η over the others, so its gradient is 1 at η_l and minus the others'
+        probabilities given that it isn't l: nothing is divided by a probability near 0.
+        """
+        etas = _with_baseline(self.linear)
+        logit, se = np.empty_like(etas), np.empty_like(etas)
+        for i in range(etas.shape[1]):
+            others = np.delete(np.arange(etas.shape[1]), i)
+            rest = logsumexp(etas[:, others], axis=1)
+            gradient = np.zeros_like(etas)
+            gradient[:, others] = -np.exp(etas[:, others] - rest[:, None])
+            gradient[:, i] = 1.0
+            g = gradient[:, 1:]  # the first class's predictor is known
+            logit[:, i] = etas[:, i] - rest
+            se[:, i] = np.sqrt(np.maximum(np.einsum("ij,ijk,ik->i", g, self.cov, g), 0.0))
+        return logit, se

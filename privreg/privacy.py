@@ -6,9 +6,9 @@ import json
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from scipy.special import ndtr
 
@@ -17,6 +17,9 @@ from privreg.accounting import REPORTED_DELTA, Budget, Release, at_least
 from privreg.errors import BudgetError, choose
 from privreg.inference import DOUBT
 from privreg.shuffling import shuffled, shuffling_limit
+
+if TYPE_CHECKING:
+    from privreg.verification import Verification
 
 __all__ = ["PrivacyStatement"]
 
@@ -66,6 +69,8 @@ class PrivacyStatement:
         Rows that count per person; the total is √per_id · μ, or per_id · ε for a pure budget.
     people : int
         People who sent reports; 0 if that is not known.
+    mechanics : tuple of dict
+        The reports' scores, bounds and noise as numbers, for :meth:`verify`.
 
     Raises
     ------
@@ -91,6 +96,7 @@ class PrivacyStatement:
     mu_max: bool = False
     per_id: int = 1
     people: int = 0
+    mechanics: tuple[Mapping[str, Any], ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.budget.pure and self.mechanism.lower().startswith("gauss"):
@@ -129,6 +135,39 @@ class PrivacyStatement:
     @property
     def _central(self) -> bool:
         return self.trust.startswith("central")
+
+    def verify(self, n: int = 20_000, *, alpha: float = 1e-6) -> Verification:
+        """Audit the mechanisms that were used, on made-up neighbours as far apart as rows can be.
+
+        Parameters
+        ----------
+        n : int
+            Reports that each neighbour sends, for every kind of report and pair; more find smaller faults. 20,000
+            find noise that is 20% too small.
+        alpha : float
+            Probability that any of the lower confidence limits lies above its true value.
+
+        Returns
+        -------
+        Verification
+            ``passed``, a ``table`` with a lower limit of μ (or ε) for each pair, and a text.
+
+        Raises
+        ------
+        BudgetError
+            If the fit was not private, or the statement was saved by an earlier version.
+        OptionError
+            If `n` or `alpha` is out of range.
+        """
+        from privreg.verification import verify
+
+        if not self.budget.private or not self.mechanics:
+            raise BudgetError(
+                "there is no mechanism to audit: "
+                + ("mu=None asked for no privacy." if not self.budget.private else "this file has none; fit again.")
+            )
+        b = self.budget
+        return verify(self.mechanics, mu=b.mu, epsilon=b.epsilon, claim=str(b), n=n, alpha=alpha)
 
     @property
     def short(self) -> str:
@@ -327,6 +366,7 @@ class PrivacyStatement:
             seeded=doc["seeded"],
             leaked=tuple(doc["leaked"]),
             fit_measures=tuple((a, c) for a, c in doc.get("fit_measures", ())),
+            mechanics=tuple(doc.get("mechanics", ())),
             **later,
         )
 

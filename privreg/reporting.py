@@ -12,6 +12,7 @@ from privreg.errors import InferenceError
 from privreg.inference import DOUBT, EARLY, Estimate, Normal, RandomScaling, StudentT
 from privreg.inference.plug_in import local_sandwich
 from privreg.pipeline import Pipeline
+from privreg.stages import kappa_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from privreg.collector import Path as Chain
     from privreg.inference.plug_in import Sandwich
+    from privreg.measures import Measure
     from privreg.scaling import Units
     from privreg.tuning import Settings
 
@@ -55,6 +57,10 @@ class Report(NamedTuple):
     bound : str
         The score's bound, for the privacy block.
     notes : tuple of str
+    measures : tuple of Measure
+        Privately released measures of fit.
+    told : int
+        People who reported them.
     """
 
     params: Array
@@ -70,6 +76,15 @@ class Report(NamedTuple):
     spending: str
     bound: str
     notes: tuple[str, ...]
+    measures: tuple[Measure, ...] = ()
+    told: int = 0
+
+    def measure_words(self) -> tuple[tuple[str, str], ...]:
+        """Names of the measures of fit, each with its value and what it cost."""
+        return tuple(
+            (m.name, f"{m.estimate:.4g} ± {m.std_error:.2g} (se); {self.told:,} people told it instead of a score")
+            for m in self.measures
+        )
 
 
 def report_of_chain(run: Run, settings: Settings, units: Units, release_central: Callable[[Chain], Sandwich]) -> Report:
@@ -81,6 +96,14 @@ def report_of_chain(run: Run, settings: Settings, units: Units, release_central:
         If there are too few people, or the steps were so large that the estimates overflowed.
     """
     chain = collector.final(run.state, run.plan)
+    order = np.arange(len(units.centre))
+
+    def outside(theta: Array) -> Array:
+        return _outside(theta, order, units)
+
+    def covariance(cov: Array) -> Array:
+        return np.asarray(run.to_user @ cov @ run.to_user.T)
+
     p = run.state.theta.shape[0]
     _refuse_overflow(chain.mean, chain.last)
     if chain.updates <= p:
@@ -91,22 +114,27 @@ def report_of_chain(run: Run, settings: Settings, units: Units, release_central:
     estimates = []
     for m in settings.methods:
         if m.name == "random_scaling":
-            cov = units.cov_outside(6.0 * chain.scaling / chain.updates)
+            cov = covariance(6.0 * chain.scaling / chain.updates)
             estimates.append(Estimate(m.name, cov, RandomScaling(chain.lanes)))
             continue
         if m.name == "plug_in":
             if not chain.curvature_people:
                 raise InferenceError("nobody has sent a curvature report yet; plug_in needs more people.")
-            sandwich = local_sandwich(chain, run.plan.noise_sd, run.plan.curvature_sd, settings.batch)
+            p, mechanism = run.state.theta.shape[0], settings.mechanism
+            sds = (
+                mechanism.sd(run.plan.radius, p),
+                mechanism.sd(run.plan.curvature_radius, p * (p + 1) // 2),
+            )
+            sandwich = local_sandwich(chain, *sds, settings.batch)
         else:
             sandwich = release_central(chain)
-        estimates.append(Estimate(m.name, units.cov_outside(sandwich.cov), Normal(), sandwich.notes))
+        estimates.append(Estimate(m.name, covariance(sandwich.cov), Normal(), sandwich.notes))
     trail = run.trail
     at_end = not trail.updates or trail.updates[-1] < chain.updates
     means = [*trail.means, chain.mean] if at_end else trail.means
     variances = list(trail.variances)
     if at_end:
-        variances.append(scaling_variances(chain.scaling, units.matrix))
+        variances.append(scaling_variances(chain.scaling, run.to_user))
     counts = np.array([*trail.updates, chain.updates] if at_end else trail.updates, dtype=np.int64)
     people = np.array([*trail.people, chain.people] if at_end else trail.people, dtype=np.int64)
     steps = settings.steps
@@ -116,13 +144,13 @@ def report_of_chain(run: Run, settings: Settings, units: Units, release_central:
         spending = f"{chain.curvature_people:,} people sent curvature instead of a score; no extra budget"
     mixing = settings.mixing_note(chain.updates)
     return Report(
-        params=units.params_outside(chain.mean),
-        last=units.params_outside(chain.last),
+        params=outside(chain.mean),
+        last=outside(chain.last),
         estimates=tuple(estimates),
         senders=chain.people,
         updates=chain.updates,
         trail_n=people,
-        trail_params=np.array([units.params_outside(m) for m in means]),
+        trail_params=np.array([outside(m) for m in means]),
         trail_variances=6.0 * np.array(variances) / counts[:, None],
         family=settings.score_words,
         tuning=f"published: step {steps.gamma:.4g} (k{delay})^-{steps.alpha:g}, {settings.batch} a batch, averaged",
@@ -160,6 +188,10 @@ def report_of_pipeline(
             f"up to {schedule.people('location') + schedule.people('moments'):,} people set the scales, and "
             f"{run.people:,} have reported; estimates begin after them."
         )
+
+    def outside(inside: Array) -> Array:
+        return _outside(inside, order, units)
+
     inside, inside_last = run.inside(theta), run.inside(last)
     _refuse_overflow(inside, inside_last)
     linear = run.to_user @ run.linear()
@@ -167,15 +199,15 @@ def report_of_pipeline(
     estimates = tuple(Estimate(m.name, covs[m.name], _pivot(m.name, run)) for m in settings.methods if m.name in covs)
     groups = run.groups()
     people = [*run.trail_people]
-    params = [units.params_outside(_natural(m, order)) for m in run.trail_means]
+    params = [outside(m) for m in run.trail_means]
     variances = list(run.trail_variances)
     if not people or people[-1] < run.people:
         people.append(run.people)
-        params.append(units.params_outside(_natural(inside, order)))
+        params.append(outside(inside))
         variances.append(run.variances())
     return Report(
-        params=units.params_outside(_natural(inside, order)),
-        last=units.params_outside(_natural(inside_last, order)),
+        params=outside(inside),
+        last=outside(inside_last),
         estimates=estimates,
         senders=sum(g.people for g in groups),
         updates=sum(g.people for g in groups) // schedule.batch,
@@ -185,15 +217,19 @@ def report_of_pipeline(
         family=_family(run, settings, units),
         tuning=f"efficient: Newton steps, {schedule.batch} a batch, {_lanes(schedule.lanes)}",
         spending=_spending(run),
-        bound=f"{settings.bound:.4g} (ψ / bound), weights ω = 1/‖z‖, z the {_how(settings)} covariates",
+        bound=_bound(settings),
         notes=_notes(run, settings, names),
+        measures=run.measured(units.y_scale),
+        told=run.at if run.kind == "measures" else 0,
     )
 
 
-def _natural(theta: Array, order: NDArray[np.intp]) -> Array:
-    out = np.empty_like(theta)
-    out[order] = theta
-    return out
+def _outside(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
+    """Coefficients in the user's units and order, block by block."""
+    blocks = theta.reshape(-1, len(order))
+    out = np.empty_like(blocks)
+    out[:, order] = blocks
+    return np.concatenate([units.params_outside(block) for block in out])
 
 
 def _refuse_overflow(*thetas: Array) -> None:
@@ -218,20 +254,30 @@ def _family(run: Pipeline, settings: Settings, units: Units) -> str:
     rules = run.start.rules
     if not rules.track or run.chains is None:
         return settings.score_words
+    if rules.moving:
+        return settings.score_words
     scale = float(np.exp(np.mean(run.chains.state.log_c))) / rules.ratio * run.y_scale * units.y_scale
-    return f"Huber, c = {rules.ratio:.4g} × residual scale {scale:.4g} (learned)"
+    name, _, _ = settings.score_words.partition(",")
+    if name.startswith("Quantile"):
+        return f"{name}, density there that of a normal with sd {scale:.4g} (learned)"
+    return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (learned)"
 
 
 def _spending(run: Pipeline) -> str:
     start = run.start
-    mechanism = start.mechanism
-    joint = mechanism.joint_sd(start.reach, 1.0 if start.rules.track else 0.0)
+    reports, mechanism = start.reports, start.reports.mechanism
+
+    def joint(kind: str) -> float:
+        kappa = kappa_of(kind, start.rules)
+        return mechanism.sd(reports.radius(kappa), reports.size(run.d, kappa))
+
+    numbers = 2 * len(start.unscaled)
     words = {
-        "location": ("told where columns lie", mechanism.bits_sd(2 * len(start.unscaled))),
-        "moments": ("reported second moments", mechanism.moment_sd()),
-        "search": ("led the way", joint),
-        "pilot": ("ran a pilot", joint),
-        "common": ("the common chain", joint),
+        "location": ("told where columns lie", mechanism.sd(mechanism.bits_radius(numbers), max(numbers, 1))),
+        "moments": ("reported second moments", 0.0 if reports.label else run.moment_sd()),
+        "search": ("led the way", joint("search")),
+        "pilot": ("ran a pilot", joint("pilot")),
+        "common": ("the common chain", joint("common")),
     }
     counts = dict.fromkeys(words, 0)
     for stage, people in run.roles():
@@ -272,9 +318,17 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
         )
     if settings.methods and not have:
         out.append(f"{EARLY}: lanes begin after {lead:,} people, and {run.people:,} have reported")
-    elif settings.methods and not schedule.enough(run.people - lead, run.d):
+    elif settings.methods and not schedule.enough(int((run.people - lead) * run.worth), run.coefficients):
+        coefficients, needed = run.coefficients, schedule.wanted(run.coefficients) + lead
         out.append(
-            f"{DOUBT} the intervals: {run.people:,} people are few for {run.d} coefficients at this budget; in "
-            f"simulations coverage fell below its level with fewer than about {schedule.wanted(run.d) + lead:,}"
+            f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
+            f"simulations coverage fell below its level with fewer than about {needed:,}"
         )
     return tuple(out)
+
+
+def _bound(settings: Settings) -> str:
+    efficient = settings.efficient
+    if efficient is not None and efficient.reports.label:
+        return "1 (ψ / bound): one number of known range, times covariates that are public, or the constant 1"
+    return f"{settings.bound:.4g} (ψ / bound), weights ω = 1/‖z‖, z the {_how(settings)} covariates"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -113,11 +113,15 @@ class WaldTest:
 
 
 def _noted(text: str, notes: Sequence[str]) -> str:
-    from privreg.summary import WIDTH
+    from privreg.tables import WIDTH
 
     return "\n".join(
         [text, *(line for note in notes for line in textwrap.wrap(f"Note: {note}.", WIDTH, break_on_hyphens=False))]
     )
+
+
+_UNREADABLE: Final = "(),=+-*/"
+"""What patsy takes for something else at the beginning of a name."""
 
 
 def _from_text(names: Sequence[str], text: str | Sequence[str]) -> tuple[Array, Array]:
@@ -134,9 +138,12 @@ def _from_text(names: Sequence[str], text: str | Sequence[str]) -> tuple[Array, 
     else:
         return np.asarray(found.coefs, dtype=np.float64), np.asarray(found.constants, dtype=np.float64).reshape(-1)
     got = shown(text) if isinstance(text, str) else f"in a list of {len(text)}"
+    odd = next((n for n in names if n[:1] in _UNREADABLE), None)
+    by_array = f" A name such as {odd!r} can't be written in a string: give an array of shape (q, {len(names)})."
+    example = next((n for n in reversed(names) if n[:1] not in _UNREADABLE), "age")
     raise FormulaError(
-        f"the restriction {got} can't be read ({reason}); write it as '{names[-1]} = 0'; coefficients are "
-        f"{', '.join(names)}."
+        f"the restriction {got} can't be read ({reason}); write it as '{example} = 0'; coefficients are "
+        f"{', '.join(names)}.{by_array if odd is not None else ''}"
     )
 
 

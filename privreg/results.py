@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from privreg import storage
+from privreg import saving, storage
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, shown
 from privreg.errors import level as _level
-from privreg.families import Family
-from privreg.inference import EARLY, METHODS, Estimate, Normal, Pivot, RandomScaling, StudentT
-from privreg.prediction import Prediction
+from privreg.family import Family
+from privreg.inference import EARLY, METHODS, Estimate, Pivot
+from privreg.measures import frame as measures_frame
+from privreg.payload import Fit
+from privreg.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.privacy import PrivacyStatement
 from privreg.restrictions import ContrastTest, WaldTest, contrast_test, wald_test
 from privreg.unavailable import refuse_arguments, unavailable
@@ -28,50 +29,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Fit", "Prediction", "PrivateResults"]
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Everything a result knows. Public numbers and randomised ones; no rows.
-
-    Parameters
-    ----------
-    design : Design or ArrayDesign
-        Public design, for predictions.
-    family : Family
-    title : tuple of (str, str)
-        Header entries, in order.
-    names : tuple of str
-    params, last : ndarray, shape (p,)
-        Averaged and last iterate, user's units.
-    estimates : tuple of Estimate
-        By method, the first being the default; empty if no inference was asked for.
-    nobs : int
-        People who sent a report.
-    senders : int
-        People who sent a score that entered an update.
-    updates : int
-    trail_n : ndarray of int, shape (m,)
-    trail_params, trail_variances : ndarray, shape (m, p)
-        Estimates on the way and their reported variances (NaN where not known).
-    statement : PrivacyStatement
-    """
-
-    design: Any
-    family: Family
-    title: tuple[tuple[str, str], ...]
-    names: tuple[str, ...]
-    params: Array
-    last: Array
-    estimates: tuple[Estimate, ...]
-    nobs: int
-    senders: int
-    updates: int
-    trail_n: NDArray[np.int64]
-    trail_params: Array
-    trail_variances: Array
-    statement: PrivacyStatement
+__all__ = ["ClassPrediction", "Fit", "Prediction", "PrivateResults"]
 
 
 class PrivateResults:
@@ -96,29 +54,33 @@ class PrivateResults:
     # --- estimates -------------------------------------------------------------------------------------
 
     @property
-    def params(self) -> pd.Series:
-        """Averaged estimates in the user's units, Series of shape (p,)."""
-        return self._series(self._fit.params)
+    def params(self) -> pd.Series | pd.DataFrame:
+        """Averaged estimates in the user's units, Series of shape (p,).
+
+        Of a multinomial fit a DataFrame, terms by levels, as in statsmodels' MNLogit; but the columns are the levels
+        themselves, without the baseline. So are the last iterate, standard errors, t-statistics and p-values.
+        """
+        return self._fit.shaped(self._fit.params)
 
     @property
-    def params_last(self) -> pd.Series:
-        """Last iterate in the user's units; noisier than :attr:`params`."""
-        return self._series(self._fit.last)
+    def params_last(self) -> pd.Series | pd.DataFrame:
+        """Last iterate in the user's units, shaped like :attr:`params` and noisier."""
+        return self._fit.shaped(self._fit.last)
 
     @property
-    def bse(self) -> pd.Series:
+    def bse(self) -> pd.Series | pd.DataFrame:
         """Standard errors of the default method; √(6 V̂ / n) under random scaling, so that t reads as usual."""
-        return self._series(np.sqrt(self._estimate(None).variances))
+        return self._fit.shaped(np.sqrt(self._estimate(None).variances))
 
     @property
-    def tvalues(self) -> pd.Series:
+    def tvalues(self) -> pd.Series | pd.DataFrame:
         """Estimate over standard error."""
-        return self.params / self.bse
+        return self._fit.shaped(self._ratios())
 
     @property
-    def pvalues(self) -> pd.Series:
+    def pvalues(self) -> pd.Series | pd.DataFrame:
         """Two-sided p-values of zero coefficients, exact for the method's limit law."""
-        return self._series(self._estimate(None).pivot.two_sided(self.tvalues.to_numpy()))
+        return self._fit.shaped(self._estimate(None).pivot.two_sided(self._ratios()))
 
     @property
     def nobs(self) -> int:
@@ -131,6 +93,35 @@ class PrivateResults:
         return self._fit.statement
 
     @property
+    def fit_measures(self) -> pd.DataFrame:
+        """Measures of fit that people told privately, with ``fit(measures=0.05)``.
+
+        Returns
+        -------
+        DataFrame
+            measure, estimate, std_error, conf_low, conf_high (95%, normal), meaning; no rows if none were asked for.
+        """
+        return measures_frame(self._fit.measures)
+
+    def evaluate(self, public_test: Any) -> pd.DataFrame:
+        """Compare predictions with responses of a *public* test set; see `privreg.evaluation.evaluate`."""
+        from privreg.evaluation import evaluate
+
+        return evaluate(self._fit, public_test)
+
+    def calibration(self, public_test: Any, groups: int = 10) -> pd.DataFrame:
+        """Compare predicted with observed means by group on a *public* test set; see `privreg.evaluation`."""
+        from privreg.evaluation import calibration
+
+        return calibration(self._fit, public_test, groups)
+
+    def plot_calibration(self, public_test: Any, groups: int = 10, *, ax: Any = None) -> Axes:
+        """Draw observed against predicted means by group, on a *public* test set."""
+        from privreg.evaluation import plot_calibration
+
+        return plot_calibration(self._fit, public_test, groups, ax)
+
+    @property
     def methods(self) -> tuple[str, ...]:
         """Inference methods at hand; the first is the default."""
         return tuple(e.method for e in self._fit.estimates)
@@ -140,8 +131,9 @@ class PrivateResults:
         """The family that was fitted."""
         return self._fit.family
 
-    def _series(self, values: Array) -> pd.Series:
-        return pd.Series(np.array(values), index=pd.Index(self._fit.names), dtype=np.float64)
+    def _ratios(self) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self._fit.params / np.sqrt(self._estimate(None).variances))
 
     def _estimate(self, method: str | None) -> Estimate:
         if not self._fit.estimates:
@@ -176,14 +168,16 @@ class PrivateResults:
     def cov_params(self, method: str | None = None, **unknown: object) -> pd.DataFrame:
         """Covariance of the estimates on the scale of :attr:`bse`, DataFrame of shape (p, p).
 
+        Of a multinomial fit rows and columns are labelled by (level, term), as in statsmodels' MNLogit.
+
         Raises
         ------
         InferenceError
             If the method was not asked for or keeps only variances.
         """
         refuse_arguments("cov_params", unknown)
-        index = pd.Index(self._fit.names)
-        return pd.DataFrame(self._full_cov(method, "cov_params")[0].copy(), index=index, columns=index)
+        cov, index = self._full_cov(method, "cov_params")[0].copy(), self._fit.index
+        return pd.DataFrame(cov, index=index, columns=index)
 
     def conf_int(
         self, alpha: float = 0.05, cols: Any = None, *, method: str | None = None, **unknown: object
@@ -195,14 +189,15 @@ class PrivateResults:
         alpha : float
             One minus the level, in (0, 1).
         cols : list of str or int, optional
-            Coefficients wanted; all by default.
+            Coefficients wanted; all by default. Of a multinomial fit they are called "level:term".
         method : str, optional
             An inference method of this fit; its first by default.
 
         Returns
         -------
         DataFrame
-            Columns 0 and 1: lower and upper limit.
+            Columns 0 and 1: lower and upper limit. Of a multinomial fit the index is (level, term) and the columns are
+            "lower" and "upper", all as in statsmodels' MNLogit.
 
         Raises
         ------
@@ -214,23 +209,11 @@ class PrivateResults:
         refuse_arguments("conf_int", unknown)
         e = self._estimate(method)
         half = e.pivot.critical(_level(alpha)) * np.sqrt(e.variances)
-        out = pd.DataFrame({0: self._fit.params - half, 1: self._fit.params + half}, index=pd.Index(self._fit.names))
+        lower, upper = ("lower", "upper") if self._fit.levels else (0, 1)
+        out = pd.DataFrame({lower: self._fit.params - half, upper: self._fit.params + half}, index=self._fit.index)
         if cols is None:
             return out
-        return out.iloc[self._places(cols)]
-
-    def _places(self, cols: Any) -> list[int]:
-        names = list(self._fit.names)
-        wanted = (
-            [cols] if isinstance(cols, str) else list(cols) if isinstance(cols, list | tuple | pd.Index) else [None]
-        )
-        found = [names.index(c) if isinstance(c, str) and c in names else c for c in wanted]
-        places = [c for c in found if isinstance(c, int) and not isinstance(c, bool) and -len(names) <= c < len(names)]
-        if len(places) < len(wanted):
-            raise OptionError(
-                f"cols must list coefficients by name ({', '.join(names)}) or by position, 0 to {len(names) - 1}."
-            )
-        return places
+        return out.iloc[self._fit.places(cols)]
 
     def tidy(self, exponentiate: bool = False, *, alpha: float = 0.05, method: str | None = None) -> pd.DataFrame:
         """Build the one table that every view renders.
@@ -238,8 +221,8 @@ class PrivateResults:
         Parameters
         ----------
         exponentiate : bool
-            Report exp(estimate) and exp(limits), as for odds ratios; the standard error stays that of the
-            estimate itself.
+            Report exp(estimate) and exp(limits), as for odds ratios, rate ratios of Poisson, and relative risk ratios
+            against the baseline of multinomial fits; the standard error stays that of the estimate itself.
         alpha : float
             One minus the level of the intervals.
         method : str, optional
@@ -247,11 +230,12 @@ class PrivateResults:
         Returns
         -------
         DataFrame
-            term, estimate, std_error, statistic, p_value, conf_low, conf_high.
+            term, estimate, std_error, statistic, p_value, conf_low, conf_high; before them the level for multinomial
+            fits.
         """
         if not isinstance(exponentiate, bool):
             raise OptionError(f"exponentiate={shown(exponentiate)} must be True or False.")
-        out = pd.DataFrame({"term": list(self._fit.names), "estimate": self._fit.params})
+        out = self._fit.labels().assign(estimate=self._fit.params)
         if self._fit.estimates or method is not None:
             e = self._estimate(method)
             se = np.sqrt(e.variances)
@@ -275,13 +259,23 @@ class PrivateResults:
         Parameters
         ----------
         r_matrix : str, array of shape (q, p), or (array, values)
-            As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``.
+            As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``. Coefficients of a multinomial
+            fit are called "level:term", as in ``"mid:age = high:age"``; in an array they come level by level.
         method : str, optional
 
         Returns
         -------
         ContrastTest
             effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame().
+
+        Raises
+        ------
+        FormulaError
+            If the string can't be read; names that begin with an operator or a bracket need the array.
+        OptionError
+            If the array doesn't fit.
+        InferenceError
+            If the method was not asked for or keeps only variances.
         """
         refuse_arguments("t_test", unknown)
         cov, pivot = self._full_cov(method, "t_test")
@@ -300,6 +294,13 @@ class PrivateResults:
         -------
         WaldTest
             statistic (formed with :meth:`cov_params`), pvalue, df_num.
+
+        Raises
+        ------
+        FormulaError, OptionError
+            As for :meth:`t_test`.
+        InferenceError
+            If restrictions are redundant, or the method was not asked for or keeps only variances.
         """
         refuse_arguments("wald_test", unknown)
         cov, pivot = self._full_cov(method, "wald_test")
@@ -314,26 +315,41 @@ class PrivateResults:
         index = exog.index if isinstance(exog, pd.DataFrame) else pd.RangeIndex(x.shape[0])
         return x, offset, index
 
-    def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series:
-        """Mean response at new covariate values, on the response's scale.
+    def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
+        """Predict at new covariate values, on the response's scale.
 
         Parameters
         ----------
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Nothing is clamped to the declared bounds.
-        which : "mean" or "linear"
-            Mean response or linear predictor.
+            Nothing is clamped to the declared bounds. An offset that is left out is 0, an exposure 1.
+        which : {"mean", "linear", "class"}
+            "mean" is what the coefficients describe: the mean line (Huber, Squared), the tau-quantile (Quantile) or
+            tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
+            second level (Logistic), the probability of each level (Multinomial). For Hinge and SmoothedHinge it is the
+            margin, which is no probability: its sign is the class, its size no measure of certainty.
+            "linear" is the linear predictor.
+            "class" is the likelier class, for Logistic, Multinomial and the hinges: the declared level, or 0/1 for a
+            response without levels.
 
         Returns
         -------
         Series, shape (n,)
-        """
-        choose("which", which, ("mean", "linear"))
-        x, offset, index = self._exog(exog)
-        eta = x @ self._fit.params + offset
-        return pd.Series(eta if which == "linear" else self._fit.family.inverse_link(eta), index=index)
+            For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0.
 
-    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction:
+        Raises
+        ------
+        OptionError
+            If the family has no such predictions.
+        NotPrivateError
+            Without `exog`.
+        DataError, SchemaError
+            If the new rows can't be encoded.
+        """
+        which = check_which(which, self._fit.family)
+        x, offset, index = self._exog(exog)
+        return predicted(self._fit, x, offset, index, which)
+
+    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | ClassPrediction:
         """Predictions with standard errors and confidence intervals of the mean.
 
         Parameters
@@ -345,11 +361,22 @@ class PrivateResults:
         Returns
         -------
         Prediction
+            predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha); "mean" is what :meth:`predict` gives.
+            Limits are those of the linear predictor through the inverse link.
+        ClassPrediction
+            The same of a multinomial fit: probabilities, rows by levels; the frame is long, one line for each row and
+            level. Limits are those of the logit of each probability, so that they stay in (0, 1).
+
+        Raises
+        ------
+        InferenceError
+            If the method was not asked for or keeps only variances.
+        NotPrivateError, DataError, SchemaError
+            As for :meth:`predict`.
         """
         x, offset, index = self._exog(exog)
         cov, pivot = self._full_cov(method, "get_prediction")
-        se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, cov, x), 0.0))
-        return Prediction(x @ self._fit.params + offset, se, pivot, self._fit.family, index)
+        return with_errors(self._fit, x, offset, index, cov, pivot)
 
     # --- views -----------------------------------------------------------------------------------------
 
@@ -364,8 +391,8 @@ class PrivateResults:
         Returns
         -------
         DataFrame
-            term, n, estimate, low, high. The bands are those of random scaling if it was asked for, else of
-            between_lanes; NaN where there are none, as before the lanes begin.
+            term, n, estimate, low, high; before them the level for multinomial fits. The bands are those of random
+            scaling if it was asked for, else of between_lanes; NaN where there are none, as before the lanes begin.
         """
         m, p = self._fit.trail_params.shape
         estimate = self._fit.trail_params.reshape(-1)
@@ -374,15 +401,8 @@ class PrivateResults:
         level = _level(alpha)
         critical = np.nan if pivot is None else pivot.critical(level)
         half = critical * np.sqrt(self._fit.trail_variances.reshape(-1))
-        return pd.DataFrame(
-            {
-                "term": list(self._fit.names) * m,
-                "n": np.repeat(self._fit.trail_n, p),
-                "estimate": estimate,
-                "low": estimate - half,
-                "high": estimate + half,
-            }
-        )
+        n = np.repeat(self._fit.trail_n, p)
+        return self._fit.labels(m).assign(n=n, estimate=estimate, low=estimate - half, high=estimate + half)
 
     def summary(self, alpha: float = 0.05, *, method: str | None = None) -> Summary:
         """Header, coefficients and privacy block, as text, HTML or LaTeX."""
@@ -405,14 +425,16 @@ class PrivateResults:
         return plots.coefficients([self], alpha=alpha, intercept=intercept, scaled=scaled, ax=ax)
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
-        """Draw the best attacker's ROC and the (ε, δ) curve of the guarantee; see `privreg.plots.privacy`."""
-        from privreg import plots
+        """Draw the trade-off curve and the best attacker's ROC; see `privreg.plots_privacy.privacy_curve`."""
+        from privreg.plots_privacy import privacy_curve
 
-        return plots.privacy(self.privacy, ax=ax)
+        return privacy_curve(self.privacy, ax=ax)
 
     def __repr__(self) -> str:
-        head = f"<PrivateResults: {self._fit.family.name}, {len(self._fit.names)} coefficients, n = {self.nobs:,}, "
-        return head + f"{self._fit.statement.short}>"
+        what = f"{len(self._fit.names)} coefficients"
+        if self._fit.levels:
+            what = f"{len(self._fit.design.names)} coefficients for each of {len(self._fit.levels) - 1} levels"
+        return f"<PrivateResults: {self._fit.family.name}, {what}, n = {self.nobs:,}, {self._fit.statement.short}>"
 
     def __dir__(self) -> list[str]:
         return sorted(object.__dir__(self))
@@ -433,66 +455,10 @@ class PrivateResults:
             If the name is that of a page, a text or a table.
         """
         storage.refuse_suffix(path)
-        f = self._fit
-        arrays = {"params": f.params, "last": f.last, "trail_n": f.trail_n, "trail_params": f.trail_params}
-        arrays["trail_variances"] = f.trail_variances
-        for i, e in enumerate(f.estimates):
-            arrays[f"cov_{i}"] = e.cov
-        document = {
-            "design": f.design.to_json(),
-            "family": [f.family.name, f.family.c, f.family.scale],
-            "title": f.title,
-            "estimates": [_estimate_json(e) for e in f.estimates],
-            "counts": [f.nobs, f.senders, f.updates],
-            "statement": f.statement.to_json(),
-        }
+        document, arrays = saving.parts(self._fit)
         storage.write_archive(path, "results", document, arrays)
 
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any, family: Family) -> PrivateResults:
     """Rebuild results from what :meth:`PrivateResults.save` wrote."""
-    estimates = tuple(
-        Estimate(METHODS[e["method"]].name, arrays[f"cov_{i}"], _pivot(e["pivot"]), tuple(e["notes"]))
-        for i, e in enumerate(document["estimates"])
-    )
-    nobs, senders, updates = (int(v) for v in document["counts"])
-    p, m = len(design.names), len(arrays["trail_n"])
-    wanted = {"params": (p,), "last": (p,), "trail_n": (m,), "trail_params": (m, p), "trail_variances": (m, p)}
-    fit = all(arrays[k].shape == shape and arrays[k].dtype.kind in "fi" for k, shape in wanted.items())
-    if not fit or any(e.cov.shape not in {(p, p), (p,)} or e.cov.dtype.kind != "f" for e in estimates):
-        raise ValueError("saved arrays don't fit the design")  # load() says that the file is damaged
-    return PrivateResults(
-        Fit(
-            design=design,
-            family=family,
-            title=tuple((str(a), str(b)) for a, b in document["title"]),
-            names=tuple(design.names),
-            params=arrays["params"],
-            last=arrays["last"],
-            estimates=estimates,
-            nobs=nobs,
-            senders=senders,
-            updates=updates,
-            trail_n=arrays["trail_n"],
-            trail_params=arrays["trail_params"],
-            trail_variances=arrays["trail_variances"],
-            statement=PrivacyStatement.from_json(document["statement"]),
-        )
-    )
-
-
-def _estimate_json(e: Estimate) -> dict[str, Any]:
-    pivot: list[Any] = ["normal", 1]
-    if isinstance(e.pivot, RandomScaling):
-        pivot = ["random scaling", e.pivot.lanes]
-    elif isinstance(e.pivot, StudentT):
-        pivot = ["t", e.pivot.df]
-    return {"method": e.method, "pivot": pivot, "notes": list(e.notes)}
-
-
-def _pivot(saved: Any) -> Pivot:
-    kind, number = saved
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ValueError("not a positive whole number")  # load() says that the file is damaged
-    kinds: dict[str, Pivot] = {"normal": Normal(), "random scaling": RandomScaling(number), "t": StudentT(number)}
-    return kinds[kind]
+    return PrivateResults(saving.restored(document, arrays, design, family))

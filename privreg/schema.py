@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from privreg.errors import SchemaError, real, shown
 
-__all__ = ["Schema"]
+__all__ = ["MOST_LEVELS", "RESPONSE_KINDS", "Schema", "saved_kind"]
+
+RESPONSE_KINDS: Final = ("number", "binary", "levels")
+"""What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
+
+MOST_LEVELS: Final = 50
+"""Levels that a response of kind "levels" may have."""
 
 Pair = tuple[float, float]
 Names = tuple[str, str]
@@ -286,6 +292,11 @@ class Schema:
         moments |= {(str(a), str(b)): rho for a, b, rho in doc.get("correlations", ())}  # not in files of 0.1
         plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc.get("private", ()))))
         return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]))
+
+
+def saved_kind(doc: Mapping[str, Any]) -> str:
+    """Kind of the response in a saved design; files of 0.1 know 0/1 and numbers only."""
+    return str(doc["response"]) if "response" in doc else RESPONSE_KINDS[bool(doc["binary"])]
 
 
 def _out(x: float) -> float | str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.columns import missing, quietly
+from privreg.columns import missing, plain_array, quietly
 from privreg.errors import DataError, PrivregError, UnsupportedArgumentError
 
 if TYPE_CHECKING:
@@ -58,18 +58,26 @@ class Source:
         return self.count() if self.rows is None else self.rows
 
 
-def open_arrays(endog: np.ndarray, exog: np.ndarray, offset: np.ndarray | None, identity: Any) -> Source:
-    """Rows held as arrays of shapes (n,), (n, p) and, for the offset, (n,)."""
+def open_arrays(
+    endog: np.ndarray,
+    exog: np.ndarray,
+    offset: np.ndarray | None,
+    identity: Any,
+    *,
+    exposure: np.ndarray | None = None,
+) -> Source:
+    """Rows held as arrays of shapes (n,), (n, p) and, for the offset and the exposure, (n,)."""
     n = endog.shape[0]
+    parts = (endog, exog, offset, exposure)
 
     def batches() -> Iterator[Batch]:
         for a in range(0, n, CHUNK):
-            yield endog[a : a + CHUNK], exog[a : a + CHUNK], None if offset is None else offset[a : a + CHUNK]
+            yield tuple(None if part is None else part[a : a + CHUNK] for part in parts)
 
     return Source("arrays", n, batches, identity)
 
 
-def open_table(data: Any, columns: tuple[str, ...], schema: Schema) -> Source:
+def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
     """Rows held as a table of any supported kind.
 
     Parameters
@@ -79,6 +87,8 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema) -> Source:
         The only columns that are read.
     schema : Schema
         Public declarations, which say how text columns are to be read.
+    text : iterable of str
+        Columns that a CSV file's fields are kept of as they are written, such as ids: "007" is not 7.
 
     Raises
     ------
@@ -92,7 +102,7 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema) -> Source:
     if isinstance(data, pd.DataFrame):
         return _frame(data, columns)
     if isinstance(data, str | Path):
-        return _csv(Path(data), columns, schema)
+        return _csv(Path(data), columns, schema, frozenset(text))
     if isinstance(data, Mapping):
         return _mapping(data, columns)
     if isinstance(data, Iterable) and not isinstance(data, np.ndarray):
@@ -141,7 +151,7 @@ def _mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
 
 def _column(values: Any, name: str) -> Any:
     wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
-    out = values if hasattr(values, "dtype") else quietly(lambda: np.asarray(values), wrong)
+    out = values if hasattr(values, "dtype") else quietly(lambda: plain_array(values), wrong)
     if getattr(out, "ndim", 0) != 1:
         raise wrong
     return out
@@ -209,14 +219,16 @@ def _reader(lines: Any, columns: int, **how: Any) -> Any:
     return pd.read_csv(_Headed(names, lines), chunksize=CHUNK, **fixed, **how)
 
 
-def _csv(path: Path, columns: tuple[str, ...], schema: Schema) -> Source:
+def _csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: frozenset[str]) -> Source:
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}.")
     if path.suffix.lower() in {".parquet", ".pq", ".feather", ".arrow", ".xlsx", ".json", ".duckdb"}:
         raise UnsupportedArgumentError(
             f"{path.name!r} is not a CSV file; read it with pandas and give the DataFrame, or convert it to CSV."
         )
-    text = {c for c in columns if all(isinstance(v, str) for v in schema.levels.get(c, (0,)))}
+    text = {c for c in columns if c in verbatim or all(isinstance(v, str) for v in schema.levels.get(c, (0,)))}
+    # ids are nearly all different: a chunk's categories would only cost time
+    kinds = {c: "category" if c in schema.levels else "str" for c in text}
 
     def batches() -> Iterator[Batch]:
         import pandas as pd
@@ -235,7 +247,7 @@ def _csv(path: Path, columns: tuple[str, ...], schema: Schema) -> Source:
                 lines,
                 len(header),
                 usecols=[*place.values(), beyond],
-                dtype={place[c]: "category" for c in text} | {beyond: "category"},
+                dtype={place[c]: dtype for c, dtype in kinds.items()} | {beyond: "category"},
                 na_values={**missing_texts, beyond: [""]},
             )
             for chunk in reader:

@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg import location
-from privreg.kernels import HUBER, LanePlan
+from privreg import kernels, location
+from privreg.kernels import Channel, LanePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.mechanisms import Gaussian
+    from privreg.mechanisms import Mechanism
+    from privreg.rules import ChainRules
 
     Array = NDArray[np.float64]
 
 __all__ = [
     "FEWEST_LANES",
-    "ChainRules",
     "ChainSteps",
+    "Reports",
     "Schedule",
     "Stage",
     "chain_steps",
@@ -43,6 +44,10 @@ BATCH: Final = 32
 LONG: Final = 20_000
 """People from whom on batches are whole."""
 
+USUAL_SLOPE: Final = 0.352
+USUAL_CURVATURE: Final = 0.383
+"""Of Huber at half a residual sd, by which gains and people were chosen."""
+
 LEGS: Final = 6
 """Legs of the search where the Newton step depends on the coefficients and is renewed between them."""
 
@@ -57,16 +62,25 @@ class Stage(NamedTuple):
     Attributes
     ----------
     kind : str
-        "location", "moments", "search", "pilot", "common" or "lanes".
+        "location", "moments", "search", "pilot", "common", "lanes" or "measures".
     people : int
         How many; −1 for all who are still to come.
     optional : bool
         Whether it is held only if the covariates turn out to be correlated.
+    wanted : float
+        With personal budgets a stage ends when the weights of its people come to this, or with `most` people.
+    most : float
     """
 
     kind: str
     people: int
     optional: bool = False
+    wanted: float = math.inf
+    most: float = math.inf
+
+    def expected(self, worth: float) -> float:
+        """People to expect when their mean weight is `worth`."""
+        return float(self.people) if worth == 1.0 else min(self.wanted / worth, self.most)
 
 
 class Schedule(NamedTuple):
@@ -124,7 +138,8 @@ class Schedule(NamedTuple):
 def make_schedule(
     *,
     d: int,
-    mu: float,
+    noise: float,
+    moment_noise: float,
     rows: int | None,
     unscaled: int,
     declared: bool,
@@ -133,7 +148,10 @@ def make_schedule(
     alpha: float | None,
     pace: float | None,
     between: bool,
-    binary: bool,
+    moving: bool,
+    curvature: float = USUAL_CURVATURE,
+    label: bool = False,
+    measures: float = 0.0,
 ) -> Schedule:
     """Choose the plan.
 
@@ -141,8 +159,10 @@ def make_schedule(
     ----------
     d : int
         Coefficients.
-    mu : float
-        GDP parameter per person; inf without privacy.
+    noise : float
+        Noise variance per coordinate of a score report of norm at most 1; 4/μ² with Gaussian noise.
+    moment_noise : float
+        The same of a moment report; 2/μ² with Gaussian noise.
     rows : int or None
         People expected, if known.
     unscaled : int
@@ -153,43 +173,63 @@ def make_schedule(
         The user's wishes or None.
     between : bool
         Whether intervals between lanes are wanted, which need 8 lanes.
-    binary : bool
+    moving : bool
         Whether the curvature depends on the coefficients, so that the pilot goes in several legs.
+    curvature : float
+        Curvature of the loss to expect, per unit of score bound and c.
+    label : bool
+        Whether covariates are public, so that their moments carry no noise and a score report is one number.
+
+    measures : float
+        Share of the people, whose number must then be known, who tell how well the fit predicts them.
 
     Returns
     -------
     Schedule
     """
     # noise variance of a score report in units of 4/μ²; without privacy its own variance, about 0.7/d, remains
-    effective = 1.0 / math.sqrt((0.0 if math.isinf(mu) else 1.0 / mu**2) + 0.7 / (4.0 * d))
+    effective = 1.0 / math.sqrt(noise / (4.0 * d if label else 4.0) + 0.7 / (4.0 * d))
     unit = max(d, 4) ** 2 / effective**2
+    # Laplace noise grows with the length of a report, and moments are long ones
+    heavy = 1.0 if label or moment_noise == 0.0 else max(1.0, 2.0 * moment_noise / noise)
     size = batch or min(max((rows or LONG) * BATCH // LONG, 1), BATCH)
 
-    def share(wanted: float, part: float) -> int:
-        people = wanted if rows is None else min(wanted, part * rows)
-        return max(int(people) // size, 1) * size
+    def stage(kind: str, wanted: float, part: float, *, optional: bool = False) -> Stage:
+        most = math.inf if rows is None else part * rows
+        people = max(int(min(wanted, most)) // size, 1) * size
+        most = most if math.isinf(most) else max(int(most) // size, 1) * size
+        return Stage(kind, people, optional, max(wanted // size, 1.0) * size, most)
 
     stages = []
     if unscaled:
-        per_batch = math.ceil(location.PEOPLE * unscaled * max(1.0 / effective**2, 0.25))
+        per_batch = math.ceil(location.PEOPLE * unscaled * max(noise / 4.0, 0.25))
         if rows is not None:
             per_batch = max(1, min(per_batch, int(0.2 * rows) // location.BATCHES))
         stages.append(Stage("location", per_batch * location.BATCHES))
-    total = 150.0 * unit if declared else 300.0 * unit
-    stages += [Stage("moments", share(part * total, part * 0.1)) for part in MOMENT_ROUNDS]
-    stages.append(Stage("moments", share(350.0 * unit, 0.08), optional=True))
-    if binary:
-        stages += [Stage("search", share(1500.0 * unit / LEGS, 0.2 / LEGS))] * LEGS
-        stages.append(Stage("pilot", share(1500.0 * unit / LEGS, 0.03)))
-        stages.append(Stage("common", share((2000.0 if rows is None else 6000.0) * unit, 0.2)))
+    total = (150.0 if declared else 300.0) * unit * heavy
+    if label:
+        if d > 1:
+            stages += [stage("moments", 60.0 * max(d, 4) ** 2, 0.02)] * 2
     else:
-        stages.append(Stage("pilot", share(160.0 * unit, 0.05)))
-        stages.append(Stage("common", share((300.0 if rows is None else 2000.0) * unit, 0.15)))
-    left = None if rows is None else max(rows - sum(s.people for s in stages), 0)
+        stages += [stage("moments", part * total, part * 0.1) for part in MOMENT_ROUNDS]
+        stages.append(stage("moments", 350.0 * unit * heavy, 0.08, optional=True))
+    if moving:
+        stages += [stage("search", 1500.0 * unit / LEGS, 0.2 / LEGS)] * LEGS
+        stages.append(stage("pilot", 1500.0 * unit / LEGS, 0.03))
+        stages.append(stage("common", (2000.0 if rows is None else 6000.0) * unit, 0.2))
+    else:
+        hard = max(1.0, (USUAL_CURVATURE / curvature) ** 2)  # as many more people make an estimate as precise
+        stages.append(stage("pilot", 160.0 * unit * hard * (3.0 if label else 1.0), 0.05 if hard < 2.0 else 0.1))
+        stages.append(stage("common", (300.0 if rows is None else 2000.0) * unit * hard, 0.15))
+    told = 0 if rows is None else int(measures * rows)
+    left = None if rows is None else max(rows - sum(s.people for s in stages) - told, 0)
     if lanes is None:
         lanes = 12 if left is None else int(left / (100.0 * unit))
-        lanes = min(max(lanes, FEWEST_LANES), 12 if binary else MOST_LANES) if between else 1
-    stages.append(Stage("lanes", -1))
+        lanes = min(max(lanes, FEWEST_LANES), 12 if moving else MOST_LANES) if between else 1
+    if told and left:
+        stages += [Stage("lanes", left, most=left), Stage("measures", -1)]
+    else:
+        stages.append(Stage("lanes", -1))
     return Schedule(
         tuple(stages),
         size,
@@ -198,7 +238,7 @@ def make_schedule(
         1.0 if pace is None else pace,
         rows,
         effective,
-        ENOUGH[binary],
+        ENOUGH[moving] * heavy * (1.0 if moving else max(1.0, (USUAL_CURVATURE / curvature) ** 2)),
     )
 
 
@@ -231,54 +271,98 @@ class ChainSteps(NamedTuple):
         return steps, self.gain * np.power(t + 1.0 + self.delay, -0.75)
 
 
-class ChainRules(NamedTuple):
-    """What the chains are told about the family.
+class Reports(NamedTuple):
+    """How people report to the chains. Public.
 
     Attributes
     ----------
-    family : int
-        HUBER or BALANCED.
-    ratio : float
-        Huber's c in residual sd.
-    track : bool
-        Whether c is learned.
+    mechanism : Mechanism
+    reach : float
+        Bound of a weighted unit score's norm.
+    blocks : int
+        Linear predictors of a person.
+    label : bool
+        Whether only one number, the scalar score, is randomised, because covariates are public or there are none.
+    y_low, y_high : float
+        Public limits of the response, internal units before a learned scale.
     """
 
-    family: int
-    ratio: float
-    track: bool
+    mechanism: Mechanism
+    reach: float
+    blocks: int = 1
+    label: bool = False
+    y_low: float = -math.inf
+    y_high: float = math.inf
 
-    @property
-    def target(self) -> float:
-        """P(abs r ≤ c) for normal residuals."""
-        return math.erf(self.ratio / math.sqrt(2.0)) if self.family == HUBER else 1.0
+    def size(self, d: int, kappa: float) -> int:
+        """Numbers that are randomised in a report to a chain with `d` covariates."""
+        return (1 if self.label else self.blocks * d) + int(kappa > 0.0)
 
-    @property
-    def slope(self) -> float:
-        """d/d log c of it."""
-        return 2.0 * self.ratio * math.exp(-0.5 * self.ratio**2) / math.sqrt(2.0 * math.pi)
+    def radius(self, kappa: float) -> float:
+        """Radius of the ball of such reports; with label privacy the largest that occurs."""
+        return self.mechanism.joint_radius(1.0 if self.label else self.reach, kappa)
+
+    def covariates_channel(self, d: int) -> Channel:
+        """Channel of moment reports about `d` coordinates: public covariates need none."""
+        if self.label:
+            return Channel(kernels.GAUSSIAN, 0.0, 0.0, 0.0)
+        return self.mechanism.channel(d * (d + 1) // 2)
+
+
+def kappa_of(kind: str, rules: ChainRules) -> float:
+    """Weight of the number in the joint reports of a stage; 0 if scores are sent alone."""
+    return 1.0 if rules.track and kind in {"search", "pilot", "common"} else 0.0
+
+
+def _log(length: float) -> float:
+    return math.log(length) if length > 0.0 else math.inf
 
 
 def lane_plan(
-    stage: Stage, schedule: Schedule, rules: ChainRules, mechanism: Gaussian, reach: float, path: bool
+    stage: Stage,
+    schedule: Schedule,
+    rules: ChainRules,
+    reports: Reports,
+    d: int,
+    *,
+    path: bool,
+    worth: float = 1.0,
+    y_centre: float = 0.0,
+    y_scale: float = 1.0,
 ) -> LanePlan:
-    """Numbers of one stage of chains for the kernel."""
-    kappa = 1.0 if rules.track and stage.kind in {"pilot", "common"} else 0.0
+    """Numbers of one stage of chains for the kernel; `d` is the number of covariates."""
+    kappa = kappa_of(stage.kind, rules)
+    people = 0.0 if stage.people < 0 else stage.expected(worth)
     return LanePlan(
-        family=rules.family,
+        shape=rules.shape,
+        blocks=reports.blocks,
+        weights=kernels.ONE if reports.label else kernels.UNIT,
         batch=schedule.batch,
         lanes=schedule.lanes if stage.kind == "lanes" else 1,
-        reach=reach,
+        reach=reports.reach,
         kappa=kappa,
-        noise_sd=mechanism.joint_sd(reach, kappa),
+        radius=reports.radius(kappa),
+        channel=reports.mechanism.channel(reports.size(d, kappa)),
+        label=int(reports.label),
+        y_low=(reports.y_low - y_centre) / y_scale,
+        y_high=(reports.y_high - y_centre) / y_scale,
         target=rules.target,
-        late=max(stage.people, 0) // schedule.batch // 2,
+        widest=math.inf if rules.moving else _log((reports.y_high - reports.y_low) / y_scale),
+        late=int(people) // schedule.batch // 2,
         path=int(path),
+        worth=worth,
     )
 
 
 def chain_steps(
-    stage: Stage, schedule: Schedule, rules: ChainRules, plan: LanePlan, curvature: float, spread: float, d: int
+    stage: Stage,
+    schedule: Schedule,
+    rules: ChainRules,
+    plan: LanePlan,
+    noise: float,
+    curvature: float,
+    spread: float,
+    d: int,
 ) -> ChainSteps:
     """Steps of one stage.
 
@@ -288,6 +372,8 @@ def chain_steps(
     schedule : Schedule
     rules : ChainRules
     plan : LanePlan
+    noise : float
+        Noise sd per coordinate of a report.
     curvature : float
         Curvature of the loss per unit of score bound and c: P(abs r ≤ c), or mean min(π, 1 − π).
     spread : float
@@ -303,12 +389,15 @@ def chain_steps(
     With P ≈ A⁻¹ ≈ √d c/κ, noise of variance ν² per coordinate and b people a batch, steps γ let z'θ fluctuate with
     variance γ d² c² ν²/(2 κ² b), which fixes γ.
     """
-    noise2 = plan.noise_sd**2 + 0.7 / d
-    first = min(schedule.pace * 2.0 * (spread * curvature / d) ** 2 * schedule.batch / noise2, 0.5)
+    # one number's noise reaches the predictor through covariates of length √d, not through d numbers weighted by √d
+    noise2, dims = (noise**2 + 0.7, d) if plan.label else (noise**2 + 0.7 / d, d**2)
+    first = min(schedule.pace * 2.0 * (spread * curvature) ** 2 / dims * schedule.batch * plan.worth / noise2, 0.5)
     pilot = stage.kind == "pilot"
-    scale = stage.people / schedule.batch / 4.0 if pilot else 1.0 / first
+    scale = stage.expected(plan.worth) / schedule.batch / 4.0 if pilot else 1.0 / first
     if stage.kind == "search":
         scale = math.inf
-    delay = {"pilot": 400.0, "common": 1000.0}.get(stage.kind, 0.0) / schedule.batch / schedule.effective**2
+    delay = {"search": 200.0, "pilot": 400.0, "common": 1000.0}.get(stage.kind, 0.0)
+    delay = delay / schedule.batch / plan.worth / schedule.effective**2 * (d if plan.label else 1)
+    delay *= max(1.0, (USUAL_SLOPE / rules.slope) ** 2)  # where the number tells less of c, its noise weighs more
     gain = 1.0 / rules.slope if plan.kappa > 0.0 else 0.0
     return ChainSteps(first, max(scale, 1.0), CORRECTION_ALPHA if pilot else schedule.alpha, gain, delay)

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg import collector, storage
-from privreg.accounting import Budget, Release, at_least
-from privreg.columns import Encoded
+from privreg.accounting import Release
 from privreg.device import Device
 from privreg.engine import Run, make_plan
-from privreg.errors import InferenceError, PrivregError, PrivregWarning, SavedFileError, StreamError
-from privreg.families import Family
+from privreg.errors import (
+    InferenceError,
+    PrivregError,
+    PrivregWarning,
+    SavedFileError,
+    StreamError,
+)
 from privreg.inference.plug_in import central_sandwich
 from privreg.kernels import FULL, NONE, PEOPLE
 from privreg.noise import NoiseStream, derived_key, fresh_key, seeded_key
 from privreg.pipeline import Pipeline, Start
-from privreg.privacy import PrivacyStatement
-from privreg.reporting import Report, report_of_chain, report_of_pipeline
+from privreg.reporting import report_of_chain, report_of_pipeline
 from privreg.results import Fit, PrivateResults
+from privreg.spec import Spec
+from privreg.statements import statement, title
 from privreg.tuning import Settings
 from privreg.whitening import Layout
 
@@ -35,78 +41,49 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector import Path as Chain
-    from privreg.scaling import Units
 
     Array = NDArray[np.float64]
 
-__all__ = ["Spec", "Stream"]
-
-ROUNDING_NOTE: Final = (
-    "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single report "
-    "must withstand an attack on its last bits, the device needs an exact sampler"
-)
-SEED_NOTE: Final = "seed= was given: reproducible noise protects nobody; use it for simulations only"
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What is fixed before a fit is tuned: public.
-
-    Parameters
-    ----------
-    design : Design or ArrayDesign
-    units : Units
-    family : Family
-    budget : Budget
-    """
-
-    design: Any
-    units: Units
-    family: Family
-    budget: Budget
-
-    @property
-    def formula(self) -> str:
-        """Formula, or the names of an array model."""
-        d = self.design
-        return str(getattr(d, "formula", None) or f"{d.endog_name} ~ {' + '.join(d.names)}")
-
-    def declared(self) -> tuple[tuple[str, str], ...]:
-        """Public declarations by column, in words."""
-        schema, out = self.design.schema, []
-        for name in self.design.columns:
-            if name in schema.levels:
-                taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
-                out.append((name, "levels " + ", ".join(str(v) for v in schema.levels[name]) + taken))
-            elif name in schema.private:
-                out.append((name, "nothing; location and scale learned from privatised reports"))
-            elif name in schema.leaked_columns:
-                out.append((name, "mean and sd TAKEN FROM THE DATA (see the notes)"))
-            else:
-                parts = []
-                if name in schema.bounds and np.isfinite(schema.bounds[name][0]):
-                    parts.append("bounds {:g} to {:g}".format(*schema.bounds[name]))
-                if name in schema.moments:
-                    parts.append("mean {:g}, sd {:g}".format(*schema.moments[name]))
-                parts += [
-                    f"correlation {rho:g} with {b if name == a else a}"
-                    for (a, b), rho in schema.correlations.items()
-                    if name in (a, b)
-                ]
-                if parts:
-                    out.append((name, "; ".join(parts)))
-        return tuple(out)
+__all__ = ["Stream"]
 
 
 TOGETHER: Final = 2
 """Batches a thread that are taken together: enough that threads wait little for each other."""
 
 
-def _joined(parts: list[Encoded]) -> Encoded:
+def _plain(value: Any) -> Any:
+    """Nested tuples as JSON has them; infinities by name."""
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+class Rows(NamedTuple):
+    """Rows of a batch in internal units, and what is known of their people: one entry a row, or None for all alike.
+
+    Attributes
+    ----------
+    endog : ndarray, shape (n,)
+    exog : ndarray, shape (n, p)
+    offset : ndarray, shape (n,), or None
+    weight : ndarray, shape (n,), or None
+        Squared share of the largest budget.
+    hashes : ndarray of uint64, shape (n,), or None
+        Keyed hashes of ids.
+    """
+
+    endog: Array
+    exog: Array
+    offset: Array | None
+    weight: Array | None
+    hashes: Any
+
+
+def _joined(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
-    offset = None if parts[0].offset is None else np.concatenate([p.offset for p in parts if p.offset is not None])
-    return Encoded(np.concatenate([p.endog for p in parts]), np.concatenate([p.exog for p in parts]), offset)
+    joined: list[Any] = [None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True)]
+    return Rows(*joined)
 
 
 class Stream:
@@ -132,6 +109,7 @@ class Stream:
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
         self._central_key: bytes | None = None
+        self._counter = spec.people.counter()
         self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
         self._run = self._chain(key, start) if settings.efficient is None else self._pipeline(key, start)
         self._lock = threading.Lock()
@@ -139,10 +117,14 @@ class Stream:
 
     def _chain(self, key: bytes | None, start: Array | None) -> Run:
         """Begin the single chain of the published algorithm."""
-        s, to_user = self._settings, self._spec.units.matrix
-        self._device = Device(s.score, s.weights, s.mechanism, s.weights.reach, s.curvature_bound)
+        s, family, p = self._settings, self._spec.family, len(self._order)
+        to_user = np.asarray(np.kron(np.eye(s.blocks), self._spec.units.matrix))
+        device = Device(s.score, s.weights, s.mechanism, s.weights.reach, s.curvature_bound, family.unit, s.alone)
+        self._device = device
         plan = make_plan(
-            self._device,
+            device,
+            p,
+            s.blocks,
             batch=s.batch,
             scaling_mode=FULL if any(m.name == "random_scaling" for m in s.methods) else NONE,
             outer=any(m.outer for m in s.methods),
@@ -151,8 +133,9 @@ class Stream:
         )
         if plan.central and key is not None:
             self._central_key = derived_key(key, "central")
-        theta = np.zeros(len(to_user)) if start is None else start
-        return Run(plan, s.steps, collector.init(theta, plan, to_user[0]), to_user, key)
+        theta = np.zeros(p * s.blocks) if start is None else start
+        widths = s.mechanism.width(p * s.blocks), s.mechanism.width(p * (p + 1) // 2)
+        return Run(plan, s.steps, collector.init(theta, plan, to_user[0]), to_user, key, widths)
 
     def _pipeline(self, key: bytes | None, start: Array | None) -> Pipeline:
         """Begin the staged fit; the constant, if the design has one, goes first."""
@@ -161,22 +144,26 @@ class Stream:
         constant = units.constant_column(self._spec.design.probe)
         if constant is not None:
             self._order = np.concatenate([[constant], np.delete(self._order, constant)])
-        binary = self._spec.family.binary
+        family, reports = self._spec.family, s.efficient.reports
         unscaled = np.flatnonzero(units.unscaled[self._order]).tolist()
+        response = units.y_unscaled or (reports.label and family.of_residuals)
+        blocks = np.eye(reports.blocks)
         begin = Start(
             schedule=s.efficient.schedule,
             rules=s.efficient.rules,
-            layout=Layout(constant is not None, not binary),
-            mechanism=s.mechanism,
-            reach=s.weights.reach,
-            unscaled=(*unscaled, len(self._order)) if units.y_unscaled else tuple(unscaled),
-            theta=None if start is None else start[self._order],
+            layout=Layout(constant is not None, family.scaled and not reports.label),
+            reports=reports,
+            unscaled=(*unscaled, len(self._order)) if response else tuple(unscaled),
+            theta=None if start is None else start.reshape(reports.blocks, -1)[:, self._order].reshape(-1),
             c=s.efficient.corner,
             gaps=tuple(units.gaps(self._spec.design.probe)[self._order].tolist()),
             whitened=s.efficient.whitened,
             path=any(m.name == "random_scaling" for m in s.methods),
+            personal=self._spec.people.mu is not None,
+            gauge=s.efficient.gauge,
+            told=s.efficient.told,
         )
-        return Pipeline(begin, units.matrix[:, self._order], key)
+        return Pipeline(begin, np.asarray(np.kron(blocks, units.matrix[:, self._order])), key)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -197,6 +184,11 @@ class Stream:
     def nobs(self) -> int:
         """People whose report has been taken so far."""
         return self._run.people
+
+    @property
+    def total_mu(self) -> float:
+        """GDP parameter of the whole release, per person."""
+        return math.sqrt(self._settings.parts * self._spec.people.max_per_id) * self._settings.mechanism.budget.mu
 
     @property
     def lanes(self) -> int:
@@ -247,21 +239,49 @@ class Stream:
                 if isinstance(self._run, Pipeline):
                     self._run.pool = None
 
-    def _encode(self, batch: Any) -> Encoded:
+    def _encode(self, batch: Any) -> Rows:
         """Rows in internal units, in the engine's order of columns."""
-        rows, units = self._spec.design.encode(batch), self._spec.units
+        spec, units = self._spec, self._spec.units
+        rows = spec.design.encode(batch, spec.people.missing)
         x = rows.exog
         units.rows_inside(x)
         if self._order[0] != 0:
             x = np.ascontiguousarray(x[:, self._order])
         with np.errstate(over="ignore"):  # a warning would tell of one value
             offset = None if rows.offset is None else rows.offset / units.y_scale
-        return Encoded(units.response_inside(rows.endog), x, offset)
+        weight = spec.people.weights(batch, rows.kept)
+        hashes = None
+        if self._counter is not None:
+            hashes = self._counter.hashed(spec.people.ids(batch))
+            hashes = hashes if rows.kept is None else hashes[rows.kept]
+        return Rows(units.response_inside(rows.endog), x, offset, weight, hashes)
 
-    def _take(self, rows: Encoded) -> None:
+    def _take(self, rows: Rows) -> None:
+        y, x = rows.endog, rows.exog
+        silent = np.isnan(y) if self._spec.people.missing == "noise" else None
+        if self._counter is not None:
+            excess = self._counter.count(rows.hashes)
+            silent = excess if silent is None else silent | excess
+        if silent is not None and silent.any():
+            # what is not a number is sent as pure noise; the single chain, and public covariates, want zeros beside it
+            x = np.where(silent[:, None], self._silent_row(), x)
+            y = np.where(silent, np.nan, y)
+        offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         self._broken = True  # an interrupt inside would leave noise used but not marked
-        self._run.advance(rows.endog, rows.exog, rows.offset)
+        if isinstance(self._run, Run):
+            self._run.advance(y, x, offset)
+        else:
+            self._run.advance(y, x, offset, rows.weight)
         self._broken = False
+
+    def _silent_row(self) -> Array:
+        """What stands for the covariates of somebody who sends noise only."""
+        p = len(self._order)
+        if isinstance(self._run, Run):
+            return np.zeros(p)
+        if not self._run.start.reports.label:
+            return np.full(p, np.nan)
+        return np.eye(p)[0] if self._run.start.layout.constant else np.zeros(p)
 
     # --- results ---------------------------------------------------------------------------------------
 
@@ -274,7 +294,7 @@ class Stream:
             If fewer people than coefficients have reported.
         """
         with self._alone():
-            return self._results(Release(0, self._spec.budget.mu))
+            return self._results(Release(0, self.total_mu))
 
     def _results(self, release: Release) -> PrivateResults:
         spec, settings = self._spec, self._settings
@@ -287,8 +307,10 @@ class Stream:
             Fit(
                 design=spec.design,
                 family=spec.family,
-                title=self._title(report),
-                names=tuple(spec.design.names),
+                title=title(spec, settings, self.nobs, report),
+                names=spec.coefficients,
+                baseline=spec.baseline,
+                measures=report.measures,
                 params=report.params,
                 last=report.last,
                 estimates=report.estimates,
@@ -298,7 +320,11 @@ class Stream:
                 trail_n=report.trail_n,
                 trail_params=report.trail_params,
                 trail_variances=report.trail_variances,
-                statement=self._statement(report, release),
+                statement=statement(
+                    *(spec, settings, self._run, report, release),
+                    seeded=self._seed is not None,
+                    total_mu=self.total_mu,
+                ),
             )
         )
 
@@ -324,70 +350,7 @@ class Stream:
             matrix[rows, cols] = (raw[rows, cols] + sd * z) / summed
             out.append(matrix + np.triu(matrix, 1).T)
             raw[:] = 0.0
-        return central_sandwich(out[0], out[1], n, run.plan.noise_sd)
-
-    def _title(self, report: Report) -> tuple[tuple[str, str], ...]:
-        spec, s = self._spec, self._settings
-        weights = s.weights.name
-        if s.efficient is not None:
-            weights = "unit, whitened" if s.efficient.whitened else "unit, scaled"
-        out = [
-            ("Dep. Variable", spec.design.endog_name),
-            ("Family", report.family),
-            ("Formula", spec.formula),
-            ("No. Observations", f"{self.nobs:,}"),
-            ("Score weights", weights),
-            ("Tuning", report.tuning),
-            ("Inference", ", ".join(m.title for m in s.methods) or "none (estimates only)"),
-            ("Estimand", spec.family.estimand),
-        ]
-        return tuple(out)
-
-    def _statement(self, report: Report, release: Release) -> PrivacyStatement:
-        spec, s = self._spec, self._settings
-        central = any(m.central for m in s.methods)
-        spending = report.spending
-        if central:
-            spending = f"raw curvature and scores released once with noise by a curator: another {spec.budget}"
-        return PrivacyStatement(
-            budget=spec.budget,
-            trust="central plug-in" if central else "simulated",
-            mechanism="Gaussian",
-            noise_sd=s.noise_sd,
-            bound=s.bound,
-            weights=report.bound,
-            curvature=spending,
-            release=release,
-            declared=spec.declared(),
-            notes=self._notes(report),
-            seeded=self._seed is not None and spec.budget.private,
-            leaked=spec.design.schema.leaked,
-        )
-
-    def _notes(self, report: Report) -> tuple[str, ...]:
-        spec, s = self._spec, self._settings
-        out = []
-        if not spec.budget.private:
-            out.append("mu=None: NOT private; the reports carry no noise")
-        elif self._seed is not None:
-            out.append(SEED_NOTE)
-        leaked = spec.design.schema.leaked
-        if "scale" in leaked:
-            out.append(
-                "allow_leak: location and scale of columns were computed from the raw data, which is not private"
-            )
-        if "levels" in leaked:
-            out.append("allow_leak: factor levels were collected from the raw data, which is not private")
-        if any(m.central for m in s.methods):
-            total = at_least(2**0.5 * spec.budget.mu, 4)
-            out.append(
-                f"plug_in_central is a one-time release by a trusted curator, not local privacy: {total}-GDP in all"
-            )
-        if spec.budget.private:
-            out.append(ROUNDING_NOTE)
-        for e in report.estimates:
-            out += e.notes
-        return (*out, *report.notes)
+        return central_sandwich(out[0], out[1], n, run.plan.channel.scale * run.plan.radius)
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -413,12 +376,23 @@ class Stream:
         run = self._run
         if any(m.central for m in self._settings.methods):
             raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
+        if self._counter is not None:
+            raise InferenceError(
+                "a stream with id= keeps in memory how often each person came, and that is never stored; save its "
+                "results() instead."
+            )
+        if self._spec.family.score is not None:
+            raise InferenceError(
+                "a stream of a family of your own can't be saved, as code is never stored; save its results() instead."
+            )
         arrays = self._run.to_arrays() | self._run.secrets()
         document = {
             "design": self._spec.design.to_json(),
-            "family": [self._spec.family.name, self._spec.family.c, self._spec.family.scale],
+            "family": self._spec.family.to_json(),
             "budget": [self._spec.budget.form, list(self._spec.budget.asked)],
             "options": self._options,
+            "private": [self._spec.score_weights, self._spec.mechanism, self._spec.private],
+            "people": self._spec.people.to_json(),
             "seed": self._seed,
             "plan": self._plan(),
         }
@@ -453,9 +427,11 @@ class Stream:
         """Public numbers by which a saved stream is known to be this one's."""
         run = self._run
         if isinstance(run, Run):
-            return [list(run.plan), list(run.steps)]
-        stages, *rest = run.start.schedule
-        return [[list(s) for s in stages], rest, list(run.start.rules), list(run.start.unscaled)]
+            return [_plain(run.plan), _plain(run.steps)]
+        start = run.start
+        mechanism, *reports = start.reports
+        parts = (start.schedule, astuple(start.rules), mechanism.name, reports, start.unscaled, start.personal)
+        return [_plain(part) for part in parts]
 
     def __reduce__(self) -> str:
         raise TypeError("a stream holds a secret key and can't be pickled; use save(path) and privreg.load(path)")

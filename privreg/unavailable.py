@@ -12,9 +12,14 @@ __all__ = ["refuse_arguments", "unavailable"]
 _INSTEAD: Final = {
     "resid": "residuals are raw data; look at predict() on public covariate values",
     "fittedvalues": "fitted values are raw data; use predict(new) with public covariate values",
-    "rsquared": "R² needs every residual; compare predictions on a public test set",
+    "rsquared": "R² needs every residual; fit(measures=0.05) releases a private one, in res.fit_measures",
+    "deviance": "the deviance needs every record; fit(measures=0.05) releases a private share of it that is explained, "
+    "in res.fit_measures",
     "llf": "the likelihood needs every record; compare models by wald_test() of nested restrictions",
-    "scale": "the residual scale is not learned here; Huber(scale=) declares a public one",
+    "scale": "the residual scale needs every residual; fit(measures=0.05) releases a private one, in res.fit_measures, "
+    "and Huber(scale=) declares a public one",
+    "get_margeff": "average marginal effects need every row; take differences of predict() at public covariate values",
+    "pred_table": "a table of predictions needs every response; use predict(new, which='class') on a public test set",
     "df_resid": "the limit laws have no residual degrees of freedom; see nobs",
 }
 _SAME: Final = {
@@ -23,7 +28,10 @@ _SAME: Final = {
         "resid": "resid_pearson resid_response resid_deviance wresid get_influence outlier_test weights",
         "fittedvalues": "mu fitted",
         "rsquared": "rsquared_adj prsquared pseudo_rsquared ssr ess mse_resid mse_model mse_total centered_tss "
-        "uncentered_tss deviance null_deviance",
+        "uncentered_tss",
+        "deviance": "null_deviance",
+        "get_margeff": "margeff",
+        "pred_table": "resid_misclassified",
         "llf": "aic bic llnull llr llr_pvalue fvalue f_pvalue bic_llf info_criteria compare_f_test compare_lr_test "
         "compare_lm_test",
         "df_resid": "df_model",

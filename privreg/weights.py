@@ -46,6 +46,7 @@ SCORE_WEIGHTS: Final = {
     "published_slopes": ScoreWeights(
         "published_slopes", 3, math.sqrt(3.0), 3.0, "min(1, 2/‖slopes‖²), intercept left out"
     ),
+    "one": ScoreWeights("one", 4, math.inf, math.inf, "1, as covariates are public"),
 }
 """Published: Mallows weights of XSJKH (arXiv 2505.08227), section 5. With the intercept left out of the
 norm ‖x‖²ω ≤ (1 + 2)·1, so the reach is √3. Unit weights have the largest curvature per unit of bound;
@@ -68,6 +69,8 @@ def omega(weights: ScoreWeights, x: NDArray[np.float64]) -> NDArray[np.float64]:
     norm2 = np.einsum("ij,ij->i", x, x)
     if weights.name == "unit":
         return np.asarray(np.divide(1.0, np.sqrt(norm2), out=np.zeros_like(norm2), where=norm2 > TINY))
+    if weights.name == "one":
+        return np.ones_like(norm2)
     if weights.name == "published_slopes":
         norm2 = norm2 - x[:, 0] ** 2
     return np.asarray(np.minimum(1.0, np.divide(2.0, norm2, out=np.ones_like(norm2), where=norm2 > 0)))

@@ -67,7 +67,7 @@ def start_from(rows: Array) -> Scatter:
     return Scatter(np.array(rows), np.zeros_like(rows), 0.0)
 
 
-def learn(scatter: Scatter, total: Array, people: int, sd: float, layout: Layout) -> Scatter:
+def learn(scatter: Scatter, total: Array, people: float, sd: float, layout: Layout) -> Scatter:
     """Take in one round of reports.
 
     Parameters
@@ -75,7 +75,8 @@ def learn(scatter: Scatter, total: Array, people: int, sd: float, layout: Layout
     scatter : Scatter
     total : ndarray, shape (d (d + 1) / 2,)
         Sum of the reports of this round, made at `scatter.rows`.
-    people : int
+    people : float
+        Their weights, summed.
     sd : float
         Noise sd per coordinate of a report.
     layout : Layout

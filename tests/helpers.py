@@ -5,17 +5,20 @@ import math
 import numpy as np
 
 import privreg as pr
+from privreg import kernels
 from privreg.accounting import Budget
 from privreg.device import Device
 from privreg.engine import make_plan
-from privreg.families import Score
-from privreg.kernels import FULL
+from privreg.kernels import FULL, Shape
 from privreg.mechanisms import Gaussian
+from privreg.scores import Score
 from privreg.weights import SCORE_WEIGHTS
 
-HUBER = Score(0, 0.7, 0.7, 1.0)
-LOGISTIC = Score(1, 0.0, 1.0, 0.25)
+HUBER = Score(Shape(kernels.HUBER, 0.0, 0.0, 0), 0.7, 0.7, 1.0)
+LOGISTIC = Score(Shape(kernels.LOGISTIC, 0.0, 0.0, 0), 0.0, 1.0, 0.25)
 SCORES = {"huber": HUBER, "logistic": LOGISTIC}
+BOUNDED_WEIGHTS = ("published", "published_slopes", "unit")
+"""Score weights of private covariates; with those that are 1, covariates are public."""
 
 
 def make_device(score, weights="published", mu=1.0, reach=3.0):
@@ -24,8 +27,13 @@ def make_device(score, weights="published", mu=1.0, reach=3.0):
     return Device(score, w, Gaussian(Budget.declare(mu=mu)), w.reach, score.curvature_bound * reach2)
 
 
-def make_test_plan(device, batch=1, mode=FULL, outer=True, share=0.0, central=False):
-    return make_plan(device, batch=batch, scaling_mode=mode, outer=outer, curvature_share=share, central=central)
+def make_test_plan(device, p, batch=1, mode=FULL, outer=True, share=0.0, central=False):
+    return make_plan(device, p, batch=batch, scaling_mode=mode, outer=outer, curvature_share=share, central=central)
+
+
+def with_noise(plan, times):
+    """The plan with so many times the noise."""
+    return plan._replace(channel=plan.channel._replace(scale=times * plan.channel.scale))
 
 
 def people(n=2000, seed=0, binary=False):

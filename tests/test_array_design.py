@@ -50,13 +50,13 @@ class TestArrays:
             array_design(["const", "x", "k"], "y", schema)
 
     def test_binary(self):
-        design = array_design(["x1"], "won", self.schema, binary=True)
+        design = array_design(["x1"], "won", self.schema, kind="binary")
         x = np.zeros((2, 1))
         np.testing.assert_array_equal(design.encode((np.array([True, False]), x)).endog, [1, 0])
         np.testing.assert_array_equal(design.encode((np.array([[1], [0]]), x)).endog, [1, 0])
         with pytest.raises(DataError, match="other than 0 and 1"):
             design.encode((np.array([SENTINEL, 0]), x))
-        coded = array_design(["x1"], "s", Schema.declare({"x1": (0, 1)}, {"s": ["no", "yes"]}), binary=True)
+        coded = array_design(["x1"], "s", Schema.declare({"x1": (0, 1)}, {"s": ["no", "yes"]}), kind="binary")
         np.testing.assert_array_equal(coded.encode((np.array(["yes", "no"]), x)).endog, [1, 0])
 
     def test_refused(self):
@@ -64,14 +64,14 @@ class TestArrays:
             (["x1", "nope"], "y", {}, "'nope' is not declared"),
             (["x1"], "z", {}, "'z' is not declared"),
             (["x1", "x1"], "y", {}, "must be given and differ"),
-            (["x1"], "y", {"binary": True}, "0 or 1"),
+            (["x1"], "y", {"kind": "binary"}, "0 or 1"),
         ):
             with pytest.raises(SchemaError, match=piece):
                 array_design(names, endog, self.schema, **kwargs)
         with pytest.raises(SchemaError, match="use a formula"):
             array_design(["smoker"], "y", SCHEMA)
         with pytest.raises(SchemaError, match="3 declared levels"):
-            array_design(["age"], "region", SCHEMA, binary=True)
+            array_design(["age"], "region", SCHEMA, kind="binary")
 
     @pytest.mark.parametrize(
         ("y", "x", "o", "piece"),

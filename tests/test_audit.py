@@ -14,8 +14,7 @@ from privreg.device import curvature_report, score_report
 from privreg.errors import OptionError
 from privreg.mechanisms import Gaussian, psd_sensitivity, score_sensitivity
 from privreg.noise import NoiseStream, seeded_key
-from privreg.weights import SCORE_WEIGHTS
-from tests.helpers import SCORES, make_device, make_test_plan
+from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan, with_noise
 
 HUGE = [1e300, -1e300, 1e155, 1e-155, 1e-300, 5e-324, 0.0, 1.0, -3.0, 1e8]
 UNDERFLOWING = [1.575e-162, 1.5714e-162, 1.1e-162, 2.3e-161, 3e-154, 1e-146, 1e-145, 9.99e-146]
@@ -35,10 +34,10 @@ def as_response(family, y):
 
 
 @pytest.mark.parametrize("family", SCORES)
-@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+@pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 def test_no_row_exceeds_the_declared_bound(family, weights):
     device = make_device(SCORES[family], weights)
-    plan = make_test_plan(device)._replace(noise_sd=0.0)
+    plan = with_noise(make_test_plan(device, 4), 0.0)
     rng = np.random.default_rng(5)
     x, y = adversarial_rows(4, rng)
     for theta in (np.zeros(4), rng.standard_normal(4), np.array([1e6, -1e6, 1e6, 1.0])):
@@ -53,11 +52,11 @@ def test_no_row_exceeds_the_declared_bound(family, weights):
 
 
 @pytest.mark.parametrize("family", SCORES)
-@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+@pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 @pytest.mark.parametrize("p", [2, 30])
 def test_no_row_exceeds_the_bound_where_its_squared_norm_underflows(family, weights, p):
     device = make_device(SCORES[family], weights)
-    plan = make_test_plan(device)._replace(noise_sd=0.0)
+    plan = with_noise(make_test_plan(device, p), 0.0)
     rng = np.random.default_rng(6)
     rows = [np.r_[1.575e-162, np.full(p - 1, 1.5714e-162)]]
     rows += [rng.choice(UNDERFLOWING, p) * rng.choice([-1.0, 1.0], p) for _ in range(60)]
@@ -71,7 +70,7 @@ def test_no_row_exceeds_the_bound_where_its_squared_norm_underflows(family, weig
 
 
 @pytest.mark.parametrize("family", SCORES)
-@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+@pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 def test_bound_is_reached_so_the_noise_is_not_wasted(family, weights):
     device = make_device(SCORES[family], weights)
     reach = {"published": math.sqrt(2.0), "published_slopes": math.sqrt(3.0), "unit": 1.0}[weights]
@@ -91,13 +90,13 @@ def test_a_wrong_declared_bound_costs_bias_never_privacy():
     clipped = score_report(wrong, np.zeros(2), row, 1e6, np.zeros(2))
     assert np.linalg.norm(clipped) == pytest.approx(wrong.bound)
     assert wrong.bound == pytest.approx(honest.bound / 4)
-    plan = make_test_plan(wrong)._replace(noise_sd=0.0)
+    plan = with_noise(make_test_plan(wrong, 2), 0.0)
     kernel = score_reports(plan, np.zeros(2), row, 1e6, 256, None)[0]
     np.testing.assert_array_equal(kernel, clipped)
 
 
 @pytest.mark.parametrize("family", SCORES)
-@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+@pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 def test_curvature_reports_stay_within_their_bound(family, weights):
     device = make_device(SCORES[family], weights)
     x, y = adversarial_rows(3, np.random.default_rng(8))
@@ -112,11 +111,14 @@ def test_curvature_reports_stay_within_their_bound(family, weights):
 def test_noise_scale_is_sensitivity_over_mu():
     for mu in (0.1, 1.0, 3.0):
         mechanism = Gaussian(Budget.declare(mu=mu))
-        assert mechanism.score_sd(1.5) == score_sensitivity(1.5) / mu == 3.0 / mu
-        assert mechanism.score_variance(1.5) == pytest.approx((3.0 / mu) ** 2)
-        assert mechanism.curvature_sd(2.0) == psd_sensitivity(2.0) / mu == pytest.approx(2 * math.sqrt(2) / mu)
+        score, bend = mechanism.score_radius(1.5), mechanism.curvature_radius(2.0)
+        assert mechanism.channel(4).scale * score == pytest.approx(score_sensitivity(1.5) / mu, rel=1e-15)
+        assert mechanism.sd(score, 4) == pytest.approx(3.0 / mu, rel=1e-15)
+        assert mechanism.covariance(np.ones((7, 4)), score) == pytest.approx((3.0 / mu) ** 2 * np.eye(4))
+        assert mechanism.sd(bend, 10) == pytest.approx(psd_sensitivity(2.0) / mu, rel=1e-15)
+        assert psd_sensitivity(2.0) == pytest.approx(2 * math.sqrt(2))
     assert "1-GDP" in repr(Gaussian(Budget.declare(mu=1)))
-    assert Gaussian(Budget.declare(mu=None)).score_sd(1.0) == 0.0
+    assert Gaussian(Budget.declare(mu=None)).sd(1.0, 3) == 0.0
 
 
 def test_psd_sensitivity_is_attained_and_never_exceeded():
@@ -146,7 +148,7 @@ def worst_pair(family, weights):
 
 def audit(plan, family, weights, n, key):
     theta, (xa, ya), (xb, yb) = worst_pair(family, weights)
-    bare = plan._replace(noise_sd=0.0)
+    bare = with_noise(plan, 0.0)
     a, b = (score_reports(bare, theta, x, y, 256, None)[0] for x, y in ((xa, ya), (xb, yb)))
     gap = b - a
     threshold = gap @ (a + b) / 2
@@ -156,11 +158,11 @@ def audit(plan, family, weights, n, key):
 
 
 @pytest.mark.parametrize("family", SCORES)
-@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+@pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
 def test_worst_neighbours_never_show_more_than_the_claimed_mu(family, weights, mu):
     device = make_device(SCORES[family], weights, mu=mu)
-    gap, found = audit(make_test_plan(device), family, weights, 256 * 400, seeded_key(21, f"{family}{weights}{mu}"))
+    gap, found = audit(make_test_plan(device, 2), family, weights, 256 * 400, seeded_key(21, f"{family}{weights}{mu}"))
     if (family, weights) != ("logistic", "published_slopes"):  # there the intercept keeps scores from being opposite
         assert gap == pytest.approx(2 * device.bound, rel=1e-5)  # neighbours as far apart as the claim allows
     assert found.lower <= mu
@@ -170,16 +172,14 @@ def test_worst_neighbours_never_show_more_than_the_claimed_mu(family, weights, m
 @pytest.mark.parametrize("family", SCORES)
 def test_half_the_noise_is_caught(family):
     device = make_device(SCORES[family], "published")
-    plan = make_test_plan(device)
-    halved = plan._replace(noise_sd=plan.noise_sd / 2)
+    halved = with_noise(make_test_plan(device, 2), 0.5)
     _, found = audit(halved, family, "published", 256 * 100, seeded_key(22))
     assert found.lower > 1.5
 
 
 def test_a_fifth_less_noise_is_caught_with_more_reports():
     device = make_device(SCORES["huber"], "unit")
-    plan = make_test_plan(device)
-    _, found = audit(plan._replace(noise_sd=0.8 * plan.noise_sd), "huber", "unit", 256 * 400, seeded_key(23))
+    _, found = audit(with_noise(make_test_plan(device, 2), 0.8), "huber", "unit", 256 * 400, seeded_key(23))
     assert found.lower > 1.0
 
 

@@ -140,7 +140,7 @@ BUDGETS = {
     "mu infinite": (lambda _: by_formula(mu=np.inf), BudgetError, ["mu=inf", "None for a fit without"]),
     "mu beyond floating point": (lambda _: by_formula(mu=10**400), BudgetError, ["mu=inf"]),
     "mu boolean": (lambda _: by_formula(mu=True), BudgetError, ["must be a number, got bool"]),
-    "mu column": (lambda _: by_formula(mu="a"), BudgetError, ["personal budgets", "smallest budget"]),
+    "mu column": (lambda _: by_formula(mu="a"), BudgetError, ["personal budgets", "mu_max=1.0"]),
     "mu Series": (lambda _: by_formula(mu=rows()["a"]), BudgetError, ["must be a number, got Series"]),
     "two budgets": (lambda _: by_formula(rho=0.5), BudgetError, ["exactly one", "got mu and rho"]),
     "no budget": (lambda _: by_formula(mu=GONE), BudgetError, ["exactly one", "got none", "mu=1.0"]),

@@ -9,10 +9,11 @@ import pytest
 import privreg as pr
 from privreg import coordinates
 from privreg.errors import OptionError, StreamError
+from privreg.kernels import HUBER, Shape
 from privreg.noise import NoiseStream
 from privreg.reference import moment_diagonal, two_point_length, two_point_share
+from privreg.rules import ChainRules
 from privreg.sources import _count_lines
-from privreg.stages import ChainRules
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
@@ -43,7 +44,7 @@ def test_stretched_two_valued_columns_are_brought_in_and_others_left_alone():
 
 
 def test_rare_and_wide_columns_are_named():
-    rules = ChainRules(0, 0.5, True)
+    rules = ChainRules(Shape(HUBER, 0.0, 0.0, 0), 0.5, True, 0.383, 0.383, 0.352, moving=False)
     shares = np.array([np.nan, 0.02, 0.3, np.nan])
     assert coordinates.rare(shares, rules, 1.0, 10**6) == [1]
     assert coordinates.rare(shares, rules, 1.0, 2_000) == [1, 2]

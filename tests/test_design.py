@@ -175,8 +175,8 @@ class TestResponse:
     def test_boolean_expression_is_the_last_of_patsys_two_columns(self):
         data = frame()
         y, _ = patsy.dmatrices("I(z > 0) ~ age", data)
-        for binary in (True, False):
-            design = formula_design("I(z > 0) ~ age", SCHEMA, binary=binary)
+        for kind in ("binary", "number"):
+            design = formula_design("I(z > 0) ~ age", SCHEMA, kind=kind)
             np.testing.assert_array_equal(design.encode(data).endog, np.asarray(y)[:, -1])
             assert design.endog_limits == (0.0, 1.0)
 
@@ -184,11 +184,11 @@ class TestResponse:
     def test_two_level_factor(self, name):
         data = frame()
         want = data["member"] if name == "member" else data["smoker"] == "yes"
-        design = formula_design(f"{name} ~ age", SCHEMA, binary=True)
+        design = formula_design(f"{name} ~ age", SCHEMA, kind="binary")
         np.testing.assert_array_equal(design.encode(data).endog, want.to_numpy(float))
 
     def test_undeclared_binary_column(self):
-        design = formula_design("won ~ age", SCHEMA, binary=True)
+        design = formula_design("won ~ age", SCHEMA, kind="binary")
         assert design.endog_limits == (0.0, 1.0)
         data = frame(2)
         for values in ([True, False], [1, 0], [1.0, 0.0], np.array([True, False], dtype=object)):
@@ -197,18 +197,18 @@ class TestResponse:
             design.encode(data.assign(won=[0.5, 1]))
 
     @pytest.mark.parametrize(
-        ("formula", "binary", "piece"),
+        ("formula", "kind", "piece"),
         [
-            ("smoker ~ age", False, "is a factor"),
-            ("region ~ age", True, "3 declared levels"),
-            ("y ~ age", True, "0 or 1"),
-            ("bs(y, knots=[50], lower_bound=0, upper_bound=100) ~ age", False, "it must have one"),
-            ("np.log(z) ~ age", False, "not finite"),
+            ("smoker ~ age", "number", "is a factor"),
+            ("region ~ age", "binary", "3 declared levels"),
+            ("y ~ age", "binary", "0 or 1"),
+            ("bs(y, knots=[50], lower_bound=0, upper_bound=100) ~ age", "number", "it must have one"),
+            ("np.log(z) ~ age", "number", "not finite"),
         ],
     )
-    def test_refused(self, formula, binary, piece):
+    def test_refused(self, formula, kind, piece):
         with pytest.raises(FormulaError, match=piece):
-            formula_design(formula, SCHEMA, binary=binary)
+            formula_design(formula, SCHEMA, kind=kind)
 
     def test_unbounded(self):
         schema = Schema.declare({"x": (0, 1)}, None, {"w": (0, 1)})

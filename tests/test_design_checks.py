@@ -178,13 +178,13 @@ def test_no_value_leaks_into_an_error(term, columns, kind, piece):
 
 def test_no_value_leaks_from_the_response():
     data = frame(4).assign(won=[0, 1, SENTINEL, 1])
-    for formula, binary, changed in (
-        ("won ~ age", True, data),
-        ("fails(z) ~ age", False, data.assign(z=[1, 2, 2.5, 1])),
-        ("holes(z) ~ age", False, data.assign(z=[1, 2, 2.5, 1])),
-        ("smoker ~ age", True, data.assign(smoker="SECRETLEVEL")),
+    for formula, kind, changed in (
+        ("won ~ age", "binary", data),
+        ("fails(z) ~ age", "number", data.assign(z=[1, 2, 2.5, 1])),
+        ("holes(z) ~ age", "number", data.assign(z=[1, 2, 2.5, 1])),
+        ("smoker ~ age", "binary", data.assign(smoker="SECRETLEVEL")),
     ):
-        design = formula_design(formula, SCHEMA, functions=TRICKY, binary=binary)
+        design = formula_design(formula, SCHEMA, functions=TRICKY, kind=kind)
         with pytest.raises((DataError, SchemaError)) as caught:
             design.encode(changed)
         assert "987654" not in shown(caught.value)

@@ -12,12 +12,12 @@ from privreg.collector import Path
 from privreg.device import curvature_report, score_report
 from privreg.engine import Run
 from privreg.errors import DataError
-from privreg.families import curvature, psi
 from privreg.kernels import DIAGONAL, FULL, NONE
 from privreg.noise import NoiseStream, derived_key
+from privreg.scores import curvature, psi
 from privreg.steps import Steps
 from privreg.weights import SCORE_WEIGHTS, omega
-from tests.helpers import SCORES, make_device, make_test_plan
+from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan
 
 KEY = bytes(range(32))
 STEPS = Steps(0.5, 0.51, 3.0)
@@ -45,14 +45,14 @@ def assert_same_bits(one, two):
 
 
 @pytest.mark.parametrize("family", SCORES)
-@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+@pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 @pytest.mark.parametrize(
     ("batch", "mode", "share"), [(1, FULL, 0.2), (3, DIAGONAL, 0.0), (7, FULL, 0.1), (1, NONE, 0.0)]
 )
 def test_fused_stream_equals_devices_and_collector_bit_for_bit(family, weights, batch, mode, share):
     n, p = 600, 5
     device = make_device(SCORES[family], weights)
-    plan = make_test_plan(device, batch, mode, True, share)
+    plan = make_test_plan(device, p, batch, mode, True, share)
     x, y = rows(n, p, family == "logistic")
     offset = np.linspace(-0.5, 0.5, n)
     run = fused(x, y, offset, plan, [1, 300, 301], p)
@@ -81,7 +81,7 @@ def test_fused_stream_equals_devices_and_collector_bit_for_bit(family, weights, 
     cuts=st.lists(st.integers(0, 3000), max_size=8), batch=st.sampled_from([1, 4]), share=st.sampled_from([0.0, 0.1])
 )
 def test_chunks_of_any_size_give_the_same_bits(cuts, batch, share):
-    plan = make_test_plan(make_device(SCORES["huber"]), batch, FULL, True, share)
+    plan = make_test_plan(make_device(SCORES["huber"]), 4, batch, FULL, True, share)
     x, y = rows(3000, 4, False)
     offset = np.zeros(3000)
     whole, cut = fused(x, y, offset, plan, [], 4), fused(x, y, offset, plan, cuts, 4)
@@ -93,7 +93,7 @@ def test_chunks_of_any_size_give_the_same_bits(cuts, batch, share):
 
 def test_random_scaling_matrix_is_its_definition():
     n, p = 2000, 4
-    plan = make_test_plan(make_device(SCORES["huber"]), 1, FULL, False)
+    plan = make_test_plan(make_device(SCORES["huber"]), 4, 1, FULL, False)
     x, y = rows(n, p, False)
     run = fused(x, y, np.zeros(n), plan, [], p)
     path = np.empty((n, p))
@@ -115,7 +115,7 @@ def test_diagonal_mode_agrees_with_the_full_matrix_and_its_functional():
     functional = np.arange(1.0, p + 1)
     out = {}
     for mode in (FULL, DIAGONAL):
-        plan = make_test_plan(device, 1, mode, False)
+        plan = make_test_plan(device, p, 1, mode, False)
         run = Run(plan, STEPS, collector.init(np.zeros(p), plan, functional), np.eye(p), KEY)
         run.advance(y, x)
         out[mode] = collector.final(run.state, plan).scaling
@@ -139,14 +139,14 @@ def test_kernel_scores_equal_their_numpy_twins(family):
     eta = np.array([-800.0, -5, -0.7, -1e-9, 0, 1e-9, 0.3, 2, 40, 800])
     for y in (0.0, 1.0):
         ys = np.full_like(eta, y)
-        kernel = [kernels._psi(score.code, score.c, e, y) for e in eta]
+        kernel = [kernels._psi(score.shape, score.c, score.bound, e, y) for e in eta]
         np.testing.assert_allclose(psi(score, eta, ys), kernel, rtol=1e-14, atol=1e-300)
-        bend = [kernels._curvature(score.code, score.c, e, y) for e in eta]
+        bend = [kernels._curvature(score.shape, score.c, score.bound, e, y) for e in eta]
         np.testing.assert_allclose(curvature(score, eta, ys), bend, rtol=1e-14, atol=1e-300)
         assert np.abs(kernel).max() <= score.bound
 
 
-@pytest.mark.parametrize("weights", SCORE_WEIGHTS)
+@pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 def test_weights_twin_and_reach(weights):
     w = SCORE_WEIGHTS[weights]
     rng = np.random.default_rng(3)
@@ -196,7 +196,7 @@ def path(seed, p=3):
 
 
 def test_a_lane_that_has_not_begun_changes_nothing():
-    plan = make_test_plan(make_device(SCORES["huber"]), 1, FULL, True)
+    plan = make_test_plan(make_device(SCORES["huber"]), 4, 1, FULL, True)
     x, y = rows(300, 4, False)
     full = collector.final(fused(x, y, np.zeros(300), plan, [], 4).state, plan)
     empty = collector.final(collector.init(np.zeros(4), plan, np.zeros(4)), plan)

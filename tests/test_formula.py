@@ -216,11 +216,11 @@ def test_needed_columns_work_without_declarations():
 
 
 def test_only_a_bare_binary_response_may_be_undeclared():
-    assert check_formula("z ~ age", SCHEMA, {}, binary=True).response == "z"
+    assert check_formula("z ~ age", SCHEMA, {}, kind="binary").response == "z"
     with pytest.raises(SchemaError, match="'z' is not declared"):
         check_formula("z ~ age", SCHEMA, {})
     with pytest.raises(SchemaError, match="'z' is not declared"):
-        check_formula("I(z > 0) ~ age", SCHEMA, {}, binary=True)
+        check_formula("I(z > 0) ~ age", SCHEMA, {}, kind="binary")
 
 
 def test_collect_rowwise_takes_called_marked_names_only():

@@ -17,6 +17,7 @@ from privreg.kernels import BALANCED, HUBER, LanePlan
 from privreg.lanes import Group
 from privreg.mechanisms import Gaussian
 from privreg.stages import ChainSteps
+from tests.laws import KINDS, plan_of, reports_of
 
 MECHANISM = Gaussian(Budget.declare(mu=2))
 STEPS = ChainSteps(first=0.4, scale=7.0, alpha=0.7, gain=0.8, delay=3.0)
@@ -26,8 +27,11 @@ RARE = 1e-6
 """Probability with which a simulation at the claimed law would leave its exact limits."""
 
 
-def make_plan(family=HUBER, batch=4, chains=3, kappa=0.0, path=1, late=2):
-    return LanePlan(family, batch, chains, 1.0, kappa, MECHANISM.joint_sd(1.0, kappa), 0.4, late, path)
+def make_plan(family=HUBER, batch=4, chains=3, kappa=0.0, path=1, late=2, worth=1.0):
+    kind = {HUBER: "huber", BALANCED: "balanced"}[family]
+    reports = reports_of(KINDS[kind], "gaussian", label=False, strength=2.0)._replace(reach=1.0)
+    plan = plan_of(KINDS[kind], reports, 3, joint=kappa > 0, batch=batch, lanes=chains, worth=worth)
+    return plan._replace(kappa=kappa, radius=MECHANISM.joint_radius(1.0, kappa), path=path, late=late)
 
 
 class Case(NamedTuple):
@@ -37,6 +41,7 @@ class Case(NamedTuple):
     x: np.ndarray
     y: np.ndarray
     offset: np.ndarray
+    weight: np.ndarray
     rows: np.ndarray
     newton: np.ndarray
     noise: np.ndarray
@@ -48,13 +53,13 @@ def make_case(plan, n, d=3, with_offset=True, seed=1):
     x = rng.standard_normal((n, d))
     x[:, 0] = 1.0
     y = x.sum(axis=1) + 0.5 * rng.standard_normal(n)
-    y = (y > 0).astype(float) if plan.family == BALANCED else y
+    y = (y > 0).astype(float) if plan.shape.family == BALANCED else y
     x[5::17] = rng.choice(EXTREME, (len(x[5::17]), d))  # rows of any size take part
     rows = np.tril(0.2 * rng.standard_normal((d, d))) + np.eye(d)
     newton = np.eye(d) + 0.1 * rng.standard_normal((d, d))
     noise = rng.standard_normal((n, d + (plan.kappa > 0)))
     offset = rng.uniform(-0.5, 0.5, n) if with_offset else np.empty(0)
-    return Case(plan, x, y, offset, rows, newton, noise, np.full(d, 0.3))
+    return Case(plan, x, y, offset, np.empty(0), rows, newton, noise, np.full(d, 0.3))
 
 
 def by_kernel(case, cuts=(), threads=1):
@@ -66,8 +71,8 @@ def by_kernel(case, cuts=(), threads=1):
         steps, gains = STEPS.block(first, last - first + 1)
         for thread in reversed(range(threads)):
             kernels.run_lanes(
-                case.x[a:b], case.y[a:b], case.offset[a:b], case.rows, case.newton, steps, gains, case.noise[a:b],
-                a, thread, threads, plan, state,
+                case.x[a:b], case.y[a:b], case.offset[a:b], case.weight, case.rows, case.newton, steps, gains,
+                case.noise[a:b], a, thread, threads, plan, state,
             )  # fmt: skip
     return state
 
@@ -78,8 +83,8 @@ def by_devices(case):
     for i in range(len(case.y)):
         lane = i // plan.batch % plan.lanes
         report = lane_report(
-            plan, MECHANISM, case.rows, state.theta[lane], math.exp(state.log_c[lane]), case.x[i], case.y[i],
-            case.noise[i], case.offset[i] if len(case.offset) else 0.0,
+            plan, case.rows, state.theta[lane], math.exp(state.log_c[lane]), case.x[i], case.y[i], case.noise[i],
+            case.offset[i] if len(case.offset) else 0.0,
         )  # fmt: skip
         state = lanes.update(state, plan, STEPS, case.newton, i, report)
     return state
@@ -155,7 +160,7 @@ def test_a_thread_touches_its_own_lanes_only():
     case = make_case(make_plan(batch=4, chains=5), 200)
     state, untouched = lanes.init(case.start, -0.2, case.plan), lanes.init(case.start, -0.2, case.plan)
     steps, gains = STEPS.block(0, 11)
-    kernels.run_lanes(*case[1:4], case.rows, case.newton, steps, gains, case.noise, 0, 1, 3, case.plan, state)
+    kernels.run_lanes(*case[1:5], case.rows, case.newton, steps, gains, case.noise, 0, 1, 3, case.plan, state)
     assert state.updates.tolist() == [0, 0, 10, 10, 0]
     for name, a, b in zip(state._fields, state, untouched, strict=True):
         if name != "origin":
@@ -170,14 +175,14 @@ def test_an_iterate_that_has_overflowed_gives_noise_only_in_kernel_and_device(fa
     case = case._replace(x=np.full((2, 3), 1e120), rows=np.eye(3))  # η overflows though ‖z‖² does not
     state = lanes.init(np.array(theta), -0.2, plan._replace(batch=3))
     kernels.run_lanes(
-        *case[1:4], case.rows, case.newton, *STEPS.block(0, 1), case.noise, 0, 0, 1, plan._replace(batch=3), state
+        *case[1:5], case.rows, case.newton, *STEPS.block(0, 1), case.noise, 0, 0, 1, plan._replace(batch=3), state
     )
     reports = [
-        lane_report(plan, MECHANISM, case.rows, np.array(theta), math.exp(-0.2), x, y, z, o)
+        lane_report(plan, case.rows, np.array(theta), math.exp(-0.2), x, y, z, o)
         for x, y, z, o in zip(case.x, case.y, case.noise, case.offset, strict=True)
     ]
     assert state.batch[0, :3].tobytes() == (0.0 + reports[0] + reports[1]).tobytes()
-    np.testing.assert_array_equal(reports, plan.noise_sd * case.noise)
+    np.testing.assert_array_equal(reports, plan.channel.scale * plan.radius * case.noise)
 
 
 # --- what the sums stand for ---------------------------------------------------------------------------
@@ -200,9 +205,7 @@ def recorded(case):
     for i in range(len(case.y)):
         k = i // plan.batch % plan.lanes
         theta, c = state.theta[k].copy(), math.exp(state.log_c[k])
-        report = lane_report(
-            plan, MECHANISM, case.rows, theta, c, case.x[i], case.y[i], case.noise[i], case.offset[i]
-        )  # fmt: skip
+        report = lane_report(plan, case.rows, theta, c, case.x[i], case.y[i], case.noise[i], case.offset[i])
         held[k].append(report[:3])
         state = lanes.update(state, plan, STEPS, case.newton, i, report)
         if len(held[k]) == plan.batch:
@@ -266,7 +269,7 @@ def test_lanes_that_have_not_been_updated_make_no_group():
 
 def test_a_correction_takes_out_the_start_when_the_newton_matrix_is_exact():
     # with a score that is linear, A(θ − θ*), and P = A⁻¹, every correction is θ* whatever the start and the steps
-    plan = LanePlan(HUBER, 1, 1, 1.0, 0.0, 0.0, 0.4, 0, 0)
+    plan = make_plan(batch=1, chains=1, path=0, late=0)._replace(radius=0.0)
     state, truth = lanes.init(np.array([3.0, -2.0]), 0.0, plan), np.array([0.25, 0.5])
     a = np.array([[2.0, 0.3], [0.3, 1.0]])
     for i in range(20):

@@ -13,13 +13,17 @@ import pytest
 from privreg import kernels, lanes
 from privreg.accounting import Budget
 from privreg.audit import mu_lower_bound
-from privreg.kernels import BALANCED, HUBER, LanePlan
+from privreg.kernels import BALANCED, GAUSSIAN, HUBER, Channel
 from privreg.mechanisms import Gaussian
 from privreg.noise import NoiseStream, seeded_key
+from privreg.reference import moment_diagonal
+from tests.laws import KINDS, plan_of, reports_of
 
 ALPHA = 1e-6
 N = 150_000
 GAIN = 2.0**-10
+PLAIN = Channel(GAUSSIAN, 1.0, 0.0, 0.0)
+"""The radius is the noise sd."""
 
 
 class Neighbours(NamedTuple):
@@ -34,16 +38,16 @@ class Neighbours(NamedTuple):
 
 def moment_reports(v, sd, noise):
     """The kernel adds reports up; one call a person keeps them apart."""
-    rows, out = np.array([[1.0, 0.0], [-1.0, 2.0]]), np.zeros(noise.shape)
+    rows, out, white = np.array([[1.0, 0.0], [-1.0, 2.0]]), np.zeros(noise.shape), moment_diagonal(2, constant=True)
     for k in range(len(noise)):
-        kernels.moment_reports(v, rows, noise[k : k + 1], sd, out[k], 0, 1)
+        kernels.moment_reports(v, rows, white, noise[k : k + 1], PLAIN, sd, np.empty(0), out[k], 0, 1)
     return out
 
 
 def location_reports(v, sd, noise):
     centre, spread, out = np.array([40.0]), np.array([14.0]), np.zeros(noise.shape)
     for k in range(len(noise)):
-        kernels.location_reports(v, centre, spread, noise[k : k + 1], sd, out[k], 0, 1)
+        kernels.location_reports(v, centre, spread, noise[k : k + 1], PLAIN, sd, np.empty(0), out[k], 0, 1)
     return out
 
 
@@ -53,11 +57,13 @@ def lane_reports(family, kappa):
     def reports(row, sd, noise):
         x, y = row
         n, d = len(noise), len(x)
-        plan = LanePlan(family, 1, n, 1.0, kappa, sd, 0.0, 0, 0)
+        kind = KINDS[{HUBER: "huber", BALANCED: "balanced"}[family]]
+        plan = plan_of(kind, reports_of(kind, "gaussian", label=False), d, joint=kappa > 0, batch=1, lanes=n)
+        plan = plan._replace(reach=1.0, kappa=kappa, radius=sd, channel=PLAIN, target=0.0, path=0)
         state = lanes.init(np.zeros(d), 0.0, plan)
         kernels.run_lanes(
-            np.tile(x, (n, 1)), np.full(n, y), np.empty(0), np.eye(d), np.eye(d), np.zeros(1), np.full(1, GAIN), noise,
-            0, 0, 1, plan, state,
+            np.tile(x, (n, 1)), np.full(n, y), np.empty(0), np.empty(0), np.eye(d), np.eye(d), np.zeros(1),
+            np.full(1, GAIN), noise, 0, 0, 1, plan, state,
         )  # fmt: skip
         if kappa == 0.0:
             return state.score
@@ -67,8 +73,10 @@ def lane_reports(family, kappa):
     return reports
 
 
-def gaussian(sensitivity):
-    return getattr(Gaussian(Budget.declare(mu=1)), sensitivity)
+def gaussian(kind, *given):
+    """Noise sd of such reports at μ = 1."""
+    mechanism = Gaussian(Budget.declare(mu=1))
+    return mechanism.sd(getattr(mechanism, f"{kind}_radius")(*given), 1)
 
 
 X = np.array([0.6, 0.8])
@@ -78,19 +86,19 @@ WITHIN = np.nextafter(1.0, 0.0)
 REPORTS = {
     # u = e₁ and u = e₂ in whitened coordinates
     "moment": Neighbours(
-        3, math.sqrt(2.0), gaussian("moment_sd")(), moment_reports, (np.array([[2.0, 1.0]]), np.array([[0.0, -3.0]]))
+        3, math.sqrt(2.0), gaussian("moment"), moment_reports, (np.array([[2.0, 1.0]]), np.array([[0.0, -3.0]]))
     ),
     # a number far above, and one just below the centre
     "location": Neighbours(
-        2, math.sqrt(2.0), gaussian("bits_sd")(2), location_reports, (np.array([[1e9]]), np.array([[39.0]]))
+        2, math.sqrt(2.0), gaussian("bits", 2), location_reports, (np.array([[1e9]]), np.array([[39.0]]))
     ),
-    "score": Neighbours(2, 2.0, gaussian("joint_sd")(1.0, 0.0), lane_reports(HUBER, 0.0), ((X, 1e6), (X, -1e6))),
-    "balanced": Neighbours(2, 2.0, gaussian("joint_sd")(1.0, 0.0), lane_reports(BALANCED, 0.0), ((X, 0.0), (X, 1.0))),
+    "score": Neighbours(2, 2.0, gaussian("joint", 1.0, 0.0), lane_reports(HUBER, 0.0), ((X, 1e6), (X, -1e6))),
+    "balanced": Neighbours(2, 2.0, gaussian("joint", 1.0, 0.0), lane_reports(BALANCED, 0.0), ((X, 0.0), (X, 1.0))),
     "joint, pilot": Neighbours(
-        3, math.hypot(2.0, 1.0), gaussian("joint_sd")(1.0, 1.0), lane_reports(HUBER, 1.0), ((X, WITHIN), (X, -1e6))
+        3, math.hypot(2.0, 1.0), gaussian("joint", 1.0, 1.0), lane_reports(HUBER, 1.0), ((X, WITHIN), (X, -1e6))
     ),
     "joint, common": Neighbours(
-        3, math.hypot(2.0, 0.5), gaussian("joint_sd")(1.0, 0.5), lane_reports(HUBER, 0.5), ((X, WITHIN), (X, -1e6))
+        3, math.hypot(2.0, 0.5), gaussian("joint", 1.0, 0.5), lane_reports(HUBER, 0.5), ((X, WITHIN), (X, -1e6))
     ),
 }
 

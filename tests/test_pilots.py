@@ -12,16 +12,37 @@ from scipy.stats import binom, chi2, norm
 from privreg import kernels, location, whitening
 from privreg.accounting import Budget
 from privreg.device import lane_report, location_report, moment_report
-from privreg.kernels import BALANCED, HUBER, LanePlan
+from privreg.kernels import BALANCED, HUBER, Shape
 from privreg.mechanisms import Gaussian, bits_sensitivity, joint_sensitivity, psd_sensitivity
 from privreg.reference import correlated_matrix, curvature_matrix, moment_diagonal, newton_matrix
 from privreg.whitening import Layout
+from tests.laws import KINDS, plan_of, quiet, reports_of
 
 MECHANISM = Gaussian(Budget.declare(mu=1))
 BARE = Gaussian(Budget.declare(mu=None))
 EXTREME = [1.7e308, -1.7e308, 1e200, -1e155, 1e154, 1e-145, -1e-155, 1e-200, 5e-324, 0.0, 1.0, -3.0]
 ROUNDING = 1e-12
 """A report's norm is a root of a dozen rounded products: a few units of the last place, 2e-16 each."""
+
+
+def bare_plan(family=HUBER, reach=1.0, kappa=0.0):
+    """Plan of a chain whose reports carry no noise."""
+    kind = KINDS[{HUBER: "huber", BALANCED: "balanced"}[family]]
+    plan = quiet(plan_of(kind, reports_of(kind, "gaussian", label=False), 4, joint=kappa > 0, batch=1, lanes=1))
+    return plan._replace(reach=reach, kappa=kappa, radius=BARE.joint_radius(reach, kappa))
+
+
+def every_location(mechanism, v, centre, spread, noise, total, first, n):
+    """Add reports by the kernel, as `mechanism` has them."""
+    m2, none = 2 * len(centre), np.empty(0)
+    radius = mechanism.bits_radius(m2)
+    kernels.location_reports(v, centre, spread, noise, mechanism.channel(m2), radius, none, total, first, n)
+
+
+def every_moment(mechanism, v, rows, noise, total, first, n, *, constant=True):
+    white, radius = moment_diagonal(len(rows), constant), mechanism.moment_radius()
+    channel = mechanism.channel(len(rows) * (len(rows) + 1) // 2)
+    kernels.moment_reports(v, rows, white, noise, channel, radius, np.empty(0), total, first, n)
 
 
 def adversarial_rows(d, n=200, seed=5):
@@ -53,7 +74,7 @@ def test_location_kernel_equals_the_devices_bit_for_bit(m, seed, first, n, quiet
     noise = rng.standard_normal((n, 2 * m))
     mechanism = BARE if quiet else MECHANISM
     total, expected = np.ones(2 * m), np.ones(2 * m)
-    kernels.location_reports(v, centre, spread, noise, mechanism.bits_sd(2 * m), total, first, n)
+    every_location(mechanism, v, centre, spread, noise, total, first, n)
     for i in range(n):
         report = location_report(mechanism, centre, spread, v[first + i], noise[i])
         expected += report
@@ -71,15 +92,16 @@ def test_moment_kernel_equals_the_devices_bit_for_bit_and_no_row_is_longer_than_
     noise = rng.standard_normal((len(v), size))
     for rows in row_maps(d):
         total, expected = np.zeros(size), np.zeros(size)
-        kernels.moment_reports(v, rows, noise, MECHANISM.moment_sd(), total, 0, len(v))
-        silent = 0
+        every_moment(MECHANISM, v, rows, noise, total, 0, len(v))
+        white, silent = np.zeros(size), 0
+        white[[j * (j + 3) // 2 for j in range(d)]] = moment_diagonal(d, constant=True)
         for row, z in zip(v, noise, strict=True):
             expected += moment_report(MECHANISM, rows, row, z)
             bare = moment_report(BARE, rows, row, z)
-            length = np.linalg.norm(bare)
             # u uᵀ has Frobenius norm 1 exactly, or the row was too long or too short to have a direction
-            assert length == 0.0 or length == pytest.approx(1.0, abs=ROUNDING)
-            silent += length == 0.0
+            quiet = np.array_equal(bare, white)
+            assert quiet or np.linalg.norm(bare) == pytest.approx(1.0, abs=ROUNDING)
+            silent += quiet and row.any()
         assert np.isfinite(total).all()
         assert total.tobytes() == expected.tobytes()
         assert 0 < silent < len(v)
@@ -88,8 +110,8 @@ def test_moment_kernel_equals_the_devices_bit_for_bit_and_no_row_is_longer_than_
 def test_moment_kernel_takes_the_rows_and_noise_it_is_told_to():
     v, noise, rows = adversarial_rows(3), np.random.default_rng(1).standard_normal((7, 6)), row_maps(3)[1]
     total, expected = np.zeros(6), np.zeros(6)
-    kernels.moment_reports(v, rows, noise, 2.0, total, 60, 7)
-    kernels.moment_reports(v[60:67].copy(), rows, noise, 2.0, expected, 0, 7)
+    every_moment(MECHANISM, v, rows, noise, total, 60, 7)
+    every_moment(MECHANISM, v[60:67].copy(), rows, noise, expected, 0, 7)
     assert total.tobytes() == expected.tobytes()
     assert total.any()
 
@@ -98,16 +120,23 @@ def test_moment_kernel_takes_the_rows_and_noise_it_is_told_to():
 @pytest.mark.parametrize("reach", [1.0, 0.25])
 @pytest.mark.parametrize("family", [HUBER, BALANCED])
 def test_no_row_exceeds_the_bounds_of_a_joint_report(family, reach, kappa):
-    plan = LanePlan(family, 1, 1, reach, kappa, 0.0, 0.4, 0, 0)
+    plan = bare_plan(family, reach, kappa)
     x, rng = adversarial_rows(4), np.random.default_rng(8)
     full = 0
     for rows in row_maps(4):
         for theta in (np.zeros(4), rng.standard_normal(4), np.array([1e6, -1e6, 1e6, 1.0]), np.full(4, 1e200)):
             for row, y in zip(x, rng.choice([0.0, 1.0] if family == BALANCED else EXTREME, len(x)), strict=True):
-                report = lane_report(plan, BARE, rows, theta, 0.7, row, y, np.zeros(5))
+                report = lane_report(plan, rows, theta, 0.7, row, y, np.zeros(5))
                 assert np.isfinite(report).all()
                 assert np.linalg.norm(report[:4]) <= reach * (1 + ROUNDING)
-                assert report[4:].tolist() in ([[]] if kappa == 0 else [[0.0], [kappa]])
+                assert len(report) == 4 + (kappa > 0)
+                with np.errstate(all="ignore"):
+                    silent = np.isnan((rows @ row) @ theta)  # whose number is the one that is expected
+                if family == HUBER and kappa > 0 and not silent:
+                    assert report[4] in {0.0, kappa}
+                assert not (report[4:] < 0.0).any()
+                assert not (report[4:] > kappa).any()
+                assert not silent or np.abs(report[4:] - 0.4 * kappa).max(initial=0.0) < ROUNDING
                 full += bool(np.linalg.norm(report[:4]) > 0.99 * reach)
     assert full > 100  # the bound is reached all the time, so that a bound half as large would fail
 
@@ -127,7 +156,8 @@ def test_moment_reports_of_neighbours_are_root_two_apart_at_most_and_that_is_rea
     assert largest_gap(bare) <= psd_sensitivity(1.0) * (1 + ROUNDING)
     apart = [moment_report(BARE, rows, np.linalg.solve(rows, e), np.zeros(6)) for e in np.eye(3)[:2]]
     assert largest_gap(apart) == pytest.approx(psd_sensitivity(1.0), rel=ROUNDING)
-    assert MECHANISM.moment_sd() == psd_sensitivity(1.0) == math.sqrt(2.0)
+    assert MECHANISM.sd(MECHANISM.moment_radius(), 6) == pytest.approx(psd_sensitivity(1.0), rel=1e-15)
+    assert psd_sensitivity(1.0) == math.sqrt(2.0)
 
 
 @pytest.mark.parametrize("m", [1, 2, 5])
@@ -139,16 +169,16 @@ def test_location_reports_of_neighbours_are_as_far_apart_as_claimed_and_never_fa
     # just below the centre: no bit is set; far above: all are
     worst = [location_report(BARE, centre, spread, centre + f * spread, zero) for f in (-0.5, 9.0)]
     assert largest_gap(worst) == pytest.approx(bits_sensitivity(2 * m), rel=ROUNDING)
-    assert MECHANISM.bits_sd(2 * m) == bits_sensitivity(2 * m)
+    assert MECHANISM.sd(MECHANISM.bits_radius(2 * m), 2 * m) == pytest.approx(bits_sensitivity(2 * m), rel=1e-15)
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.5, 1.0])
 def test_joint_reports_of_neighbours_are_as_far_apart_as_claimed_and_never_farther(kappa):
-    plan = LanePlan(HUBER, 1, 1, 1.0, kappa, 0.0, 0.4, 0, 0)
+    plan = bare_plan(kappa=kappa)
     rows, theta, rng = row_maps(3)[1], np.array([0.5, -1.0, 2.0]), np.random.default_rng(4)
 
     def bare(x, y):
-        return lane_report(plan, BARE, rows, theta, 1.0, x, y, np.zeros(4))
+        return lane_report(plan, rows, theta, 1.0, x, y, np.zeros(4))
 
     every = [bare(x, y) for x, y in zip(adversarial_rows(3), rng.choice(EXTREME, 200), strict=True)]
     every += [bare(rng.standard_normal(3), 2 * rng.standard_normal()) for _ in range(300)]
@@ -158,12 +188,13 @@ def test_joint_reports_of_neighbours_are_as_far_apart_as_claimed_and_never_farth
     eta = float((rows @ x) @ theta)
     gap = largest_gap([bare(x, eta + 1.0 - 1e-9), bare(x, -1e6)])
     assert gap == pytest.approx(joint_sensitivity(1.0, kappa), rel=1e-8)
-    assert MECHANISM.joint_sd(1.0, kappa) == joint_sensitivity(1.0, kappa) == math.hypot(2.0, kappa)
+    assert MECHANISM.sd(MECHANISM.joint_radius(1.0, kappa), 4) == pytest.approx(math.hypot(2.0, kappa), rel=1e-15)
+    assert joint_sensitivity(1.0, kappa) == math.hypot(2.0, kappa)
 
 
 def test_balanced_scores_of_neighbours_are_two_apart_at_even_odds():
-    plan, x = LanePlan(BALANCED, 1, 1, 1.0, 0.0, 0.0, 0.4, 0, 0), np.array([3.0, 4.0])
-    zero, one = (lane_report(plan, BARE, np.eye(2), np.zeros(2), 1.0, x, y, np.zeros(2)) for y in (0.0, 1.0))
+    plan, x = bare_plan(BALANCED), np.array([3.0, 4.0])
+    zero, one = (lane_report(plan, np.eye(2), np.zeros(2), 1.0, x, y, np.zeros(2)) for y in (0.0, 1.0))
     assert np.linalg.norm(zero - one) == pytest.approx(joint_sensitivity(1.0, 0.0), rel=ROUNDING)
 
 
@@ -173,8 +204,10 @@ def test_balanced_score_is_the_logistic_one_over_its_bound(eta, y):
     # (π − y)/max(π, 1 − π), and its conditional mean is 0 when the model is true
     share = 1.0 / (1.0 + math.exp(-eta)) if eta > -700 else 0.0
     expected = (share - y) / max(share, 1.0 - share)
-    assert kernels._unit_score(BALANCED, 1.0, eta, y) == pytest.approx(expected, abs=1e-15, rel=1e-13)
-    assert abs(kernels._unit_score(BALANCED, 1.0, eta, y)) <= 1.0
+    assert kernels.unit_score(Shape(BALANCED, 0.0, 0.0, 0), 1.0, eta, y) == pytest.approx(
+        expected, abs=1e-15, rel=1e-13
+    )
+    assert abs(kernels.unit_score(Shape(BALANCED, 0.0, 0.0, 0), 1.0, eta, y)) <= 1.0
 
 
 # --- whitening -----------------------------------------------------------------------------------------
@@ -183,10 +216,11 @@ def test_balanced_score_is_the_logistic_one_over_its_bound(eta, y):
 def whitened(draw, layout, d, people, sd=0.0, rounds=3, seed=3):
     """Scatter after rounds of reports on fresh rows."""
     rng = np.random.default_rng(seed)
+    mechanism = Gaussian(Budget.declare(mu=math.sqrt(2.0) / sd if sd else None))
     scatter = whitening.start_from(np.eye(d))
     for _ in range(rounds):
         v, total = np.ascontiguousarray(draw(rng, people)), np.zeros(d * (d + 1) // 2)
-        kernels.moment_reports(v, scatter.rows, rng.standard_normal((people, total.size)), sd, total, 0, people)
+        every_moment(mechanism, v, scatter.rows, rng.standard_normal((people, total.size)), total, 0, people)
         scatter = whitening.learn(scatter, total, people, sd, layout)
     return scatter
 
@@ -282,7 +316,7 @@ def test_heavy_tails_do_no_harm():
 
 
 def test_noise_alone_is_not_believed():
-    d, people, runs, sd = 5, 2000, 120, MECHANISM.moment_sd()
+    d, people, runs, sd = 5, 2000, 120, psd_sensitivity(1.0)
     entries = d * (d - 1) // 2
     mixed, moved, raw = 0, [], []
     for seed in range(runs):
@@ -335,15 +369,13 @@ COLUMNS = {
 def located(people, mu, seed):
     """Centre and spread found in a search by batches of `people`, as a share of the true spread."""
     rng, m = np.random.default_rng(seed), len(COLUMNS)
-    sd, state = Gaussian(Budget.declare(mu=mu)).bits_sd(2 * m), location.begin(m)
+    mechanism, state = Gaussian(Budget.declare(mu=mu)), location.begin(m)
     for _ in range(location.BATCHES):
         z = rng.standard_normal((people, m))
         v = np.column_stack([make(z[:, j]) for j, (make, _, _) in enumerate(COLUMNS.values())])
         total = np.zeros(2 * m)
         noise = rng.standard_normal((people, 2 * m))
-        kernels.location_reports(
-            v, state.centre, np.exp(state.log_spread), noise, sd, total, 0, people
-        )  # fmt: skip
+        every_location(mechanism, v, state.centre, np.exp(state.log_spread), noise, total, 0, people)
         state = location.learn(state, total / people)
     centre, spread = location.centre_and_scale(state)
     truth = np.array([[c, s] for _, c, s in COLUMNS.values()])

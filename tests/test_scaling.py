@@ -36,7 +36,7 @@ def schema(private=(), **declared):
 
 
 def units(formula, known, *, binary=False, **more):
-    design = formula_design(formula, known, binary=binary, **more)
+    design = formula_design(formula, known, kind="binary" if binary else "number", **more)
     return design, public_units(design, scale_response=not binary)
 
 

@@ -1,0 +1,206 @@
+"""Scores in internal units: the numbers the kernel needs, and readable NumPy twins of its functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg import kernels
+from privreg.kernels import Shape
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["HAVE_CURVATURE", "Score", "curvature", "expected_curvature", "multinomial", "psi", "told", "unit"]
+
+HAVE_CURVATURE: Final = frozenset(
+    {kernels.HUBER, kernels.LOGISTIC, kernels.EXPECTILE, kernels.SMOOTHED_HINGE, kernels.SQUARED}
+)
+"""Families whose curvature one person's record tells, so that it can be reported."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Scalar score ψ(η, y), so that a person's score is ψ·ω(x)·x, in internal units.
+
+    Parameters
+    ----------
+    shape : Shape
+        The score over its bound.
+    c : float
+        Corner in internal response units, where the family has one.
+    bound : float
+        sup abs ψ.
+    curvature_bound : float
+        sup ∂ψ/∂η; inf where curvature can't be reported.
+    low, high : float or None
+        Range of ψ over all responses, where it is narrower than ± bound.
+    """
+
+    shape: Shape
+    c: float
+    bound: float
+    curvature_bound: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Lowest and highest ψ."""
+        return -self.bound if self.low is None else self.low, self.bound if self.high is None else self.high
+
+
+def unit(
+    shape: Shape, c: float, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
+) -> Array:
+    """Scalar score over its bound, in [−1, 1].
+
+    Parameters
+    ----------
+    shape : Shape
+    c : float
+        Corner of Huber and Expectile.
+    eta, y : ndarray, shape (n,)
+        Linear predictor and response, internal units.
+    function : callable, optional
+        Score over its bound of a user's own family.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    References
+    ----------
+    XSJKH (arXiv 2505.08227), section 5, for Huber, logistic and expectile.
+    """
+    a, b = shape.a, shape.b
+    with np.errstate(over="ignore", invalid="ignore"):
+        side = 2.0 * y - 1.0
+        match shape.family:
+            case kernels.HUBER:
+                return np.asarray(-np.clip((y - eta) / c, -1.0, 1.0))
+            case kernels.EXPECTILE:
+                r = (y - eta) / c
+                return np.asarray(-(np.where(r >= 0.0, a, 1.0 - a) / b) * np.clip(r, -1.0, 1.0))
+            case kernels.QUANTILE:
+                r = y - eta
+                return np.where(r >= 0.0, -a / b, np.where(r < 0.0, (1.0 - a) / b, np.nan))
+            case kernels.LOGISTIC:
+                return np.asarray(_logistic(eta) - y)
+            case kernels.BALANCED:
+                e = np.exp(-np.abs(eta))
+                return np.where(eta >= 0, (1.0 - y) - (1.0 - (1.0 - y)) * e, -(y - (1.0 - y) * e))
+            case kernels.POISSON:
+                mean = np.exp(eta)
+                return np.where(eta > math.log(0.5 * a), 1.0 - y * np.exp(-eta), (mean - y) / (a - mean))
+            case kernels.HINGE:
+                margin = side * eta
+                return np.where(margin < 1.0, -side, np.where(margin >= 1.0, 0.0, np.nan))
+            case kernels.SMOOTHED_HINGE:
+                return np.asarray(-side * np.clip((1.0 - side * eta) / a, 0.0, 1.0))
+            case kernels.SQUARED:
+                return np.asarray((np.clip(eta, a, b) - np.clip(y, a, b)) / (b - a))
+            case kernels.CUSTOM if function is not None:
+                values = [function(float(e), float(v)) for e, v in zip(eta, y, strict=True)]
+                return np.asarray(np.clip(np.array(values), -1.0, 1.0))
+    raise ValueError("no scalar score of this code")
+
+
+def _logistic(eta: Array) -> Array:
+    e = np.exp(-np.abs(eta))
+    return np.where(eta >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
+
+
+def psi(score: Score, eta: Array, y: Array, function: Callable[[float, float], float] | None = None) -> Array:
+    """Scalar score ψ(η, y) = ∂ρ/∂η; arguments as for :func:`unit`, shape (n,)."""
+    if score.shape.family == kernels.HUBER:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(-np.clip(y - eta, -score.c, score.c))
+    return score.bound * unit(score.shape, score.c, eta, y, function)
+
+
+def curvature(score: Score, eta: Array, y: Array) -> Array:
+    """∂ψ/∂η of the families in `HAVE_CURVATURE`; shapes as in :func:`psi`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _curvature(score, eta, y)
+
+
+def _curvature(score: Score, eta: Array, y: Array) -> Array:
+    shape = score.shape
+    match shape.family:
+        case kernels.HUBER:
+            return (np.abs(y - eta) <= score.c).astype(np.float64)
+        case kernels.LOGISTIC:
+            e = np.exp(-np.abs(eta))
+            return np.asarray(e / (1.0 + e) ** 2)
+        case kernels.EXPECTILE:
+            r = y - eta
+            return np.where(np.abs(r) <= score.c, np.where(r >= 0.0, shape.a, 1.0 - shape.a), 0.0)
+        case kernels.SMOOTHED_HINGE:
+            slack = 1.0 - (2.0 * y - 1.0) * eta
+            return np.where((slack > 0.0) & (slack < shape.a), 1.0 / shape.a, 0.0)
+        case kernels.SQUARED:
+            return ((eta >= shape.a) & (eta <= shape.b)).astype(np.float64)
+    raise ValueError("no curvature of one record")
+
+
+def told(
+    shape: Shape, c: float, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
+) -> Array:
+    """Number in [0, 1] that a joint report carries, shape (n,).
+
+    abs r ≤ c for scores of residuals; else half the rise of the score from η − c to η + c. Its mean over c is the
+    curvature near c, and c is tracked so that the mean is a given one.
+    """
+    if shape.family in {kernels.HUBER, kernels.EXPECTILE, kernels.QUANTILE}:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (np.abs(y - eta) <= c).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rise = 0.5 * (unit(shape, 1.0, eta + c, y, function) - unit(shape, 1.0, eta - c, y, function))
+        return np.where(rise > 0.0, np.minimum(rise, 1.0), 0.0)
+
+
+def multinomial(theta: Array, z: Array, y: Array) -> Array:
+    """Balanced multinomial score over classes k ≥ 1, before it is multiplied by the covariates.
+
+    Parameters
+    ----------
+    theta : ndarray, shape (K − 1, d)
+    z : ndarray, shape (n, d)
+    y : ndarray, shape (n,)
+        Classes 0 … K − 1.
+
+    Returns
+    -------
+    ndarray, shape (n, K − 1)
+        (π − e_y) / max_k ‖π − e_k‖, where e_0 = 0: of norm 1 at most, with mean zero where the model holds, as the
+        divisor depends on covariates only. For two classes it is the balanced logistic score.
+    """
+    eta = np.column_stack([np.zeros(len(z)), z @ theta.T])
+    share = np.exp(eta - eta.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    ends = np.eye(eta.shape[1])[:, 1:]
+    apart = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
+    return np.asarray((share[:, 1:] - ends[y.astype(np.intp)]) / apart[:, None])
+
+
+def expected_curvature(shape: Shape, eta: Array) -> Array:
+    """Mean curvature of the unit score given the linear predictor, where the model holds; shape of `eta`."""
+    with np.errstate(over="ignore"):
+        match shape.family:
+            case kernels.BALANCED:
+                e = np.exp(-np.abs(eta))
+                return np.asarray(e / (1.0 + e))
+            case kernels.LOGISTIC:
+                e = np.exp(-np.abs(eta))
+                return np.asarray(e / (1.0 + e) ** 2)
+            case kernels.POISSON:
+                ratio = shape.a * np.exp(-eta) - 1.0  # (y_max − mean) / mean
+                return np.asarray(1.0 / np.maximum(ratio, 1.0))
+    return np.ones_like(eta)

@@ -1,0 +1,144 @@
+"""What is fixed before a fit is tuned: design, units, family, budget and the user's options. Public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privreg.accounting import Budget
+from privreg.errors import OptionError, SchemaError, choose
+from privreg.family import Family, check_response
+from privreg.mechanisms import MECHANISMS
+from privreg.people import People
+from privreg.scaling import public_units
+from privreg.tuning import WEIGHTS
+
+if TYPE_CHECKING:
+    from privreg.scaling import Units
+
+__all__ = ["Spec"]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is fixed before a fit is tuned: public.
+
+    Parameters
+    ----------
+    design : Design or ArrayDesign
+    units : Units
+    family : Family
+    budget : Budget
+    score_weights : str or None
+    mechanism : str
+        As the user asked.
+    private : str
+        "record" or "response".
+    people : People
+        What is declared about the people behind the rows.
+    """
+
+    design: Any
+    units: Units
+    family: Family
+    budget: Budget
+    score_weights: str | None = None
+    mechanism: str = "auto"
+    private: str = "record"
+    people: People = field(default_factory=People.declare)
+
+    @classmethod
+    def declare(
+        cls,
+        design: Any,
+        family: Family,
+        budget: Budget,
+        score_weights: Any,
+        mechanism: Any,
+        private: Any,
+        people: People,
+    ) -> Spec:
+        """Check the options and choose units.
+
+        Raises
+        ------
+        OptionError
+            If an option is not among its choices.
+        SchemaError
+            If the response has no public scale, or not the limits its family needs.
+        """
+        if score_weights is not None:
+            choose("score_weights", score_weights, WEIGHTS)
+        choose("mechanism", mechanism, ("auto", *MECHANISMS))
+        choose("private", private, ("record", "response"))
+        if private == "response" and (people.missing == "noise" or people.id is not None):
+            raise OptionError(
+                "with private='response' covariates are public, so a row of pure noise would show that somebody has "
+                "nothing to say: missing='noise' and id= go with private='record'."
+            )
+        if family.response == "levels" and (design.offset is not None or design.exposure is not None):
+            raise OptionError(
+                "offset= and exposure= go with one linear predictor, and a multinomial fit has one for each level but "
+                "the first; leave them out."
+            )
+        check_response(family, design.endog_limits, design.endog_name)
+        units = public_units(design, scale_response=family.scaled)
+        spec = cls(design, units, family, budget, score_weights, mechanism, private, people)
+        names = spec.coefficients
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise SchemaError(
+                f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
+            )
+        return spec
+
+    @property
+    def baseline(self) -> tuple[str, ...]:
+        """Names of a multinomial response's levels, the first being the baseline; none for other families."""
+        levels = self.design.endog_levels if self.family.response == "levels" else None
+        return () if levels is None else tuple(str(v) for v in levels)
+
+    @property
+    def coefficients(self) -> tuple[str, ...]:
+        """Names of the coefficients: the design's, for each level but the first of a multinomial response."""
+        names = tuple(self.design.names)
+        return tuple(f"{level}:{n}" for level in self.baseline[1:] for n in names) if self.baseline else names
+
+    @property
+    def classes(self) -> int:
+        """Levels of the response, 2 where it has none."""
+        return len(self.baseline) or 2
+
+    @property
+    def formula(self) -> str:
+        """Formula, or the names of an array model."""
+        d = self.design
+        return str(getattr(d, "formula", None) or f"{d.endog_name} ~ {' + '.join(d.names)}")
+
+    def declared(self) -> tuple[tuple[str, str], ...]:
+        """Public declarations by column, in words."""
+        schema, out = self.design.schema, []
+        for name in self.design.columns:
+            if name in schema.levels:
+                taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
+                out.append((name, "levels " + ", ".join(str(v) for v in schema.levels[name]) + taken))
+            elif name in schema.private:
+                out.append((name, "nothing; location and scale learned from privatised reports"))
+            elif name in schema.leaked_columns:
+                out.append((name, "mean and sd TAKEN FROM THE DATA (see the notes)"))
+            else:
+                parts = []
+                if name in schema.bounds and np.isfinite(schema.bounds[name][0]):
+                    parts.append("bounds {:g} to {:g}".format(*schema.bounds[name]))
+                if name in schema.moments:
+                    parts.append("mean {:g}, sd {:g}".format(*schema.moments[name]))
+                parts += [
+                    f"correlation {rho:g} with {b if name == a else a}"
+                    for (a, b), rho in schema.correlations.items()
+                    if name in (a, b)
+                ]
+                if parts:
+                    out.append((name, "; ".join(parts)))
+        return tuple(out)

@@ -1,0 +1,135 @@
+"""What a fit in progress states beside its numbers: header, privacy statement, notes. Public and randomised values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg import verification
+from privreg.accounting import Release, at_least
+from privreg.engine import Run
+from privreg.privacy import PrivacyStatement
+
+if TYPE_CHECKING:
+    from privreg.pipeline import Pipeline
+    from privreg.reporting import Report
+    from privreg.spec import Spec
+    from privreg.tuning import Settings
+
+__all__ = ["statement", "title"]
+
+ROUNDING_NOTE: Final = (
+    "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single report "
+    "must withstand an attack on its last bits, the device needs an exact sampler"
+)
+PROTECTS: Final = {
+    "record": "one person's whole record, used once; neighbours replace one record",
+    "response": "one person's response, used once; covariates are public and not protected; neighbours replace one "
+    "response",
+}
+SEED_NOTE: Final = "seed= was given: reproducible noise protects nobody; use it for simulations only"
+
+
+def title(spec: Spec, s: Settings, people: int, report: Report) -> tuple[tuple[str, str], ...]:
+    """Entries of the header, in order."""
+    weights = s.weights.name
+    if s.efficient is not None and s.efficient.reports.label:
+        weights = s.weights.formula
+    elif s.efficient is not None:
+        weights = "unit, whitened" if s.efficient.whitened else "unit, scaled"
+    out = [
+        ("Dep. Variable", spec.design.endog_name),
+        ("Family", report.family),
+        ("Formula", spec.formula),
+        ("No. Observations", f"{people:,}"),
+        ("Score weights", weights),
+        ("Tuning", report.tuning),
+        ("Inference", ", ".join(m.title for m in s.methods) or "none (estimates only)"),
+        ("Estimand", spec.family.estimand),
+    ]
+    return tuple(out)
+
+
+def statement(
+    spec: Spec, s: Settings, run: Run | Pipeline, report: Report, release: Release, *, seeded: bool, total_mu: float
+) -> PrivacyStatement:
+    """Make the privacy statement of a release."""
+    central = any(m.central for m in s.methods)
+    budget, p = s.mechanism.budget, len(spec.design.names)
+    spending = report.spending
+    if central:
+        spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
+    return PrivacyStatement(
+        budget=budget,
+        trust="central plug-in" if central else "simulated",
+        mechanism=s.mechanism.title,
+        noise_sd=s.noise_sd(p),
+        noise=s.noise_words(p),
+        protects=PROTECTS[spec.private],
+        mu_max=spec.people.mu is not None,
+        per_id=spec.people.max_per_id,
+        mechanics=_mechanics(s, run),
+        fit_measures=report.measure_words(),
+        bound=s.bound,
+        weights=report.bound,
+        curvature=spending,
+        release=release,
+        declared=spec.declared(),
+        notes=_notes(spec, s, report, seeded=seeded, total_mu=total_mu),
+        seeded=seeded and spec.budget.private,
+        leaked=spec.design.schema.leaked,
+    )
+
+
+def _mechanics(s: Settings, run: Run | Pipeline) -> tuple[dict[str, Any], ...]:
+    """What is needed to audit the reports: numbers only."""
+    mechanism = s.mechanism
+    if isinstance(run, Run):
+        return (verification.of_chain(run.plan, run.state.theta),)
+    start, out = run.start, []
+    if start.unscaled:
+        m = len(start.unscaled)
+        given = mechanism.channel(2 * m), mechanism.bits_radius(2 * m), m
+        out.append(verification.of_numbers("location", "location", *given))
+    if not start.reports.label:
+        size = run.size(before=True)
+        given = mechanism.channel(size * (size + 1) // 2), mechanism.moment_radius(), size
+        out.append(verification.of_numbers("moments", "moments", *given))
+    if start.told:
+        given = mechanism.channel(start.told), mechanism.bits_radius(start.told), start.told
+        out.append(verification.of_numbers("measures of fit", "numbers", *given))
+    for name, chains in (("joint score", run.common), ("score", run.chains)):
+        if chains is not None:
+            c = float(np.exp(np.mean(chains.state.log_c)))
+            out.append(verification.of_lanes(name, chains.plan, chains.state.theta.mean(axis=0), c))
+    return tuple(out)
+
+
+def _notes(spec: Spec, s: Settings, report: Report, *, seeded: bool, total_mu: float) -> tuple[str, ...]:
+    out = []
+    if not spec.budget.private:
+        out.append("mu=None: NOT private; the reports carry no noise")
+    elif seeded:
+        out.append(SEED_NOTE)
+    leaked = spec.design.schema.leaked
+    if "scale" in leaked:
+        out.append("allow_leak: location and scale of columns were computed from the raw data, which is not private")
+    if "levels" in leaked:
+        out.append("allow_leak: factor levels were collected from the raw data, which is not private")
+    if spec.people.missing == "drop":
+        out.append(
+            "missing='drop': who has a missing value sends nothing, which reveals who answered; missing='noise' "
+            "does not"
+        )
+    if any(m.central for m in s.methods):
+        total = at_least(total_mu, 4)
+        out.append(f"plug_in_central is a one-time release by a trusted curator, not local privacy: {total}-GDP in all")
+    budget = s.mechanism.budget
+    if budget.pure and not spec.budget.pure:
+        out.append(f"asked for was {spec.budget}; the mechanism keeps it by {budget}, which is what is stated")
+    if spec.budget.private:
+        out.append(ROUNDING_NOTE)
+    for e in report.estimates:
+        out += e.notes
+    return (*out, *report.notes)
