@@ -27,6 +27,7 @@ def to_arrays(run: Pipeline) -> dict[str, Any]:
         "position": np.array([run.stage, run.at, run.people], dtype=np.int64),
         "past": np.array(run.past, dtype=np.int64),
         "weights": np.array([run.weight_here, run.weight_past, run.location_weight]),
+        "growth": np.array([run.growth]),
         "total": run.total,
         "outer": run.outer,
         "response": np.array([run.y_centre, run.y_scale]),
@@ -61,6 +62,10 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
     weights = [float(v) for v in like(np.zeros(3), arrays["weights"])]
     personal = run.start.personal
     run.stage, run.past = stage, past
+    run.growth = float(like(np.zeros(1), arrays["growth"])[0])
+    grown = run.start.rules.from_predictor
+    if not (run.growth >= 1.0 if grown else run.growth == 1.0):
+        raise ValueError("growth out of range")
     if at < 0 or people != sum(past) + at or (not personal and at >= run.here.people >= 0):
         raise ValueError("position out of range")
     more = run.spared
@@ -68,7 +73,7 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
         n == s.people + (more if s.kind == "lanes" else 0) or (s.optional and n == 0)
         for s, n in zip(stages, past, strict=False)
     ]
-    if min(past, default=0) < 0 or not (personal or all(held)):
+    if min(past, default=0) < 0 or not (personal or grown or all(held)):
         raise ValueError("stages of another length")
     if min(weights) < 0.0 or (not personal and weights != [float(at), float(people - at), 0.0]):
         raise ValueError("weights out of range")

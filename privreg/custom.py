@@ -82,7 +82,7 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
             PrivregWarning,
             stacklevel=3,
         )
-    if any(values[eta, b] > values[eta, a] + 1e-12 for eta in etas for a, b in itertools.pairwise(sorted(ys))):
+    elif any(values[eta, b] > values[eta, a] + 1e-12 for eta in etas for a, b in itertools.pairwise(sorted(ys))):
         warnings.warn(
             "the score rises with y somewhere on a public grid, where others fall: with private='response' its range "
             "is then misjudged, which costs bias, not privacy.",

@@ -35,6 +35,13 @@ SPREAD: Final = {"search": 0.35, "pilot": 0.25, "common": 0.25, "lanes": 0.25}
 
 WIDEST: Final = 0.7
 
+MOST_GROWTH: Final = 1000.0
+USUAL_GROWTH: Final = 6.0
+"""Growth with three slopes of 1, for which it was simulated how many people intervals need."""
+
+RELATIVE: Final = 0.15
+"""The same relative to the length of θ, with which the stretch grows over which the score bends."""
+
 NEAR: Final = {False: 6.0, True: 3.0}
 """Sd of z'θ in linear lanes, as a multiple of the final estimate's: more would bias where errors are skewed, and
 sooner where the loss itself is."""
@@ -108,6 +115,7 @@ class Pipeline:
         self.stage, self.at = 0, 0
         self.past: list[int] = []  # people of the stages behind, 0 for one that was not held
         self.weight_here, self.weight_past = 0.0, 0.0
+        self.growth = 1.0  # variance of an estimate where curvature depends on θ, over that at θ = 0
         # directions tell nothing of a common scale: where the design has no constant, moments get one
         self.extra = 1 - int(start.layout.constant)
         self.location = location.begin(len(start.unscaled))
@@ -173,8 +181,15 @@ class Pipeline:
 
     @property
     def here(self) -> Stage:
-        """Present stage; lanes that end have the people whom a stage that was not held would have taken."""
+        """Present stage: where effects are strong, and estimates that much less precise, it takes more people.
+
+        Lanes that end have the people whom a stage that was not held would have taken.
+        """
         stage = self.start.schedule.stages[self.stage]
+        if self.growth > 1.0 and stage.kind in {"search", "pilot", "common"}:
+            wanted = stage.wanted * self.growth
+            size = self.start.schedule.batch
+            return stage._replace(people=max(int(min(wanted, stage.most)) // size, 1) * size, wanted=wanted)
         if stage.kind == "lanes" and stage.people >= 0:
             return stage._replace(people=stage.people + self.spared, most=stage.most + self.spared)
         return stage
@@ -182,6 +197,14 @@ class Pipeline:
     def roles(self) -> list[tuple[Stage, int]]:
         """Stages begun so far, and how many people each has had."""
         return list(zip(self.start.schedule.stages, [*self.past, self.at], strict=False))
+
+    def lead(self) -> int:
+        """People before the lanes: those who were, and those of the stages to come as planned."""
+        stages = self.start.schedule.stages
+        last = next(k for k, s in enumerate(stages) if s.kind == "lanes")
+        if self.stage >= last:
+            return sum(self.past[:last])
+        return sum(self.past) + self.here.people + sum(s.people for s in stages[self.stage + 1 : last])
 
     @property
     def worth(self) -> float:
@@ -388,7 +411,7 @@ class Pipeline:
         self.scatter = whitening.start_from(rows)
 
     def _begin_chains(self) -> None:
-        start, stage = self.start, self.start.schedule.stages[self.stage]
+        start = self.start
         rules, reports, schedule = start.rules, start.reports, start.schedule
         still, constant = not rules.moving, start.layout.constant
         if self.chains is None:
@@ -398,8 +421,23 @@ class Pipeline:
             theta, log_c = self._first_guess()
         else:
             theta, log_c = lanes.late_average(self.chains.state, self.chains.plan)
-            if stage.kind == "lanes" and still:
+            if self.kind == "lanes" and still:
                 theta = lanes.pooled(lanes.corrected(self.chains.state, self.chains.plan, self.chains.newton))
+        rows = self.scatter.rows[: self.d, : self.d]
+
+        def expected(at: Array) -> coordinates.Expected:
+            return coordinates.expect(
+                *(rules, at, rows, start.gaps, self.shares),
+                constant=constant,
+                whitened=start.whitened,
+                unit=not reports.label,
+            )
+
+        newton, curvature = expected(theta)
+        if rules.from_predictor:
+            easiest = float(np.sum(expected(0.0 * theta).newton ** 2))
+            self.growth = min(max(float(np.sum(newton**2)) / easiest, 1.0), MOST_GROWTH)
+        stage = self.here
         plan = lane_plan(
             *(stage, schedule, rules, reports, self.d),
             path=start.path,
@@ -407,19 +445,17 @@ class Pipeline:
             y_centre=self.y_centre,
             y_scale=self.y_scale,
         )
-        rows = self.scatter.rows[: self.d, : self.d]
-        newton, curvature = coordinates.expect(
-            *(rules, theta, rows, start.gaps, self.shares),
-            constant=constant,
-            whitened=start.whitened,
-            unit=not reports.label,
-        )
         spread = 1.0 if still else min(SPREAD[stage.kind] * self.d / 4.0, WIDEST)
         if still and stage.kind == "lanes":
             people = (schedule.rows or 8 * self.people) * plan.worth
             spread = min(NEAR[rules.skewed] * 2.0 * self.d / (curvature * schedule.effective * math.sqrt(people)), 1.0)
         noise = reports.mechanism.sd(plan.radius, reports.size(self.d, plan.kappa))
-        steps = chain_steps(stage, schedule, rules, plan, noise, curvature, spread, self.d)
+        # where effects are strong, curvature along them is small, P large, and the score bends over a wander along them
+        newton2 = None
+        if rules.from_predictor and stage.kind != "search":
+            newton2 = float(np.sum(newton**2))
+            spread = max(spread, RELATIVE * float(np.linalg.norm(theta)))
+        steps = chain_steps(stage, schedule, rules, plan, noise, curvature, spread, self.d, newton2)
         self.chains = Chains(plan, lanes.init(theta, log_c, plan), newton, steps)
 
     def _correlated(self) -> bool:
@@ -478,7 +514,9 @@ class Pipeline:
     def estimate(self) -> Array | None:
         """Coefficients so far, whitened coordinates; None while scales are being learned."""
         groups = self.groups()
-        if groups:
+        # while few have come, one-step corrections of a bent score scatter more than the chain itself
+        early = self.kind == "common" and self.start.rules.moving and 2 * self.at < self.here.people
+        if groups and not early:
             return self._possible(lanes.pooled(groups))
         if self.chains is not None:
             return np.asarray(self.chains.state.theta.mean(axis=0))
@@ -495,6 +533,11 @@ class Pipeline:
     def last(self) -> Array | None:
         """Mean of the current iterates, whitened coordinates."""
         return None if self.chains is None else np.asarray(self.chains.state.theta.mean(axis=0))
+
+    @property
+    def relied(self) -> float:
+        """People in lanes whom intervals need, relative to what the schedule says."""
+        return max(1.0, self.growth / USUAL_GROWTH)
 
     def covariances(self) -> dict[str, Array]:
         """Covariance of the estimate by method, whitened coordinates, as far as known."""

@@ -289,7 +289,7 @@ def _spending(run: Pipeline) -> str:
 
 def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
     schedule = run.start.schedule
-    lead = schedule.before("lanes") - run.spared
+    lead = run.lead()
     out = []
     lost = [names[j] for j in run.lost()]
     if lost:
@@ -318,8 +318,8 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
         )
     if settings.methods and not have:
         out.append(f"{EARLY}: lanes begin after {lead:,} people, and {run.people:,} have reported")
-    elif settings.methods and not schedule.enough(int((run.people - lead) * run.worth), run.coefficients):
-        coefficients, needed = run.coefficients, schedule.wanted(run.coefficients) + lead
+    elif settings.methods and not schedule.enough(int((run.people - lead) * run.worth / run.relied), run.coefficients):
+        coefficients, needed = run.coefficients, int(schedule.wanted(run.coefficients) * run.relied / run.worth) + lead
         out.append(
             f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
             f"simulations coverage fell below its level with fewer than about {needed:,}"

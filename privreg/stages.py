@@ -363,6 +363,7 @@ def chain_steps(
     curvature: float,
     spread: float,
     d: int,
+    newton2: float | None = None,
 ) -> ChainSteps:
     """Steps of one stage.
 
@@ -379,6 +380,8 @@ def chain_steps(
     spread : float
         Sd that the iterates may have in z'θ at first, in units of c.
     d : int
+    newton2 : float, optional
+        tr P², where P is far from a multiple of the identity; by default that of √d c/κ.
 
     Returns
     -------
@@ -386,12 +389,13 @@ def chain_steps(
 
     Notes
     -----
-    With P ≈ A⁻¹ ≈ √d c/κ, noise of variance ν² per coordinate and b people a batch, steps γ let z'θ fluctuate with
-    variance γ d² c² ν²/(2 κ² b), which fixes γ.
+    With P ≈ A⁻¹, noise of variance ν² per coordinate and b people a batch, steps γ let z'θ fluctuate with variance
+    γ c² ν² tr P²/(2 b), which fixes γ; tr P² is d²/κ² if P ≈ √d/κ.
     """
     # one number's noise reaches the predictor through covariates of length √d, not through d numbers weighted by √d
     noise2, dims = (noise**2 + 0.7, d) if plan.label else (noise**2 + 0.7 / d, d**2)
-    first = min(schedule.pace * 2.0 * (spread * curvature) ** 2 / dims * schedule.batch * plan.worth / noise2, 0.5)
+    stretch = dims / curvature**2 if newton2 is None else newton2
+    first = min(schedule.pace * 2.0 * spread**2 / stretch * schedule.batch * plan.worth / noise2, 0.5)
     pilot = stage.kind == "pilot"
     scale = stage.expected(plan.worth) / schedule.batch / 4.0 if pilot else 1.0 / first
     if stage.kind == "search":

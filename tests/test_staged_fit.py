@@ -1,0 +1,429 @@
+"""What a staged fit makes of its reports: rounds of moments, stages, intervals, notes, budgets of one's own, silence."""
+
+import functools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg import coordinates, kernels, lanes, location, whitening
+from privreg.device import lane_report
+from privreg.kernels import HUBER, Shape
+from privreg.reference import moment_diagonal
+from privreg.rules import ChainRules
+from privreg.stages import ChainSteps, Reports, Schedule, Stage, lane_plan, make_schedule
+from privreg.whitening import Layout
+from tests.laws import EXTREME, KINDS, mechanism, plan_of, quiet, reports_of
+
+SEED = 5
+NAMES = ["const", "a", "b"]
+BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-9, 9)}
+TRUTH = np.array([0.5, 1.0, -1.0])
+
+
+@functools.cache
+def rows(n=3000, centre=0.0, correlated=False):
+    """Responses and covariates."""
+    rng = np.random.default_rng(2)
+    x = np.column_stack([np.ones(n), rng.standard_normal((n, 2)).clip(-3.9, 3.9)])
+    if correlated:
+        x[:, 2] = 0.98 * x[:, 1] + 0.02 * x[:, 2]
+    return centre + x @ TRUTH + 0.5 * rng.standard_normal(n), x
+
+
+def begin(n=3000, binary=False, seed=SEED, how=None, **options):
+    """A stream of an array model that expects n people."""
+    y, x = rows(n)
+    family = {"family": "logistic", "bounds": {k: BOUNDS[k] for k in "ab"}} if binary else {"bounds": BOUNDS}
+    given = {"mu": 2, "rows": n, "exog_names": NAMES, **family, **options}
+    return pr.PrivateOnlineRegression((y > 0) * 1.0 if binary else y, x, **given).start(seed=seed, **(how or {}))
+
+
+def first_of(stream, kind):
+    """How many people come before the first stage of a kind."""
+    return stream._run.start.schedule.before(kind)
+
+
+# --- rounds of moments -------------------------------------------------------------------------------------
+
+D = 4
+BEFORE = Layout(constant=True, response=False)
+ALONE = Layout(constant=False, response=False)
+
+
+def reports_that_show(deviation, people, layout=BEFORE):
+    """Sum of noiseless reports from which `deviation` from white is measured, in white units."""
+    d = len(deviation)
+    white = moment_diagonal(d, layout.constant)
+    mean = np.diag(white) + deviation * np.sqrt(np.outer(white, white)) * d / (d + 2)
+    at = np.tril_indices(d)
+    return people * np.where(at[0] == at[1], mean[at], math.sqrt(2.0) * mean[at])
+
+
+def tilted(size, d=D):
+    """A deviation from white in the correlations of the slopes alone."""
+    out = np.zeros((d, d))
+    out[3, 1] = out[1, 3] = size
+    return out
+
+
+def test_rounds_that_moved_nothing_count_as_one_long_round():
+    n, sd, begun = 1000, 1.0, whitening.start_from(np.eye(D))
+    one, two = reports_that_show(tilted(0.4), n), reports_that_show(tilted(0.5), n)
+    # what one round shows is within its noise, and what two show is not
+    first = whitening.learn(begun, one, n, sd, BEFORE)
+    np.testing.assert_array_equal(first.rows, np.eye(D))
+    np.testing.assert_array_equal(whitening.learn(begun, two, n, sd, BEFORE).rows, np.eye(D))
+    second, long = whitening.learn(first, two, n, sd, BEFORE), whitening.learn(begun, one + two, 2 * n, sd, BEFORE)
+    assert second.rows[3, 1] < -0.01
+    for a, b in zip(second, long, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_what_was_measured_far_away_counts_for_less():
+    n = 10**6
+    shown = {far: np.diag([far, 0.0]) for far in (0.0, 0.1, 1.0, 6.0)}
+    after = {
+        far: whitening.learn(whitening.start_from(np.eye(2)), reports_that_show(v, n, ALONE), n, 0.0, ALONE)
+        for far, v in shown.items()
+    }
+    weights = [after[far].weight for far in sorted(after)]
+    assert weights == sorted(weights, reverse=True)
+    assert weights[0] == pytest.approx(n, rel=1e-9)
+    assert weights[1] > 0.9 * n  # as good as here
+    assert weights[2] < 0.3 * n  # one factor of two in variance away
+    # so that the next round is believed rather than the far one: both say what lies between 0 and the second's word
+    news = reports_that_show(np.array([[0.0, 0.3], [0.3, 0.0]]), n, ALONE)
+    taken = {far: whitening.learn(s, news, n, 0.0, ALONE) for far, s in after.items()}
+    for far, s in taken.items():
+        turned = s.rows @ np.linalg.inv(after[far].rows)
+        found = np.linalg.inv(turned) @ np.linalg.inv(turned).T - np.eye(2)
+        if far == 0.0:
+            assert found[0, 1] == pytest.approx(0.15, rel=0.01)  # the mean of two rounds of equal weight
+        if far == 6.0:
+            assert found[0, 1] == pytest.approx(0.3, rel=0.02)
+
+
+def test_what_a_round_has_taken_up_is_remembered_no_more_and_what_it_has_not_is_kept():
+    n, begun = 10**9, whitening.start_from(np.eye(2))
+    shown = np.array([[1.0, 0.8], [0.8, 0.5]])
+    taken = whitening.learn(begun, reports_that_show(shown, n, ALONE), n, 0.0, ALONE)
+    np.testing.assert_allclose(taken.memory, 0.0, atol=1e-6)
+    np.testing.assert_allclose(taken.rows @ (np.eye(2) + shown) @ taken.rows.T, np.eye(2), atol=1e-6)
+    beyond = whitening.learn(begun, reports_that_show(np.diag([19.0, 0.0]), n, ALONE), n, 0.0, ALONE)
+    assert beyond.rows[0, 0] == pytest.approx(8.0**-0.5, rel=1e-6)  # a round stretches no variance by more than 8
+    np.testing.assert_allclose(beyond.memory, np.diag([20.0 / 8.0 - 1.0, 0.0]), atol=1e-5)
+    # in coordinates of one's own choice it is the same: nothing depends on the map that a round begins from
+    turned = np.array([[2.0, 0.0], [1.0, 3.0]])
+    again = whitening.learn(whitening.start_from(turned), reports_that_show(shown, n, ALONE), n, 0.0, ALONE)
+    np.testing.assert_allclose(again.rows, taken.rows @ turned, rtol=1e-9)
+    np.testing.assert_allclose(again.memory, taken.memory, atol=1e-12)
+
+
+# --- where chains begin ------------------------------------------------------------------------------------
+
+
+def test_a_stage_s_late_average_knows_nothing_of_its_first_half():
+    kind = KINDS["huber"]
+    schedule = Schedule((), 4, 3, 0.7, 1.0, None, 1.0, 1.0)
+    rules = ChainRules(kind.shape, 1.0, True, 0.4, 0.4, 0.352, moving=False)
+    reports = reports_of(kind, "gaussian", label=False)
+    steady = ChainSteps(first=0.1, scale=math.inf, alpha=0.7, gain=0.0, delay=0.0)
+    for people, worth in ((40, 1.0), (44, 1.0), (80, 0.5)):
+        stage = Stage("pilot", people, wanted=40.0, most=10**9)
+        plan = lane_plan(stage, schedule, rules, reports, 2, path=False, worth=worth)
+        ends, updates = [], (people if worth == 1.0 else round(40.0 / worth)) // 4
+        for astray in (0.0, 50.0):
+            state, after = lanes.init(np.zeros(2), 0.0, plan), []
+            for i in range(4 * updates):
+                t = i // 4
+                report = np.array([0.3, -0.2, 0.0]) * (t >= updates // 2)
+                report[0] += astray * ((t == 0) - 1.0 * (t == updates // 2 - 1))  # away, and back before it counts
+                state = lanes.update(state, plan, steady, np.eye(2), i, report)
+                after += [state.theta[0].copy()] * (i % 4 == 3)
+            ends.append(lanes.late_average(state, plan)[0])
+            np.testing.assert_allclose(ends[-1], np.mean(after[updates // 2 :], axis=0), rtol=1e-12)
+        np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_chains_begin_where_the_stage_before_was_on_average_or_where_it_estimates(binary):
+    stream = begin(binary=binary)
+    run, (y, x) = stream._run, rows()
+    y = (y > 0) * 1.0 if binary else y
+    at, size = 0, run.start.schedule.batch
+    seen = []
+    while run.kind != "lanes":
+        before, stage = run.chains, run.here
+        m = size if run.chains is not None else stage.people
+        stream.update((y[at : at + m], x[at : at + m]))
+        at += m
+        if before is None:
+            path = []
+            continue
+        path.append((before.state.theta[0].copy(), float(before.state.log_c[0])))
+        if run.chains is before:
+            continue
+        late = path[len(path) // 2 :]
+        theta, log_c = np.mean([v for v, _ in late], axis=0), np.mean([c for _, c in late])
+        if run.kind == "lanes" and not binary:  # a loss whose curvature does not move is estimated by corrections
+            theta = lanes.corrected(before.state, before.plan, before.newton)[0].estimate
+        np.testing.assert_allclose(run.chains.state.theta - theta, 0.0, atol=1e-12)
+        np.testing.assert_allclose(run.chains.state.log_c - log_c, 0.0, atol=1e-12)
+        seen.append(stage.kind)
+        path = []
+    assert seen == ["search"] * 6 * binary + ["pilot", "common"]
+
+
+@pytest.mark.parametrize("options", [{"mu": 2}, {"mu": 0.5}, {"family": pr.families.Expectile(0.8)}])
+def test_linear_lanes_begin_with_steps_that_let_iterates_stray_a_few_sd_of_the_final_estimate(options):
+    n = 20_000
+    stream = begin(n, **options)
+    y, x = rows(n)
+    lead = first_of(stream, "lanes")
+    stream.update((y[:lead], x[:lead]))
+    run = stream._run
+    assert run.kind == "lanes"
+    batch, first = run.start.schedule.batch, run.chains.steps.first
+    # θ ← θ − γ (θ − θ* + ε), ε of variance σ²/batch, strays by γ σ²/(2 − γ)/batch; the estimate's variance is σ²/n
+    stray = math.sqrt(first / (2.0 - first) / batch * n)
+    low, high = (1.5, 4.5) if "family" in options else (3.0, 9.0)  # a skewed loss is biased sooner
+    assert low < stray < high
+    np.testing.assert_array_equal(run.chains.steps.block(0, 1)[0], first)
+
+
+# --- the plan ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moving", [False, True])
+@pytest.mark.parametrize("d", [2, 6, 20])
+def test_declared_moments_halve_the_rounds_of_moments_and_nothing_else(moving, d):
+    def made(declared):
+        return make_schedule(
+            d=d, noise=4.0, moment_noise=2.0, rows=None, unscaled=0, declared=declared, batch=1, lanes=None,
+            alpha=None, pace=None, between=True, moving=moving,
+        )  # fmt: skip
+
+    plain, declared = made(declared=False), made(declared=True)
+    for a, b in zip(plain.stages, declared.stages, strict=True):
+        if a.kind == "moments" and not a.optional:
+            assert b.people == pytest.approx(a.people / 2, abs=1)
+            assert b.wanted == pytest.approx(a.wanted / 2, abs=1)
+            assert b[2:3] + b[4:] == a[2:3] + a[4:]
+        else:
+            assert a == b
+    assert plain[1:] == declared[1:]
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_people_who_are_spared_go_to_the_lanes_and_lanes_end_where_the_fit_is_told(correlated):
+    n = 4000
+    y, x = rows(n, correlated=correlated)
+    stream = begin(n, how={"measures": 0.1}, mu=50)
+    stream.update((y[: n - 401], x[: n - 401]))
+    run = stream._run
+    assert (run.spared > 0) != correlated
+    assert run.kind == "lanes"
+    stream.update((y[n - 401 : n - 400], x[n - 401 : n - 400]))
+    assert run.kind == "measures"
+    assert sum(run.past) == n - 400
+    stream.update((y[n - 400 :], x[n - 400 :]))
+    assert run.at == 400
+    assert stream.results().nobs == n
+
+
+# --- intervals ---------------------------------------------------------------------------------------------
+
+
+def simulated(rng, plan, updates, sd):
+    """State of lanes whose corrections are independent, `sd` for one person's report."""
+    d = 3
+    state = lanes.init(np.zeros(d), 0.0, plan)
+    for k in range(plan.lanes):
+        u = sd / math.sqrt(plan.batch) * rng.standard_normal((updates, d))
+        path = np.column_stack([np.cumsum(u, axis=0), np.arange(1.0, updates + 1)])
+        state.total[k], state.partial[k], state.updates[k] = u.sum(axis=0), path[-1, :d], updates
+        state.sums[k], state.weight[k, 0] = np.tril(path.T @ path), updates
+    return state
+
+
+def test_the_two_ways_to_intervals_agree_on_average_with_how_estimates_vary():
+    stream = begin(how={"inference": ("random_scaling", "between_lanes")})
+    y, x = rows()
+    lead = first_of(stream, "lanes")
+    stream.update((y[:lead], x[:lead]))
+    run, rng = stream._run, np.random.default_rng(8)
+    mine, common = run.chains, run.common
+    # a joint report lies in a larger ball: the number that goes with the score makes it so much noisier
+    noisier = common.plan.radius / mine.plan.radius
+    assert noisier == pytest.approx(math.hypot(1.0, 0.5))
+    found = {"between_lanes": [], "random_scaling": []}
+    estimates = []
+    for _ in range(400):
+        run.chains = mine._replace(state=simulated(rng, mine.plan, 30, 1.0))
+        run.common = common._replace(state=simulated(rng, common.plan, 200, noisier))
+        for name, cov in run.covariances().items():
+            found[name].append(np.trace(cov) / 3)
+        estimates.append(run.estimate())
+    people = mine.plan.batch * (30 * mine.plan.lanes + 200 / noisier**2)
+    # relative sds of the three means: 0.009 (an estimate between 9 groups or more, 3 coordinates), 0.009 (a squared
+    # bridge, 8 lanes or more), 0.041 (400 squares of 3 coordinates)
+    assert np.mean(found["between_lanes"]) * people == pytest.approx(1.0, rel=0.05)
+    assert np.mean(found["random_scaling"]) * people == pytest.approx(1.0, rel=0.05)
+    assert np.mean(np.square(estimates)) * people == pytest.approx(1.0, rel=0.2)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_group_weighs_what_its_people_weigh_and_less_if_their_reports_were_noisier(joint):
+    kind, rng = KINDS["huber"], np.random.default_rng(3)
+    plan = plan_of(kind, reports_of(kind, "gaussian", label=False), 3, joint=joint, worth=0.3)
+    weight = rng.uniform(0.1, 0.6, 24)
+    state = lanes.init(np.zeros(3), 0.0, plan)
+    steps = ChainSteps(0.1, 10.0, 0.7, 0.0, 0.0)
+    for i, w in enumerate(weight):
+        state = lanes.update(state, plan, steps, np.eye(3), i, np.zeros(3 + joint), float(w))
+    groups = lanes.corrected(state, plan, np.eye(3))
+    expected = [weight[np.arange(24) // 4 % 3 == k].sum() for k in range(3)]
+    np.testing.assert_allclose([g.weight for g in groups], np.array(expected) * (0.8 if joint else 1.0))
+    assert [g.people for g in groups] == [8, 8, 8]
+    # without noise a joint report is as good as another
+    np.testing.assert_allclose([g.weight for g in lanes.corrected(state, quiet(plan), np.eye(3))], expected)
+
+
+# --- coordinates -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_scaled_covariates_have_mean_zero_and_sd_one_and_stay_correlated(constant):
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((5000, 3)) @ rng.standard_normal((3, 3)) * [1.0, 50.0, 0.02]
+    x = (x - x.mean(axis=0)) + constant * np.array([3.0, -400.0, 0.5])
+    white = np.linalg.inv(np.linalg.cholesky(np.cov(x.T, bias=True)))
+    rows_ = white
+    if constant:
+        rows_ = np.eye(4)
+        rows_[1:, 1:], rows_[1:, 0] = white, -white @ x.mean(axis=0)
+    v = np.column_stack([np.ones(5000), x]) if constant else x
+    z = v @ coordinates.scaled(rows_, constant).T
+    if constant:
+        np.testing.assert_array_equal(z[:, 0], 1.0)
+        z = z[:, 1:]
+    np.testing.assert_allclose(z.mean(axis=0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(z.std(axis=0), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(np.corrcoef(z.T), np.corrcoef(x.T), atol=1e-9)
+
+
+RULES = ChainRules(Shape(HUBER, 0.0, 0.0, 0), 0.5, True, 0.4, 0.4, 0.352, moving=False)
+
+
+@pytest.mark.parametrize(
+    ("share", "people", "named"),
+    [
+        (0.034, 10**9, True),  # shares below 3.5% can't be told apart
+        (0.036, 10**9, False),
+        (0.34, 100, True),
+        (0.36, 100, False),  # nor is the larger part of a half called rare
+        (0.13, 10**5, True),  # 16 √(1 + 3/25)/(0.4 √10⁵) = 0.134
+        (0.138, 10**5, False),
+        (0.138, 9 * 10**4, True),
+    ],
+)
+def test_a_value_is_rare_where_too_few_people_have_it(share, people, named):
+    shares = np.array([np.nan, share, 0.5, np.nan])
+    assert coordinates.rare(shares, RULES, 1.0, people) == [1] * named
+
+
+def test_far_values_are_brought_in_to_five_and_bounds_are_wide_from_twenty_sd_on():
+    for gap, stretch, want in ((2.0, 2.4, 2.4), (2.0, 2.6, 2.5), (2.0, 30.0, 2.5), (0.5, 9.0, 9.0), (0.5, 30.0, 10.0)):
+        out, _ = coordinates.bring_in(np.diag([1.0, stretch, stretch]), (0.0, gap, 0.0), constant=True)
+        np.testing.assert_allclose(np.diag(out), [1.0, want, stretch])
+    # a slanted row is brought in whole: the column, and what it is taken about
+    slanted = np.array([[1.0, 0.0, 0.0], [-8.0, 10.0, 0.0], [0.3, 0.2, 2.0]])
+    out, _ = coordinates.bring_in(slanted, (0.0, 2.0, 0.0), constant=True)
+    np.testing.assert_allclose(out, [[1.0, 0.0, 0.0], [-2.0, 2.5, 0.0], [0.3, 0.2, 2.0]])
+    spans = np.diag([30.0, 9.9, 10.1, 10.1, 10.1])
+    assert coordinates.wide(spans, (0.0, 0.0, 0.0, 1.0), (), True) == [(2, pytest.approx(20.2))]
+    assert coordinates.wide(spans, (0.0, 0.0, 0.0, 0.0), (3,), True) == [(2, pytest.approx(20.2))]
+    assert [j for j, _ in coordinates.wide(spans, (0.0, 0.0, 0.0, 0.0), (), False)] == [0, 2, 3]
+
+
+# --- a first guess -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "options"),
+    [
+        (["const", "a", "b"], {"scaling": "private"}),
+        (["a", "const", "b"], {"scaling": "private"}),
+        (["a", "b"], {"scaling": "private"}),
+        (["a", "const", "b"], {"bounds": {**BOUNDS, "y": (950, 1100)}}),
+        (["a", "b", "const"], {"scaling": "private", "family": pr.Huber(scale=0.5)}),
+    ],
+)
+def test_the_user_s_guess_is_where_the_pilot_begins_whatever_has_been_learned(names, options):
+    y, x = rows(centre=1000.0)
+    guess = dict(zip(NAMES, [1000.5, 2.0, -3.0], strict=True))
+    columns = x[:, [NAMES.index(c) for c in names]]
+    model = pr.PrivateOnlineRegression(y, columns, mu=2, rows=3000, exog_names=names, **options)
+    stream = model.start(seed=SEED, start_params=[guess[c] for c in names], batch_size=2)
+    while stream._run.kind != "pilot":
+        at = stream.nobs
+        stream.update((y[at : at + 1], columns[at : at + 1]))
+    stream.update((y[at : at + 1], columns[at : at + 1]))  # half a batch moves nothing
+    if "scaling" in options:
+        assert stream._run.y_scale != 1.0
+    np.testing.assert_allclose(stream.results().params, [guess[c] for c in names], rtol=1e-8)
+
+
+# --- a search that did not settle --------------------------------------------------------------------------
+
+
+def located(mu=2.0, n=20_000):
+    """A stream whose search for scales has ended."""
+    y, x = rows(n)
+    model = pr.PrivateOnlineRegression(y, x, mu=mu, rows=n, exog_names=NAMES, scaling="private")
+    stream = model.start(seed=SEED)
+    lead = stream._run.start.schedule.stages[0].people
+    return stream.update((y[:lead], x[:lead]))
+
+
+def test_a_search_is_lost_where_far_too_many_or_clearly_too_few_were_outside():
+    stream = located()
+    run = stream._run
+    people = run.start.schedule.stages[0].people // location.BATCHES * (location.BATCHES - location.SEARCH)
+    sd = (math.sqrt(6.0) / 2.0 + 0.5) / math.sqrt(people)  # of six bits at mu = 2, and what people differ by
+    late = location.BATCHES - location.SEARCH
+    for away, lost in ((-2.9, True), (-2.1, False), (0.0, False), (3.5, False), (4.5, True)):
+        share = np.full(3, location.TARGET) + [0.0, away * sd, 0.0]
+        run.location = run.location._replace(outside=late * share)
+        assert run.lost() == [2] * lost, away
+    outside = np.full(3, location.TARGET) + [-9 * sd, 0.0, 9 * sd]
+    run.location = run.location._replace(outside=late * outside)
+    assert run.lost() == [1, 3]  # the response comes last
+    assert begin()._run.lost() == []
+
+
+def test_a_search_that_settled_is_hardly_ever_told_and_one_that_did_not_always():
+    n = 130 * 16 * 3
+    rng = np.random.default_rng(12)
+    told = {"settled": 0, "the same for most": 0, "far away": 0}
+    runs = 25
+    for seed in range(runs):
+        y = 3.0 * rng.standard_normal(n) + 10.0
+        columns = [np.ones(n), rng.uniform(5.0, 6.0, n), 1000.0 * rng.standard_normal(n)]
+        for what in told:
+            x = np.column_stack(columns)
+            if what == "the same for most":
+                x[rng.uniform(size=n) < 0.98, 2] = 0.0
+            if what == "far away":
+                x[:, 2] = 1e9 + rng.standard_normal(n)
+            model = pr.PrivateOnlineRegression(y, x, mu=1, rows=10 * n, exog_names=NAMES, scaling="private")
+            stream = model.start(seed=seed)
+            lead = stream._run.start.schedule.stages[0].people
+            lost = stream.update((y[:lead], x[:lead]))._run.lost()
+            told[what] += bool(lost) if what == "settled" else 2 in lost
+    assert told["settled"] <= 4
+    assert told["the same for most"] >= runs - 1
+    assert told["far away"] == runs
