@@ -68,11 +68,7 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
         raise ValueError("growth out of range")
     if at < 0 or people != sum(past) + at or (not personal and at >= run.here.people >= 0):
         raise ValueError("position out of range")
-    more = run.spared
-    held = [
-        n == s.people + (more if s.kind == "lanes" else 0) or (s.optional and n == 0)
-        for s, n in zip(stages, past, strict=False)
-    ]
+    held = [n == s.people or (s.optional and n == 0) or s.kind == "lanes" for s, n in zip(stages, past, strict=False)]
     if min(past, default=0) < 0 or not (personal or grown or all(held)):
         raise ValueError("stages of another length")
     if min(weights) < 0.0 or (not personal and weights != [float(at), float(people - at), 0.0]):

@@ -16,6 +16,8 @@ from privreg.kernels import MULTINOMIAL
 from privreg.reference import (
     correlated_matrix,
     curvature_matrix,
+    lattice_matrix,
+    mean_curvature,
     multinomial_matrix,
     newton_matrix,
     two_point_length,
@@ -23,7 +25,7 @@ from privreg.reference import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -165,9 +167,10 @@ def expect(
     if not unit:
         newton, curvature = _plain(rules, theta, constant)
     elif rules.shape.family == MULTINOMIAL:
-        matrix = multinomial_matrix(theta.reshape(-1, d), constant)
+        cov = np.eye(d - int(constant)) if whitened else correlation(rows, constant)
+        matrix = multinomial_matrix(theta.reshape(-1, d), cov, constant)
         newton, curvature = _inverse(matrix), float(np.trace(matrix)) / math.sqrt(d) / (len(theta) // d)
-    elif whitened and not rules.from_predictor:
+    elif whitened and not (rules.from_predictor or rules.shaped):
         newton, curvature = newton_matrix(rules.curvature, d, constant), rules.curvature
     else:
         matrix = _curvature(rules, theta, rows, constant, whitened)
@@ -191,27 +194,37 @@ def _inverse(matrix: Array) -> Array:
 
 def _plain(rules: ChainRules, theta: Array, constant: bool) -> tuple[Array, float]:
     """Inverse and mean curvature under weights ω = 1: second moments of whitened covariates are the identity."""
-    if not rules.from_predictor:
+    if not (rules.from_predictor or rules.shaped):
         return np.eye(len(theta)) / rules.curvature, rules.curvature
-    matrix = curvature_matrix(lambda eta: scores.expected_curvature(rules.shape, eta), theta, constant, unit=False)
+    matrix = curvature_matrix(_kappa(rules), theta, constant, unit=False)
+    if rules.shaped:
+        matrix *= rules.curvature / _mean(rules, theta, np.eye(len(theta) - int(constant)), constant)
+        return _inverse(matrix), rules.curvature
     return _inverse(matrix), float(np.trace(matrix)) / len(theta)
 
 
-def _curvature(rules: ChainRules, theta: Array, rows: Array, constant: bool, whitened: bool) -> Array:
-    def kappa(eta: Array) -> Array:
-        return scores.expected_curvature(rules.shape, eta)
+def _mean(rules: ChainRules, theta: Array, cov: Array, constant: bool) -> float:
+    slopes = theta[int(constant) :]
+    intercept = float(theta[0]) if constant else 0.0
+    return mean_curvature(_kappa(rules), intercept, math.sqrt(float(slopes @ cov @ slopes)))
 
+
+def _kappa(rules: ChainRules) -> Callable[[Array], Array]:
+    return lambda eta: scores.expected_curvature(rules.shape, eta)
+
+
+def _curvature(rules: ChainRules, theta: Array, rows: Array, constant: bool, whitened: bool) -> Array:
+    first = int(constant)
+    cov = np.eye(len(theta) - first) if whitened else correlation(rows, constant)
+    if not (rules.from_predictor or rules.shaped):
+        return np.asarray(rules.curvature * correlated_matrix(cov, constant))
     if whitened:
-        return curvature_matrix(kappa, theta, constant)
-    cov, first = correlation(rows, constant), int(constant)
-    out = correlated_matrix(cov, constant)
-    if not rules.from_predictor:
-        return rules.curvature * out
-    # only the variance of the linear predictor matters to its mean curvature
-    sd = math.sqrt(float(theta[first:] @ cov @ theta[first:]))
-    alone = np.array([float(theta[0]), sd]) if constant else np.array([sd])
-    plain = curvature_matrix(np.ones_like, alone, constant)
-    return np.asarray(np.trace(curvature_matrix(kappa, alone, constant)) / np.trace(plain) * out)
+        out = curvature_matrix(_kappa(rules), theta, constant)
+    else:
+        out = lattice_matrix(_kappa(rules), theta, cov, constant)
+    if rules.shaped:  # the tracked window tells the mean curvature
+        out *= rules.curvature / _mean(rules, theta, cov, constant)
+    return np.asarray(out)
 
 
 def rare(shares: Array, rules: ChainRules, effective: float, people: int) -> list[int]:

@@ -183,7 +183,7 @@ class Pipeline:
     def here(self) -> Stage:
         """Present stage: where effects are strong, and estimates that much less precise, it takes more people.
 
-        Lanes that end have the people whom a stage that was not held would have taken.
+        Lanes that end have those who are left by then.
         """
         stage = self.start.schedule.stages[self.stage]
         if self.growth > 1.0 and stage.kind in {"search", "pilot", "common"}:
@@ -191,7 +191,9 @@ class Pipeline:
             size = self.start.schedule.batch
             return stage._replace(people=max(int(min(wanted, stage.most)) // size, 1) * size, wanted=wanted)
         if stage.kind == "lanes" and stage.people >= 0:
-            return stage._replace(people=stage.people + self.spared, most=stage.most + self.spared)
+            before = sum(self.past[: self.stage])
+            people = max(self.start.schedule.before("measures") - before, self.start.schedule.batch)
+            return stage._replace(people=people, most=people, wanted=math.inf)
         return stage
 
     def roles(self) -> list[tuple[Stage, int]]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = [
     "correlated_matrix",
     "curvature_matrix",
+    "lattice",
+    "lattice_matrix",
+    "mean_curvature",
     "moment_diagonal",
     "multinomial_matrix",
     "newton_matrix",
@@ -124,22 +127,13 @@ def curvature_matrix(kappa: Callable[[Array], Array], theta: Array, constant: bo
     return out
 
 
-def multinomial_matrix(theta: Array, constant: bool) -> Array:
-    """E of the curvature of the balanced multinomial score, Kronecker z zᵀ/‖z‖.
+def mean_curvature(kappa: Callable[[Array], Array], intercept: float, sd: float) -> float:
+    """E κ(η), η normal."""
+    return float(np.mean(kappa(intercept + sd * ndtri(_midpoints(_POINTS)))))
 
-    Parameters
-    ----------
-    theta : ndarray, shape (b, d)
-        Coefficients of the classes k ≥ 1.
-    constant : bool
 
-    Returns
-    -------
-    ndarray, shape (b d, b d)
-        (diag π − π πᵀ)/max_k ‖π − e_k‖ ⊗ z zᵀ/‖z‖ over a lattice of normal points.
-    """
-    blocks, d = theta.shape
-    slopes = d - int(constant)
+def lattice(slopes: int) -> Array:
+    """Points that stand for a standard normal vector, with exact mean and covariance, shape (4096, `slopes`)."""
     # Kronecker's sequence by powers of the generalised golden ratio: even in every dimension
     ratio = 2.0
     for _ in range(60):
@@ -149,14 +143,44 @@ def multinomial_matrix(theta: Array, constant: bool) -> Array:
     if slopes:  # its second moments are some percent off: made exact
         z -= z.mean(axis=0)
         z = z @ np.linalg.inv(np.linalg.cholesky(z.T @ z / _LATTICE)).T
+    return z
+
+
+def lattice_matrix(kappa: Callable[[Array], Array], theta: Array, cov: Array, constant: bool) -> Array:
+    """E κ(zᵀθ) z zᵀ/‖z‖ for correlated normal covariates of covariance `cov`, on a lattice, shape (d, d)."""
+    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
     if constant:
-        z = np.column_stack([np.ones(_LATTICE), z])
-    eta = np.column_stack([np.zeros(_LATTICE), z @ theta.T])
+        z = np.column_stack([np.ones(len(z)), z])
+    weight = kappa(z @ theta) / np.linalg.norm(z, axis=1) / len(z)
+    return np.asarray((z * weight[:, None]).T @ z)
+
+
+def multinomial_matrix(theta: Array, cov: Array, constant: bool) -> Array:
+    """E of the curvature of the balanced multinomial score, Kronecker z zᵀ/‖z‖.
+
+    Parameters
+    ----------
+    theta : ndarray, shape (b, d)
+        Coefficients of the classes k ≥ 1.
+    cov : ndarray, shape (k, k)
+        Covariance of the normal covariates, the constant left out.
+    constant : bool
+
+    Returns
+    -------
+    ndarray, shape (b d, b d)
+        (diag π − π πᵀ)/max_k ‖π − e_k‖ ⊗ z zᵀ/‖z‖ over a lattice of normal points.
+    """
+    blocks, d = theta.shape
+    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
+    if constant:
+        z = np.column_stack([np.ones(len(z)), z])
+    eta = np.column_stack([np.zeros(len(z)), z @ theta.T])
     share = np.exp(eta - eta.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
     ends = np.eye(blocks + 1)[:, 1:]
     apart = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
-    weight = 1.0 / (apart * np.linalg.norm(z, axis=1)) / _LATTICE
+    weight = 1.0 / (apart * np.linalg.norm(z, axis=1)) / len(z)
     out = np.empty((blocks, d, blocks, d))
     for k in range(blocks):
         for m in range(blocks):

@@ -66,6 +66,11 @@ class ChainRules:
         return self.shape.family in {kernels.EXPECTILE, kernels.QUANTILE} and self.shape.a != 0.5
 
     @property
+    def shaped(self) -> bool:
+        """Whether the linear predictor tells the shape of the curvature, and a tracked window its size."""
+        return self.shape.family in {kernels.HINGE, kernels.SMOOTHED_HINGE}
+
+    @property
     def from_predictor(self) -> bool:
         """Whether the linear predictor tells the curvature."""
         return self.moving and not self.track

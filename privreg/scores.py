@@ -25,6 +25,12 @@ HAVE_CURVATURE: Final = frozenset(
 """Families whose curvature one person's record tells, so that it can be reported."""
 
 
+KINK: Final = 0.3
+"""Width over which the hinge's kink is spread to have a curvature."""
+
+LEAST_DENSITY: Final = 0.02
+
+
 @dataclass(frozen=True)
 class Score:
     """Scalar score ψ(η, y), so that a person's score is ψ·ω(x)·x, in internal units.
@@ -191,7 +197,10 @@ def multinomial(theta: Array, z: Array, y: Array) -> Array:
 
 
 def expected_curvature(shape: Shape, eta: Array) -> Array:
-    """Mean curvature of the unit score given the linear predictor, where the model holds; shape of `eta`."""
+    """Mean curvature of the unit score given the linear predictor, where the model holds; shape of `eta`.
+
+    Of hinge losses up to a factor.
+    """
     with np.errstate(over="ignore"):
         match shape.family:
             case kernels.BALANCED:
@@ -203,4 +212,18 @@ def expected_curvature(shape: Shape, eta: Array) -> Array:
             case kernels.POISSON:
                 ratio = shape.a * np.exp(-eta) - 1.0  # (y_max − mean) / mean
                 return np.asarray(1.0 / np.maximum(ratio, 1.0))
+            case kernels.HINGE:
+                return _near_margin(eta, lambda slack: np.exp(-0.5 * (slack / KINK) ** 2))
+            case kernels.SMOOTHED_HINGE:
+                return _near_margin(eta, lambda slack: ((slack > 0.0) & (slack < shape.a)).astype(np.float64))
     return np.ones_like(eta)
+
+
+def _near_margin(eta: Array, density: Callable[[Array], Array]) -> Array:
+    """Curvature of hinge losses, up to a factor: of people on either side whose margin is near 1.
+
+    Which side people are on is taken to follow a logistic law with twice the predictor, as for a fit of middling
+    separation; only the shape over η matters.
+    """
+    share = _logistic(2.0 * eta)
+    return np.asarray(share * density(1.0 - eta) + (1.0 - share) * density(1.0 + eta) + LEAST_DENSITY)

@@ -302,7 +302,7 @@ def test_multinomial_matrix_is_the_slope_of_the_mean_score(blocks, d, constant):
         ends = [chance[:, [k]] * scores.multinomial(at, z, np.full(SAMPLE, float(k))) for k in range(blocks + 1)]
         return sum(ends)
 
-    found = multinomial_matrix(theta, constant).reshape(blocks, d, blocks, d)
+    found = multinomial_matrix(theta, np.eye(d - int(constant)), constant).reshape(blocks, d, blocks, d)
     np.testing.assert_allclose(found.reshape(blocks * d, -1), found.reshape(blocks * d, -1).T, atol=1e-15)
     for m in range(blocks):
         for j in range(d):

@@ -85,7 +85,7 @@ REPORTED = {
     # location and scale in internal units) and what chains begin with, newton and steps, are computed from such sums;
     # all the rest of chains are sums of scores' reports and what they moved
     "staged": {
-        *("total", "response", "shares", "scatter_rows", "scatter_memory", "scatter_weight"),
+        *("total", "response", "shares", "scatter_rows", "scatter_memory", "scatter_weight", "growth"),
         *(f"location_{k}" for k in ("centre", "log_spread", "centre_sum", "log_sum", "outside")),
         *(f"{name}_{k}" for name in ("chains", "common") for k in CHAIN),
     },
