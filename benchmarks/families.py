@@ -72,8 +72,8 @@ from benchmarks.efficiency import add, code_hash, stored
 from benchmarks.limits import NORMAL_975, SCALE
 from privreg import families, kernels, scores
 from privreg.inference import DOUBT
+from privreg.settings import Settings, Wishes
 from privreg.stages import kappa_of
-from privreg.tuning import Settings, Wishes
 
 TABLE = "families.csv"
 PEOPLE, P, EDGE, MOST = 200_000, 3, 4.0, 20

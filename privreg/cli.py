@@ -171,7 +171,7 @@ def _fit(a: argparse.Namespace) -> int:
         rows=a.rows,
         allow_leak=tuple(a.allow_leak),
     )
-    pace = {"batch_size": a.batch_size, "lanes": a.lanes, "threads": a.threads}
+    pace = {"batch_size": a.batch_size, "lanes": a.lanes, "threads": a.threads, "measures": a.measures}
     res = model.fit(
         tuning=a.tuning,
         inference=inference,

@@ -263,6 +263,13 @@ def _fit_options(fit: _Parser) -> None:
         metavar="N",
         help="how many people will come; those of the file are counted by default",
     )
+    g.add_argument(
+        "--measures",
+        type=float,
+        metavar="SHARE",
+        help="share of the people, the last ones, who tell how well the fit predicts instead of sending a score; 0.05 "
+        "gives a private R², deviance explained, accuracy or the like",
+    )
     g.add_argument("--seed", type=int, metavar="S", help="reproducible noise, for simulation only: protects nobody")
 
     g = fit.add_argument_group("output")

@@ -35,10 +35,11 @@ from privreg.optout import complete, complete_scale, in_memory, read_leaks, read
 from privreg.people import People
 from privreg.results import PrivateResults
 from privreg.schema import Schema
+from privreg.settings import Problem, Settings, Wishes
 from privreg.sources import Source, open_arrays, open_table
 from privreg.spec import Spec
 from privreg.streaming import Stream
-from privreg.tuning import Problem, Settings, Wishes, resolve_tuning
+from privreg.tuning import resolve_tuning
 
 if TYPE_CHECKING:
     from privreg.family import Family

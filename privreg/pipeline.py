@@ -36,8 +36,6 @@ SPREAD: Final = {"search": 0.35, "pilot": 0.25, "common": 0.25, "lanes": 0.25}
 WIDEST: Final = 0.7
 
 MOST_GROWTH: Final = 1000.0
-USUAL_GROWTH: Final = 6.0
-"""Growth with three slopes of 1, for which it was simulated how many people intervals need."""
 
 RELATIVE: Final = 0.15
 """The same relative to the length of θ, with which the stretch grows over which the score bends."""
@@ -200,14 +198,6 @@ class Pipeline:
         """Stages begun so far, and how many people each has had."""
         return list(zip(self.start.schedule.stages, [*self.past, self.at], strict=False))
 
-    def lead(self) -> int:
-        """People before the lanes: those who were, and those of the stages to come as planned."""
-        stages = self.start.schedule.stages
-        last = next(k for k, s in enumerate(stages) if s.kind == "lanes")
-        if self.stage >= last:
-            return sum(self.past[:last])
-        return sum(self.past) + self.here.people + sum(s.people for s in stages[self.stage + 1 : last])
-
     @property
     def worth(self) -> float:
         """Mean weight of the people of the stages behind: 1 but for personal budgets."""
@@ -286,30 +276,6 @@ class Pipeline:
             if (self.y_centre, self.y_scale) == (0.0, 1.0):
                 return r
             return np.asarray((r - self.y_centre) / self.y_scale)
-
-    def gauge(self) -> measures.Gauge:
-        """By what fit is measured, with the scales that were learned."""
-        gauge = self.start.gauge
-        assert gauge is not None
-        assert self.chains is not None
-        spread, centre, residual = 1.0, 0.0, 1.0
-        if self.start.layout.response:
-            *slopes, own = np.linalg.inv(self.scatter.rows)[self.d]
-            first = 1 if self.start.layout.constant else 0
-            spread, centre = math.hypot(*slopes[first:], own), float(slopes[0]) if first else 0.0
-            residual = float(own)
-        if self.start.rules.track and not self.start.rules.moving:
-            residual = math.exp(float(np.mean(self.chains.state.log_c))) / self.start.rules.ratio
-        return gauge._replace(residual=measures.REACH * residual, spread=measures.REACH * spread, centre=centre)
-
-    def measured(self, unit: float) -> tuple[measures.Measure, ...]:
-        """Measures of fit, as far as people have told; `unit` is the response's per internal unit."""
-        people = self.weight_here
-        if self.kind != "measures" or self.at <= self.start.told:
-            return ()
-        mean = self.total / people
-        cov = (self.outer / people - np.outer(mean, mean)) / self.at
-        return measures.summarise(self.gauge(), mean, cov, unit * self.y_scale)
 
     def moment_radius(self) -> float:
         """Radius by which a moment report is randomised."""
@@ -465,20 +431,6 @@ class Pipeline:
         d = self.d + self.extra
         return coordinates.is_correlated(self.scatter.rows[:d, :d], constant=True)
 
-    def rare(self) -> list[int]:
-        """Two-valued columns with too few people on one side; see `coordinates.rare`."""
-        start = self.start
-        return coordinates.rare(self.shares, start.rules, start.schedule.effective, self.people) if self.chains else []
-
-    def wide(self) -> list[tuple[int, float]]:
-        """Columns whose bounds are much wider than what was learned; see `coordinates.wide`."""
-        start = self.start
-        return (
-            coordinates.wide(self.scatter.rows, start.gaps, start.unscaled, start.layout.constant)
-            if self.chains
-            else []
-        )
-
     def _first_guess(self) -> tuple[Array, float]:
         """Where the pilot begins: the user's guess, or the regression that the moments imply."""
         start, rules, d = self.start, self.start.rules, self.d
@@ -535,11 +487,6 @@ class Pipeline:
     def last(self) -> Array | None:
         """Mean of the current iterates, whitened coordinates."""
         return None if self.chains is None else np.asarray(self.chains.state.theta.mean(axis=0))
-
-    @property
-    def relied(self) -> float:
-        """People in lanes whom intervals need, relative to what the schedule says."""
-        return max(1.0, self.growth / USUAL_GROWTH)
 
     def covariances(self) -> dict[str, Array]:
         """Covariance of the estimate by method, whitened coordinates, as far as known."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg import kernels, location, measures
+from privreg import findings, kernels, location, measures
 from privreg.reference import moment_diagonal
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def assess(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Arra
     with np.errstate(over="ignore", invalid="ignore"):
         eta = x @ (theta.reshape(-1, run.d) @ run.whitener).T
         eta = eta if offset is None else eta + (offset / run.y_scale)[:, None]
-    v, i = measures.values(run.gauge(), eta, run.response(y, None)), 0
+    v, i = measures.values(findings.gauge(run), eta, run.response(y, None)), 0
     channel, radius = mechanism.channel(m), mechanism.bits_radius(m)
     while i < len(v):
         noise = run.draw(len(v) - i)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg import collector
+from privreg import collector, findings
 from privreg.engine import Run, scaling_variances
 from privreg.errors import InferenceError
 from privreg.inference import DOUBT, EARLY, Estimate, Normal, RandomScaling, StudentT
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from privreg.inference.plug_in import Sandwich
     from privreg.measures import Measure
     from privreg.scaling import Units
-    from privreg.tuning import Settings
+    from privreg.settings import Settings
 
     Array = NDArray[np.float64]
 
@@ -219,7 +219,7 @@ def report_of_pipeline(
         spending=_spending(run),
         bound=_bound(settings),
         notes=_notes(run, settings, names),
-        measures=run.measured(units.y_scale),
+        measures=findings.measured(run, units.y_scale),
         told=run.at if run.kind == "measures" else 0,
     )
 
@@ -289,7 +289,8 @@ def _spending(run: Pipeline) -> str:
 
 def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
     schedule = run.start.schedule
-    lead = run.lead()
+    lead, coefficients = findings.lead(run), run.coefficients
+    needs = findings.relied(run) / run.worth  # people whom intervals need, relative to the schedule's rule
     out = []
     lost = [names[j] for j in run.lost()]
     if lost:
@@ -299,13 +300,13 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             "moments="
         )
     have = bool(settings.methods and run.covariances())
-    for j in run.rare() if have else []:
+    for j in findings.rare(run) if have else []:
         out.append(
             f"{DOUBT} the intervals: only some {100 * run.shares[j]:.2g}% of the people (as learned from the reports) "
             f"have the rarer value of {names[j]}, too few at this budget; its interval is far too short and the others "
             "suffer: merge levels, leave it out, or ask more people"
         )
-    for j, span in run.wide() if have else []:
+    for j, span in findings.wide(run) if have else []:
         out.append(
             f"{DOUBT} the intervals: the bounds of {names[j]} span {span:.0f} or more times its learned sd: they are "
             "too wide to find its scale, or most people share one value (a rare indicator, an amount that is mostly "
@@ -318,8 +319,8 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
         )
     if settings.methods and not have:
         out.append(f"{EARLY}: lanes begin after {lead:,} people, and {run.people:,} have reported")
-    elif settings.methods and not schedule.enough(int((run.people - lead) * run.worth / run.relied), run.coefficients):
-        coefficients, needed = run.coefficients, int(schedule.wanted(run.coefficients) * run.relied / run.worth) + lead
+    elif settings.methods and not schedule.enough(int((run.people - lead) / needs), coefficients):
+        needed = int(schedule.wanted(coefficients) * needs) + lead
         out.append(
             f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
             f"simulations coverage fell below its level with fewer than about {needed:,}"

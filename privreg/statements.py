@@ -14,8 +14,8 @@ from privreg.privacy import PrivacyStatement
 if TYPE_CHECKING:
     from privreg.pipeline import Pipeline
     from privreg.reporting import Report
+    from privreg.settings import Settings
     from privreg.spec import Spec
-    from privreg.tuning import Settings
 
 __all__ = ["statement", "title"]
 

@@ -32,9 +32,9 @@ from privreg.noise import NoiseStream, derived_key, fresh_key, seeded_key
 from privreg.pipeline import Pipeline, Start
 from privreg.reporting import report_of_chain, report_of_pipeline
 from privreg.results import Fit, PrivateResults
+from privreg.settings import Settings
 from privreg.spec import Spec
 from privreg.statements import statement, title
-from privreg.tuning import Settings
 from privreg.whitening import Layout
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from privreg.accounting import Release
 from privreg.errors import InferenceError
 from privreg.inference.plug_in import central_sandwich
 from privreg.steps import Steps
-from privreg.tuning import Wishes
+from privreg.settings import Wishes
 from tests.helpers import array_model, people
 
 

@@ -182,6 +182,14 @@ def test_every_kind_of_file(fit, tmp_path, formula, more):
     assert len(pd.read_csv(files["csv"])) == len(rows)
 
 
+def test_measures_of_fit_are_printed_with_what_they_cost(fit):
+    status, out, _ = fit("income ~ age", "--measures", 0.2)
+    assert status == 0
+    assert "Released: R²:" in out
+    assert "instead of a score" in " ".join(out.split())
+    refused(fit("income ~ age", "--measures", 0.9), "measures=0.9 must be a number in (0, 0.5)")
+
+
 def test_a_multinomial_table_has_a_column_of_levels(fit, tmp_path):
     status, out, _ = fit("travel ~ age", "--family", "multinomial", "--exponentiate", "--out", tmp_path / "t.csv",
                          "--out", tmp_path / "t.html")  # fmt: skip

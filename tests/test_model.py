@@ -10,7 +10,7 @@ import privreg as pr
 from privreg.accounting import gdp_delta
 from privreg.errors import InferenceError, NotPrivateError, OptionError, PrivacyLeakWarning, UnsupportedArgumentError
 from privreg.inference.pivots import scaling_critical, scaling_sf
-from privreg.tuning import Wishes
+from privreg.settings import Wishes
 from tests.helpers import NAMES, array_model, people
 
 

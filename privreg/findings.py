@@ -1,0 +1,70 @@
+"""What a staged fit has found out beside its coefficients: what notes and measures of fit are made of. Reports only."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg import coordinates, measures
+
+if TYPE_CHECKING:
+    from privreg.pipeline import Pipeline
+
+__all__ = ["gauge", "lead", "measured", "rare", "relied", "wide"]
+
+USUAL_GROWTH: Final = 6.0
+"""Growth with three slopes of 1, for which it was simulated how many people intervals need."""
+
+
+def lead(run: Pipeline) -> int:
+    """People before the lanes: those who were, and those of the stages to come as planned."""
+    stages = run.start.schedule.stages
+    last = next(k for k, s in enumerate(stages) if s.kind == "lanes")
+    if run.stage >= last:
+        return sum(run.past[:last])
+    return sum(run.past) + run.here.people + sum(s.people for s in stages[run.stage + 1 : last])
+
+
+def relied(run: Pipeline) -> float:
+    """People in lanes whom intervals need, relative to what the schedule says."""
+    return max(1.0, run.growth / USUAL_GROWTH)
+
+
+def rare(run: Pipeline) -> list[int]:
+    """Two-valued columns with too few people on one side; see `coordinates.rare`."""
+    start = run.start
+    return coordinates.rare(run.shares, start.rules, start.schedule.effective, run.people) if run.chains else []
+
+
+def wide(run: Pipeline) -> list[tuple[int, float]]:
+    """Columns whose bounds are much wider than what was learned; see `coordinates.wide`."""
+    start = run.start
+    return coordinates.wide(run.scatter.rows, start.gaps, start.unscaled, start.layout.constant) if run.chains else []
+
+
+def gauge(run: Pipeline) -> measures.Gauge:
+    """By what fit is measured, with the scales that were learned."""
+    gauge = run.start.gauge
+    assert gauge is not None
+    assert run.chains is not None
+    spread, centre, residual = 1.0, 0.0, 1.0
+    if run.start.layout.response:
+        *slopes, own = np.linalg.inv(run.scatter.rows)[run.d]
+        first = 1 if run.start.layout.constant else 0
+        spread, centre = math.hypot(*slopes[first:], own), float(slopes[0]) if first else 0.0
+        residual = float(own)
+    if run.start.rules.track and not run.start.rules.moving:
+        residual = math.exp(float(np.mean(run.chains.state.log_c))) / run.start.rules.ratio
+    return gauge._replace(residual=measures.REACH * residual, spread=measures.REACH * spread, centre=centre)
+
+
+def measured(run: Pipeline, unit: float) -> tuple[measures.Measure, ...]:
+    """Measures of fit, as far as people have told; `unit` is the response's per internal unit."""
+    people = run.weight_here
+    if run.kind != "measures" or run.at <= run.start.told:
+        return ()
+    mean = run.total / people
+    cov = (run.outer / people - np.outer(mean, mean)) / run.at
+    return measures.summarise(gauge(run), mean, cov, unit * run.y_scale)
