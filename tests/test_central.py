@@ -9,8 +9,8 @@ from scipy import stats
 from privreg.accounting import Release
 from privreg.errors import InferenceError
 from privreg.inference.plug_in import central_sandwich
-from privreg.steps import Steps
 from privreg.settings import Wishes
+from privreg.steps import Steps
 from tests.helpers import array_model, people
 
 

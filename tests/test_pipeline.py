@@ -585,18 +585,19 @@ UNREAD = {"trail_variances", "chains_steps", "common_steps", "trail_people"}
 
 @functools.cache
 def snapshots(name):
-    """A stream's arrays in the middle of every kind of stage, and the stream."""
-    out, stream, at = {}, begin(name), 0
+    """A stream, and its arrays and its secrets in the middle of every kind of stage."""
+    arrays, secrets, stream, at = {}, {}, begin(name), 0
     for k in edges(stream):
         stream.update(part(name, at, k + 5))
         at = k + 5
-        out[stream._run.kind] = {name: v.copy() for name, v in stream._run.to_arrays().items()}
-    return stream, out
+        for held, out in ((stream._run.to_arrays(), arrays), (stream._run.secrets(), secrets)):
+            out[stream._run.kind] = {name: v.copy() for name, v in held.items()}
+    return stream, arrays, secrets
 
 
 @pytest.mark.parametrize("name", EVERY_STAGE)
 def test_arrays_that_do_not_fit_are_refused(name):
-    stream, arrays_by_kind = snapshots(name)
+    stream, arrays_by_kind, _ = snapshots(name)
     for kind, arrays in arrays_by_kind.items():
         fresh = Pipeline(stream._run.start, stream._run.to_user, None)
         fresh.from_arrays(arrays)
@@ -615,12 +616,14 @@ def test_arrays_that_do_not_fit_are_refused(name):
 
 @pytest.mark.parametrize("name", EVERY_STAGE)
 def test_damaged_files_are_refused_and_leave_nothing_behind(name, tmp_path):
-    path, (_, arrays_by_kind) = tmp_path / "s", snapshots(name)
+    path, (_, arrays_by_kind, secrets_by_kind) = tmp_path / "s", snapshots(name)
     begin(name).save(path)
-    document, fine = storage.read(path)
+    document, _ = storage.read(path)
     document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
-    secrets = {k: v for k, v in fine.items() if k.startswith("secret")}
-    for arrays in arrays_by_kind.values():
+    for kind, arrays in arrays_by_kind.items():
+        secrets = secrets_by_kind[kind]
+        storage.write_archive(path, "stream", document, arrays | secrets)
+        assert pr.load(path)._run.kind == kind  # undamaged it is taken
         last = list(arrays)[-1]
         for key in ("position", "total", last, "scatter_rows"):
             for damage, new in damages(arrays[key]):
@@ -696,6 +699,8 @@ def test_files_of_another_stage_or_plan_are_refused(tmp_path):
         storage.write_archive(path, "stream", document, arrays | damage)
         with pytest.raises(SavedFileError):
             assert pr.load(path) is None, damage
+    storage.write_archive(path, "stream", document, arrays)
+    assert pr.load(path).nobs == starts[-1] + 50  # undamaged it is taken
     other = dict(document, options={**document["options"], "lanes": 9})
     storage.write_archive(path, "stream", other, arrays)
     with pytest.raises(SavedFileError, match="rules this version doesn't follow"):
