@@ -269,6 +269,15 @@ class Budget:
             return conversions.pure_tradeoff(self.epsilon, type_one)
         return conversions.gdp_tradeoff(self.mu, type_one)
 
+    def times(self, releases: int) -> Budget:
+        """Budget of so many releases of this one about the same people; as :meth:`compose` has it."""
+        if releases == 1 or not self.private:
+            return self
+        if self.pure:
+            return Budget._pure(self.epsilon * releases)
+        mu = math.sqrt(releases) * self.mu
+        return Budget.declare(rho=self.asked[0] * releases) if self.form == "rho" else Budget.declare(mu=mu)
+
     @staticmethod
     def compose(*budgets: Budget, pure: bool = True) -> Budget:
         """Budget of several releases about the same people, adaptively chosen or not.

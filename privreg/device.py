@@ -204,7 +204,7 @@ def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array,
         factor *= device.bound / norm
     elif not norm <= device.bound:  # overflow: nothing but noise is sent
         factor = 0.0
-    report = np.array([factor * float(v) - device.centre for v in x])
+    report = np.array([(factor * float(v) if factor != 0.0 else 0.0) - device.centre for v in x])
     return randomised(device.mechanism.channel(len(x)), report, device.radius, noise) + device.centre
 
 
@@ -244,7 +244,7 @@ def curvature_report(device: Device, centre: Array, x: Array, y: float, noise: A
     out: list[float] = []
     for j in range(len(x)):
         for m in range(j, len(x)):
-            entry = factor * float(x[j]) * float(x[m])
+            entry = factor * float(x[j]) * float(x[m]) if factor != 0.0 else 0.0
             out.append(entry * math.sqrt(2.0) if m > j else entry)
     radius = device.mechanism.curvature_radius(device.curvature_bound)
     return randomised(device.mechanism.channel(len(out)), np.array(out), radius, noise)
@@ -386,7 +386,7 @@ def lane_report(
 
 def _number(plan: LanePlan, c: float, eta: float, y: float, function: Function) -> float:
     if math.isnan(eta) or math.isnan(y):
-        return plan.target
+        return 0.0  # so that c grows with the share of the silent, and steps with it
     return float(scores.told(plan.shape, c, _one(eta), _one(float(y)), function)[0])
 
 

@@ -75,7 +75,8 @@ def evaluate(fit: Fit, public_test: Any) -> pd.DataFrame:
         out["log-loss"] = float(np.mean(-np.log(seen)))
         out["deviance explained"] = 1.0 - out["log-loss"] / entropy if entropy > 0.0 else np.nan
         out["accuracy"] = float(np.mean(share.argmax(axis=1) == k))
-        out["Brier score"] = float(np.mean(np.sum((share - np.eye(share.shape[1])[k]) ** 2, axis=1)))
+        halves = 1.0 if fit.baseline else 0.5  # with two classes it is the squared error of one probability
+        out["Brier score"] = halves * float(np.mean(np.sum((share - np.eye(share.shape[1])[k]) ** 2, axis=1)))
     elif code in {kernels.HINGE, kernels.SMOOTHED_HINGE}:
         margin = (2.0 * y - 1.0) * first
         out["accuracy"] = float(np.mean(margin > 0.0))
@@ -93,11 +94,12 @@ def evaluate(fit: Fit, public_test: Any) -> pd.DataFrame:
             tau = fit.family.tau
             out["check loss"] = float(np.mean(r * (tau - (r < 0.0))))
             out["share below"] = float(np.mean(r < 0.0))
-        out["mean error"] = float(np.mean(r))
-        out["mean absolute error"] = float(np.mean(np.abs(r)))
-        out["mean squared error"] = float(np.mean(r**2))
-        spread = float(np.var(y))
-        out["R²"] = 1.0 - out["mean squared error"] / spread if spread > 0.0 else np.nan
+        else:
+            out["mean error"] = float(np.mean(r))
+            out["mean absolute error"] = float(np.mean(np.abs(r)))
+            out["mean squared error"] = float(np.mean(r**2))
+            spread = float(np.var(y))
+            out["R²"] = 1.0 - out["mean squared error"] / spread if spread > 0.0 else np.nan
     return pd.DataFrame({"measure": list(out), "value": list(out.values())})
 
 
@@ -124,6 +126,11 @@ def calibration(fit: Fit, public_test: Any, groups: int = 10) -> pd.DataFrame:
     """
     if isinstance(groups, bool) or not isinstance(groups, int) or not 2 <= groups <= 1000:
         raise OptionError(f"groups={shown(groups)} must be a whole number, 2 to 1,000.")
+    if fit.family.code in {kernels.QUANTILE, kernels.EXPECTILE}:
+        raise OptionError(
+            f"{fit.family!r} predicts no mean to compare with what was observed; see evaluate(), which gives the share "
+            "below a quantile line."
+        )
     if fit.family.link == "margin":
         raise OptionError(f"{fit.family.name} predicts margins, which nothing observed can be compared with.")
     y, eta = _encoded(fit, public_test)

@@ -226,7 +226,7 @@ def check_response(family: Family, limits: tuple[float, float], name: str) -> No
     low, high = limits
     if family.code == kernels.SQUARED and not (math.isfinite(low) and math.isfinite(high)):
         raise SchemaError(f"Squared() needs a response with finite bounds; give bounds={{{name!r}: (low, high)}}.")
-    if family.response == "count" and not 0.0 <= low < high <= family.y_max:
+    if family.response == "count" and not (low == 0.0 and high == family.y_max):
         raise SchemaError(
             f"the counts {name!r} go from {low:g} to {high:g}, but {family!r} takes 0 to {family.y_max:g}; give "
             f"bounds={{{name!r}: (0, {family.y_max:g})}}, or a larger y_max."
@@ -247,7 +247,7 @@ def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:
     return Family(**doc, score=score, _compiled=compiled(score, doc["bound"], binary=doc["response"] == "binary"))
 
 
-_SVM: Final = "direction and offset of the hyperplane with the least mean {} loss; no odds, no probabilities"
+_SVM: Final = "direction and offset of the hyperplane with the least mean weighted {} loss; no odds, no probabilities"
 _ESTIMANDS: Final = {
     kernels.HUBER: "minimiser of the weighted Huber loss; the conditional mean line when errors are symmetric, "
     "drawn towards the conditional median line when they are skewed",

@@ -12,7 +12,7 @@ from privreg import coordinates, measures
 if TYPE_CHECKING:
     from privreg.pipeline import Pipeline
 
-__all__ = ["gauge", "lead", "measured", "rare", "relied", "wide"]
+__all__ = ["at_limit", "gauge", "lead", "measured", "rare", "relied", "wide"]
 
 USUAL_GROWTH: Final = 6.0
 """Growth with three slopes of 1, for which it was simulated how many people intervals need."""
@@ -68,3 +68,12 @@ def measured(run: Pipeline, unit: float) -> tuple[measures.Measure, ...]:
     mean = run.total / people
     cov = (run.outer / people - np.outer(mean, mean)) / run.at
     return measures.summarise(gauge(run), mean, cov, unit * run.y_scale)
+
+
+def at_limit(run: Pipeline) -> bool:
+    """Whether the location of a response alone has ended at its public limits."""
+    theta = run.estimate()
+    if theta is None or run.coefficients > 1 or run.start.rules.moving or not run.start.layout.constant:
+        return False
+    limits = run.start.reports.y_low, run.start.reports.y_high
+    return bool(np.isclose(run.inside(theta)[0], limits, rtol=0.0, atol=1e-9).any())

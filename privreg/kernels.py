@@ -46,6 +46,7 @@ __all__ = [
     "number_reports",
     "randomise",
     "run_lanes",
+    "second_moments",
     "told",
     "unit_score",
     "ziggurat",
@@ -640,7 +641,7 @@ def fused(
                 _multinomial(y[i], x[i], norm2, omega, plan.blocks, False, bound, theta, answer)
             else:
                 for j in range(d):
-                    answer[j] = factor * x[i, j] - plan.middle
+                    answer[j] = (factor * x[i, j] if factor != 0.0 else 0.0) - plan.middle
             randomise(answer, d, plan.radius, plan.channel, noise[used])
             for j in range(d):
                 answer[j] += plan.middle
@@ -648,9 +649,11 @@ def fused(
             gamma = steps[updates - first]
             if plan.outer == 1:
                 for j in range(d):
-                    reports[j, slot] = factor * x[i, j] + sd * noise[used, j] if additive else answer[j]
+                    own = factor * x[i, j] if factor != 0.0 else 0.0  # 0 × inf would not be a number
+                    reports[j, slot] = own + sd * noise[used, j] if additive else answer[j]
             for j in range(d):
-                g = factor * x[i, j] + sd * noise[used, j] if additive else answer[j]
+                own = factor * x[i, j] if factor != 0.0 else 0.0
+                g = own + sd * noise[used, j] if additive else answer[j]
                 t = theta[j] - gamma * g
                 theta[j] = t
                 t = total[j] + (t - origin[j])
@@ -660,7 +663,8 @@ def fused(
             i += 1
         else:
             for j in range(d):
-                batch[j] += factor * x[i, j] + sd * noise[used, j] if additive else answer[j]
+                own = factor * x[i, j] if factor != 0.0 else 0.0
+                batch[j] += own + sd * noise[used, j] if additive else answer[j]
             used += 1
             i += 1
             in_batch += 1
@@ -712,7 +716,7 @@ def _curvature_report(
     q = 0
     for j in range(p):
         for m in range(j, p):
-            entry = factor * x[i, j] * x[i, m]
+            entry = factor * x[i, j] * x[i, m] if factor != 0.0 else 0.0
             answer[q] = entry * math.sqrt(2.0) if m > j else entry
             q += 1
     randomise(answer, q, plan.curvature_radius, plan.curvature_channel, noise)
@@ -723,12 +727,11 @@ def _curvature_report(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _central(x: Array, i: int, curvature: float, factor: float, raw_curvature: Array, raw_outer: Array) -> None:
     p = x.shape[1]
-    f2 = factor * factor
     for j in range(p):
         for m in range(p):
-            xx = x[i, j] * x[i, m]
-            raw_curvature[j, m] += curvature * xx
-            raw_outer[j, m] += f2 * xx
+            # factor times x first: a row too long to be squared must not become inf, nor 0 × inf
+            raw_curvature[j, m] += (curvature * x[i, j]) * x[i, m] if curvature != 0.0 else 0.0
+            raw_outer[j, m] += (factor * x[i, j]) * (factor * x[i, m]) if factor != 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -841,6 +844,18 @@ def location_reports(
         randomise(answer, 2 * m, radius / math.sqrt(w), channel, noise[i - first])
         for j in range(2 * m):
             total[j] += w * (answer[j] + 0.5)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def second_moments(v: Array, total: Array, first: int, n: int) -> None:
+    """Add the lower triangle of v vᵀ of rows `first` … `first + n` − 1 to `total`, in order; of public covariates."""
+    d = v.shape[1]
+    for i in range(first, first + n):
+        q = 0
+        for j in range(d):
+            for m in range(j + 1):
+                total[q] += v[i, j] * v[i, m]
+                q += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -1006,7 +1021,7 @@ def run_lanes(
                     for j in range(d):  # a row too long to be squared sends noise only, and 0 × inf would not
                         state.batch[lane, j] += w * ((factor * z[j] if factor != 0.0 else 0.0) + sd_w * noise[k, j])
                     if joint:
-                        number = told(shape, c, eta, y[k]) if eta == eta and y[k] == y[k] else plan.target
+                        number = told(shape, c, eta, y[k]) if eta == eta and y[k] == y[k] else 0.0
                         answer[d] = plan.kappa * (number - 0.5) + sd_w * noise[k, d]
                         state.batch[lane, d] += w * (answer[d] + 0.5 * plan.kappa)
                 state.weight[lane, 1] += w
@@ -1057,7 +1072,7 @@ def _general_report(
                 answer[j] = factor * z[j] if factor != 0.0 else 0.0
         if plan.kappa > 0.0:
             known = eta == eta and y == y
-            number = told(plan.shape, c, eta, y) if known else plan.target
+            number = told(plan.shape, c, eta, y) if known else 0.0
             answer[size] = plan.kappa * (number - 0.5)
     else:
         _multinomial(y, z, norm2, omega, blocks, True, plan.reach, state.theta[lane], answer)

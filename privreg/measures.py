@@ -49,6 +49,8 @@ class Gauge(NamedTuple):
     centre : float
     y_max : float
         Largest count.
+    silence : bool
+        Whether people may have nothing to tell; then they send zeros, and everybody else a one beside.
     """
 
     family: int
@@ -58,6 +60,7 @@ class Gauge(NamedTuple):
     spread: float
     centre: float
     y_max: float
+    silence: bool = False
 
 
 class Measure(NamedTuple):
@@ -132,7 +135,11 @@ def values(gauge: Gauge, eta: Array, y: Array) -> Array:
                 right = (log_share.argmax(axis=1) == k).astype(np.float64)
                 shares = [(k == c).astype(np.float64) for c in range(1, gauge.classes)]
                 columns = [np.where(known, v, np.nan) for v in (np.clip(loss / CAP, 0.0, 1.0), right, *shares)]
-    return np.column_stack(columns)
+    out = np.column_stack(columns)
+    if not gauge.silence:
+        return out
+    told = np.asarray(~np.isnan(out).any(axis=1))
+    return np.column_stack([np.where(told[:, None], out, 0.0), told.astype(np.float64)])
 
 
 def summarise(gauge: Gauge, mean: Array, cov: Array, unit: float) -> tuple[Measure, ...]:
@@ -152,14 +159,21 @@ def summarise(gauge: Gauge, mean: Array, cov: Array, unit: float) -> tuple[Measu
     tuple of Measure
     """
     out = []
-    for name, measure, meaning in _measures(gauge, unit):
+    for name, of_told, meaning in _measures(gauge, unit):
+        measure = _of_those_who_told(of_told) if gauge.silence else of_told
         at = measure(mean)
-        slope = np.array([_slope(measure, mean, j, math.sqrt(max(cov[j, j], 1e-30))) for j in range(len(mean))])
+        slope = np.array([_slope(measure, mean, j) for j in range(len(mean))])
         out.append(Measure(name, at, math.sqrt(max(float(slope @ cov @ slope), 0.0)), meaning))
     return tuple(out)
 
 
-def _slope(measure: Callable[[Array], float], mean: Array, j: int, step: float) -> float:
+def _of_those_who_told(measure: Callable[[Array], float]) -> Callable[[Array], float]:
+    """Measure of means over people who had something to tell, from means over all and their share, which comes last."""
+    return lambda m: measure(m[:-1] / max(float(m[-1]), 1e-3))
+
+
+def _slope(measure: Callable[[Array], float], mean: Array, j: int) -> float:
+    step = 1e-6
     moved = np.zeros(len(mean))
     moved[j] = step
     return (measure(mean + moved) - measure(mean - moved)) / (2.0 * step)
@@ -169,11 +183,14 @@ def _measures(gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], fl
     g = gauge
 
     def residual2(m: Array) -> float:
-        return max(float(m[0]), 0.0) * g.residual**2
+        return float(m[0]) * g.residual**2
+
+    def residual_sd(m: Array) -> float:
+        return math.copysign(math.sqrt(abs(residual2(m))), residual2(m)) * unit
 
     def r_squared(m: Array) -> float:
         total = float(m[1]) * g.spread**2 - ((2.0 * float(m[2]) - 1.0) * g.spread) ** 2
-        return 1.0 - residual2(m) / max(total, 1e-12)
+        return 1.0 - residual2(m) / total if total > 0.0 else math.nan
 
     def explained(m: Array) -> float:
         shares = np.clip([1.0 - float(m[2:].sum()), *m[2:]], 1e-9, 1.0)
@@ -184,7 +201,7 @@ def _measures(gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], fl
             clipped = f"residuals and responses clipped at {REACH:g} learned sd"
             return [
                 ("R²", r_squared, f"share of the response's variance that the fit explains; {clipped}"),
-                ("residual sd", lambda m: math.sqrt(residual2(m)) * unit, f"in the response's units; {clipped}"),
+                ("residual sd", residual_sd, f"in the response's units; {clipped}"),
             ]
         case kernels.EXPECTILE | kernels.QUANTILE:
             return [("share below", lambda m: float(m[0]), f"of people below the line; {g.tau:g} for a quantile")]

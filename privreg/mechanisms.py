@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 MECHANISMS: Final = ("gaussian", "laplace", "randomized_response", "privunit")
+MOST_EPSILON: Final = 30.0
+"""Beyond it the chance of the other answer is lost in rounding, and with it the guarantee; it is not needed either."""
+
 _TITLES: Final = {
     "gaussian": "Gaussian",
     "laplace": "Laplace",
@@ -109,7 +112,7 @@ class Mechanism:
     @property
     def epsilon(self) -> float:
         """Pure ε that it spends per person; inf for Gaussian noise."""
-        return self.budget.epsilon if self.pure else math.inf
+        return min(self.budget.epsilon, MOST_EPSILON) if self.pure else math.inf
 
     def _kind(self, size: int) -> str:
         if self.name in {"randomized_response", "privunit"}:  # on a line PrivUnit's caps are points

@@ -269,8 +269,9 @@ class PrivateOnlineRegression:
         budget = Budget.declare(people.mu_max if personal else mu, epsilon, delta, rho)
         fam = resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
-        if offset is not None and not isinstance(offset, str):
-            raise OptionError("offset must be the name of a column when the model is given by a formula.")
+        for option, name in (("offset", offset), ("exposure", exposure)):
+            if name is not None and not isinstance(name, str):
+                raise OptionError(f"{option} must be the name of a column when the model is given by a formula.")
         if not isinstance(formula, str):
             raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
         schema = with_counts(schema, fam, formula.partition("~")[0].strip())
@@ -345,6 +346,7 @@ class PrivateOnlineRegression:
             units=spec.units,
             probe=spec.units.probe_inside(spec.design.probe),
             constant=spec.units.constant_column(spec.design.probe) is not None,
+            alone=spec.alone,
             response_limits=(low, high),
             scale_declared=all(n in schema.moments for n in numbers),
             standardised="scale" in schema.leaked,
@@ -353,6 +355,7 @@ class PrivateOnlineRegression:
             private=spec.private,
             classes=spec.classes,
             personal=spec.people.mu is not None,
+            silence=spec.silence,
             rows=rows,
         )
         return resolve_tuning(wishes, problem)

@@ -72,6 +72,8 @@ class Start(NamedTuple):
         Whether random scaling is wanted.
     personal : bool
         Whether people have budgets of their own.
+    silence : bool
+        Whether people may send noise only.
     gauge : Gauge or None
         By what fit is measured, before what is learned; None if it is not.
     told : int
@@ -89,6 +91,7 @@ class Start(NamedTuple):
     whitened: bool
     path: bool
     personal: bool = False
+    silence: bool = False
     gauge: measures.Gauge | None = None
     told: int = 0
 
@@ -321,10 +324,13 @@ class Pipeline:
         if stage.kind == "location":
             self._place()
         elif stage.kind == "moments":
-            sd = 0.0 if self.start.reports.label else self.moment_sd()
-            self.scatter = whitening.learn(
-                *(self.scatter, self.total, self.weight_here, sd), self.start.layout._replace(constant=True)
-            )
+            if self.start.reports.label:
+                self.scatter = whitening.exact(self.scatter, self.total, self.at)
+            else:
+                self.scatter = whitening.learn(
+                    *(self.scatter, self.total, self.weight_here, self.moment_sd()),
+                    self.start.layout._replace(constant=True),
+                )
         elif stage.kind == "common":
             self.common = self.chains
         self.past.append(self.at)
@@ -371,6 +377,8 @@ class Pipeline:
         rows = np.array(self.scatter.rows)
         for j, m, s in zip(self.start.unscaled, centre, scale, strict=True):
             if j == self.d:
+                low, high = self.start.reports.y_low, self.start.reports.y_high
+                m, s = min(max(m, low), high), min(s, high - low)  # a lost search ends inside the public limits
                 shift = m if self.start.layout.constant else 0.0
                 self.y_centre, self.y_scale = float(shift), float(s if shift == m else math.hypot(s, m))
                 continue
@@ -384,7 +392,8 @@ class Pipeline:
         still, constant = not rules.moving, start.layout.constant
         if self.chains is None:
             rows = coordinates.without_constant(self.scatter.rows, self.d) if self.extra else self.scatter.rows
-            rows, self.shares = coordinates.bring_in(rows, start.gaps, constant)
+            gaps = (0.0,) * self.d if reports.label else start.gaps  # there whitening is exact
+            rows, self.shares = coordinates.bring_in(rows, gaps, constant)
             self.scatter = whitening.start_from(rows)
             theta, log_c = self._first_guess()
         else:
@@ -395,7 +404,7 @@ class Pipeline:
 
         def expected(at: Array) -> coordinates.Expected:
             return coordinates.expect(
-                *(rules, at, rows, start.gaps, self.shares),
+                *(rules, at, rows, (0.0,) * self.d if reports.label else start.gaps, self.shares),
                 constant=constant,
                 whitened=start.whitened,
                 unit=not reports.label,
@@ -424,7 +433,7 @@ class Pipeline:
             newton2 = float(np.sum(newton**2))
             spread = max(spread, RELATIVE * float(np.linalg.norm(theta)))
         steps = chain_steps(stage, schedule, rules, plan, noise, curvature, spread, self.d, newton2)
-        self.chains = Chains(plan, lanes.init(theta, log_c, plan), newton, steps)
+        self.chains = Chains(plan, lanes.init(theta, min(log_c, plan.widest), plan), newton, steps)
 
     def _correlated(self) -> bool:
         """Whether the covariates have turned out so correlated that another round of moments pays."""

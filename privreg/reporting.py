@@ -284,6 +284,9 @@ def _spending(run: Pipeline) -> str:
         if stage.kind in counts:
             counts[stage.kind] += people
     parts = [f"{counts[k]:,} {text} (noise sd {sd:.4g})" for k, (text, sd) in words.items() if counts[k]]
+    if reports.label and counts["moments"]:
+        public = f"covariates of {counts['moments']:,} people, which are public, set scales"
+        parts = [public if "second moments" in part else part for part in parts]
     return f"{', '.join(parts)}; each person in one role, no extra budget"
 
 
@@ -311,6 +314,21 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             f"{DOUBT} the intervals: the bounds of {names[j]} span {span:.0f} or more times its learned sd: they are "
             "too wide to find its scale, or most people share one value (a rare indicator, an amount that is mostly "
             "0); declare tighter bounds=, levels=, or scaling='private'"
+        )
+    if have and findings.at_limit(run):
+        out.append(
+            f"{DOUBT} the interval: the estimate lies at a public limit of the response, where the search ran out of "
+            "people; ask more of them, or spend more"
+        )
+    if run.start.told and run.kind != "measures":
+        out.append(
+            f"no measures of fit yet: they come from the last people of rows={schedule.rows:,}, and {run.people:,} "
+            "have reported"
+        )
+    if have and run.start.silence and not run.start.rules.track:
+        out.append(
+            f"{DOUBT} the intervals if many people sent noise only (missing values, or rows beyond max_per_id): with "
+            "this family their share is not known to the fit, and intervals come out short by about as much"
         )
     if schedule.rows and run.people > MANY_MORE * schedule.rows:
         out.append(

@@ -190,6 +190,8 @@ class Problem:
         Rows over the public box, internal units.
     constant : bool
         Whether the design has the constant column.
+    alone : bool
+        Whether a person's row holds nothing but the response: an intercept that no column can change, no offset.
     response_limits : (float, float)
         Public limits of the response, internal units.
     classes : int
@@ -206,6 +208,8 @@ class Problem:
         "record" or "response".
     personal : bool
         Whether people have budgets of their own.
+    silence : bool
+        Whether people may send noise only, for missing values or as further rows of one person.
     rows : int or None
         People expected, if known.
     """
@@ -215,6 +219,7 @@ class Problem:
     units: Units
     probe: Array
     constant: bool = True
+    alone: bool = False
     response_limits: tuple[float, float] = (-math.inf, math.inf)
     classes: int = 2
     scale_declared: bool = False
@@ -223,6 +228,7 @@ class Problem:
     mechanism: Any = "auto"
     private: str = "record"
     personal: bool = False
+    silence: bool = False
     rows: int | None = None
 
     @property
@@ -249,8 +255,7 @@ class Problem:
                 "private='response' randomises one number, and a multinomial score has one for each level but the "
                 "first; use private='record', or Logistic() for each level."
             )
-        alone = self.constant and self.covariates == 1
-        return self.blocks == 1 and (self.private == "response" or alone)
+        return self.blocks == 1 and (self.private == "response" or self.alone)
 
     def mechanism_for(self, size: int, *, scalar: bool) -> Mechanism:
         """Mechanism for score reports of `size` numbers."""

@@ -95,6 +95,17 @@ class Spec:
         return spec
 
     @property
+    def silence(self) -> bool:
+        """Whether people may send noise only, for missing values or as further rows of one person."""
+        return self.people.missing == "noise" or self.people.id is not None
+
+    @property
+    def alone(self) -> bool:
+        """Whether a row holds nothing but the response: a declared intercept, read from no column, and no offset."""
+        design = self.design
+        return len(design.names) == 1 and not design.sources[0] and design.offset is None and design.exposure is None
+
+    @property
     def baseline(self) -> tuple[str, ...]:
         """Names of a multinomial response's levels, the first being the baseline; none for other families."""
         levels = self.design.endog_levels if self.family.response == "levels" else None
@@ -141,4 +152,13 @@ class Spec:
                 ]
                 if parts:
                     out.append((name, "; ".join(parts)))
+        people = self.people
+        if people.mu is not None:
+            out.append((people.mu, f"personal budgets, at most {people.mu_max:g}; public"))
+        if people.id is not None:
+            rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
+            out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
+        if people.missing != "raise":
+            said = {"noise": "their people send noise only", "drop": "their people send nothing"}[people.missing]
+            out.append(("missing values", said))
         return tuple(out)

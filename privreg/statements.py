@@ -69,6 +69,7 @@ def statement(
         protects=PROTECTS[spec.private],
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
+        people=run.people,
         mechanics=_mechanics(s, run),
         fit_measures=report.measure_words(),
         bound=s.bound,

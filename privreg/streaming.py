@@ -160,6 +160,7 @@ class Stream:
             whitened=s.efficient.whitened,
             path=any(m.name == "random_scaling" for m in s.methods),
             personal=self._spec.people.mu is not None,
+            silence=self._spec.silence,
             gauge=s.efficient.gauge,
             told=s.efficient.told,
         )

@@ -186,8 +186,9 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         label=scalar,
         measures=numbers.measures,
     )
-    told = count(family, problem.classes) if numbers.measures else 0
-    gauge = Gauge(family.code, family.tau, problem.classes, 1.0, 1.0, 0.0, family.y_max) if told else None
+    told = count(family, problem.classes) + int(problem.silence) if numbers.measures else 0
+    start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
+    gauge = Gauge(family.code, family.tau, problem.classes, *start, family.y_max, problem.silence) if told else None
     return Settings(
         tuning="efficient",
         score=Score(rules.shape, 1.0, 1.0, math.inf),
@@ -234,7 +235,7 @@ def _published(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         raise OptionError(
             "personal budgets (mu= as a column) go with tuning='efficient'; the published algorithm does not have them."
         )
-    alone = problem.constant and problem.covariates == 1 and problem.blocks == 1
+    alone = problem.alone and problem.blocks == 1
     mechanism = problem.mechanism_for(problem.blocks * problem.covariates, scalar=alone and problem.blocks == 1)
     low, high = problem.response_limits
     weights = SCORE_WEIGHTS[str(problem.score_weights or "published")]
@@ -243,6 +244,11 @@ def _published(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
     gamma, power = gamma if numbers.step is None else numbers.step, power if numbers.alpha is None else numbers.alpha
     reach2 = weights.reach2 if math.isfinite(weights.reach2) else units.reach
     curvature_bound = score.curvature_bound * reach2
+    if mechanism.pure and any(m.central for m in methods):
+        raise InferenceError(
+            "plug_in_central adds Gaussian noise at the curator's, which keeps no pure epsilon; use "
+            "mechanism='gaussian' with mu=, rho= or epsilon= and delta=, or inference='random_scaling'."
+        )
     wants_curvature = [m for m in methods if m.curvature or m.central]
     if wants_curvature and not math.isfinite(score.curvature_bound):
         raise InferenceError(

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Layout", "Scatter", "learn", "start_from"]
+__all__ = ["Layout", "Scatter", "exact", "learn", "start_from"]
 
 SMALLEST, LARGEST = 0.15, 8.0
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
+
+FLATTEST: Final = 1e-8
+"""Least eigenvalue, relative to the largest, of second moments that are inverted as they are."""
 
 FORGET: Final = 4.0
 STRICT: Final = 1.5
@@ -104,6 +107,19 @@ def learn(scatter: Scatter, total: Array, people: float, sd: float, layout: Layo
     moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
     # what was measured far from here counts for less: the correction is linear only nearby
     return Scatter(np.tril(rows), memory, weight / (1.0 + FORGET * moved**2))
+
+
+def exact(scatter: Scatter, total: Array, people: int) -> Scatter:
+    """Whiten public covariates by their own second moments, given as sums of v vᵀ, lower triangle row by row."""
+    d = scatter.rows.shape[0]
+    moments = np.zeros((d, d))
+    moments[np.tril_indices(d)] = total / people
+    moments += np.tril(moments, -1).T
+    values, vectors = np.linalg.eigh(moments)
+    values = np.maximum(values, FLATTEST * values[-1])
+    low = np.linalg.cholesky((vectors * values) @ vectors.T)
+    rows = np.tril(np.linalg.inv(low))
+    return start_from(rows / rows[0, 0])
 
 
 def _believed(deviation: Array, noise2: float, layout: Layout) -> Array:
