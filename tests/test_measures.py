@@ -149,6 +149,10 @@ def test_a_test_set_is_judged_as_by_hand():
     np.testing.assert_allclose(groups["observed"], groups["predicted"], atol=0.1)
     axes = res.plot_calibration((y, x), 5)
     assert axes.get_xlabel() == "predicted mean"
+    axes.figure.clear()
+    import matplotlib.pyplot as plt
+
+    plt.close(axes.figure)
     with pytest.raises(NotPrivateError, match="public test set"):
         res.evaluate(None)
     with pytest.raises(OptionError, match="groups=1 must be"):
@@ -156,3 +160,24 @@ def test_a_test_set_is_judged_as_by_hand():
     hinge, y, x = fitted("binary", "hinge", mu=1)
     with pytest.raises(OptionError, match="predicts margins"):
         hinge.calibration((y, x))
+
+
+def test_silent_people_count_for_no_measure():
+    y, x, bounds = made("line")
+    frame = pd.DataFrame({"y": y, "a": x[:, 1], "b": x[:, 2]})
+    gone = frame.assign(y=frame["y"].where(np.arange(N) % 3 > 0))
+    model = {"mu": 2, "bounds": {**BOUNDS, **bounds}, "missing": "noise"}
+    res = pr.PrivateOnlineRegression.from_formula("y ~ a + b", gone, **model).fit(measures=0.3, progress=False, seed=1)
+    truth = float(res.evaluate(frame).set_index("measure").loc["R²", "value"])
+    assert abs(value(res.fit_measures, "R²") - truth) < 5 * value(res.fit_measures, "R²", "std_error") < 0.5
+
+
+def test_a_row_alone_is_one_that_holds_nothing_but_the_response():
+    y, x, bounds = made("line")
+    frame = pd.DataFrame({"y": y, "a": x[:, 1], "o": x[:, 2]})
+    public = {"bounds": {**bounds, "a": (-4, 4), "o": (-4, 4)}, "mu": 1}
+    one_number = {}
+    for formula, more in {"y ~ 1": {}, "y  ~ 1": {"offset": "o"}, "y ~ 0 + np.sign(a + 5)": {}}.items():
+        model = pr.PrivateOnlineRegression.from_formula(formula, frame, **public, **more)
+        one_number[formula] = model.start()._run.start.reports.label
+    assert one_number == {"y ~ 1": True, "y  ~ 1": False, "y ~ 0 + np.sign(a + 5)": False}

@@ -512,7 +512,8 @@ def test_noise_drives_no_corner_beyond_the_response_s_range(names):
             if stream._run.chains is not None and stream._run.chains.state.updates.any():
                 moved = stream._run.chains.state.log_c[stream._run.chains.state.updates > 0]
                 widest.append(math.exp(moved.max()) * stream._run.y_scale * 9.0)
-    assert max(widest) == pytest.approx(18.0)
+    assert max(widest) <= 18.0 * (1 + 1e-9)
+    assert max(widest) > 9.0  # noise does drive it far
 
 
 def test_the_location_of_a_response_alone_stays_inside_its_limits():
@@ -668,13 +669,12 @@ def test_people_with_nothing_to_say_add_noise_and_what_white_data_would(kind):
         k = one.chains.state.in_batch.argmax()
         a, b = (run.chains.state.batch[k] for run in runs)
         np.testing.assert_allclose(b[:3], a[:3], rtol=1e-12)
-        number = 4 * one.chains.plan.target if kind != "lanes" else 0.0  # the share inside c that is waited for
-        assert b[3] - a[3] == pytest.approx(number, abs=1e-12)
+        assert b[3] - a[3] == pytest.approx(0.0, abs=1e-12)
         assert np.abs(a[:3]).min() > 0.0
         return
     expected = {
         "location": np.tile([0.5, 0.3173105], 3),
         "moments": np.diag(moment_diagonal(4, constant=True))[np.tril_indices(4)],
-        "measures": np.full(3, 0.5),
+        "measures": np.zeros(len(one.total)),
     }
     np.testing.assert_allclose(two.total - one.total, 4 * expected[kind], atol=1e-6)
