@@ -44,6 +44,8 @@ Flags = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 T = TypeVar("T")
 
+_MEND: Final = "drop or fill such rows (a fit can take missing='noise')."
+
 MISSING: Final = ("raise", "noise", "drop")
 """What becomes of a row with a missing value: an error, a row of NaN (a report of noise alone), or no row."""
 
@@ -160,7 +162,7 @@ def numbers(raw: Any, name: str, *, gaps: bool = False) -> Floats:
     values = read_numbers(raw, wrong)
     if not np.isfinite(values).all():
         if not gaps:
-            raise DataError(f"column {name!r} has a missing or infinite value; drop or fill such rows before fitting.")
+            raise DataError(f"column {name!r} has a missing or infinite value; {_MEND}")
         if np.isinf(values).any():
             raise DataError(
                 f"column {name!r} has an infinite value, which doesn't count as missing; mend it, or make it NaN."
@@ -208,7 +210,7 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
     out = quietly(encode, DataError(f"column {name!r} holds something that can't be a level."))
     lowest = int(out.min()) if out.size else 0
     if lowest < 0 and not gaps and (out == GAP).any():
-        raise DataError(f"column {name!r} has a missing value; drop or fill such rows before fitting.")
+        raise DataError(f"column {name!r} has a missing value; {_MEND}")
     if lowest == _UNKNOWN:
         raise SchemaError(
             f"column {name!r} has a value that is not among its declared levels {list(levels)!r} "
@@ -275,7 +277,7 @@ def learn_levels(frame: Any, column: str) -> tuple[Any, ...]:
     """Return the sorted distinct values of a raw column. Not private: for ``allow_leak=("levels",)``."""
     series = pd.Series(column_of(frame, column))
     if series.isna().any():
-        raise DataError(f"column {column!r} has a missing value; drop or fill such rows before fitting.")
+        raise DataError(f"column {column!r} has a missing value; {_MEND}")
     unlike = DataError(f"column {column!r} mixes values that have no order; declare levels={{{column!r}: [...]}}.")
     return tuple(quietly(lambda: sorted(series.drop_duplicates().tolist()), unlike))
 

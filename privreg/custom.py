@@ -49,7 +49,7 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
     plain = getattr(score, "py_func", score)
     wrong = (
         "score must be a function of two floats, eta and y, that numba can compile and that returns a float, such as "
-        "`lambda eta, y: math.tanh(eta - y)`"
+        "`lambda eta, y: math.tanh(eta - y)` (of single numbers: min() and max() rather than np.clip)"
     )
     if not callable(plain):
         raise OptionError(f"{wrong}; got {type(score).__name__}.")

@@ -206,13 +206,14 @@ def Multinomial() -> Family:
     return Family("Multinomial", kernels.MULTINOMIAL, "logit", "levels")
 
 
-def Poisson(y_max: float) -> Family:
+def Poisson(y_max: float | None = None) -> Family:
     """Log-linear regression of counts with a public largest count.
 
     Parameters
     ----------
     y_max : float
-        Largest response; larger ones are clamped to it on the device, which changes the estimand if many are.
+        Largest response, to be given; larger ones are clamped to it on the device, which changes the estimand if many
+        are.
 
     Returns
     -------
@@ -255,7 +256,7 @@ def SmoothedHinge(width: float = 1.0) -> Family:
     Parameters
     ----------
     width : float
-        Length of that stretch, below 1: the loss is (1 − m)²/(2 width) for margins m in (1 − width, 1).
+        Length of that stretch: the loss is (1 − m)²/(2 width) for margins m in (1 − width, 1), linear below.
 
     Returns
     -------
