@@ -25,8 +25,8 @@ ROUNDING_NOTE: Final = (
 )
 PROTECTS: Final = {
     "record": "one person's whole record, used once; neighbours replace one record",
-    "response": "one person's response, used once; covariates are public and not protected; neighbours replace one "
-    "response",
+    "response": "one person's response, used once; covariates and offsets are public, not protected; neighbours "
+    "replace one response",
 }
 SEED_NOTE: Final = "seed= was given: reproducible noise protects nobody; use it for simulations only"
 
