@@ -325,7 +325,7 @@ class Pipeline:
             self._place()
         elif stage.kind == "moments":
             if self.start.reports.label:
-                self.scatter = whitening.exact(self.scatter, self.total, self.at)
+                self.scatter = whitening.exact(self.total, self.at)
             else:
                 self.scatter = whitening.learn(
                     *(self.scatter, self.total, self.weight_here, self.moment_sd()),

@@ -109,16 +109,17 @@ def learn(scatter: Scatter, total: Array, people: float, sd: float, layout: Layo
     return Scatter(np.tril(rows), memory, weight / (1.0 + FORGET * moved**2))
 
 
-def exact(scatter: Scatter, total: Array, people: int) -> Scatter:
+def exact(total: Array, people: int) -> Scatter:
     """Whiten public covariates by their own second moments, given as sums of v vᵀ, lower triangle row by row."""
-    d = scatter.rows.shape[0]
+    d = (math.isqrt(8 * len(total) + 1) - 1) // 2
     moments = np.zeros((d, d))
     moments[np.tril_indices(d)] = total / people
     moments += np.tril(moments, -1).T
-    values, vectors = np.linalg.eigh(moments)
+    size = np.sqrt(np.where(np.diag(moments) > 0.0, np.diag(moments), 1.0))  # columns may differ by any factor
+    values, vectors = np.linalg.eigh(moments / np.outer(size, size))
     values = np.maximum(values, FLATTEST * values[-1])
     low = np.linalg.cholesky((vectors * values) @ vectors.T)
-    rows = np.tril(np.linalg.inv(low))
+    rows = np.tril(np.linalg.inv(low)) / size
     return start_from(rows / rows[0, 0])
 
 
