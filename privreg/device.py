@@ -405,7 +405,8 @@ def _label_report(
     ends = scores.unit(plan.shape, c, np.array([eta, eta]), np.array([plan.y_high, plan.y_low]), function)
     low, high = float(ends[0]), float(ends[1])
     middle = 0.5 * (low + high)
-    report = [0.0 if math.isnan(psi) else min(max(psi, low), high) - middle]
+    # nothing to tell: no score, as far as its range allows
+    report = [min(max(0.0 if math.isnan(psi) else psi, low), high) - middle]
     half = 0.5 * (high - low)
     radius = math.sqrt(half * half + 0.25 * (plan.kappa * plan.kappa))
     if not (radius < math.inf and _inner(z, z) < math.inf):

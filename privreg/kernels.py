@@ -450,6 +450,8 @@ def told(shape: Shape, c: float, eta: float, y: float) -> float:
     family = shape.family
     if family in (HUBER, EXPECTILE, QUANTILE):
         return 1.0 if abs(y - eta) <= c else 0.0
+    if family in (LOGISTIC, BALANCED, POISSON, SQUARED, MULTINOMIAL):
+        return 0.5 * c if c < 2.0 else 1.0
     rise = 0.5 * (unit_score(shape, 1.0, eta + c, y) - unit_score(shape, 1.0, eta - c, y))
     rise = 1.0 if rise > 1.0 else rise
     return rise if rise > 0.0 else 0.0
@@ -1062,7 +1064,8 @@ def _general_report(
             high = unit_score(plan.shape, c, eta, plan.y_low)
             middle = 0.5 * (low + high)
             half = 0.5 * (high - low)
-            answer[0] = min(max(score, low), high) - middle if score == score else 0.0
+            score = score if score == score else 0.0  # nothing to tell: no score, as far as its range allows
+            answer[0] = min(max(score, low), high) - middle
             radius = math.sqrt(half * half + 0.25 * (plan.kappa * plan.kappa))
             if not (radius < math.inf and norm2 < math.inf):  # covariates too large to be used: a known 0
                 omega, middle, radius, answer[0] = 0.0, 0.0, 1.0, 0.0
@@ -1070,12 +1073,12 @@ def _general_report(
             factor = _bounded(score * omega, norm2, plan.reach)
             for j in range(d):
                 answer[j] = factor * z[j] if factor != 0.0 else 0.0
-        if plan.kappa > 0.0:
-            known = eta == eta and y == y
-            number = told(plan.shape, c, eta, y) if known else 0.0
-            answer[size] = plan.kappa * (number - 0.5)
+        known = eta == eta and y == y
     else:
-        _multinomial(y, z, norm2, omega, blocks, True, plan.reach, state.theta[lane], answer)
+        eta = 0.0
+        known = _multinomial(y, z, norm2, omega, blocks, True, plan.reach, state.theta[lane], answer)
+    if plan.kappa > 0.0:
+        answer[size] = plan.kappa * ((told(plan.shape, c, eta, y) if known else 0.0) - 0.5)
     total = size + 1 if plan.kappa > 0.0 else size
     randomise(answer, total, radius / math.sqrt(w), plan.channel, noise)
     if plan.label == 1:
@@ -1100,8 +1103,11 @@ def _multinomial(
     bound: float,
     theta: Array,
     answer: Array,
-) -> None:
-    """Fill `answer` with (π_k − 1{y = k}) ω z of all classes k ≥ 1, if `balanced` over its largest norm for any y."""
+) -> bool:
+    """Fill `answer` with (π_k − 1{y = k}) ω z of all classes k ≥ 1, if `balanced` over its largest norm for any y.
+
+    Gives whether the row could be used.
+    """
     d = z.shape[0]
     share = np.empty(blocks + 1)
     top = 0.0
@@ -1137,6 +1143,7 @@ def _multinomial(
         residual = share[k + 1] - (1.0 if y == k + 1 else 0.0)
         for j in range(d):
             answer[k * d + j] = scale * residual * z[j] if known else 0.0
+    return known
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -325,10 +325,12 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             f"no measures of fit yet: they come from the last people of rows={schedule.rows:,}, and {run.people:,} "
             "have reported"
         )
-    if have and run.start.silence and not run.start.rules.track:
+    rules = run.start.rules
+    if have and run.start.silence and not (rules.track or rules.counting):
         out.append(
             f"{DOUBT} the intervals if many people sent noise only (missing values, or rows beyond max_per_id): with "
-            "this family their share is not known to the fit, and intervals come out short by about as much"
+            "a declared residual scale their share is not learned, and intervals come out short by about as much; "
+            "leave scale= out"
         )
     if schedule.rows and run.people > MANY_MORE * schedule.rows:
         out.append(

@@ -23,6 +23,9 @@ CLASSICAL_C: Final = 1.345
 QUANTILE_RATIO: Final = 0.5
 """Half-width, in residual sd, of the window about the quantile line by which the density there is learned."""
 
+PRESENT_TARGET: Final = 0.5
+"""Mean of min(1, c/2) over all people, 0 for the silent: c stands still where it is 1 over the share who answer."""
+
 SECANT_TARGET: Final = 0.2
 """Mean rise of a unit score over the tracked window η ± c, where nothing better is known of its curvature."""
 
@@ -49,6 +52,8 @@ class ChainRules:
         Whether curvature depends on the coefficients, so that these are to be searched for.
     centre : float
         Where the estimand lies for normal residuals, in their sd above the mean.
+    counting : bool
+        Whether c stands for no corner, and is tracked to make up for people who send noise only.
     """
 
     shape: Shape
@@ -59,6 +64,7 @@ class ChainRules:
     slope: float
     moving: bool
     centre: float = 0.0
+    counting: bool = False
 
     @property
     def skewed(self) -> bool:
@@ -122,7 +128,14 @@ def auto_c(p: int, mu: float) -> float:
 
 
 def chain_rules(
-    family: Family, d: int, mu: float, *, low: float = -1.0, high: float = 1.0, label: bool = False
+    family: Family,
+    d: int,
+    mu: float,
+    *,
+    low: float = -1.0,
+    high: float = 1.0,
+    label: bool = False,
+    silence: bool = False,
 ) -> ChainRules:
     """What the chains of an efficient fit need to know.
 
@@ -137,6 +150,8 @@ def chain_rules(
         Public limits of the response, internal units.
     label : bool
         Whether only the response is private: then a score's range counts, not its size.
+    silence : bool
+        Whether people may send noise only.
 
     Returns
     -------
@@ -149,8 +164,10 @@ def chain_rules(
         learned = family.code == kernels.QUANTILE or isinstance(family.scale, str)
         target, curvature, slope, centre = _normal_shares(family, ratio)
         return ChainRules(shape, ratio, learned, target, curvature, slope, moving=False, centre=centre)
+    target = slope = PRESENT_TARGET if silence else 1.0
     if family.code == kernels.SQUARED:
-        return ChainRules(shape, 1.0, False, 1.0, 1.0 / (high - low), 1.0, moving=False)
+        curvature = 1.0 / (high - low)
+        return ChainRules(shape, 1.0, False, target, curvature, slope, moving=False, counting=silence)
     if family.code in {kernels.HINGE, kernels.SMOOTHED_HINGE, kernels.CUSTOM}:
         return ChainRules(shape, 1.0, True, SECANT_TARGET, SECANT_TARGET, SECANT_TARGET, moving=True)
-    return ChainRules(shape, 1.0, False, 1.0, 1.0, 1.0, moving=True)
+    return ChainRules(shape, 1.0, False, target, 1.0, slope, moving=True, counting=silence)

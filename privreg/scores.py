@@ -161,12 +161,15 @@ def told(
 ) -> Array:
     """Number in [0, 1] that a joint report carries, shape (n,).
 
-    abs r ≤ c for scores of residuals; else half the rise of the score from η − c to η + c. Its mean over c is the
+    abs r ≤ c for scores of residuals; min(1, c/2) where the linear predictor tells the curvature, so that c learns
+    the share of those who answer; else half the rise of the score from η − c to η + c. Its mean over c is the
     curvature near c, and c is tracked so that the mean is a given one.
     """
     if shape.family in {kernels.HUBER, kernels.EXPECTILE, kernels.QUANTILE}:
         with np.errstate(over="ignore", invalid="ignore"):
             return (np.abs(y - eta) <= c).astype(np.float64)
+    if shape.family in {kernels.LOGISTIC, kernels.BALANCED, kernels.POISSON, kernels.SQUARED, kernels.MULTINOMIAL}:
+        return np.full(np.shape(y), min(0.5 * c, 1.0))
     with np.errstate(over="ignore", invalid="ignore"):
         rise = 0.5 * (unit(shape, 1.0, eta + c, y, function) - unit(shape, 1.0, eta - c, y, function))
         return np.where(rise > 0.0, np.minimum(rise, 1.0), 0.0)

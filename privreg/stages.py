@@ -311,7 +311,7 @@ class Reports(NamedTuple):
 
 def kappa_of(kind: str, rules: ChainRules) -> float:
     """Weight of the number in the joint reports of a stage; 0 if scores are sent alone."""
-    return 1.0 if rules.track and kind in {"search", "pilot", "common"} else 0.0
+    return 1.0 if (rules.track or rules.counting) and kind in {"search", "pilot", "common"} else 0.0
 
 
 def _log(length: float) -> float:
@@ -347,7 +347,7 @@ def lane_plan(
         y_low=(reports.y_low - y_centre) / y_scale,
         y_high=(reports.y_high - y_centre) / y_scale,
         target=rules.target,
-        widest=math.inf if rules.moving else _log((reports.y_high - reports.y_low) / y_scale),
+        widest=math.inf if rules.moving or rules.counting else _log((reports.y_high - reports.y_low) / y_scale),
         late=int(people) // schedule.batch // 2,
         path=int(path),
         worth=worth,

@@ -155,7 +155,7 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         )
     p = units.centre.shape[0]
     low, high = problem.response_limits
-    rules = chain_rules(family, p, budget.mu, low=low, high=high, label=problem.scalar)
+    rules = chain_rules(family, p, budget.mu, low=low, high=high, label=problem.scalar, silence=problem.silence)
     if family.cornered and rules.track and not LEAST_RATIO <= rules.ratio <= MOST_RATIO:
         name = repr(family).partition("(")[0]
         raise OptionError(

@@ -678,3 +678,41 @@ def test_people_with_nothing_to_say_add_noise_and_what_white_data_would(kind):
         "measures": np.zeros(len(one.total)),
     }
     np.testing.assert_allclose(two.total - one.total, 4 * expected[kind], atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["logistic", pr.Poisson(20), "squared", "multinomial"])
+def test_the_share_of_silent_people_is_learned_where_the_predictor_tells_the_curvature(family):
+    n = 30_000
+    data = people(n)[["y", "a", "b"]]
+    bounds, levels = dict(BOUNDS), {}
+    if family in {"logistic", "multinomial"}:
+        data["y"] = (data["y"] > 0).astype(float)
+        bounds.pop("y")
+    if family == "multinomial":
+        data["y"], levels = np.where(data["y"] > 0, "more", "less"), {"y": ["less", "more"]}
+    elif family != "squared" and family != "logistic":
+        data["y"] = np.round(np.clip(data["y"] + 5, 0, 20))
+        bounds.pop("y")
+    gone = np.random.default_rng(SEED).random(n) < 0.3
+    data.loc[gone, "a"] = np.nan
+    same = {"bounds": bounds, "levels": levels, "family": family, "mu": None, "rows": n}
+    stream = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, missing="noise", **same).start().update(data)
+    assert stream._run.kind == "lanes"
+    np.testing.assert_allclose(np.exp(stream._run.chains.state.log_c), 1 / (1 - gone.mean()), rtol=0.03)
+    whole = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **same).start().update(data[~gone])
+    assert stream._run.chains.plan.kappa == 0.0
+    assert (whole._run.common.plan.kappa, stream._run.common.plan.kappa) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("tuning", ["efficient", "published"])
+def test_silent_people_move_no_quantile_of_a_response_alone(tuning):
+    n = 40_000
+    rng = np.random.default_rng(SEED)
+    y = rng.normal(0, 1, n)
+    gone = rng.random(n) < 0.4
+    data = pd.DataFrame({"y": np.where(gone, np.nan, y)})
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ 1", data, family=pr.Quantile(0.9), mu=None, bounds={"y": (-4, 4)}, missing="noise"
+    )
+    estimate = float(model.fit(tuning=tuning, progress=False).params.iloc[0])
+    assert estimate == pytest.approx(np.quantile(y[~gone], 0.9), abs=0.05)
