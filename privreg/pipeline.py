@@ -263,13 +263,13 @@ class Pipeline:
 
     def draw(self, rows: int) -> Array:
         """Noise of the next people, at most `rows` of them; a view."""
-        if self.noise is None or not self.width():  # public covariates' moments take no noise, but a place for it
+        if self.noise is None:
             return np.zeros((min(rows, QUIET_ROWS), max(self.width(), self.numbers())))
         return self.noise.peek()[:rows]
 
     def used(self, rows: int) -> None:
         """Mark as used the noise of so many people."""
-        if self.noise is not None and self.width():
+        if self.noise is not None:
             self.noise.advance(rows)
 
     def response(self, y: Array, offset: Array | None) -> Array:
@@ -353,12 +353,6 @@ class Pipeline:
         """Noise sd per coordinate of a moment report."""
         size = self.size(before=True)
         return self.start.reports.mechanism.sd(self.moment_radius(), size * (size + 1) // 2)
-
-    @property
-    def spared(self) -> int:
-        """People whom a stage that was not held would have taken."""
-        stages = self.start.schedule.stages
-        return sum(s.people for s, n in zip(stages, self.past, strict=False) if s.optional and not n)
 
     def lost(self) -> list[int]:
         """Columns, d for the response, whose spread had not settled when the search for it ended."""

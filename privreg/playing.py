@@ -55,7 +55,7 @@ def measure(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Arr
     if run.start.reports.label:  # covariates are public
         kernels.second_moments(v, run.total, 0, len(v))
         return
-    channel, radius = run.start.reports.covariates_channel(v.shape[1]), run.moment_radius()
+    channel, radius = run.start.reports.mechanism.channel(len(run.total)), run.moment_radius()
     white = moment_diagonal(v.shape[1], constant=True)
     while i < len(v):
         noise = run.draw(len(v) - i)

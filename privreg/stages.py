@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from privreg import kernels, location
-from privreg.kernels import Channel, LanePlan
+from privreg.kernels import LanePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -301,12 +301,6 @@ class Reports(NamedTuple):
     def radius(self, kappa: float) -> float:
         """Radius of the ball of such reports; with label privacy the largest that occurs."""
         return self.mechanism.joint_radius(1.0 if self.label else self.reach, kappa)
-
-    def covariates_channel(self, d: int) -> Channel:
-        """Channel of moment reports about `d` coordinates: public covariates need none."""
-        if self.label:
-            return Channel(kernels.GAUSSIAN, 0.0, 0.0, 0.0)
-        return self.mechanism.channel(d * (d + 1) // 2)
 
 
 def kappa_of(kind: str, rules: ChainRules) -> float:

@@ -114,3 +114,8 @@ def adversarial(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     x[2::3] = rng.choice(EXTREME, (len(x[2::3]), d))
     x[n // 2] = 0.0
     return x
+
+
+def spared(run):
+    """People whom a stage of a pipeline that was not held would have taken."""
+    return sum(s.people for s, n in zip(run.start.schedule.stages, run.past, strict=False) if s.optional and not n)

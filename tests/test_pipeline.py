@@ -19,6 +19,7 @@ from privreg.errors import InferenceError, PrivregError, PrivregWarning, SavedFi
 from privreg.noise import KEY_BYTES, NoiseStream, derived_key, seeded_key
 from privreg.pipeline import Pipeline
 from privreg.stages import LONG, make_schedule
+from tests.laws import spared
 
 N = 3000
 SEED = 7
@@ -196,8 +197,8 @@ def test_every_stage_is_its_devices_and_the_collector_bit_for_bit(name):
                 learned = coordinates.without_constant(learned, run.d)
             np.testing.assert_array_equal(run.scatter.rows, learned)
         at += people
-        assert run.stage == stage + 1 + bool(run.spared and seen.count("moments") == 3 and seen[-1] == "moments")
-    expected = ["location"] * ("private" in name) + ["moments"] * (3 if run.spared else 4)
+        assert run.stage == stage + 1 + bool(spared(run) and seen.count("moments") == 3 and seen[-1] == "moments")
+    expected = ["location"] * ("private" in name) + ["moments"] * (3 if spared(run) else 4)
     expected += ["search"] * 6 * CASES[name].binary + ["pilot", "common", "lanes"]
     assert seen == expected
 
@@ -388,7 +389,7 @@ def test_results_in_every_stage(name):
             assert not notes
             shown.add("intervals")
         else:
-            lead = edges(stream)[-1] - run.spared
+            lead = edges(stream)[-1] - spared(run)
             assert notes == [f"no intervals yet: lanes begin after {lead:,} people, and {at:,} have reported"]
             assert "no intervals yet" in str(res.summary())
             for ask in (res.conf_int, lambda r=res: r.bse, lambda r=res: r.pvalues):
@@ -487,18 +488,18 @@ def test_a_role_depends_on_the_position_and_on_reports_only(name):
             kinds.append(stream._run.kind)
             at = stop
         assert kinds == [s.kind for s in stream._run.start.schedule.stages[1:]]
-        assert stream._run.spared == 0
+        assert spared(stream._run) == 0
     # covariates that are not correlated spare it: what was learned from reports, and nothing else, decides
     stream = begin(name, mu=50)
     held = [k for k, s in enumerate(stream._run.start.schedule.stages) if s.optional]
     assert len(held) == 1
     stream.update(part(name, 0, starts[held[0]], correlated=False))
     assert stream._run.stage == held[0] + 1
-    assert stream._run.spared == stream._run.start.schedule.stages[held[0]].people
+    assert spared(stream._run) == stream._run.start.schedule.stages[held[0]].people
     assert stream._run.people == starts[held[0]]
     assert len(stream._run.keys) == len(starts) - held[0] - 2
     stream.update(part(name, starts[held[0]], N, correlated=False))
-    lead = starts[-1] - stream._run.spared
+    lead = starts[-1] - spared(stream._run)
     assert stream._run.at == N - lead
     sent = number_in(stream.results().privacy.curvature, r"([\d,]+) reported second moments")
     assert sent == sum(s.people for s in stream._run.start.schedule.stages if s.kind == "moments" and not s.optional)
@@ -513,7 +514,7 @@ def test_no_raw_row_decides_the_stages():
     two._run.from_arrays({k: v.copy() for k, v in one._run.to_arrays().items()})
     for stream in (one, two):
         stream.update(part("learned scale", at, at + 1))
-    assert (one._run.stage, one._run.spared) == (two._run.stage, two._run.spared)
+    assert (one._run.stage, spared(one._run)) == (two._run.stage, spared(two._run))
     np.testing.assert_array_equal(one._run.scatter.rows, two._run.scatter.rows)
 
 
