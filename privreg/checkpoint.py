@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg import lanes, location, whitening
+from privreg import blocks, lanes, location, whitening
 from privreg.engine import like
 from privreg.kernels import Lanes
 from privreg.lanes import Chains
@@ -34,6 +34,7 @@ def to_arrays(run: Pipeline) -> dict[str, Any]:
         "shares": np.nan_to_num(run.shares, nan=-1.0),
         "guess": np.zeros(0) if run.start.theta is None else run.start.theta,
         "trail_people": np.array(run.trail_people, dtype=np.int64),
+        "trail_senders": np.array(run.trail_senders, dtype=np.int64),
         "trail_means": np.array(run.trail_means).reshape(-1, run.coefficients),
         "trail_variances": np.array(run.trail_variances).reshape(-1, run.coefficients),
     }
@@ -43,6 +44,7 @@ def to_arrays(run: Pipeline) -> dict[str, Any]:
             out[f"{name}_newton"], out[f"{name}_steps"] = chains.newton, np.array(chains.steps)
             out[f"{name}_worth"] = np.array([chains.plan.worth])
             named[name] = chains.state
+    out |= blocks.to_arrays(run.blocks)
     return out | {f"{name}_{k}": np.asarray(v) for name, values in named.items() for k, v in values._asdict().items()}
 
 
@@ -97,8 +99,12 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
         run.chains = _restored(run, "chains", stages[lanes_stage], people_of[lanes_stage], arrays)
     if run.kind in {"lanes", "measures"}:
         run.common = _restored(run, "common", stages[lanes_stage - 1], people_of[lanes_stage - 1], arrays)
+    if run.kind in {"lanes", "measures"} and run.start.cut is not None:
+        rounds = people_of[lanes_stage] // (run.start.schedule.batch * run.start.schedule.lanes)
+        run.blocks = blocks.from_arrays(arrays, run.start.cut, run.coefficients, rounds)
     shape = (len(arrays["trail_people"]), run.coefficients)
     run.trail_people = like(np.zeros(shape[0], dtype=np.int64), arrays["trail_people"]).tolist()
+    run.trail_senders = like(np.zeros(shape[0], dtype=np.int64), arrays["trail_senders"]).tolist()
     run.trail_means = list(like(np.zeros(shape), arrays["trail_means"]))
     variances = arrays["trail_variances"]  # not numbers before there are intervals
     if variances.shape != shape or variances.dtype != np.float64:
@@ -115,6 +121,7 @@ def _restored(run: Pipeline, name: str, stage: Stage, people: int, arrays: dict[
     plan = lane_plan(
         *(stage, start.schedule, start.rules, start.reports, run.d),
         path=start.path,
+        gram=start.gram and stage.kind == "lanes",
         worth=worth,
         y_centre=run.y_centre,
         y_scale=run.y_scale,

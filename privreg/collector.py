@@ -39,7 +39,7 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
     """
     p = start.shape[0]
     sums = (p + 1, p + 1) if plan.scaling_mode == FULL else (2, p)
-    big = plan.outer == 1
+    side = {0: 0, 1: p, 2: 2 * p + 1}[plan.outer]
     return State(
         theta=start.astype(np.float64).copy(),
         origin=start.astype(np.float64).copy(),
@@ -48,8 +48,8 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
         path=np.zeros((p + 1, LINE)),
         sums=np.zeros(sums),
         functional=functional.astype(np.float64).copy(),
-        reports=np.zeros((p, LINE)),
-        outer=np.zeros((p, p) if big else (0, 0)),
+        reports=np.zeros((max(side, p), LINE)),
+        outer=np.zeros((side, side)),
         curvature=np.zeros(p * (p + 1) // 2 if plan.curvature_share else 0),
         counts=np.zeros(5, dtype=np.int64),
     )
@@ -97,12 +97,15 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     k = int(counts[kernels.UPDATES])
     slot = k % BLOCK
     gamma = float(steps.block(k, 1)[0])
+    if plan.outer == 2:
+        p = len(new.theta)
+        new.reports[p:, slot] = np.append(new.theta - new.origin, 1.0)
     new.theta[:] = new.theta - gamma * mean
     new.total[:] = new.total + (new.theta - new.origin)
     new.path[:-1, slot] = new.total
     new.path[-1, slot] = float(k + 1)
-    if plan.outer == 1:
-        new.reports[:, slot] = mean
+    if plan.outer:
+        new.reports[: len(mean), slot] = mean
     if plan.scaling_mode == DIAGONAL:
         first = 0.0
         for a, b in zip(new.functional, new.total, strict=True):
@@ -139,8 +142,8 @@ class Path(NamedTuple):
     scaling : ndarray, shape (p, p), (p,) or (0,)
         Random-scaling matrix V̂ (its diagonal in DIAGONAL mode), averaged over lanes, of √updates·θ̄
         within a lane.
-    outer : ndarray, shape (p, p) or (0, 0)
-        Mean outer product of the reports.
+    outer : ndarray, shape (p, p), (2 p + 1, 2 p + 1) or (0, 0)
+        Mean outer product of the reports, or of (report, θ − origin, 1).
     curvature : ndarray, shape (p, p) or (0, 0)
         Mean of the curvature reports, noise included.
     curvature_people : int
@@ -195,7 +198,7 @@ def _final(state: State, plan: Plan, k: int, people: int, curvature: Array, send
             mean[0] = float(state.functional @ centred)
             scaling = (sums[0] - 2 * mean * sums[1] + squares * mean**2) / float(k) ** 2
     outer = np.zeros((0, 0))
-    if plan.outer == 1:
+    if plan.outer:
         lower = state.outer.copy()
         kernels.add_gram(state.reports, rest, lower)
         outer = _symmetric(lower) / k

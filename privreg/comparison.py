@@ -180,9 +180,7 @@ class Comparison:
             out.append("Standard errors of these results have different limit laws: compare intervals.")
         if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
             out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
-        out += [
-            f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r.privacy.doubts
-        ]
+        out += [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
         total, k = self.total_mu, len({id(r._fit) for r in self.results})
         if math.isinf(total):
             out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg import collector, kernels
+from privreg import blocks, collector, intervals, kernels
 from privreg.device import Device
 from privreg.kernels import BLOCK, Plan, State
 from privreg.noise import NoiseStream, derived_key
@@ -26,6 +26,8 @@ __all__ = ["Run", "like", "make_plan", "next_mark"]
 
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK
+BURN_IN = 16
+"""A path's curvature is taken from all of it but a sixteenth to an eighth."""
 
 
 def make_plan(
@@ -35,7 +37,7 @@ def make_plan(
     *,
     batch: int,
     scaling_mode: int,
-    outer: bool,
+    outer: int,
     curvature_share: float,
     central: bool,
 ) -> Plan:
@@ -53,7 +55,7 @@ def make_plan(
         channel=device.mechanism.channel(p * blocks),
         batch=batch,
         scaling_mode=scaling_mode,
-        outer=int(outer),
+        outer=outer,
         curvature_share=int(curvature_share * 2**32),
         curvature_bound=device.curvature_bound,
         curvature_radius=device.mechanism.curvature_radius(device.curvature_bound) if reports_curvature else 0.0,
@@ -72,7 +74,7 @@ class Trail:
     means : list of ndarray, shape (p,)
         Averaged iterates, internal units.
     variances : list of ndarray, shape (p,)
-        Diagonal of the random-scaling matrix in the user's units; NaN without random scaling.
+        Reported variances in the user's units; NaN where there are none.
     """
 
     updates: list[int]
@@ -96,6 +98,10 @@ class Run:
         Secret key of the devices' noise; None without privacy.
     widths : (int, int), optional
         Standard normals that a score report and a curvature report take; those of Gaussian noise by default.
+    cut : Layout, optional
+        How the path is cut into blocks, if it is.
+    anytime : bool
+        Whether the trail is to have the variances of batch means.
     """
 
     def __init__(
@@ -106,6 +112,9 @@ class Run:
         to_user: Array,
         key: bytes | None,
         widths: tuple[int, int] | None = None,
+        cut: blocks.Layout | None = None,
+        *,
+        anytime: bool = False,
     ) -> None:
         p = state.theta.shape[0]
         widths = (p, p * (p + 1) // 2) if widths is None else widths
@@ -119,6 +128,10 @@ class Run:
         self.raw_curvature = np.zeros((side, side))
         self.raw_outer = np.zeros((side, side))
         self.trail = Trail([], [], [], [])
+        self.anytime = anytime
+        self.blocks = None if cut is None else blocks.begin(cut, len(state.theta))
+        self.early_at: list[int] = []  # updates after which the products of reports and iterates were noted
+        self.early_grams: list[Array] = []
         self._silence = np.zeros((4 * BLOCK, self.width))
         self._quiet_curvature = np.zeros((BLOCK, widths[1] if plan.curvature_share else 0))
         self._steps = np.empty(0)
@@ -147,7 +160,10 @@ class Run:
         arrays["trail_counts"] = np.array([self.trail.updates, self.trail.people], dtype=np.int64)
         arrays["trail_means"] = np.array(self.trail.means).reshape(-1, p)
         arrays["trail_variances"] = np.array(self.trail.variances).reshape(-1, p)
-        return arrays
+        side = 2 * p + 1 if self.plan.outer == 2 else 0
+        arrays["early_at"] = np.array(self.early_at, dtype=np.int64)
+        arrays["early_grams"] = np.array(self.early_grams).reshape(len(self.early_at), side, side)
+        return arrays | blocks.to_arrays(self.blocks)
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave.
@@ -167,6 +183,12 @@ class Run:
             raise ValueError("trail that isn't numbers")
         self.trail.updates, self.trail.people = counts[0].tolist(), counts[1].tolist()
         self.trail.means, self.trail.variances = list(arrays["trail_means"]), list(arrays["trail_variances"])
+        side = 2 * len(self.state.theta) + 1 if self.plan.outer == 2 else 0
+        many = len(arrays["early_at"])
+        self.early_at = like(np.zeros(many, dtype=np.int64), arrays["early_at"]).tolist()
+        self.early_grams = list(like(np.zeros((many, side, side)), arrays["early_grams"]))
+        if self.blocks is not None:
+            self.blocks = blocks.from_arrays(arrays, self.blocks.layout, len(self.state.theta), self.updates)
 
     def secrets(self) -> dict[str, Any]:
         """Noise not yet used; whoever has it can take the noise off the reports to come."""
@@ -205,7 +227,8 @@ class Run:
                 self._steps = self.steps.block(self._steps_from, STEP_BLOCK)
             at = k - self._steps_from
             mark = next_mark(k)
-            steps = self._steps[at : at + max(mark - k, 1)]
+            stop = mark if self.blocks is None else min(mark, blocks.next_mark(self.blocks))
+            steps = self._steps[at : at + max(stop - k, 1)]
             noise = self._silence if self.noise is None else self.noise.peek()
             quiet = self._quiet_curvature if self.curvature_noise is None else self.curvature_noise.peek()
             rows, used, used_curvature = kernels.fused(
@@ -216,7 +239,12 @@ class Run:
             if self.curvature_noise is not None:
                 self.curvature_noise.advance(used_curvature)
             i += rows
-            if self.updates == mark and mark > k:
+            if self.updates == k:
+                continue
+            if self.blocks is not None and self.updates == blocks.next_mark(self.blocks):
+                here = self.state.total[None].copy(), np.array([float(self.updates)])
+                self.blocks = blocks.noted(self.blocks, self.updates, *here)
+            if self.updates == mark:
                 self._note()
 
     def _note(self) -> None:
@@ -225,7 +253,27 @@ class Run:
         self.trail.people.append(path.people)
         self.trail.means.append(path.mean)
         with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
-            self.trail.variances.append(scaling_variances(path.scaling, self.to_user))
+            self.trail.variances.append(self.variances(path))
+        if self.plan.outer == 2 and path.updates & (path.updates - 1) == 0:
+            keep = [k for k in self.early_at if 2 * BURN_IN * k >= path.updates]
+            self.early_grams = [*self.early_grams[len(self.early_at) - len(keep) :], path.outer * path.updates]
+            self.early_at = [*keep, path.updates]
+
+    def variances(self, path: collector.Path) -> Array:
+        """Reported variances, user's units: of batch means where intervals are to hold at all times, else of random
+        scaling; NaN if there are none, shape (p,).
+        """
+        if self.anytime:
+            found = intervals.chain_variances(self, path)
+            return np.full(len(path.mean), np.nan) if found is None else found
+        return 6.0 * scaling_variances(path.scaling, self.to_user) / path.updates
+
+    def early(self, updates: int) -> tuple[int, Array]:
+        """Updates of the burn-in, and the products of reports and iterates summed over it."""
+        for k, gram in zip(self.early_at, self.early_grams, strict=True):
+            if BURN_IN * k >= updates > k:
+                return k, gram
+        return 0, np.zeros((2 * len(self.state.theta) + 1,) * 2)
 
 
 def like(own: Any, saved: Any) -> Any:

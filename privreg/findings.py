@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg import coordinates, measures
+from privreg import coordinates, location, measures
 
 if TYPE_CHECKING:
     from privreg.pipeline import Pipeline
@@ -77,3 +77,15 @@ def at_limit(run: Pipeline) -> bool:
         return False
     limits = run.start.reports.y_low, run.start.reports.y_high
     return bool(np.isclose(run.inside(theta)[0], limits, rtol=0.0, atol=1e-9).any())
+
+
+def lost(run: Pipeline) -> list[int]:
+    """Columns, d for the response, whose spread had not settled when the search for it ended."""
+    if run.stage == 0 or not run.start.unscaled:
+        return []
+    outside, people = location.outside(run.location, run.start.schedule.people("location"))
+    numbers, mechanism = 2 * len(run.start.unscaled), run.start.reports.mechanism
+    sd = mechanism.sd(mechanism.bits_radius(numbers), numbers) + 0.5
+    away = (outside - location.TARGET) * math.sqrt(people) / sd
+    far = (away < -2.5) | (away > 4.0)  # a spread that falls on and on is the worse of the two
+    return [j for j, is_far in zip(run.start.unscaled, far, strict=True) if is_far]

@@ -163,7 +163,8 @@ class Plan(NamedTuple):
     scaling_mode : int
         Random scaling: NONE, DIAGONAL or FULL.
     outer : int
-        1 if outer products of the reports are summed (plug-in).
+        1 if outer products of the reports are summed (plug-in), 2 if also those with the iterates at which people
+        were asked (path curvature).
     curvature_share : int
         A person sends a curvature report when a hash of their position is below this (of 2**32).
     curvature_bound : float
@@ -213,10 +214,10 @@ class State(NamedTuple):
         Σ (s_k, k)(s_k, k)ᵀ over finished blocks, lower triangle; in DIAGONAL mode Σ s_k² and Σ k s_k.
     functional : ndarray, shape (p,)
         In DIAGONAL mode coordinate 0 of the path is this functional of s_k (the user's intercept).
-    reports : ndarray, shape (p, LINE)
-        Mean reports of the current block, if outer products are summed.
-    outer : ndarray, shape (p, p)
-        Σ g̃ g̃ᵀ over finished blocks, lower triangle.
+    reports : ndarray, shape (p, LINE) or (2 p + 1, LINE)
+        Mean reports g̃ of the current block, if outer products are summed; under them θ − origin and 1.
+    outer : ndarray, shape (p, p) or (2 p + 1, 2 p + 1)
+        Σ v vᵀ over finished blocks, v a column of these, lower triangle.
     curvature : ndarray, shape (p (p + 1) / 2,)
         Σ of curvature reports.
     counts : ndarray of int64, shape (5,)
@@ -270,6 +271,8 @@ class LanePlan(NamedTuple):
         Updates from this one on enter the late averages.
     path : int
         1 if the second moments of the path are kept, for random scaling.
+    gram : int
+        1 if those of reports and iterates are kept, for plug-in and path curvature.
     worth : float
         Mean weight of a person's report: 1, or less where personal budgets are below the largest.
     """
@@ -290,6 +293,7 @@ class LanePlan(NamedTuple):
     widest: float
     late: int
     path: int
+    gram: int
     worth: float
 
 
@@ -318,6 +322,8 @@ class Lanes(NamedTuple):
         Σ w (u_k − origin), u_k = θ_{k−1} − c P ḡ_k the one-step corrections.
     sums : ndarray, shape (K, d + 1, d + 1)
         Σ (s_k, k)(s_k, k)ᵀ of those partial sums, lower triangle, if the path is kept.
+    gram : ndarray, shape (K, 2 d + 1, 2 d + 1)
+        Σ v vᵀ, v = (c ḡ, θ − origin, w), lower triangle, if it is kept.
     weight : ndarray, shape (K, 2)
         Σ w over batches, w = 1 for people of one budget; and people's weights in the unfinished batch, summed.
     updates : ndarray of int64, shape (K,)
@@ -334,6 +340,7 @@ class Lanes(NamedTuple):
     batch: Array
     partial: Array
     sums: Array
+    gram: Array
     weight: Array
     updates: Ints
     in_batch: Ints
@@ -555,7 +562,7 @@ def flush_block(path: Array, sums: Array, mode: int, reports: Array, outer: Arra
     """Add a full block of the path and, if they are kept, of the reports."""
     if mode != NONE:
         flush(path, BLOCK, sums, mode)
-    if has_outer == 1:
+    if has_outer > 0:
         add_gram(reports, BLOCK, outer)
 
 
@@ -649,10 +656,12 @@ def fused(
                 answer[j] += plan.middle
         if size == 1:
             gamma = steps[updates - first]
-            if plan.outer == 1:
+            if plan.outer > 0:
                 for j in range(d):
                     own = factor * x[i, j] if factor != 0.0 else 0.0  # 0 × inf would not be a number
                     reports[j, slot] = own + sd * noise[used, j] if additive else answer[j]
+            if plan.outer == 2:
+                _iterate(theta, origin, reports, slot)
             for j in range(d):
                 own = factor * x[i, j] if factor != 0.0 else 0.0
                 g = own + sd * noise[used, j] if additive else answer[j]
@@ -674,10 +683,12 @@ def fused(
                 continue
             in_batch = 0
             gamma = steps[updates - first]
+            if plan.outer == 2:
+                _iterate(theta, origin, reports, slot)
             for j in range(d):
                 g = batch[j] / size
                 batch[j] = 0.0
-                if plan.outer == 1:
+                if plan.outer > 0:
                     reports[j, slot] = g
                 t = theta[j] - gamma * g
                 theta[j] = t
@@ -699,6 +710,15 @@ def fused(
     counts[PEOPLE] += used
     counts[CURVATURES] += used_curvature
     return i, used, used_curvature
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _iterate(theta: Array, origin: Array, reports: Array, slot: int) -> None:
+    """Note the iterate at which people are asked under their report's place, and a 1."""
+    d = theta.shape[0]
+    for j in range(d):
+        reports[d + j, slot] = theta[j] - origin[j]
+    reports[2 * d, slot] = 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -1156,6 +1176,15 @@ def _update_lane(newton: Array, gamma: float, gain: float, c: float, lane: int, 
     mean = np.empty(d)
     for j in range(d):
         mean[j] = c * (state.batch[lane, j] / people)
+    if plan.gram == 1:
+        v = np.empty(2 * d + 1)
+        for j in range(d):
+            v[j] = mean[j]
+            v[d + j] = state.theta[lane, j] - state.origin[j]
+        v[2 * d] = weight
+        for j in range(2 * d + 1):
+            for m in range(j + 1):
+                state.gram[lane, j, m] += v[j] * v[m]
     for j in range(d):
         step = 0.0
         for m in range(d):

@@ -27,7 +27,7 @@ __all__ = ["Chains", "Group", "between", "corrected", "init", "late_average", "p
 def init(start: Array, log_c: float, plan: LanePlan) -> Lanes:
     """State of `plan.lanes` chains that begin at `start`, shape (d,)."""
     k, d = plan.lanes, start.shape[0]
-    side = d + 1 if plan.path else 0
+    side, both = d + 1 if plan.path else 0, 2 * d + 1 if plan.gram else 0
     return Lanes(
         theta=np.tile(start.astype(np.float64), (k, 1)),
         log_c=np.full(k, float(log_c)),
@@ -38,6 +38,7 @@ def init(start: Array, log_c: float, plan: LanePlan) -> Lanes:
         batch=np.zeros((k, d + 1)),
         partial=np.zeros((k, d)),
         sums=np.zeros((k, side, side)),
+        gram=np.zeros((k, both, both)),
         weight=np.zeros((k, 2)),
         updates=np.zeros(k, dtype=np.int64),
         in_batch=np.zeros(k, dtype=np.int64),
@@ -83,6 +84,9 @@ def update(
     for j in range(d):
         for m in range(d):
             step[j] += newton[j, m] * mean[m]
+    if plan.gram:
+        v = np.concatenate([mean, new.theta[lane] - new.origin, [share]])
+        new.gram[lane] += np.tril(np.outer(v, v))
     ahead = share * (new.theta[lane] - new.origin)
     new.total[lane] += ahead
     new.score[lane] += mean

@@ -356,6 +356,7 @@ class PrivateOnlineRegression:
             classes=spec.classes,
             personal=spec.people.mu is not None,
             silence=spec.silence,
+            several=spec.people.max_per_id > 1,
             rows=rows,
         )
         return resolve_tuning(wishes, problem)

@@ -44,7 +44,8 @@ class Fit:
     senders : int
         People who sent a score that entered an update.
     updates : int
-    trail_n : ndarray of int, shape (m,)
+    trail_n, trail_senders : ndarray of int, shape (m,)
+        People so far, and those of them whose score entered an update.
     trail_params, trail_variances : ndarray, shape (m, p)
         Estimates on the way and their reported variances (NaN where not known).
     statement : PrivacyStatement
@@ -65,6 +66,7 @@ class Fit:
     senders: int
     updates: int
     trail_n: NDArray[np.int64]
+    trail_senders: NDArray[np.int64]
     trail_params: Array
     trail_variances: Array
     statement: PrivacyStatement

@@ -23,6 +23,9 @@ __all__ = ["Counter", "People"]
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
+LEAST_WEIGHT: Final = 1e-290
+"""Smallest squared share of the largest budget: nearer 0 doubles have fewer digits."""
+
 MOST_ROWS: Final = 10**9
 """Rows a person may be allowed; more is no limit."""
 
@@ -154,7 +157,7 @@ class People:
                 f"{what} has a value above mu_max={self.mu_max:g}; declare a larger mu_max, or lower such budgets."
             )
         out: Floats = (budgets / self.mu_max) ** 2
-        if not (out > 0).all():  # the square was rounded to 0
+        if not (out > LEAST_WEIGHT).all():  # the square was rounded, and noise would follow the rounded one
             raise DataError(f"{what} has a value too near 0 to be used; leave such rows out.")
         return out if kept is None else out[kept]
 

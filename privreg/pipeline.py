@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg import checkpoint, coordinates, kernels, lanes, location, measures, playing, whitening
+from privreg import beginning, blocks, checkpoint, coordinates, intervals, lanes, location, measures, playing, whitening
 from privreg.engine import next_mark
 from privreg.lanes import Chains, Group
 from privreg.noise import KEY_BYTES, NoiseStream, derived_key
-from privreg.stages import Reports, Schedule, Stage, chain_steps, kappa_of, lane_plan
+from privreg.stages import Reports, Schedule, Stage, kappa_of
 from privreg.whitening import Layout
 
 if TYPE_CHECKING:
@@ -30,19 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Pipeline", "Start"]
 
-SPREAD: Final = {"search": 0.35, "pilot": 0.25, "common": 0.25, "lanes": 0.25}
-"""Sd of z'θ to aim at with 4 coefficients where curvature depends on it; it grows with d, as that of an estimate."""
-
-WIDEST: Final = 0.7
-
-MOST_GROWTH: Final = 1000.0
-
-RELATIVE: Final = 0.15
-"""The same relative to the length of θ, with which the stretch grows over which the score bends."""
-
-NEAR: Final = {False: 6.0, True: 3.0}
-"""Sd of z'θ in linear lanes, as a multiple of the final estimate's: more would bias where errors are skewed, and
-sooner where the loss itself is."""
 
 LEAST_WORTH: Final = 1e-9
 
@@ -70,6 +57,12 @@ class Start(NamedTuple):
         Whether score weights are those of whitened covariates, or of scaled ones.
     path : bool
         Whether random scaling is wanted.
+    gram : bool
+        Whether products of reports and iterates are.
+    cut : Layout or None
+        How the lanes' paths are cut into blocks, if they are.
+    anytime : bool
+        Whether the trail is to have the variances of batch means.
     personal : bool
         Whether people have budgets of their own.
     silence : bool
@@ -90,6 +83,9 @@ class Start(NamedTuple):
     gaps: tuple[float, ...]
     whitened: bool
     path: bool
+    gram: bool = False
+    cut: blocks.Layout | None = None
+    anytime: bool = False
     personal: bool = False
     silence: bool = False
     gauge: measures.Gauge | None = None
@@ -127,7 +123,9 @@ class Pipeline:
         self.shares = np.full(d, np.nan)
         self.chains: Chains | None = None
         self.common: Chains | None = None
+        self.blocks: blocks.Blocks | None = None
         self.trail_people: list[int] = []
+        self.trail_senders: list[int] = []
         self.trail_means: list[Array] = []
         self.trail_variances: list[Array] = []
         self.pool: Executor | None = None
@@ -135,7 +133,7 @@ class Pipeline:
         self.noise: NoiseStream | None = None
         self.keys: list[bytes] = []
         if self.kind not in {"location", "moments"}:
-            self._begin_chains()
+            beginning.begin_chains(self)
         if key is not None:
             self.renew(key)
 
@@ -239,6 +237,8 @@ class Pipeline:
             self.at += m
             self.people += m
             i += m
+            if self.blocks is not None and self.at == self._block_end():
+                self._note_block()
             if self.people == next_mark(self.people - 1):
                 self._note()
             if reached:
@@ -247,6 +247,8 @@ class Pipeline:
     def _until(self, stage: Stage, left: int, weight: Array | None) -> tuple[int, bool]:
         """How many of the `left` people come before the next mark and the stage's end, and whether they reach it."""
         m = min(left, next_mark(self.people) - self.people)
+        if self.blocks is not None and stage.kind == "lanes":
+            m = min(m, self._block_end() - self.at)
         if weight is None:
             m = m if stage.people < 0 else min(m, stage.people - self.at)
             self.weight_here += m
@@ -322,7 +324,7 @@ class Pipeline:
     def _finish(self, stage: Stage) -> None:
         """Take up what a stage has learned, and begin the next."""
         if stage.kind == "location":
-            self._place()
+            beginning.place(self)
         elif stage.kind == "moments":
             if self.start.reports.label:
                 self.scatter = whitening.exact(self.total, self.at)
@@ -347,115 +349,36 @@ class Pipeline:
             self.outer = np.zeros((len(self.total),) * 2) if self.kind == "measures" else self.outer
         else:
             self.total = np.zeros(0)
-            self._begin_chains()
+            beginning.begin_chains(self)
 
     def moment_sd(self) -> float:
         """Noise sd per coordinate of a moment report."""
         size = self.size(before=True)
         return self.start.reports.mechanism.sd(self.moment_radius(), size * (size + 1) // 2)
 
-    def lost(self) -> list[int]:
-        """Columns, d for the response, whose spread had not settled when the search for it ended."""
-        if self.stage == 0 or not self.start.unscaled:
-            return []
-        outside, people = location.outside(self.location, self.start.schedule.people("location"))
-        numbers, mechanism = 2 * len(self.start.unscaled), self.start.reports.mechanism
-        sd = mechanism.sd(mechanism.bits_radius(numbers), numbers) + 0.5
-        away = (outside - location.TARGET) * math.sqrt(people) / sd
-        far = (away < -2.5) | (away > 4.0)  # a spread that falls on and on is the worse of the two
-        return [j for j, is_far in zip(self.start.unscaled, far, strict=True) if is_far]
-
-    def _place(self) -> None:
-        """Begin whitening from the learned locations and scales."""
-        centre, scale = location.centre_and_scale(self.location)
-        rows = np.array(self.scatter.rows)
-        for j, m, s in zip(self.start.unscaled, centre, scale, strict=True):
-            if j == self.d:
-                low, high = self.start.reports.y_low, self.start.reports.y_high
-                m, s = min(max(m, low), high), min(s, high - low)  # a lost search ends inside the public limits
-                shift = m if self.start.layout.constant else 0.0
-                self.y_centre, self.y_scale = float(shift), float(s if shift == m else math.hypot(s, m))
-                continue
-            k = j + self.extra
-            rows[k, k], rows[k, 0] = 1.0 / s, -m / s
-        self.scatter = whitening.start_from(rows)
-
-    def _begin_chains(self) -> None:
-        start = self.start
-        rules, reports, schedule = start.rules, start.reports, start.schedule
-        still, constant = not rules.moving, start.layout.constant
-        if self.chains is None:
-            rows = coordinates.without_constant(self.scatter.rows, self.d) if self.extra else self.scatter.rows
-            gaps = (0.0,) * self.d if reports.label else start.gaps  # there whitening is exact
-            rows, self.shares = coordinates.bring_in(rows, gaps, constant)
-            self.scatter = whitening.start_from(rows)
-            theta, log_c = self._first_guess()
-        else:
-            theta, log_c = lanes.late_average(self.chains.state, self.chains.plan)
-            if self.kind == "lanes" and still:
-                theta = lanes.pooled(lanes.corrected(self.chains.state, self.chains.plan, self.chains.newton))
-        rows = self.scatter.rows[: self.d, : self.d]
-
-        def expected(at: Array) -> coordinates.Expected:
-            return coordinates.expect(
-                *(rules, at, rows, (0.0,) * self.d if reports.label else start.gaps, self.shares),
-                constant=constant,
-                whitened=start.whitened,
-                unit=not reports.label,
-            )
-
-        newton, curvature = expected(theta)
-        if rules.from_predictor:
-            easiest = float(np.sum(expected(0.0 * theta).newton ** 2))
-            self.growth = min(max(float(np.sum(newton**2)) / easiest, 1.0), MOST_GROWTH)
-        stage = self.here
-        plan = lane_plan(
-            *(stage, schedule, rules, reports, self.d),
-            path=start.path,
-            worth=self.worth,
-            y_centre=self.y_centre,
-            y_scale=self.y_scale,
-        )
-        spread = 1.0 if still else min(SPREAD[stage.kind] * self.d / 4.0, WIDEST)
-        if still and stage.kind == "lanes":
-            people = (schedule.rows or 8 * self.people) * plan.worth
-            spread = min(NEAR[rules.skewed] * 2.0 * self.d / (curvature * schedule.effective * math.sqrt(people)), 1.0)
-        noise = reports.mechanism.sd(plan.radius, reports.size(self.d, plan.kappa))
-        # where effects are strong, curvature along them is small, P large, and the score bends over a wander along them
-        newton2 = None
-        if rules.from_predictor and stage.kind != "search":
-            newton2 = float(np.sum(newton**2))
-            spread = max(spread, RELATIVE * float(np.linalg.norm(theta)))
-        steps = chain_steps(stage, schedule, rules, plan, noise, curvature, spread, self.d, newton2)
-        self.chains = Chains(plan, lanes.init(theta, min(log_c, plan.widest), plan), newton, steps)
-
     def _correlated(self) -> bool:
         """Whether the covariates have turned out so correlated that another round of moments pays."""
         d = self.d + self.extra
         return coordinates.is_correlated(self.scatter.rows[:d, :d], constant=True)
 
-    def _first_guess(self) -> tuple[Array, float]:
-        """Where the pilot begins: the user's guess, or the regression that the moments imply."""
-        start, rules, d = self.start, self.start.rules, self.d
-        theta, log_c = np.zeros(self.coefficients), 0.0
-        if start.layout.response:
-            last = self.scatter.rows[d]
-            theta = np.asarray(-np.linalg.solve(self.whitener.T, last[:d] / last[d]))
-            log_c = math.log(rules.ratio / last[d])
-            theta[0] += rules.centre / last[d] if start.layout.constant else 0.0
-        elif rules.track and not rules.moving:  # the response was scaled by itself
-            log_c = math.log(rules.ratio)
-            theta[0] += rules.centre if start.layout.constant else 0.0
-        if rules.shape.family == kernels.POISSON and start.layout.constant:
-            theta[0] = math.log(0.5 * rules.shape.a)  # from above, where steps can't run away
-        if start.theta is not None:
-            guess = start.theta / self.y_scale
-            if start.layout.constant:
-                guess[0] -= self.y_centre / self.y_scale
-            theta = np.asarray(np.linalg.solve(self.whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
-        if not rules.track:
-            log_c = math.log(start.c / self.y_scale) if not rules.moving else 0.0
-        return theta, log_c
+    # --- blocks of the lanes' paths --------------------------------------------------------------------
+
+    @property
+    def _round(self) -> int:
+        """People who are asked once in every lane."""
+        return self.start.schedule.batch * self.start.schedule.lanes
+
+    def _block_end(self) -> int:
+        """People of the lanes' stage at whose number the lanes' sums are noted next."""
+        assert self.blocks is not None
+        return blocks.next_mark(self.blocks) * self._round
+
+    def _note_block(self) -> None:
+        assert self.blocks is not None
+        assert self.chains is not None
+        state = self.chains.state
+        here = state.partial.copy(), state.weight[:, 0].copy()
+        self.blocks = blocks.noted(self.blocks, self.at // self._round, *here)
 
     # --- estimates -------------------------------------------------------------------------------------
 
@@ -491,22 +414,18 @@ class Pipeline:
         """Mean of the current iterates, whitened coordinates."""
         return None if self.chains is None else np.asarray(self.chains.state.theta.mean(axis=0))
 
-    def covariances(self) -> dict[str, Array]:
-        """Covariance of the estimate by method, whitened coordinates, as far as known."""
-        out: dict[str, Array] = {}
-        if self.kind not in {"lanes", "measures"} or self.chains is None or not self.chains.state.updates.all():
-            return out
-        if self.chains.plan.path and int(self.chains.state.updates.sum()) < self.chains.plan.lanes + self.coefficients:
-            return out  # a path of one update does not move, and d directions need as many moves
-        groups = self.groups()
-        if self.chains.plan.lanes > 1:
-            out["between_lanes"] = lanes.between(groups)
-        if self.chains.plan.path:
-            mine = sum(g.weight for g in groups[1:])
-            share = mine / (mine + groups[0].weight)
-            updates = float(self.chains.state.weight[:, 0].sum())
-            out["random_scaling"] = 6.0 * lanes.scaling(self.chains.state) / updates * share
-        return out
+    @property
+    def in_lanes(self) -> bool:
+        """Whether every lane has been updated."""
+        there = self.kind in {"lanes", "measures"} and self.chains is not None
+        return there and self.chains is not None and bool(self.chains.state.updates.all())
+
+    @property
+    def lane_share(self) -> float:
+        """Share of the estimate's weight that the lanes have; the rest is the common chain's."""
+        common, *others = self.groups()
+        mine = sum(g.weight for g in others)
+        return mine / (mine + common.weight)
 
     def inside(self, theta: Array) -> Array:
         """Coefficients in internal units, shape (b d,)."""
@@ -524,14 +443,6 @@ class Pipeline:
         if theta is None:
             return
         self.trail_people.append(self.people)
+        self.trail_senders.append(sum(g.people for g in self.groups()))
         self.trail_means.append(self.inside(theta))
-        self.trail_variances.append(self.variances())
-
-    def variances(self) -> Array:
-        """Reported variances, user's units: by random scaling if that is wanted, else between lanes; NaN if by none."""
-        covs = self.covariances()
-        cov = covs.get("random_scaling", covs.get("between_lanes"))
-        if cov is None:
-            return np.full(self.coefficients, np.nan)
-        linear = self.to_user @ self.linear()
-        return np.asarray(((linear @ cov) * linear).sum(axis=1))
+        self.trail_variances.append(intervals.pipeline_variances(self))

@@ -333,7 +333,7 @@ def coefficients(
     units = _units(tables, rows, scaled)
     intervals = [f"{100 * (1 - alpha):.6g}% intervals"] if all("conf_low" in t for t in tables) else []
     footer = "; ".join([*_baselines(results), *intervals, _guarantee([r.privacy for r in results])])
-    taken_back = [n for n, r, t in zip(names, results, tables, strict=True) if "conf_low" in t and r.privacy.doubts]
+    taken_back = [n for n, r, t in zip(names, results, tables, strict=True) if "conf_low" in t and r._doubts()]
     if taken_back:
         which = f" of {', '.join(map(_literal, taken_back))}" if len(results) > 1 else ""
         footer += f"\n{DOUBT} the intervals{which}: see the notes of the summary"

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import expit, logsumexp
 
 from privreg.errors import OptionError, choose, level
+from privreg.inference import Bootstrap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,9 +64,9 @@ def with_errors(
     if fit.levels:
         k, p = eta.shape[1], x.shape[1]
         covs = np.einsum("ia,jakb,ib->ijk", x, cov.reshape(k, p, k, p), x)
-        return ClassPrediction(eta, covs, pivot, fit.levels, index)
+        return ClassPrediction(eta, covs, pivot, fit.levels, index, x)
     se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, cov, x), 0.0))
-    return Prediction(eta, se, pivot, fit.family, index)
+    return Prediction(eta, se, pivot.along(x), fit.family, index)
 
 
 def _linear(fit: Fit, x: Array, offset: Array) -> Array:
@@ -174,6 +175,7 @@ class ClassPrediction:
     levels : tuple
         The k + 1 classes, the first being the baseline.
     index : Index
+    exog : ndarray, shape (n, p)
     """
 
     linear: Array
@@ -181,6 +183,7 @@ class ClassPrediction:
     pivot: Pivot
     levels: tuple[Any, ...]
     index: pd.Index
+    exog: Array
 
     @property
     def predicted_mean(self) -> Array:
@@ -196,7 +199,7 @@ class ClassPrediction:
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the probabilities, shape (n, k + 1, 2): those of their logits, mapped back."""
         logit, se = self._logits()
-        half = self.pivot.critical(level(alpha)) * se
+        half = self._critical(level(alpha)) * se
         return np.stack([expit(logit - half), expit(logit + half)], axis=-1)
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -212,6 +215,14 @@ class ClassPrediction:
         }
         return pd.DataFrame(columns, index=self.index.repeat(len(classes)))
 
+    def _critical(self, alpha: float) -> float | Array:
+        if not isinstance(self.pivot, Bootstrap):
+            return self.pivot.critical(alpha)
+        gradients = self._gradients()  # (n, k + 1, k)
+        rows = np.einsum("ilk,ip->ilkp", gradients, self.exog)
+        n, classes = gradients.shape[:2]
+        return np.reshape(self.pivot.along(rows.reshape(n * classes, -1)).critical(alpha), (n, classes))
+
     def _logits(self) -> tuple[Array, Array]:
         """Logit of each probability and its standard error, shapes (n, k + 1).
 
@@ -219,14 +230,18 @@ class ClassPrediction:
         probabilities given that it isn't l: nothing is divided by a probability near 0.
         """
         etas = _with_baseline(self.linear)
-        logit, se = np.empty_like(etas), np.empty_like(etas)
+        logit = np.empty_like(etas)
+        for i in range(etas.shape[1]):
+            logit[:, i] = etas[:, i] - logsumexp(np.delete(etas, i, axis=1), axis=1)
+        g = self._gradients()
+        return logit, np.sqrt(np.maximum(np.einsum("ilj,ijk,ilk->il", g, self.cov, g), 0.0))
+
+    def _gradients(self) -> Array:
+        """Of those logits by the linear predictors, shape (n, k + 1, k)."""
+        etas = _with_baseline(self.linear)
+        out = np.zeros((*etas.shape, etas.shape[1]))
         for i in range(etas.shape[1]):
             others = np.delete(np.arange(etas.shape[1]), i)
-            rest = logsumexp(etas[:, others], axis=1)
-            gradient = np.zeros_like(etas)
-            gradient[:, others] = -np.exp(etas[:, others] - rest[:, None])
-            gradient[:, i] = 1.0
-            g = gradient[:, 1:]  # the first class's predictor is known
-            logit[:, i] = etas[:, i] - rest
-            se[:, i] = np.sqrt(np.maximum(np.einsum("ij,ijk,ik->i", g, self.cov, g), 0.0))
-        return logit, se
+            out[:, i, others] = -np.exp(etas[:, others] - logsumexp(etas[:, others], axis=1)[:, None])
+            out[:, i, i] = 1.0
+        return out[:, :, 1:]  # the first class's predictor is known

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg import collector, findings
-from privreg.engine import Run, scaling_variances
+from privreg import collector, findings, intervals
+from privreg.engine import Run
 from privreg.errors import InferenceError
-from privreg.inference import DOUBT, EARLY, Estimate, Normal, RandomScaling, StudentT
-from privreg.inference.plug_in import local_sandwich
+from privreg.inference import DOUBT, EARLY, Estimate
 from privreg.pipeline import Pipeline
 from privreg.stages import kappa_of
 
@@ -45,7 +44,8 @@ class Report(NamedTuple):
     senders : int
         People whose score entered an update.
     updates : int
-    trail_n : ndarray of int, shape (m,)
+    trail_n, trail_senders : ndarray of int, shape (m,)
+        People so far, and those of them whose score entered an update.
     trail_params, trail_variances : ndarray, shape (m, p)
         User's units.
     family : str
@@ -69,6 +69,7 @@ class Report(NamedTuple):
     senders: int
     updates: int
     trail_n: NDArray[np.int64]
+    trail_senders: NDArray[np.int64]
     trail_params: Array
     trail_variances: Array
     family: str
@@ -111,31 +112,13 @@ def report_of_chain(run: Run, settings: Settings, units: Units, release_central:
             f"{chain.people} people in {chain.updates} updates can't determine {p} coefficients; "
             f"more than {p} updates are needed."
         )
-    estimates = []
-    for m in settings.methods:
-        if m.name == "random_scaling":
-            cov = covariance(6.0 * chain.scaling / chain.updates)
-            estimates.append(Estimate(m.name, cov, RandomScaling(chain.lanes)))
-            continue
-        if m.name == "plug_in":
-            if not chain.curvature_people:
-                raise InferenceError("nobody has sent a curvature report yet; plug_in needs more people.")
-            p, mechanism = run.state.theta.shape[0], settings.mechanism
-            sds = (
-                mechanism.sd(run.plan.radius, p),
-                mechanism.sd(run.plan.curvature_radius, p * (p + 1) // 2),
-            )
-            sandwich = local_sandwich(chain, *sds, settings.batch)
-        else:
-            sandwich = release_central(chain)
-        estimates.append(Estimate(m.name, covariance(sandwich.cov), Normal(), sandwich.notes))
+    estimates = intervals.of_chain(run, chain, settings, release_central)
     trail = run.trail
     at_end = not trail.updates or trail.updates[-1] < chain.updates
     means = [*trail.means, chain.mean] if at_end else trail.means
     variances = list(trail.variances)
     if at_end:
-        variances.append(scaling_variances(chain.scaling, run.to_user))
-    counts = np.array([*trail.updates, chain.updates] if at_end else trail.updates, dtype=np.int64)
+        variances.append(run.variances(chain))
     people = np.array([*trail.people, chain.people] if at_end else trail.people, dtype=np.int64)
     steps = settings.steps
     delay = f" + {steps.delay:g}" if steps.delay else ""
@@ -146,12 +129,13 @@ def report_of_chain(run: Run, settings: Settings, units: Units, release_central:
     return Report(
         params=outside(chain.mean),
         last=outside(chain.last),
-        estimates=tuple(estimates),
+        estimates=estimates,
         senders=chain.people,
         updates=chain.updates,
         trail_n=people,
         trail_params=np.array([outside(m) for m in means]),
-        trail_variances=6.0 * np.array(variances) / counts[:, None],
+        trail_senders=people,
+        trail_variances=np.array(variances),
         family=settings.score_words,
         tuning=f"published: step {steps.gamma:.4g} (k{delay})^-{steps.alpha:g}, {settings.batch} a batch, averaged",
         spending=spending,
@@ -195,16 +179,17 @@ def report_of_pipeline(
     inside, inside_last = run.inside(theta), run.inside(last)
     _refuse_overflow(inside, inside_last)
     linear = run.to_user @ run.linear()
-    covs = {name: linear @ cov @ linear.T for name, cov in run.covariances().items()}
-    estimates = tuple(Estimate(m.name, covs[m.name], _pivot(m.name, run)) for m in settings.methods if m.name in covs)
+    estimates = intervals.of_pipeline(run, settings, linear)
     groups = run.groups()
     people = [*run.trail_people]
+    senders = [*run.trail_senders]
     params = [outside(m) for m in run.trail_means]
     variances = list(run.trail_variances)
     if not people or people[-1] < run.people:
         people.append(run.people)
+        senders.append(sum(g.people for g in groups))
         params.append(outside(inside))
-        variances.append(run.variances())
+        variances.append(intervals.pipeline_variances(run))
     return Report(
         params=outside(inside),
         last=outside(inside_last),
@@ -212,6 +197,7 @@ def report_of_pipeline(
         senders=sum(g.people for g in groups),
         updates=sum(g.people for g in groups) // schedule.batch,
         trail_n=np.array(people, dtype=np.int64),
+        trail_senders=np.array(senders, dtype=np.int64),
         trail_params=np.array(params),
         trail_variances=np.array(variances),
         family=_family(run, settings, units),
@@ -235,10 +221,6 @@ def _outside(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
 def _refuse_overflow(*thetas: Array) -> None:
     if not all(np.isfinite(t).all() for t in thetas):
         raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")
-
-
-def _pivot(method: str, run: Pipeline) -> Any:
-    return StudentT(len(run.groups()) - 1) if method == "between_lanes" else RandomScaling(run.start.schedule.lanes)
 
 
 def _lanes(lanes: int) -> str:
@@ -295,14 +277,14 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
     lead, coefficients = findings.lead(run), run.coefficients
     needs = findings.relied(run) / run.worth  # people whom intervals need, relative to the schedule's rule
     out = []
-    lost = [names[j] for j in run.lost()]
+    lost = [names[j] for j in findings.lost(run)]
     if lost:
         out.append(
             f"{DOUBT} the intervals: the search for the scale of {', '.join(lost)} did not settle, as for a column "
             "that is the same for most people or varies little beside its distance from 0; declare its bounds= or "
             "moments="
         )
-    have = bool(settings.methods and run.covariances())
+    have = bool(settings.methods and intervals.lane_covariances(run))
     for j in findings.rare(run) if have else []:
         out.append(
             f"{DOUBT} the intervals: only some {100 * run.shares[j]:.2g}% of the people (as learned from the reports) "

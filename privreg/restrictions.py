@@ -180,7 +180,7 @@ def contrast_test(
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
     matrix, values, labels = _read(names, restrictions)
     sd = np.sqrt(np.einsum("ij,jk,ik->i", matrix, cov, matrix))
-    return ContrastTest(matrix @ params, sd, values, pivot, labels, notes)
+    return ContrastTest(matrix @ params, sd, values, pivot.along(matrix), labels, notes)
 
 
 def wald_test(
@@ -204,4 +204,4 @@ def wald_test(
         raise InferenceError(
             f"the covariance of the {q} restrictions is singular; test fewer at once, or rescale their coefficients."
         ) from None
-    return WaldTest(statistic, pivot.joint_sf(statistic, q), q, pivot.label, notes)
+    return WaldTest(statistic, pivot.along(matrix).joint_sf(statistic, q), q, pivot.label, notes)

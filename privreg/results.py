@@ -13,7 +13,8 @@ from privreg import saving, storage
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, shown
 from privreg.errors import level as _level
 from privreg.family import Family
-from privreg.inference import EARLY, METHODS, Estimate, Pivot
+from privreg.inference import EARLY, METHODS, Anytime, Estimate, Pivot
+from privreg.inference.resampling import FIRST
 from privreg.measures import frame as measures_frame
 from privreg.payload import Fit
 from privreg.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
@@ -157,6 +158,12 @@ class PrivateResults:
             f"this fit has no {method!r}; it has {', '.join(self.methods)}. Ask for it with fit({wanted})."
         )
 
+    def _doubts(self, method: str | None = None) -> tuple[str, ...]:
+        """Whatever takes back the intervals of a method: not what weakens others that were asked for beside it."""
+        own = self._estimate(method).notes if self._fit.estimates else ()
+        others = {note for e in self._fit.estimates for note in e.notes} - set(own)
+        return tuple(note for note in self.privacy.doubts if note not in others)
+
     def _full_cov(self, method: str | None, what: str) -> tuple[Array, Pivot]:
         e = self._estimate(method)
         if e.cov.ndim == 1:
@@ -279,7 +286,7 @@ class PrivateResults:
         """
         refuse_arguments("t_test", unknown)
         cov, pivot = self._full_cov(method, "t_test")
-        return contrast_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self.privacy.doubts)
+        return contrast_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method))
 
     def wald_test(self, r_matrix: Any, *, method: str | None = None, **unknown: object) -> WaldTest:
         """Test linear restrictions jointly, exactly for the method's limit law.
@@ -304,7 +311,7 @@ class PrivateResults:
         """
         refuse_arguments("wald_test", unknown)
         cov, pivot = self._full_cov(method, "wald_test")
-        return wald_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self.privacy.doubts)
+        return wald_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method))
 
     # --- predictions -----------------------------------------------------------------------------------
 
@@ -391,15 +398,22 @@ class PrivateResults:
         Returns
         -------
         DataFrame
-            term, n, estimate, low, high; before them the level for multinomial fits. The bands are those of random
-            scaling if it was asked for, else of between_lanes; NaN where there are none, as before the lanes begin.
+            term, n, estimate, low, high; before them the level for multinomial fits. The bands are those of anytime
+            if it was asked for, else of random scaling, else of between_lanes; NaN where there are none, as before
+            the lanes begin. Only those of anytime hold at all n at once.
         """
         m, p = self._fit.trail_params.shape
         estimate = self._fit.trail_params.reshape(-1)
         pivots = {e.method: e.pivot for e in self._fit.estimates}
-        pivot = pivots.get("random_scaling") or pivots.get("between_lanes")
         level = _level(alpha)
-        critical = np.nan if pivot is None else pivot.critical(level)
+        critical: Any = np.nan
+        if "anytime" in pivots:
+            at = self._fit.trail_senders
+            each = [Anytime(int(k)).critical(level) if k >= FIRST else np.nan for k in at]
+            critical = np.repeat(each, p)
+        else:
+            pivot = pivots.get("random_scaling") or pivots.get("between_lanes")
+            critical = np.nan if pivot is None else pivot.critical(level)
         half = critical * np.sqrt(self._fit.trail_variances.reshape(-1))
         n = np.repeat(self._fit.trail_n, p)
         return self._fit.labels(m).assign(n=n, estimate=estimate, low=estimate - half, high=estimate + half)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg.inference import METHODS, Estimate, Normal, Pivot, RandomScaling, StudentT
+from privreg.inference import METHODS, Anytime, Bootstrap, Estimate, Normal, Pivot, RandomScaling, StudentT
 from privreg.measures import Measure
 from privreg.payload import Fit
 from privreg.privacy import PrivacyStatement
@@ -28,9 +28,11 @@ def coefficient_names(terms: tuple[str, ...], baseline: tuple[str, ...]) -> tupl
 def parts(fit: Fit) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Split a fit into a JSON document and named arrays."""
     arrays = {"params": fit.params, "last": fit.last, "trail_n": fit.trail_n, "trail_params": fit.trail_params}
-    arrays["trail_variances"] = fit.trail_variances
+    arrays |= {"trail_senders": fit.trail_senders, "trail_variances": fit.trail_variances}
     for i, e in enumerate(fit.estimates):
         arrays[f"cov_{i}"] = e.cov
+        if isinstance(e.pivot, Bootstrap):
+            arrays[f"moves_{i}"] = e.pivot.moves
     if fit.measures:
         arrays["measures"] = np.array([[m.estimate, m.std_error] for m in fit.measures])
     document = {
@@ -55,8 +57,9 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         If the arrays don't fit the design or each other.
     """
     estimates = tuple(
-        Estimate(METHODS[e["method"]].name, arrays[f"cov_{i}"], _pivot(e["pivot"]), tuple(e["notes"]))
+        Estimate(METHODS[e["method"]].name, arrays[f"cov_{i}"], pivot, (*e["notes"],))
         for i, e in enumerate(document["estimates"])
+        for pivot in [_pivot(e["pivot"], arrays.get(f"moves_{i}"))]
     )
     nobs, senders, updates = (int(v) for v in document["counts"])
     baseline = tuple(str(v) for v in document.get("baseline", ()))
@@ -64,10 +67,14 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         raise ValueError("saved levels are not the design's")  # load() says that the file is damaged
     names = coefficient_names(tuple(design.names), baseline)
     p, m = len(names), len(arrays["trail_n"])
-    wanted = {"params": (p,), "last": (p,), "trail_n": (m,), "trail_params": (m, p), "trail_variances": (m, p)}
+    wanted: dict[str, tuple[int, ...]] = {"params": (p,), "last": (p,), "trail_n": (m,), "trail_senders": (m,)}
+    wanted |= {"trail_params": (m, p), "trail_variances": (m, p)}
     fit = all(arrays[k].shape == shape and arrays[k].dtype.kind in "fi" for k, shape in wanted.items())
     if not fit or any(e.cov.shape not in {(p, p), (p,)} or e.cov.dtype.kind != "f" for e in estimates):
         raise ValueError("saved arrays don't fit the design")  # load() says that the file is damaged
+    moves = [e.pivot.moves for e in estimates if isinstance(e.pivot, Bootstrap)]
+    if any(v.ndim != 2 or v.shape[1] != p or v.dtype.kind != "f" for v in moves):
+        raise ValueError("saved blocks don't fit the design")  # load() says that the file is damaged
     told = document.get("measures", [])
     numbers = arrays["measures"] if told else np.empty((0, 2))
     if numbers.shape != (len(told), 2):
@@ -95,12 +102,20 @@ def _estimate_json(e: Estimate) -> dict[str, Any]:
         pivot = ["random scaling", e.pivot.lanes]
     elif isinstance(e.pivot, StudentT):
         pivot = ["t", e.pivot.df]
+    elif isinstance(e.pivot, Anytime):
+        pivot = ["anytime", e.pivot.people]
+    elif isinstance(e.pivot, Bootstrap):
+        pivot = ["bootstrap", 1 + e.pivot.studentised]
     return {"method": e.method, "pivot": pivot, "notes": list(e.notes)}
 
 
-def _pivot(saved: Any) -> Pivot:
+def _pivot(saved: Any, moves: Any) -> Pivot:
     kind, number = saved
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError("not a positive whole number")  # load() says that the file is damaged
+    if kind == "bootstrap":
+        if moves is None or number > 2:
+            raise ValueError("a bootstrap without its blocks")  # load() says that the file is damaged
+        return Bootstrap(moves, studentised=number == 2)
     kinds: dict[str, Pivot] = {"normal": Normal(), "random scaling": RandomScaling(number), "t": StudentT(number)}
-    return kinds[kind]
+    return (kinds | {"anytime": Anytime(number)})[kind]

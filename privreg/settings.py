@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg.blocks import Layout
 from privreg.errors import OptionError
 from privreg.family import Family
 from privreg.inference import DOUBT, Method
@@ -116,6 +117,8 @@ class Settings:
         Whether the single chain has no covariates but the constant.
     blocks : int
         Linear predictors of a person in the single chain.
+    cut : Layout or None
+        How paths are cut into blocks, if they are.
     efficient : Efficient or None
         The staged fit; None for the single chain of the published algorithm.
     """
@@ -133,6 +136,7 @@ class Settings:
     weakest: float = 0.0
     alone: bool = False
     blocks: int = 1
+    cut: Layout | None = None
     efficient: Efficient | None = None
 
     @property
@@ -210,6 +214,8 @@ class Problem:
         Whether people have budgets of their own.
     silence : bool
         Whether people may send noise only, for missing values or as further rows of one person.
+    several : bool
+        Whether a person may have several rows.
     rows : int or None
         People expected, if known.
     """
@@ -229,6 +235,7 @@ class Problem:
     private: str = "record"
     personal: bool = False
     silence: bool = False
+    several: bool = False
     rows: int | None = None
 
     @property

@@ -55,6 +55,9 @@ ENOUGH: Final = {False: 700.0, True: 2000.0}
 """People in lanes, times μ²/d², under which intervals undercover in our simulations (benchmarks/efficiency), and the
 same where curvature depends on the coefficients."""
 
+ROUGH: Final = 6.0
+"""As many more where the predictor tells only the shape of the curvature."""
+
 
 class Stage(NamedTuple):
     """People in one role.
@@ -149,6 +152,7 @@ def make_schedule(
     pace: float | None,
     between: bool,
     moving: bool,
+    shaped: bool = False,
     curvature: float = USUAL_CURVATURE,
     label: bool = False,
     measures: float = 0.0,
@@ -175,11 +179,12 @@ def make_schedule(
         Whether intervals between lanes are wanted, which need 8 lanes.
     moving : bool
         Whether the curvature depends on the coefficients, so that the pilot goes in several legs.
+    shaped : bool
+        Whether the predictor tells only the shape of the curvature.
     curvature : float
         Curvature of the loss to expect, per unit of score bound and c.
     label : bool
         Whether covariates are public, so that their moments carry no noise and a score report is one number.
-
     measures : float
         Share of the people, whose number must then be known, who tell how well the fit predicts them.
 
@@ -238,7 +243,10 @@ def make_schedule(
         1.0 if pace is None else pace,
         rows,
         effective,
-        ENOUGH[moving] * heavy * (1.0 if moving else max(1.0, (USUAL_CURVATURE / curvature) ** 2)),
+        ENOUGH[moving]
+        * heavy
+        * (ROUGH if shaped else 1.0)
+        * (1.0 if moving else max(1.0, (USUAL_CURVATURE / curvature) ** 2)),
     )
 
 
@@ -320,6 +328,7 @@ def lane_plan(
     d: int,
     *,
     path: bool,
+    gram: bool = False,
     worth: float = 1.0,
     y_centre: float = 0.0,
     y_scale: float = 1.0,
@@ -344,6 +353,7 @@ def lane_plan(
         widest=math.inf if rules.moving or rules.counting else _log((reports.y_high - reports.y_low) / y_scale),
         late=int(people) // schedule.batch // 2,
         path=int(path),
+        gram=int(gram),
         worth=worth,
     )
 

@@ -127,15 +127,17 @@ class Stream:
             s.blocks,
             batch=s.batch,
             scaling_mode=FULL if any(m.name == "random_scaling" for m in s.methods) else NONE,
-            outer=any(m.outer for m in s.methods),
+            outer=2 if any(m.path for m in s.methods) else int(any(m.outer for m in s.methods)),
             curvature_share=s.curvature_share,
             central=any(m.central for m in s.methods),
         )
         if plan.central and key is not None:
             self._central_key = derived_key(key, "central")
         theta = np.zeros(p * s.blocks) if start is None else start
+        anytime = any(m.name == "anytime" for m in s.methods)
         widths = s.mechanism.width(p * s.blocks), s.mechanism.width(p * (p + 1) // 2)
-        return Run(plan, s.steps, collector.init(theta, plan, to_user[0]), to_user, key, widths)
+        state = collector.init(theta, plan, to_user[0])
+        return Run(plan, s.steps, state, to_user, key, widths, s.cut, anytime=anytime)
 
     def _pipeline(self, key: bytes | None, start: Array | None) -> Pipeline:
         """Begin the staged fit; the constant, if the design has one, goes first."""
@@ -159,6 +161,9 @@ class Stream:
             gaps=tuple(units.gaps(self._spec.design.probe)[self._order].tolist()),
             whitened=s.efficient.whitened,
             path=any(m.name == "random_scaling" for m in s.methods),
+            gram=any(m.outer for m in s.methods),
+            cut=s.cut,
+            anytime=any(m.name == "anytime" for m in s.methods),
             personal=self._spec.people.mu is not None,
             silence=self._spec.silence,
             gauge=s.efficient.gauge,
@@ -319,6 +324,7 @@ class Stream:
                 senders=report.senders,
                 updates=report.updates,
                 trail_n=report.trail_n,
+                trail_senders=report.trail_senders,
                 trail_params=report.trail_params,
                 trail_variances=report.trail_variances,
                 statement=statement(

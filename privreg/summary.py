@@ -10,6 +10,8 @@ import textwrap
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from privreg.inference import METHODS, RandomScaling
 from privreg.tables import (
     WIDTH,
@@ -150,9 +152,12 @@ class Summary:
                 law = f"random-scaling limit{lanes}"
             by = METHODS[e.method].title if e.method in METHODS else e.method
             by = f"std err by {by}; " if len(fit.estimates) > 1 else ""
-            critical = f"{100 * (1 - alpha):.6g}% critical value {e.pivot.critical(alpha):.3f}"
+            found = np.atleast_1d(e.pivot.critical(alpha))
+            value = f"value {found[0]:.3f}" if len(found) == 1 else f"values {found.min():.3f} to {found.max():.3f}"
+            critical = f"{100 * (1 - alpha):.6g}% critical {value}"
             self._law = f"{by}t and P>|t| refer to the {law}; {critical}"
-            doubts = [str(i) for i, note in enumerate(self._statement.notes, 1) if note in self._statement.doubts]
+            taken_back = results._doubts(method)
+            doubts = [str(i) for i, note in enumerate(self._statement.notes, 1) if note in taken_back]
             if doubts:
                 self._law += f"; DON'T RELY ON THE INTERVALS: see note [{'], ['.join(doubts)}]"
         else:

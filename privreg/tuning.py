@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg.blocks import Layout, growing_edges
 from privreg.errors import InferenceError, OptionError, choose, real, shown
 from privreg.family import Family
 from privreg.inference import METHODS, Method, resolve_methods
+from privreg.intervals import BATCHES
 from privreg.kernels import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.measures import Gauge, count
 from privreg.rules import ChainRules, chain_rules
@@ -37,6 +39,12 @@ MOST_LANES: Final = 1024
 LEAST_RATIO: Final = 0.1
 MOST_RATIO: Final = 2.0
 MOST_THREADS: Final = 256
+SPARE: Final = 0.25
+FEWEST_BLOCKS: Final = 64
+"""Blocks of the lanes' one-step corrections, which hardly depend on each other: n^SPARE, these at least."""
+
+FEWEST_OF_CHAIN: Final = 16
+"""Blocks of the single chain, whose iterates do."""
 
 
 def _number(name: str, value: object, low: float, high: float) -> float:
@@ -182,6 +190,7 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         pace=numbers.step,
         between=any(m.lanes for m in methods) or not methods,
         moving=rules.moving,
+        shaped=rules.shaped,
         curvature=rules.curvature,
         label=scalar,
         measures=numbers.measures,
@@ -196,6 +205,7 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         weights=SCORE_WEIGHTS["one" if scalar else "unit"],
         mechanism=mechanism,
         methods=methods,
+        cut=Layout(schedule.lanes, SPARE, FEWEST_BLOCKS) if any(m.blocks for m in methods) else None,
         efficient=Efficient(schedule, rules, reports, corner, weights != "unit", gauge, told),
     )
 
@@ -249,6 +259,11 @@ def _published(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
             "plug_in_central adds Gaussian noise at the curator's, which keeps no pure epsilon; use "
             "mechanism='gaussian' with mu=, rho= or epsilon= and delta=, or inference='random_scaling'."
         )
+    if problem.several and any(m.central for m in methods):
+        raise InferenceError(
+            "plug_in_central releases sums to which each of a person's rows adds, and id= with max_per_id above 1 "
+            "allows several; use max_per_id=1, or inference='plug_in' or 'random_scaling'."
+        )
     wants_curvature = [m for m in methods if m.curvature or m.central]
     if wants_curvature and not math.isfinite(score.curvature_bound):
         raise InferenceError(
@@ -261,6 +276,12 @@ def _published(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
             "with bounded covariates: declare finite bounds=, use score_weights='published', "
             "or inference='random_scaling'."
         )
+    batch, share = numbers.batch or 1, CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
+    edges: tuple[int, ...] = ()
+    if problem.rows is not None and share == 0.0 and any(m.name in {"batch_means", "anytime"} for m in methods):
+        edges = growing_edges(problem.rows // batch, BATCHES, power)
+    # blocks of n^β updates with β halfway between α and 1, as α < β < 1 is needed
+    layout = Layout(1, (1.0 - power) / 2.0, FEWEST_OF_CHAIN, edges)
     return Settings(
         tuning="published",
         score=score,
@@ -269,8 +290,9 @@ def _published(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         mechanism=mechanism,
         methods=methods,
         steps=Steps(gamma, power, delay),
-        batch=numbers.batch or 1,
-        curvature_share=CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0,
+        batch=batch,
+        cut=layout if any(m.blocks for m in methods) else None,
+        curvature_share=share,
         curvature_bound=curvature_bound,
         weakest=float(_curvature_to_expect(score, family, weights, _narrowed(problem.probe))[0]),
         alone=alone,

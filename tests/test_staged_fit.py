@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg import coordinates, kernels, lanes, location, whitening
+from privreg import coordinates, findings, intervals, kernels, lanes, location, whitening
 from privreg.device import lane_report
 from privreg.kernels import HUBER, Shape
 from privreg.reference import moment_diagonal
@@ -265,7 +265,7 @@ def test_the_two_ways_to_intervals_agree_on_average_with_how_estimates_vary():
     for _ in range(400):
         run.chains = mine._replace(state=simulated(rng, mine.plan, 30, 1.0))
         run.common = common._replace(state=simulated(rng, common.plan, 200, noisier))
-        for name, cov in run.covariances().items():
+        for name, cov in intervals.lane_covariances(run).items():
             found[name].append(np.trace(cov) / 3)
         estimates.append(run.estimate())
     people = mine.plan.batch * (30 * mine.plan.lanes + 200 / noisier**2)
@@ -399,11 +399,11 @@ def test_a_search_is_lost_where_far_too_many_or_clearly_too_few_were_outside():
     for away, lost in ((-2.9, True), (-2.1, False), (0.0, False), (3.5, False), (4.5, True)):
         share = location.TARGET + np.array([0.0, away * sd, 0.0])
         run.location = run.location._replace(outside=late * share)
-        assert run.lost() == [2] * lost, away
+        assert findings.lost(run) == [2] * lost, away
     outside = location.TARGET + np.array([-9 * sd, 0.0, 9 * sd])
     run.location = run.location._replace(outside=late * outside)
-    assert run.lost() == [1, 3]  # the response comes last
-    assert begin()._run.lost() == []
+    assert findings.lost(run) == [1, 3]  # the response comes last
+    assert findings.lost(begin()._run) == []
 
 
 def test_a_search_that_settled_is_hardly_ever_told_and_one_that_did_not_mostly():
@@ -424,7 +424,7 @@ def test_a_search_that_settled_is_hardly_ever_told_and_one_that_did_not_mostly()
             stream = model.start(seed=seed)
             lead = first_of(stream, "moments")
             assert 0 < lead <= n
-            lost = stream.update((y[:lead], x[:lead]))._run.lost()
+            lost = findings.lost(stream.update((y[:lead], x[:lead]))._run)
             told[what] += bool(lost) if what == "settled" else 2 in lost
     assert told["settled"] <= 4
     assert told["the same for most"] >= 0.7 * runs  # at budgets that small some falls are within the noise

@@ -10,6 +10,7 @@ import numpy as np
 
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
+from privreg.inference.resampling import Anytime, Bootstrap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,8 @@ __all__ = [
     "DOUBT",
     "EARLY",
     "METHODS",
+    "Anytime",
+    "Bootstrap",
     "Estimate",
     "Method",
     "Normal",
@@ -50,13 +53,16 @@ class Method:
         What it costs in people, budget or time.
     assumes : str
     outer, curvature, central : bool
-        Whether it needs the reports' outer products, curvature reports, or raw sums of a trusted curator.
+        Whether it needs the reports' outer products, curvature reports (of a single chain), or raw sums of a trusted
+        curator.
     streaming : bool
         Whether results may be taken again and again along the stream.
     tuning : str
         The tuning it goes with, or "any".
     lanes : bool
         Whether it compares lanes.
+    blocks, path : bool
+        Whether it needs sums of the path at equal marks, or products of reports and iterates.
     """
 
     name: str
@@ -69,6 +75,8 @@ class Method:
     streaming: bool = True
     tuning: str = "any"
     lanes: bool = False
+    blocks: bool = False
+    path: bool = False
 
 
 METHODS: Final = {
@@ -89,13 +97,48 @@ METHODS: Final = {
             "a functional central limit theorem for the path (1/2 < alpha < 1)",
         ),
         Method(
+            "batch_means",
+            "batch means",
+            "no people and no budget; some n^(1/4) p numbers of memory",
+            "batches long enough to be independent",
+            blocks=True,
+        ),
+        Method(
+            "block_bootstrap",
+            "block bootstrap (percentile)",
+            "no people and no budget; some n^(1/4) p numbers of memory",
+            "blocks long enough to be independent, and many of them",
+            blocks=True,
+        ),
+        Method(
+            "block_bootstrap_t",
+            "block bootstrap (t)",
+            "no people and no budget; some n^(1/4) p numbers of memory",
+            "blocks long enough to be independent",
+            blocks=True,
+        ),
+        Method(
+            "anytime",
+            "anytime-valid",
+            "no people and no budget; intervals are wider by a half or more",
+            "batch means that have settled; holds at every number of people from 30,000 on at once",
+            blocks=True,
+        ),
+        Method(
             "plug_in",
             "plug-in (local)",
-            "a tenth of the people send curvature instead of a score",
-            "smooth loss, non-singular curvature",
+            "a tenth of the people send curvature instead of a score (published tuning); none (efficient tuning)",
+            "smooth loss, non-singular curvature (published tuning); that curvature is what the pilots say (efficient)",
             outer=True,
             curvature=True,
-            tuning="published",
+        ),
+        Method(
+            "path_curvature",
+            "path curvature",
+            "no people and no budget; p² numbers of memory",
+            "non-singular curvature and a path that wanders enough to show it: long streams",
+            outer=True,
+            path=True,
         ),
         Method(
             "plug_in_central",

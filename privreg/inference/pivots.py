@@ -89,12 +89,16 @@ class Pivot(Protocol):
         """Name of the law, for tables."""
         ...
 
+    def along(self, rows: Array) -> Pivot:
+        """Law of linear combinations of the coefficients, `rows` of shape (q, p)."""
+        ...
+
     def two_sided(self, t: Array) -> Array:
         """P(|T| > |t|), elementwise."""
         ...
 
-    def critical(self, alpha: float) -> float:
-        """Value that |T| exceeds with probability `alpha`."""
+    def critical(self, alpha: float) -> float | Array:
+        """Value that |T| exceeds with probability `alpha`, or one for each coefficient."""
         ...
 
     def joint_sf(self, statistic: float, q: int) -> float:
@@ -110,6 +114,11 @@ class Normal:
     def label(self) -> str:
         """Name of the law."""
         return "standard normal"
+
+    def along(self, rows: Array) -> Normal:
+        """Law of linear combinations: the same."""
+        del rows
+        return self
 
     def two_sided(self, t: Array) -> Array:
         """P(|Z| > |t|)."""
@@ -140,6 +149,11 @@ class StudentT:
     def label(self) -> str:
         """Name of the law."""
         return f"t distribution with {self.df} degrees of freedom"
+
+    def along(self, rows: Array) -> StudentT:
+        """Law of linear combinations: the same."""
+        del rows
+        return self
 
     def two_sided(self, t: Array) -> Array:
         """P(|T| > |t|)."""
@@ -182,6 +196,11 @@ class RandomScaling:
     def label(self) -> str:
         """Name of the law."""
         return "random scaling (exact)" if self.lanes == 1 else f"random scaling, {self.lanes} lanes (exact)"
+
+    def along(self, rows: Array) -> RandomScaling:
+        """Law of linear combinations: the same."""
+        del rows
+        return self
 
     def two_sided(self, t: Array) -> Array:
         """P(|T| > √6 |t|)."""

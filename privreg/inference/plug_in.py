@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["KAPPA", "Sandwich", "central_sandwich", "local_sandwich"]
+__all__ = ["KAPPA", "Sandwich", "central_sandwich", "local_sandwich", "sandwich"]
 
 KAPPA = 1e-3
 """Published floors κ₁ = κ₂ of the eigenvalues, internal units."""
@@ -42,7 +42,8 @@ def _floored(matrix: Array, floor: float) -> tuple[Array, Array, int]:
     return vectors, np.maximum(values, floor), int(np.sum(values < floor))
 
 
-def _sandwich(bread: Array, meat: Array, n: int, bread_floor: float, meat_floor: float) -> Sandwich:
+def sandwich(bread: Array, meat: Array, n: float, bread_floor: float, meat_floor: float) -> Sandwich:
+    """Sandwich of matrices whose eigenvalues are raised to the floors, divided by `n`."""
     vectors, values, low = _floored(bread, bread_floor)
     inverse = (vectors / values) @ vectors.T
     meat_vectors, meat_values, _ = _floored(meat, meat_floor)
@@ -79,7 +80,7 @@ def local_sandwich(path: Path, noise_sd: float, curvature_sd: float, batch: int)
     XSJKH (arXiv 2505.08227), section 4.1, with local reports in place of raw sums.
     """
     sd = curvature_sd / np.sqrt(path.curvature_people)
-    return _sandwich(path.curvature, path.outer, path.updates, max(KAPPA, 2 * sd), noise_sd**2 / batch)
+    return sandwich(path.curvature, path.outer, path.updates, max(KAPPA, 2 * sd), noise_sd**2 / batch)
 
 
 def central_sandwich(curvature: Array, outer: Array, n: int, noise_sd: float) -> Sandwich:
@@ -105,4 +106,4 @@ def central_sandwich(curvature: Array, outer: Array, n: int, noise_sd: float) ->
     p = curvature.shape[0]
     vectors, values, _ = _floored(outer, KAPPA)
     meat = (vectors * values) @ vectors.T + noise_sd**2 * np.eye(p)
-    return _sandwich(curvature, meat, n, KAPPA, KAPPA)
+    return sandwich(curvature, meat, n, KAPPA, KAPPA)

@@ -1,0 +1,132 @@
+"""How stages begin: where whitening starts, the chains' first guess, their steps and Newton matrix. Collector side."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg import blocks, coordinates, kernels, lanes, location, whitening
+from privreg.lanes import Chains
+from privreg.stages import chain_steps, lane_plan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.pipeline import Pipeline
+
+    Array = NDArray[np.float64]
+
+__all__ = ["begin_chains", "place"]
+
+SPREAD: Final = {"search": 0.35, "pilot": 0.25, "common": 0.25, "lanes": 0.25}
+"""Sd of z'θ to aim at with 4 coefficients where curvature depends on it; it grows with d, as that of an estimate."""
+
+WIDEST: Final = 0.7
+
+MOST_GROWTH: Final = 1000.0
+
+RELATIVE: Final = 0.15
+"""The same relative to the length of θ, with which the stretch grows over which the score bends."""
+
+NEAR: Final = {False: 6.0, True: 3.0}
+"""Sd of z'θ in linear lanes, as a multiple of the final estimate's: more would bias where errors are skewed, and
+sooner where the loss itself is."""
+
+
+def place(run: Pipeline) -> None:
+    """Begin whitening from the learned locations and scales."""
+    centre, scale = location.centre_and_scale(run.location)
+    rows = np.array(run.scatter.rows)
+    for j, m, s in zip(run.start.unscaled, centre, scale, strict=True):
+        if j == run.d:
+            low, high = run.start.reports.y_low, run.start.reports.y_high
+            m, s = min(max(m, low), high), min(s, high - low)  # a lost search ends inside the public limits
+            shift = m if run.start.layout.constant else 0.0
+            run.y_centre, run.y_scale = float(shift), float(s if shift == m else math.hypot(s, m))
+            continue
+        k = j + run.extra
+        rows[k, k], rows[k, 0] = 1.0 / s, -m / s
+    run.scatter = whitening.start_from(rows)
+
+
+def begin_chains(run: Pipeline) -> None:
+    """Begin the chains of the present stage from what those before have learned."""
+    start = run.start
+    rules, reports, schedule = start.rules, start.reports, start.schedule
+    still, constant = not rules.moving, start.layout.constant
+    if run.chains is None:
+        rows = coordinates.without_constant(run.scatter.rows, run.d) if run.extra else run.scatter.rows
+        gaps = (0.0,) * run.d if reports.label else start.gaps  # there whitening is exact
+        rows, run.shares = coordinates.bring_in(rows, gaps, constant)
+        run.scatter = whitening.start_from(rows)
+        theta, log_c = _first_guess(run)
+    else:
+        theta, log_c = lanes.late_average(run.chains.state, run.chains.plan)
+        if run.kind == "lanes" and still:
+            theta = lanes.pooled(lanes.corrected(run.chains.state, run.chains.plan, run.chains.newton))
+    newton, curvature = _expected(run, theta)
+    if rules.from_predictor:
+        easiest = float(np.sum(_expected(run, 0.0 * theta).newton ** 2))
+        run.growth = min(max(float(np.sum(newton**2)) / easiest, 1.0), MOST_GROWTH)
+    stage = run.here
+    plan = lane_plan(
+        *(stage, schedule, rules, reports, run.d),
+        path=start.path,
+        gram=start.gram and run.kind == "lanes",
+        worth=run.worth,
+        y_centre=run.y_centre,
+        y_scale=run.y_scale,
+    )
+    spread = 1.0 if still else min(SPREAD[stage.kind] * run.d / 4.0, WIDEST)
+    if still and stage.kind == "lanes":
+        people = (schedule.rows or 8 * run.people) * plan.worth
+        spread = min(NEAR[rules.skewed] * 2.0 * run.d / (curvature * schedule.effective * math.sqrt(people)), 1.0)
+    noise = reports.mechanism.sd(plan.radius, reports.size(run.d, plan.kappa))
+    # where effects are strong, curvature along them is small, P large, and the score bends over a wander along them
+    newton2 = None
+    if rules.from_predictor and stage.kind != "search":
+        newton2 = float(np.sum(newton**2))
+        spread = max(spread, RELATIVE * float(np.linalg.norm(theta)))
+    steps = chain_steps(stage, schedule, rules, plan, noise, curvature, spread, run.d, newton2)
+    run.chains = Chains(plan, lanes.init(theta, min(log_c, plan.widest), plan), newton, steps)
+    if run.kind == "lanes" and start.cut is not None:
+        run.blocks = blocks.begin(start.cut, run.coefficients)
+
+
+def _expected(run: Pipeline, theta: Array) -> coordinates.Expected:
+    """Curvature to expect at `theta`, whitened coordinates."""
+    start = run.start
+    label = start.reports.label
+    return coordinates.expect(
+        *(start.rules, theta, run.scatter.rows[: run.d, : run.d]),
+        *((0.0,) * run.d if label else start.gaps, run.shares),
+        constant=start.layout.constant,
+        whitened=start.whitened,
+        unit=not label,
+    )
+
+
+def _first_guess(run: Pipeline) -> tuple[Array, float]:
+    """Where the pilot begins: the user's guess, or the regression that the moments imply."""
+    start, rules, d = run.start, run.start.rules, run.d
+    theta, log_c = np.zeros(run.coefficients), 0.0
+    if start.layout.response:
+        last = run.scatter.rows[d]
+        theta = np.asarray(-np.linalg.solve(run.whitener.T, last[:d] / last[d]))
+        log_c = math.log(rules.ratio / last[d])
+        theta[0] += rules.centre / last[d] if start.layout.constant else 0.0
+    elif rules.track and not rules.moving:  # the response was scaled by itself
+        log_c = math.log(rules.ratio)
+        theta[0] += rules.centre if start.layout.constant else 0.0
+    if rules.shape.family == kernels.POISSON and start.layout.constant:
+        theta[0] = math.log(0.5 * rules.shape.a)  # from above, where steps can't run away
+    if start.theta is not None:
+        guess = start.theta / run.y_scale
+        if start.layout.constant:
+            guess[0] -= run.y_centre / run.y_scale
+        theta = np.asarray(np.linalg.solve(run.whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
+    if not rules.track:
+        log_c = math.log(start.c / run.y_scale) if not rules.moving else 0.0
+    return theta, log_c

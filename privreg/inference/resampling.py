@@ -1,0 +1,167 @@
+"""Laws learned from blocks, and laws that hold at all times: the pivots of the block bootstrap and of `anytime`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.errors import InferenceError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["FIRST", "Anytime", "Bootstrap"]
+
+DRAWS: Final = 500
+_SEED: Final = 20_240_512
+"""Of the multipliers: what is done with reports needs no secret, and the same reports give the same intervals."""
+
+FIRST: Final = 30_000
+"""People from whom on intervals that hold at all times are given."""
+
+_HIGHEST: Final = 0.8
+"""Level beyond which the bound of `Anytime` is not defined; its p-values stop there at 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Law of the t-ratio by a multiplier block bootstrap: blocks are weighted at random, as one.
+
+    Parameters
+    ----------
+    moves : ndarray, shape (m, p)
+        By how much each block moves the estimate, user's units.
+    studentised : bool
+        False: the percentile form, in which a draw is divided by the same standard error as the estimate. True: the t
+        form, in which it is divided by that of its own weighted blocks.
+
+    Notes
+    -----
+    Multipliers are uniform on 1 ± √3. Their law is symmetric about 1, so that of the draws is about 0, and limits are
+    quantiles of absolute values.
+
+    References
+    ----------
+    Dette & Graw (arXiv 2405.12553), section 3.
+    """
+
+    moves: Array
+    studentised: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name of the law."""
+        form = "t" if self.studentised else "percentile"
+        return f"multiplier block bootstrap ({form}), {len(self.moves)} blocks, {DRAWS} draws"
+
+    def along(self, rows: Array) -> Bootstrap:
+        """Law of linear combinations, `rows` of shape (q, p)."""
+        return Bootstrap(self.moves @ np.atleast_2d(rows).T, self.studentised)
+
+    def _ratios(self) -> Array:
+        """Draws of abs t, shape (B, p), each column ascending."""
+        multipliers, m = _multipliers(len(self.moves)), len(self.moves)
+        draws = multipliers @ self.moves
+        square = (self.moves**2).sum(axis=0)
+        if self.studentised:
+            square = ((multipliers**2) @ self.moves**2 - draws**2 / m) * (m / (m - 1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.sort(np.abs(draws) / np.sqrt(square), axis=0))
+
+    def two_sided(self, t: Array) -> Array:
+        """P(|T| > |t|), elementwise; 1/501 at least."""
+        ratios = self._ratios()
+        ts = np.broadcast_to(np.abs(t), ratios.shape[1:])
+        above = np.array([len(r) - np.searchsorted(r, v, side="left") for r, v in zip(ratios.T, ts, strict=True)])
+        return np.where(np.isnan(ts), np.nan, (1.0 + above) / (DRAWS + 1.0))
+
+    def critical(self, alpha: float) -> Array:
+        """Two-sided critical values, shape (p,)."""
+        return np.asarray(np.quantile(self._ratios(), 1.0 - alpha, axis=0))
+
+    def joint_sf(self, statistic: float, q: int) -> float:
+        """P-value of a Wald statistic of the q combinations this law was taken along."""
+        draws = _multipliers(len(self.moves)) @ self.moves
+        values = np.einsum("bi,ij,bj->b", draws, np.linalg.pinv(self.moves.T @ self.moves), draws)
+        return float((1 + np.sum(values >= statistic)) / (DRAWS + 1))
+
+
+def _multipliers(blocks: int) -> Array:
+    """Multipliers less their mean 1, by which nothing changes where all blocks' moves sum to 0, shape (B, m)."""
+    return np.random.Generator(np.random.PCG64(_SEED)).uniform(-math.sqrt(3.0), math.sqrt(3.0), (DRAWS, blocks))
+
+
+@dataclass(frozen=True)
+class Anytime:
+    """Bound of a t-ratio that holds at all numbers of people at once, from `FIRST` on: asymptotic and conservative.
+
+    Parameters
+    ----------
+    people : int
+        People whose reports make the estimate.
+
+    Notes
+    -----
+    With se the standard error at n people the half-width is se √(2 (nη² + 1)/(nη²) log(√(nη² + 1)/α)), where
+    η² = (−2 log α + log(−2 log α) + 1)/n* makes it narrowest near n* = `FIRST`. It is per coefficient.
+
+    References
+    ----------
+    Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024), Time-uniform central limit theory; XSJKH (arXiv 2505.08227).
+    """
+
+    people: int
+
+    @property
+    def label(self) -> str:
+        """Name of the law."""
+        return f"time-uniform bound, valid at every number of people from {FIRST:,} on"
+
+    def along(self, rows: Array) -> Anytime:
+        """Law of linear combinations: the same."""
+        del rows
+        return self
+
+    def critical(self, alpha: float) -> float:
+        """Two-sided critical value; infinite beyond level 1 − 0.8."""
+        if alpha >= _HIGHEST:
+            alpha = _HIGHEST
+        double = -2.0 * math.log(alpha)
+        ahead = self.people * (double + math.log(double) + 1.0) / FIRST
+        return math.sqrt(2.0 * (ahead + 1.0) / ahead * (0.5 * math.log(ahead + 1.0) - math.log(alpha)))
+
+    def two_sided(self, t: Array) -> Array:
+        """Smallest level at which an interval would not hold 0, elementwise; 1 where there is none below 0.8."""
+        from scipy.optimize import brentq  # slow to import
+
+        def one(value: float) -> float:
+            if math.isnan(value):
+                return math.nan
+            if value <= self.critical(_HIGHEST):
+                return 1.0
+            if value >= self.critical(1e-300):
+                return 0.0
+            return math.exp(brentq(lambda a: self.critical(math.exp(a)) - value, math.log(1e-300), math.log(_HIGHEST)))
+
+        flat = np.abs(np.atleast_1d(np.asarray(t, dtype=np.float64)))
+        return np.array([one(v) for v in flat.ravel()]).reshape(flat.shape)
+
+    def joint_sf(self, statistic: float, q: int) -> float:
+        """Only of a single restriction.
+
+        Raises
+        ------
+        InferenceError
+            If there are several.
+        """
+        if q == 1:
+            return float(self.two_sided(np.sqrt(np.array([statistic])))[0])
+        raise InferenceError(
+            "anytime has no joint test of several restrictions; test them one by one with t_test at level alpha/q, or "
+            "fit with inference='batch_means'."
+        )

@@ -1,0 +1,223 @@
+"""From the state of a fit in progress to covariances and laws, method by method. Reports and public numbers only."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg import blocks as marks
+from privreg import lanes
+from privreg.errors import InferenceError
+from privreg.inference import DOUBT, Anytime, Bootstrap, Estimate, Normal, RandomScaling, StudentT
+from privreg.inference.path import Batches, batches, growing_batches, path_sandwich, regression
+from privreg.inference.plug_in import KAPPA, Sandwich, local_sandwich
+from privreg.inference.resampling import FIRST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from privreg.collector import Path as Chain
+    from privreg.engine import Run
+    from privreg.inference import Method
+    from privreg.pipeline import Pipeline
+    from privreg.settings import Settings
+
+    Array = NDArray[np.float64]
+
+__all__ = ["BATCHES", "chain_variances", "of_chain", "of_pipeline", "pipeline_covariance"]
+
+BATCHES: Final = 20
+"""Growing batches of the published algorithm."""
+
+WEAKEST: Final = 0.2
+"""Smallest curvature from the path of lanes that is believed, relative to the one their steps were made for."""
+
+
+def of_chain(
+    run: Run, chain: Chain, settings: Settings, release_central: Callable[[Chain], Sandwich]
+) -> tuple[Estimate, ...]:
+    """Estimates of precision of the single chain's mean, user's units.
+
+    Parameters
+    ----------
+    run : Run
+    chain : Chain
+        Its averages so far.
+    settings : Settings
+    release_central : callable
+        Randomises the curator's raw sums.
+
+    Raises
+    ------
+    InferenceError
+        If a method has too little to go on yet.
+    """
+    return tuple(_of_chain(m, run, chain, settings, release_central) for m in settings.methods)
+
+
+def _of_chain(
+    method: Method, run: Run, chain: Chain, settings: Settings, release_central: Callable[[Chain], Sandwich]
+) -> Estimate:
+    def user(cov: Array) -> Array:
+        return np.asarray(run.to_user @ cov @ run.to_user.T)
+
+    p, name = len(chain.mean), method.name
+    if method.blocks:
+        found = _chain_batches(run, chain, growing=name in {"batch_means", "anytime"})
+        return _of_batches(name, found, run.to_user, chain.people)
+    if name == "random_scaling":
+        return Estimate(name, user(6.0 * chain.scaling / chain.updates), RandomScaling(chain.lanes))
+    if name == "path_curvature":
+        k0, early = run.early(chain.updates)
+        gram = chain.outer * chain.updates - early
+        steps = settings.steps.total(chain.updates) - settings.steps.total(k0)
+        out = path_sandwich(regression(gram), chain.updates, steps, KAPPA)
+    elif name == "plug_in":
+        if not chain.curvature_people:
+            raise InferenceError("nobody has sent a curvature report yet; plug_in needs more people.")
+        mechanism = settings.mechanism
+        sds = mechanism.sd(run.plan.radius, p), mechanism.sd(run.plan.curvature_radius, p * (p + 1) // 2)
+        out = local_sandwich(chain._replace(outer=chain.outer[:p, :p]), *sds, settings.batch)
+    else:
+        out = release_central(chain)
+    return Estimate(name, user(out.cov), Normal(), out.notes)
+
+
+def chain_variances(run: Run, chain: Chain) -> Array | None:
+    """Variances by growing batches, user's units; None before there are two."""
+    if run.blocks is None or len(run.blocks.sums) < 2:
+        return None
+    cov = _chain_batches(run, chain, growing=True).cov
+    return np.asarray(((run.to_user @ cov) * run.to_user).sum(axis=1))
+
+
+def _chain_batches(run: Run, chain: Chain, *, growing: bool) -> Batches:
+    """Batches of the chain's path: growing ones, the first thrown away, or equal ones."""
+    found, mean = run.blocks, chain.mean - run.state.origin
+    assert found is not None
+    if not growing:
+        sums, weights = marks.parts(found)
+        return batches(sums, weights, mean, float(chain.updates))
+    ends = np.array(found.layout.edges)
+    if len(ends) and ends[-1] == chain.updates and len(found.edge_sums) == len(ends):
+        return growing_batches(found.edge_sums[:, 0], ends, mean)
+    wished = np.array(marks.growing_edges(chain.updates, BATCHES, run.steps.alpha))
+    at = np.unique(np.clip(np.rint(wished / found.length), 1, len(found.sums))).astype(int)
+    return growing_batches(found.sums[at - 1, 0], at * found.length, mean)
+
+
+def _of_batches(name: str, found: Batches, linear: Array, people: int) -> Estimate:
+    """Estimate of a method that goes by batches; `linear` maps to the user's coefficients."""
+    cov = np.asarray(linear @ found.cov @ linear.T)
+    if name == "batch_means":
+        return Estimate(name, cov, StudentT(found.df))
+    if name == "anytime":
+        if people < FIRST:
+            raise InferenceError(
+                f"anytime intervals begin at {FIRST:,} people whose reports enter the estimate; {people:,} have so far."
+            )
+        return Estimate(name, cov, Anytime(people))
+    return Estimate(name, cov, Bootstrap(found.moves @ linear.T, name == "block_bootstrap_t"))
+
+
+# --- the staged fit --------------------------------------------------------------------------------------
+
+
+def of_pipeline(run: Pipeline, settings: Settings, linear: Array) -> tuple[Estimate, ...]:
+    """Estimates of precision of the staged fit, as far as known; `linear` maps to the user's coefficients."""
+    covs = {name: np.asarray(linear @ cov @ linear.T) for name, cov in lane_covariances(run).items()}
+    out = []
+    for m in settings.methods:
+        if m.name == "between_lanes" and m.name in covs:
+            out.append(Estimate(m.name, covs[m.name], StudentT(len(run.groups()) - 1)))
+        elif m.name == "random_scaling" and m.name in covs:
+            out.append(Estimate(m.name, covs[m.name], RandomScaling(run.start.schedule.lanes)))
+        elif m.blocks and run.blocks is not None and len(run.blocks.weights) * run.start.schedule.lanes > 1:
+            people = sum(g.people for g in run.groups())
+            if m.name != "anytime" or people >= FIRST:
+                out.append(_of_batches(m.name, _lane_batches(run), linear, people))
+        elif m.outer and run.in_lanes:
+            found = _lane_path(run) if m.path else _lane_plug_in(run)
+            out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), Normal(), found.notes))
+    return tuple(out)
+
+
+def pipeline_covariance(run: Pipeline) -> Array | None:
+    """Covariance by batch means, whitened coordinates; None before there is any."""
+    if run.blocks is None or len(run.blocks.weights) * run.start.schedule.lanes < 2 or not run.in_lanes:
+        return None
+    return _lane_batches(run).cov
+
+
+def _lane_batches(run: Pipeline) -> Batches:
+    """Batches of one-step corrections, of all lanes; the covariance is that of the estimate."""
+    assert run.chains is not None
+    assert run.blocks is not None
+    state, share = run.chains.state, run.lane_share
+    sums, weights = marks.parts(run.blocks)
+    total = float(state.weight[:, 0].sum())
+    found = batches(sums, weights, state.partial.sum(axis=0) / total, total)
+    return Batches(share * found.cov, math.sqrt(share) * found.moves, found.df)
+
+
+def _lane_plug_in(run: Pipeline) -> Sandwich:
+    """P S̃ P: reports' own outer products between the inverse curvature that pilots and moments imply."""
+    assert run.chains is not None
+    state, p = run.chains.state, run.chains.newton
+    d = len(p)
+    lower = state.gram.sum(axis=0)[:d, :d]
+    meat = np.tril(lower) + np.tril(lower, -1).T
+    total = float(state.weight[:, 0].sum())
+    cov = p @ meat @ p.T / total**2 * run.lane_share
+    return Sandwich(np.asarray(cov), ())
+
+
+def _lane_path(run: Pipeline) -> Sandwich:
+    """The same with curvature from the path of the lanes, in coordinates in which their steps expect it to be 1."""
+    assert run.chains is not None
+    _, state, newton, steps = run.chains
+    d = len(newton)
+    root = np.linalg.cholesky((newton + newton.T) / 2.0)
+    turn = np.zeros((2 * d + 1, 2 * d + 1))
+    turn[:d, :d], turn[d : 2 * d, d : 2 * d], turn[-1, -1] = root.T, np.linalg.inv(root), 1.0
+    lower = state.gram.sum(axis=0)
+    gram = turn @ (np.tril(lower) + np.tril(lower, -1).T) @ turn.T
+    walked = sum(float(steps.block(0, int(k))[0].sum()) for k in state.updates)
+    found = path_sandwich(regression(gram), float(state.weight[:, 0].sum()), walked, WEAKEST)
+    notes = tuple(n for n in found.notes if n.startswith(DOUBT))
+    return found._replace(cov=np.asarray(root @ found.cov @ root.T) * run.lane_share, notes=notes)
+
+
+def lane_covariances(run: Pipeline) -> dict[str, Array]:
+    """Covariance of the estimate by method, whitened coordinates, as far as known."""
+    out: dict[str, Array] = {}
+    if not run.in_lanes:
+        return out
+    assert run.chains is not None
+    if run.chains.plan.path and int(run.chains.state.updates.sum()) < run.chains.plan.lanes + run.coefficients:
+        return out  # a path of one update does not move, and d directions need as many moves
+    groups = run.groups()
+    if run.chains.plan.lanes > 1:
+        out["between_lanes"] = lanes.between(groups)
+    if run.chains.plan.path:
+        updates = float(run.chains.state.weight[:, 0].sum())
+        out["random_scaling"] = 6.0 * lanes.scaling(run.chains.state) / updates * run.lane_share
+    return out
+
+
+def pipeline_variances(run: Pipeline) -> Array:
+    """Reported variances, user's units, of the first of these that is wanted: batch means where intervals are to
+    hold at all times, random scaling, between lanes; NaN if none is.
+    """
+    covs = lane_covariances(run)
+    cov = covs.get("random_scaling", covs.get("between_lanes"))
+    if run.start.anytime:
+        cov = pipeline_covariance(run)
+    if cov is None:
+        return np.full(run.coefficients, np.nan)
+    linear = run.to_user @ run.linear()
+    return np.asarray(((linear @ cov) * linear).sum(axis=1))
