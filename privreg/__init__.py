@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privreg import datasets, errors, families
-    from privreg.accounting import Ledger
+    from privreg.accounting import Budget, Ledger, limit_spending
     from privreg.comparison import compare
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
     from privreg.families import (
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Budget",
     "Expectile",
     "Hinge",
     "Huber",
@@ -59,11 +60,13 @@ __all__ = [
     "datasets",
     "errors",
     "families",
+    "limit_spending",
     "load",
     "rowwise",
 ]
 
 _HOMES = {
+    "Budget": "privreg.accounting",
     "Expectile": "privreg.families",
     "Hinge": "privreg.families",
     "Huber": "privreg.families",
@@ -78,6 +81,7 @@ _HOMES = {
     "SmoothedHinge": "privreg.families",
     "Squared": "privreg.families",
     "compare": "privreg.comparison",
+    "limit_spending": "privreg.accounting",
     "load": "privreg.loading",
     "rowwise": "privreg.formula",
 }
@@ -92,7 +96,7 @@ def __getattr__(name: str) -> Any:
     elif name in {"datasets", "errors", "families"}:
         value = import_module(f"privreg.{name}")
     else:
-        raise AttributeError(f"module 'privreg' has no attribute {name!r}")
+        raise import_module("privreg.unavailable").no_such_name(name, __all__)
     globals()[name] = value
     return value
 

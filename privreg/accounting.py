@@ -29,6 +29,7 @@ __all__ = [
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
+    "limit_spending",
 ]
 
 
@@ -52,7 +53,8 @@ class Ledger:
     """Releases from each data source in this process.
 
     A source is the object or file the rows came from, so a copy counts as another source: the ledger
-    reminds, it can't know people. Entries go when the object goes.
+    reminds, it can't know people. Entries go when the object goes. Fits enter their releases in the process's own
+    ledger, which :func:`limit_spending` gives a limit; a ledger made here keeps the accounts you enter yourself.
 
     Parameters
     ----------
@@ -79,14 +81,14 @@ class Ledger:
     """
 
     def __init__(self, limit: float | None = None) -> None:
-        if limit is not None:
-            allowed = real(limit)
-            if allowed is None or not 0 < allowed < math.inf:
-                raise BudgetError(f"limit={shown(limit)} must be a positive number, the mu per person, or None.")
-            limit = allowed
-        self.limit: Final = limit
+        self._limit = _allowed(limit)
         self._spent: dict[object, list[float]] = {}
         self._lock = threading.RLock()  # re-entrant: collecting garbage inside may end an entry
+
+    @property
+    def limit(self) -> float | None:
+        """Largest μ per person of all releases from one source together; None for no limit."""
+        return self._limit
 
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
@@ -101,23 +103,24 @@ class Ledger:
         BudgetError
             If it would, or if there is a limit and the source can't be followed.
         """
-        if self.limit is None:
+        limit = self._limit
+        if limit is None:
             return
         with self._lock:
             if not _countable(source):
                 raise BudgetError(
-                    f"this ledger allows {at_least(self.limit, 4)}-GDP per person, but rows that come as a stream have "
-                    "no source to count by; give a DataFrame or a file, or use a ledger without a limit."
+                    f"this ledger allows {at_least(limit, 4)}-GDP per person, but rows that come as a stream have no "
+                    "source to count by; give a DataFrame or a file, or take the limit away."
                 )
             spent = self._spent.get(_key(source), [])
             total, used = compose([*spent, mu]), compose(spent)
-        if total <= self.limit * (1 + 1e-12):  # k equal parts of √k pass, whatever their last bits
+        if total <= limit * (1 + 1e-12):  # k equal parts of √k pass, whatever their last bits
             return
-        left = math.sqrt(max((self.limit - used) * (self.limit + used), 0.0))
-        less = f"ask for mu={at_most(left, 4)} or less, " if left > 1e-6 * self.limit else ""
+        left = math.sqrt(max((limit - used) * (limit + used), 0.0))
+        less = f"ask for mu={at_most(left, 4)} or less, " if left > 1e-6 * limit else ""
         raise BudgetError(
             f"release {len(spent) + 1} from these data would cost {_words(total)} per person in all "
-            f"({_words(used)} is spent, {_words(mu)} was asked for), and this ledger allows {_words(self.limit)}; "
+            f"({_words(used)} is spent, {_words(mu)} was asked for), and this ledger allows {_words(limit)}; "
             f"{less}use other people, or allow more."
         )
 
@@ -148,6 +151,16 @@ class Ledger:
         return f"<Ledger: {count} source{'' if count == 1 else 's'}, {limit}>"
 
 
+def _allowed(limit: float | None) -> float | None:
+    """Return a limit that is one."""
+    if limit is None:
+        return None
+    allowed = real(limit)
+    if allowed is None or not 0 < allowed < math.inf:
+        raise BudgetError(f"limit={shown(limit)} must be a positive number, the mu per person, or None.")
+    return allowed
+
+
 def _key(source: Any) -> object:
     return source if isinstance(source, str | tuple) else id(source)
 
@@ -167,4 +180,39 @@ def _words(mu: float) -> str:
 
 
 LEDGER: Final = Ledger()
-"""What fits enter their releases in: without a limit."""
+"""What fits enter their releases in; without a limit until `limit_spending` sets one."""
+
+
+def limit_spending(limit: float | None) -> None:
+    """Refuse, from now on in this process, every fit that would spend more than `limit` on one source of people.
+
+    Releases made before count too. Under a limit ``fit()`` refuses before the first report is sent, and rows that come
+    as a stream, in ``fit()`` or by ``start()``, are refused as nothing tells whose they are. A stream begun or loaded
+    goes on.
+
+    Parameters
+    ----------
+    limit : float or None
+        Largest μ per person, of all releases from one DataFrame or file together; None takes the limit away.
+
+    Raises
+    ------
+    BudgetError
+        If `limit` is not a positive number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privreg as pr
+    >>> x = np.linspace(-1, 1, 1000)[:, None]
+    >>> model = pr.PrivateOnlineRegression(1 + x[:, 0], x, bounds={"y": (0, 2), "x1": (-1, 1)}, mu=1)
+    >>> pr.limit_spending(1.2)
+    >>> model.fit(progress=False).privacy.total_mu
+    1.0
+    >>> model.fit(progress=False)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    privreg.errors.BudgetError: release 2 from these data would cost 1.415-GDP per person in all ...
+    >>> pr.limit_spending(None)
+    """
+    LEDGER._limit = _allowed(limit)

@@ -155,6 +155,7 @@ def _fit(a: argparse.Namespace) -> int:
         inference = None if a.inference == "none" else "auto"
 
     from privreg.families import FAMILIES
+    from privreg.family import check_ratios
     from privreg.model import PrivateOnlineRegression
 
     model = PrivateOnlineRegression.from_formula(
@@ -171,6 +172,8 @@ def _fit(a: argparse.Namespace) -> int:
         rows=a.rows,
         allow_leak=tuple(a.allow_leak),
     )
+    if a.exponentiate:  # before anybody's budget is spent
+        check_ratios(model.family, model.endog_names)
     pace = {"batch_size": a.batch_size, "lanes": a.lanes, "threads": a.threads, "measures": a.measures}
     res = model.fit(
         tuning=a.tuning,
@@ -228,6 +231,7 @@ def _quote(text: str) -> str:
 # --- the command ----------------------------------------------------------------------------------------
 
 
+_PYTHON: Final = r"\b(alpha|max_per_id|mu_max|y_max|batch_size|score_weights|exponentiate)\b"
 _HERE: Final = "--bounds NAME=LOW:HIGH, --levels NAME=A,B, --moments NAME=MEAN:SD, --scaling private"
 
 
@@ -235,7 +239,7 @@ def _complain(problem: PrivregError) -> None:
     """Print an error as one line, with the command's spelling of what its Python text asks for."""
     message = " ".join(str(problem).split())
     if "--" not in message:
-        words = dict.fromkeys(re.findall(r"\b(alpha|max_per_id|mu_max|y_max|batch_size|score_weights)\b", message))
+        words = dict.fromkeys(re.findall(_PYTHON, message))
         here = [_HERE] if re.search(r"\b(bounds|levels|moments)(=|\[)", message) else []
         here += ["--step-exponent" if word == "alpha" else f"--{word.replace('_', '-')}" for word in words]
         message += f" (here: {', '.join(here)})" if here else ""

@@ -274,7 +274,7 @@ def _fit_options(fit: _Parser) -> None:
 
     g = fit.add_argument_group("output")
     g.add_argument("--level", type=float, default=0.95, help="level of the intervals (default 0.95)")
-    g.add_argument("--exponentiate", action="store_true", help="add exp(coefficient), as for odds ratios")
+    g.add_argument("--exponentiate", action="store_true", help="add exp(coefficient): odds and rate ratios")
     g.add_argument("--out", action="append", default=[], metavar="FILE", help="also write a file; repeatable")
     g.add_argument("--quiet", action="store_true", help="print nothing but errors and warnings; needs --out")
 
@@ -450,11 +450,6 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     if name == "poisson" and a.y_max is None:
         raise OptionError(
             "--family poisson needs the largest count anybody may have, a public number: --y-max 20, say."
-        )
-    if name in {"hinge", "smoothed_hinge"} and a.exponentiate:
-        raise OptionError(
-            f"--exponentiate means nothing with --family {name}, whose coefficients are no log odds; leave it out, "
-            "or fit --family logistic."
         )
     return name, given
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from privreg.accounting import at_least, compose
 from privreg.errors import OptionError, level
+from privreg.family import check_ratios
 from privreg.inference import METHODS
 from privreg.results import PrivateResults
 from privreg.tables import WIDTH, html_block, number, plain, shorten, tex, tex_block, tex_notes, tex_row, tex_tabulars
@@ -44,7 +45,8 @@ def compare(
     alpha : float
         One minus the level of the intervals.
     exponentiate : bool
-        Show exp(estimate) with its limits in place of the estimate with its standard error.
+        Show exp(estimate) with its limits in place of the estimate with its standard error; see
+        `PrivateResults.tidy`.
 
     Returns
     -------
@@ -53,7 +55,8 @@ def compare(
     Raises
     ------
     OptionError
-        If there is no result, something is not a result, names don't match, or `alpha` is not in (0, 1).
+        If there is no result, something is not a result, names don't match, `alpha` is not in (0, 1), or coefficients
+        are to be exponentiated that are no logs of ratios.
     """
     if isinstance(results, PrivateResults):
         raise OptionError("compare() takes a list of results; write compare([res1, res2]).")
@@ -67,6 +70,8 @@ def compare(
         labels = [] if isinstance(names, str | Mapping) else [plain(n) for n in names]
         if len(labels) != len(results) or len(set(labels)) != len(labels):
             raise OptionError(f"names must be {len(results)} different names, one a result.")
+    for r in results if exponentiate else ():
+        check_ratios(r.family, r._fit.design.endog_name)
     return Comparison(tuple(results), tuple(labels), level(alpha), bool(exponentiate))
 
 

@@ -107,6 +107,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("svm", "svc", "linear_svc"), "hinge"),
     **dict.fromkeys(("rr", "warner", "grr"), "randomized_response"),
     **dict.fromkeys(("label", "labels", "label_dp"), "response"),
+    **dict.fromkeys(("response", "prob", "probs", "proba", "probability"), "mean"),
+    **dict.fromkeys(("link", "linpred"), "linear"),
     "none": "raise",
 }
 """Other libraries' names of a choice."""

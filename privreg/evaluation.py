@@ -6,32 +6,54 @@ public: nothing is randomised.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from privreg import kernels
-from privreg.errors import MissingExtraError, NotPrivateError, OptionError, shown
+from privreg import kernels, plots
+from privreg.errors import DataError, NotPrivateError, OptionError, shown
+from privreg.tables import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privreg.results import Fit
+    from privreg.results import Fit, PrivateResults
 
     Array = NDArray[np.float64]
 
 __all__ = ["calibration", "evaluate", "plot_calibration"]
+
+WHISKER: Final = 1.96
+"""Standard errors of a mean on either side of it: 95% of a normal law."""
 
 
 def _encoded(fit: Fit, public_test: Any) -> tuple[Array, Array]:
     """Responses, shape (n,), and linear predictors, shape (n, b)."""
     if public_test is None:
         raise NotPrivateError("a fit keeps no rows; give a public test set with the formula's columns.")
-    rows = fit.design.encode(public_test)
-    if not len(rows.endog):
+    parts = [_predicted(fit, batch) for batch in _batches(fit, public_test)]
+    if not sum(len(y) for y, _ in parts):
         raise OptionError("the public test set has no rows.")
+    return np.concatenate([y for y, _ in parts]), np.concatenate([eta for _, eta in parts])
+
+
+def _batches(fit: Fit, public_test: Any) -> Iterable[Any]:
+    """Parts of a test set: those of a file as a fit would read it, anything else whole."""
+    if not isinstance(public_test, str | Path):
+        return (public_test,)
+    if fit.design.formula is None:
+        raise DataError("a file has columns for a formula; the test set of an array model is (endog, exog).")
+    from privreg.sources import open_table
+
+    return open_table(public_test, fit.design.columns, fit.design.schema).batches()
+
+
+def _predicted(fit: Fit, batch: Any) -> tuple[Array, Array]:
+    rows = fit.design.encode(batch)
     eta = rows.exog @ fit.params.reshape(-1, rows.exog.shape[1]).T
     return rows.endog, eta if rows.offset is None else eta + rows.offset[:, None]
 
@@ -48,7 +70,7 @@ def evaluate(fit: Fit, public_test: Any) -> pd.DataFrame:
     Parameters
     ----------
     fit : Fit
-    public_test : DataFrame, mapping of arrays, or (endog, exog) for array models
+    public_test : DataFrame, mapping of arrays, path of a CSV file, or (endog, exog) for array models
         Public rows, with the response; numbers are clamped to their declared bounds as in the fit.
 
     Returns
@@ -151,25 +173,75 @@ def calibration(fit: Fit, public_test: Any, groups: int = 10) -> pd.DataFrame:
     return out if fit.baseline else out.drop(columns="level")
 
 
-def plot_calibration(fit: Fit, public_test: Any, groups: int, ax: Any) -> Axes:
-    """Observed against predicted means by group, with the diagonal on which they agree."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtraError("plots need matplotlib; pip install 'privreg[plot]'.") from None
+def plot_calibration(results: PrivateResults, public_test: Any, groups: int = 10, *, ax: Axes | None = None) -> Axes:
+    """Draw observed against predicted means by group, with the line on which they agree.
+
+    Parameters
+    ----------
+    results : PrivateResults
+    public_test, groups
+        As for :func:`calibration`: *public* rows, and how many groups they make.
+    ax : Axes, optional
+        Where to draw. Without it a figure is made.
+
+    Returns
+    -------
+    Axes
+        Whiskers are 95% intervals of the observed means. Levels of a multinomial response are told apart by a legend.
+
+    Raises
+    ------
+    OptionError
+        If `groups` is out of range, or the family predicts nothing that could be observed.
+    DataError, SchemaError
+        If the rows can't be used.
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    plots._pyplot()
+    fit = results._fit
     table = calibration(fit, public_test, groups)
-    axes: Axes = ax
-    if ax is None:
-        _, axes = plt.subplots(figsize=(5.0, 4.6), layout="constrained")
-    several = table.groupby("level", sort=False) if fit.baseline else [(None, table)]
-    for level, part in several:
-        axes.errorbar(
-            part["predicted"], part["observed"], 1.96 * part["std_error"], fmt="o", ms=4, lw=1, capsize=2, label=level
-        )
-    low = float(min(table["predicted"].min(), table["observed"].min()))
-    high = float(max(table["predicted"].max(), table["observed"].max()))
-    axes.plot([low, high], [low, high], color="0.6", lw=1, zorder=0)
-    axes.set(xlabel="predicted mean", ylabel="observed mean", title="Calibration on a public test set")
-    if fit.baseline:
-        axes.legend(frameon=False, title="level")
-    return axes
+    response, levels, shares = fit.design.endog_name, fit.design.endog_levels, fit.family.link == "logit"
+    parts = list(table.groupby("level", sort=False)) if fit.baseline else [(response, table)]
+    title = f"{response} = {levels[1]}" if shares and levels and not fit.baseline else response
+    name = plots._literal(shorten([title], 42)[0])
+    people = f"{parts[0][1]['rows'].sum():,} public rows in {len(parts[0][1])} groups"
+    footer = f"{people}, 95% intervals; {plots._guarantee([results.privacy])}"
+    if ax is not None:
+        _agreement(ax, parts, shares)
+        if fit.baseline:
+            ax.legend(frameon=False, title=name)
+        plots._corner(ax, footer)
+        return ax
+    with plots._panels(1, 1, (plots.COLUMN, 1.1 * plots.COLUMN)) as (_, grid):
+        ax = grid[0, 0]
+        _agreement(ax, parts, shares)
+        if fit.baseline:
+            ax.legend(title=name, title_fontsize=plots.SMALL, handletextpad=0.2)
+        else:
+            ax.set_title(name, loc="left")
+        plots._footer(ax, footer, plots.COLUMN)
+    return ax
+
+
+def _agreement(ax: Any, parts: list[tuple[Any, pd.DataFrame]], shares: bool) -> None:
+    """Draw predicted and observed means of each part, on two axes of one scale."""
+    from matplotlib.ticker import MaxNLocator
+
+    names = shorten([str(name) for name, _ in parts], 30)
+    ends = []
+    for i, (name, (_, part)) in enumerate(zip(names, parts, strict=True)):
+        x, y = part["predicted"], part["observed"]
+        half = WHISKER * part["std_error"].fillna(0.0)  # a group of one has no interval
+        colour, marker = plots.COLOURS[i % len(plots.COLOURS)], plots.MARKERS[i % len(plots.MARKERS)]
+        ax.plot(x, y, linestyle="none", marker=marker, markersize=4, color=colour, label=plots._literal(name), zorder=3)
+        ax.vlines(x, y - half, y + half, color=colour, linewidth=1.2, zorder=2)
+        ends += [x.min(), x.max(), (y - half).min(), (y + half).max()]
+    room = 0.04 * (max(ends) - min(ends)) or 0.5
+    limits = (min(ends) - room, max(ends) + room)
+    ax.plot(limits, limits, color=plots.GREY, linewidth=0.6, linestyle=":", zorder=0)
+    ax.set(xlim=limits, ylim=limits, aspect="equal")
+    for axis in (ax.xaxis, ax.yaxis):  # of one scale: with the same ticks, few enough for large numbers
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    ax.set_xlabel("predicted probability" if shares else "predicted mean")
+    ax.set_ylabel("observed share" if shares else "observed mean")

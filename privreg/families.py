@@ -224,6 +224,11 @@ def Poisson(y_max: float | None = None) -> Family:
     OptionError
         If `y_max` is not a positive number.
 
+    Notes
+    -----
+    Responses that are no counts are neither refused nor reported, since that would tell that somebody has one:
+    negative ones are clamped to 0, and fractions are kept as they are, which suits rates and averages, too.
+
     Examples
     --------
     >>> Poisson(20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ import numpy as np
 
 from privreg import kernels
 from privreg.custom import compiled
-from privreg.errors import SchemaError
+from privreg.errors import OptionError, SchemaError
 from privreg.kernels import Shape
 from privreg.rules import CLASSICAL_C
 from privreg.scores import Score
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Family", "check_response", "from_json", "with_counts"]
+__all__ = ["Family", "check_ratios", "check_response", "from_json", "with_counts"]
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,37 @@ def check_response(family: Family, limits: tuple[float, float], name: str) -> No
             f"the counts {name!r} go from {low:g} to {high:g}, but {family!r} takes 0 to {family.y_max:g}; give "
             f"bounds={{{name!r}: (0, {family.y_max:g})}}, or a larger y_max."
         )
+
+
+def check_ratios(family: Family, response: str) -> None:
+    """Refuse to exponentiate coefficients that are no differences of logs.
+
+    Parameters
+    ----------
+    family : Family
+    response : str
+        As the formula has it: the coefficients of a line in ``np.log(y)`` are logs of ratios of y.
+
+    Raises
+    ------
+    OptionError
+        If they aren't.
+    """
+    if family.link in {"logit", "log"} or (family.link == "identity" and _is_log(response)):
+        return
+    what = "those of a separating hyperplane" if family.link == "margin" else "differences of the response itself"
+    raise OptionError(
+        "exponentiate=True is for odds ratios of Logistic() and Multinomial(), rate ratios of Poisson(), and ratios of "
+        f"a response written np.log(y); this is {family!r}, whose coefficients are {what}. Leave it out."
+    )
+
+
+def _is_log(response: str) -> bool:
+    try:
+        call = ast.parse(response, mode="eval").body
+    except (SyntaxError, ValueError):  # the name of a column need not be Python
+        return False
+    return isinstance(call, ast.Call) and ast.unparse(call.func) in {"np.log", "np.log1p"}
 
 
 def with_counts(schema: Schema, family: Family, name: str) -> Schema:

@@ -15,6 +15,7 @@ from privreg.family import Family, from_json
 from privreg.model import PrivateOnlineRegression
 from privreg.people import People
 from privreg.results import from_saved
+from privreg.settings import Wishes
 from privreg.spec import Spec
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     budget = Budget.restore(*document["budget"])
     spec = Spec.declare(design, family, budget, weights, mechanism, private, people)
     model._build(spec, None, rows)
-    stream = model.start(**options, seed=document["seed"])
+    stream = model._begin(Wishes(**options), None, document["seed"])
     stream._restore(path, document, arrays)
     return stream
 

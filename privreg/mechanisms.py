@@ -275,7 +275,7 @@ def _privunit(epsilon: float, size: int) -> _Cap:
     return _cap(epsilon, cut)
 
 
-def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool) -> Mechanism:
+def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, personal: bool = False) -> Mechanism:
     """Read ``mechanism=``.
 
     Parameters
@@ -287,6 +287,8 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool) 
         Numbers in a score report.
     scalar : bool
         Whether a score report is a single number of known range.
+    personal : bool
+        Whether people have budgets of their own, for which there is Gaussian noise only.
 
     Raises
     ------
@@ -306,6 +308,11 @@ def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool) 
             f"mechanism='randomized_response' is for one number of known range (a formula 'y ~ 1', or "
             f"private='response'), and a score report here has {size}; use 'privunit' or 'auto'."
         )
+
+    if personal:
+        if got not in {"auto", "gaussian"}:
+            raise OptionError(f"mechanism={got!r} has no personal budgets; use 'gaussian'.")
+        return Mechanism("gaussian", budget)
 
     def made(kind: str) -> Mechanism:
         return Mechanism(kind, budget if kind == "gaussian" else budget.as_pure())

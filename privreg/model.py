@@ -28,6 +28,7 @@ from privreg.options import (
     read_seed,
     read_start,
     read_threads,
+    refuse_arrays,
     refuse_people,
     refuse_unknown,
 )
@@ -269,9 +270,7 @@ class PrivateOnlineRegression:
         budget = Budget.declare(people.mu_max if personal else mu, epsilon, delta, rho)
         fam = resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
-        for option, name in (("offset", offset), ("exposure", exposure)):
-            if name is not None and not isinstance(name, str):
-                raise OptionError(f"{option} must be the name of a column when the model is given by a formula.")
+        refuse_arrays(offset=offset, exposure=exposure)
         if not isinstance(formula, str):
             raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
         schema = with_counts(schema, fam, formula.partition("~")[0].strip())
@@ -395,9 +394,17 @@ class PrivateOnlineRegression:
         ------
         InferenceError
             For a method that allows one release only (plug_in_central).
+        BudgetError
+            Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
         """
         refuse_unknown("start", unknown, [o for o in _FIT_OPTIONS if o != "progress"])
         wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
+        stream = self._begin(wishes, start_params, seed)
+        LEDGER.check(None, stream.total_mu)
+        return stream
+
+    def _begin(self, wishes: Wishes, start_params: Any, seed: Any) -> Stream:
+        """A stream that is fed batch by batch: a new one, or one to be restored."""
         stream = self._stream(wishes, start_params, seed, self._rows)
         once = [m.name for m in stream._settings.methods if not m.streaming]
         if once:
@@ -494,6 +501,8 @@ class PrivateOnlineRegression:
         ------
         OptionError, InferenceError
             If an option is out of range or a method can't do what is asked.
+        BudgetError
+            If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
         DataError, SchemaError
             If rows can't be used; no message quotes a value.
         """

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["progress_bar", "read_rows", "read_seed", "read_start", "read_threads", "refuse_people", "refuse_unknown"]
+__all__ = [
+    "progress_bar",
+    "read_rows",
+    "read_seed",
+    "read_start",
+    "read_threads",
+    "refuse_arrays",
+    "refuse_people",
+    "refuse_unknown",
+]
 
 MOST_ROWS: Final = 10**15
 LONG: Final = 200_000
@@ -128,6 +137,22 @@ def refuse_people(mu: object, unknown: Mapping[str, Any]) -> None:
             f"{named[0] if named else 'mu'}= names a column, and arrays have none for it; put the rows in a DataFrame "
             "and use from_formula."
         )
+
+
+def refuse_arrays(**columns: Any) -> None:
+    """Refuse arrays where a formula wants the names of columns.
+
+    Raises
+    ------
+    OptionError
+    """
+    for option, name in columns.items():
+        if name is not None and not isinstance(name, str):
+            raise OptionError(
+                f"{option} must be the name of a column when the model is given by a formula, as in {option}='years', "
+                f"got {type(name).__name__}; an array goes with arrays, PrivateOnlineRegression(endog, exog, "
+                f"{option}=...)."
+            )
 
 
 def read_rows(rows: Any) -> int | None:

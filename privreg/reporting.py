@@ -30,7 +30,11 @@ __all__ = ["Report", "report_of_chain", "report_of_pipeline"]
 
 
 MANY_MORE: Final = 1.25
-"""People, relative to those expected, from whom on a note says so."""
+"""People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
+showed no loss of precision or coverage to speak of; with four times as many the rmse doubled."""
+
+SOME_MORE: Final = 1.05
+"""The same where those who come late tell measures of fit and send no score, so that each of them is lost."""
 
 
 class Report(NamedTuple):
@@ -314,7 +318,12 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             "a declared residual scale their share is not learned, and intervals come out short by about as much; "
             "leave scale= out"
         )
-    if schedule.rows and run.people > MANY_MORE * schedule.rows:
+    if schedule.rows and run.kind == "measures" and run.people > SOME_MORE * schedule.rows:
+        out.append(
+            f"rows={schedule.rows:,} was said and {run.people:,} people came: those beyond told measures of fit and "
+            "sent no score, so estimates are no more precise for them; give rows= as it is"
+        )
+    elif schedule.rows and run.people > MANY_MORE * schedule.rows:
         out.append(
             f"{DOUBT} the intervals: rows={schedule.rows:,} was said and {run.people:,} people came, so the pilots "
             "were short for them; give rows= as it is, or leave it out"

@@ -12,7 +12,7 @@ import pandas as pd
 from privreg import saving, storage
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, shown
 from privreg.errors import level as _level
-from privreg.family import Family
+from privreg.family import Family, check_ratios
 from privreg.inference import EARLY, METHODS, Anytime, Estimate, Pivot
 from privreg.inference.resampling import FIRST
 from privreg.measures import frame as measures_frame
@@ -105,7 +105,7 @@ class PrivateResults:
         return measures_frame(self._fit.measures)
 
     def evaluate(self, public_test: Any) -> pd.DataFrame:
-        """Compare predictions with responses of a *public* test set; see `privreg.evaluation.evaluate`."""
+        """Compare predictions with responses of a *public* test set, rows or a file; see `privreg.evaluation`."""
         from privreg.evaluation import evaluate
 
         return evaluate(self._fit, public_test)
@@ -117,10 +117,10 @@ class PrivateResults:
         return calibration(self._fit, public_test, groups)
 
     def plot_calibration(self, public_test: Any, groups: int = 10, *, ax: Any = None) -> Axes:
-        """Draw observed against predicted means by group, on a *public* test set."""
+        """Draw observed against predicted means on a *public* test set; see `privreg.evaluation`."""
         from privreg.evaluation import plot_calibration
 
-        return plot_calibration(self._fit, public_test, groups, ax)
+        return plot_calibration(self, public_test, groups, ax=ax)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -228,8 +228,9 @@ class PrivateResults:
         Parameters
         ----------
         exponentiate : bool
-            Report exp(estimate) and exp(limits), as for odds ratios, rate ratios of Poisson, and relative risk ratios
-            against the baseline of multinomial fits; the standard error stays that of the estimate itself.
+            Report exp(estimate) and exp(limits): odds ratios of Logistic, rate ratios of Poisson, relative risk ratios
+            against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``; the standard
+            error stays that of the estimate itself.
         alpha : float
             One minus the level of the intervals.
         method : str, optional
@@ -239,9 +240,16 @@ class PrivateResults:
         DataFrame
             term, estimate, std_error, statistic, p_value, conf_low, conf_high; before them the level for multinomial
             fits.
+
+        Raises
+        ------
+        OptionError
+            If coefficients are to be exponentiated that are no logs of ratios, or `alpha` is not in (0, 1).
         """
         if not isinstance(exponentiate, bool):
             raise OptionError(f"exponentiate={shown(exponentiate)} must be True or False.")
+        if exponentiate:
+            check_ratios(self._fit.family, self._fit.design.endog_name)
         out = self._fit.labels().assign(estimate=self._fit.params)
         if self._fit.estimates or method is not None:
             e = self._estimate(method)
@@ -252,7 +260,7 @@ class PrivateResults:
             out = out.assign(std_error=se, statistic=t, p_value=e.pivot.two_sided(t))
             out = out.assign(conf_low=self._fit.params - half, conf_high=self._fit.params + half)
         if exponentiate:
-            with np.errstate(over="ignore"):  # exp of a coefficient in thousands is inf, and means it
+            with np.errstate(over="ignore"):  # exp of a wild estimate is inf, and means it
                 for c in ("estimate", "conf_low", "conf_high"):
                     if c in out:
                         out[c] = np.exp(out[c])
@@ -322,7 +330,7 @@ class PrivateResults:
         index = exog.index if isinstance(exog, pd.DataFrame) else pd.RangeIndex(x.shape[0])
         return x, offset, index
 
-    def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
+    def predict(self, exog: Any = None, *, which: str = "mean", **unknown: object) -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
 
         Parameters
@@ -347,16 +355,21 @@ class PrivateResults:
         ------
         OptionError
             If the family has no such predictions.
+        UnsupportedArgumentError
+            For arguments of other libraries; the message says what to write.
         NotPrivateError
             Without `exog`.
         DataError, SchemaError
             If the new rows can't be encoded.
         """
+        refuse_arguments("predict", unknown)
         which = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog)
         return predicted(self._fit, x, offset, index, which)
 
-    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | ClassPrediction:
+    def get_prediction(
+        self, exog: Any = None, *, method: str | None = None, **unknown: object
+    ) -> Prediction | ClassPrediction:
         """Predictions with standard errors and confidence intervals of the mean.
 
         Parameters
@@ -381,6 +394,7 @@ class PrivateResults:
         NotPrivateError, DataError, SchemaError
             As for :meth:`predict`.
         """
+        refuse_arguments("get_prediction", unknown)
         x, offset, index = self._exog(exog)
         cov, pivot = self._full_cov(method, "get_prediction")
         return with_errors(self._fit, x, offset, index, cov, pivot)

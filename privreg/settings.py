@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Efficient", "Problem", "Settings", "Wishes"]
+__all__ = ["Efficient", "Problem", "Settings", "Wishes", "one_number"]
 
 NO_STEPS: Final = Steps(0.0, 0.0, 0.0)
 MIXING: Final = 10.0
@@ -179,6 +179,31 @@ class Settings:
         )
 
 
+def one_number(private: str, blocks: int, alone: bool) -> bool:
+    """Whether a person's report is one number, as covariates are public or there are none.
+
+    Parameters
+    ----------
+    private : str
+        "record" or "response".
+    blocks : int
+        Linear predictors of a person.
+    alone : bool
+        Whether a person's row holds nothing but the response.
+
+    Raises
+    ------
+    OptionError
+        If only one number may be randomised, and it would be several.
+    """
+    if blocks > 1 and private == "response":
+        raise OptionError(
+            "private='response' randomises one number, and a multinomial score has one for each level but the "
+            "first; use private='record', or Logistic() for each level."
+        )
+    return blocks == 1 and (private == "response" or alone)
+
+
 @dataclass(frozen=True)
 class Problem:
     """What is to be fitted: public facts only.
@@ -250,25 +275,9 @@ class Problem:
 
     @property
     def scalar(self) -> bool:
-        """Whether a person's report is one number, as covariates are public or there are none.
-
-        Raises
-        ------
-        OptionError
-            If it would be several.
-        """
-        if self.blocks > 1 and self.private == "response":
-            raise OptionError(
-                "private='response' randomises one number, and a multinomial score has one for each level but the "
-                "first; use private='record', or Logistic() for each level."
-            )
-        return self.blocks == 1 and (self.private == "response" or self.alone)
+        """Whether a person's report is one number; see :func:`one_number`."""
+        return one_number(self.private, self.blocks, self.alone)
 
     def mechanism_for(self, size: int, *, scalar: bool) -> Mechanism:
         """Mechanism for score reports of `size` numbers."""
-        found = resolve_mechanism(self.mechanism, self.budget, size=size, scalar=scalar)
-        if self.personal and found.name != "gaussian":
-            if self.mechanism != "auto":
-                raise OptionError(f"mechanism={self.mechanism!r} has no personal budgets; use 'gaussian'.")
-            found = Mechanism("gaussian", self.budget)
-        return found
+        return resolve_mechanism(self.mechanism, self.budget, size=size, scalar=scalar, personal=self.personal)

@@ -10,9 +10,10 @@ import numpy as np
 from privreg.accounting import Budget
 from privreg.errors import OptionError, SchemaError, choose
 from privreg.family import Family, check_response
-from privreg.mechanisms import MECHANISMS
+from privreg.mechanisms import MECHANISMS, resolve_mechanism
 from privreg.people import People
 from privreg.scaling import public_units
+from privreg.settings import one_number
 from privreg.tuning import WEIGHTS
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Spec:
         Raises
         ------
         OptionError
-            If an option is not among its choices.
+            If an option is not among its choices, or does not go with another.
         SchemaError
             If the response has no public scale, or not the limits its family needs.
         """
@@ -92,6 +93,10 @@ class Spec:
             raise SchemaError(
                 f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
             )
+        scalar = one_number(private, spec.classes - 1, spec.alone)
+        if mechanism != "auto":  # found anew by the tuning; here so that what can't be is refused before there are data
+            personal = people.mu is not None
+            resolve_mechanism(mechanism, budget, size=1 if scalar else len(names), scalar=scalar, personal=personal)
         return spec
 
     @property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from privreg.errors import NotPrivateError, UnsupportedArgumentError
 
-__all__ = ["refuse_arguments", "unavailable"]
+__all__ = ["no_such_name", "refuse_arguments", "unavailable"]
 
 _INSTEAD: Final = {
     "resid": "residuals are raw data; look at predict() on public covariate values",
@@ -39,6 +40,37 @@ _SAME: Final = {
     }.items()
     for name in names.split()
 }
+_PREDICTIONS: Final = {
+    **dict.fromkeys(("offset", "exposure"), "It goes with the new rows: a column, or (exog, offset) for arrays"),
+    **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),
+    **dict.fromkeys(("newdata", "new_data", "data", "X"), "The new rows come first, or as exog="),
+}
+_OF_PREDICTIONS: Final = {
+    "predict": {
+        **_PREDICTIONS,
+        **dict.fromkeys(("type", "kind", "linear"), "Give which='mean' (the default), 'linear' or 'class'"),
+        **dict.fromkeys(("interval", "se_fit"), "get_prediction(new).summary_frame() has standard errors and limits"),
+    },
+    "get_prediction": {
+        **_PREDICTIONS,
+        **dict.fromkeys(
+            ("which", "type", "kind", "linear"),
+            "It is of what predict(new) gives; predict(new, which='linear') has the linear predictor, without errors",
+        ),
+        "alpha": "It belongs to what comes back: get_prediction(new).summary_frame(alpha=0.1)",
+    },
+}
+_MODELS: Final = {
+    "pr.Huber()": "OLS ols RLM rlm WLS wls GLS gls LinearRegression HuberRegressor lm Gaussian",
+    "pr.Logistic()": "Logit logit Probit probit LogisticRegression Binomial",
+    "pr.Multinomial()": "MNLogit mnlogit multinom",
+    "pr.Poisson(y_max=20)": "poisson NegativeBinomial negativebinomial PoissonRegressor",
+    "pr.Quantile(0.5)": "QuantReg quantreg QuantileRegressor rq",
+    "pr.Hinge()": "SVC LinearSVC svm",
+    "pr.Logistic() (or pr.Poisson(y_max=20), pr.Huber())": "GLM glm",
+}
+"""Models elsewhere, by the family that stands for them."""
+
 _COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
 
 
@@ -63,4 +95,19 @@ def refuse_arguments(where: str, unknown: Mapping[str, object]) -> None:
         hint = f" {_COV[0].upper()}{_COV[1:]}." if name.startswith("cov") or name == "use_t" else ""
         if name in {"level", "conf_level"}:
             hint = " Give alpha=, one minus the level: alpha=0.1 for 90%."
+        elif where in _OF_PREDICTIONS and name in _OF_PREDICTIONS[where]:
+            hint = f" {_OF_PREDICTIONS[where][name]}."
         raise UnsupportedArgumentError(f"{where}() has no argument {name!r}.{hint}")
+
+
+def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
+    """Error for a name that the package doesn't have: what to write for a model of statsmodels, R or scikit-learn."""
+    family = next((f for f, names in _MODELS.items() if name in names.split()), None)
+    if family is not None:
+        return AttributeError(
+            f"privreg has no {name!r}: write PrivateOnlineRegression.from_formula(formula, data, family={family}, "
+            "mu=1, ...), or PrivateOnlineRegression(endog, exog, ...) for arrays."
+        )
+    near = [] if name.startswith("_") else get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return AttributeError(f"module 'privreg' has no attribute {name!r}{hint}")

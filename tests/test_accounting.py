@@ -7,8 +7,10 @@ import threading
 import numpy as np
 import pytest
 
+import privreg as pr
 from privreg.accounting import LEDGER, Ledger
 from privreg.errors import BudgetError
+from tests.helpers import array_model
 
 
 class Data:
@@ -89,3 +91,53 @@ def test_threads_never_overspend_together():
         t.join()
     assert ledger.spent(data) == pytest.approx(5.0)
     assert len(refused) == 160 - 25
+
+
+@pytest.fixture
+def limited():
+    def limit(mu):
+        pr.limit_spending(mu)
+
+    yield limit
+    pr.limit_spending(None)
+
+
+def test_a_limit_of_the_process_refuses_fits_before_they_spend(limited, monkeypatch):
+    model = array_model(2000)
+    assert model.fit(progress=False).privacy.release.number == 1
+    limited(1.5)
+    assert model.fit(progress=False).privacy.release.number == 2  # what was spent before the limit counts
+    monkeypatch.setattr("privreg.streaming.Stream._update_all", lambda *_: pytest.fail("somebody has reported"))
+    with pytest.raises(
+        BudgetError, match=r"release 3 .*\(1.415-GDP is spent, 1-GDP .* allows 1.5-GDP; ask for mu=0.5 "
+    ):
+        model.fit(progress=False)
+    with pytest.raises(BudgetError, match="no privacy per person in all"):
+        array_model(mu=None).fit(progress=False)
+    assert LEDGER.limit == 1.5
+
+
+def test_a_limit_of_the_process_refuses_streams_but_those_begun(limited, tmp_path):
+    x, y = np.ones((50, 4)), np.zeros(50)
+    stream = array_model(2000).start().update((y, x))
+    stream.save(tmp_path / "s.privreg")
+    limited(3)
+    with pytest.raises(BudgetError, match="rows that come as a stream have no source to count by"):
+        array_model(2000).start()
+    assert pr.load(tmp_path / "s.privreg").update((y, x)).nobs == 100
+    limited(None)
+    assert array_model(2000).start().nobs == 0
+
+
+@pytest.mark.parametrize("limit", [0, -1, math.nan, math.inf, "2", True])
+def test_a_limit_of_the_process_is_a_positive_number_too(limited, limit):
+    limited(2)
+    with pytest.raises(BudgetError, match="limit="):
+        pr.limit_spending(limit)
+    assert LEDGER.limit == 2
+
+
+def test_budgets_and_ledgers_are_at_hand():
+    assert pr.Budget.declare(epsilon=1) <= pr.Budget.declare(mu=1.3)
+    assert pr.Ledger is Ledger
+    assert {"Budget", "Ledger", "limit_spending"} <= {*pr.__all__} & {*dir(pr)}

@@ -230,7 +230,8 @@ REFUSALS = {
     "tau out of range": (["--family", "quantile", "--tau", 90], ["tau=90", "(0, 1)"]),
     "width zero": (["--family", "smoothed-hinge", "--width", 0], ["width=0", "positive"]),
     "y_max zero": (["--family", "poisson", "--y-max", 0], ["y_max=0", "--y-max"]),
-    "exp of a hinge": (["--family", "hinge", "--exponentiate"], ["--exponentiate", "--family logistic"]),
+    "exp of a line": (["--exponentiate"], ["(here: --exponentiate)", "rate ratios of Poisson()", "this is Huber("]),
+    "exp of a quantile": (["--family", "quantile", "--exponentiate"], ["--exponentiate", "this is Quantile(0.5)"]),
     "mechanism": (["--mechanism", "gausian"], ["Did you mean 'gaussian'?"]),
     "mechanism of another name": (["--mechanism", "rr"], ["Did you mean 'randomized_response'?"]),
     "private": (["--private", "label"], ["Did you mean 'response'?"]),
@@ -271,7 +272,8 @@ def test_refused_budgets(fit, budget, said):
 
 def test_nothing_is_spent_on_a_fit_that_is_refused(fit, tmp_path, monkeypatch):
     monkeypatch.setattr(pr.PrivateOnlineRegression, "fit", lambda *_, **__: pytest.fail("fitted"))
-    refused(fit("smoker ~ age", "--family", "smoothed-hinge", "--exponentiate"), "--exponentiate")
+    refused(fit("smoker ~ age", "--family", "smoothed-hinge", "--exponentiate"), "--exponentiate", "hyperplane")
+    refused(fit("income ~ age", "--family", "squared", "--exponentiate"), "--exponentiate", "this is Squared()")
 
 
 # --- help -------------------------------------------------------------------------------------------------

@@ -84,12 +84,15 @@ def test_every_view_shows_each_estimate_and_error(one, two, bare):
 
 
 def test_exponentiated_tables_show_limits_in_place_of_errors(one):
-    c = pr.compare([one], exponentiate=True, alpha=0.1)
-    t = one.tidy(True, alpha=0.1).iloc[1]
+    logistic = array_model(2000, binary=True).fit(seed=1, progress=False)
+    c = pr.compare([logistic], exponentiate=True, alpha=0.1)
+    t = logistic.tidy(True, alpha=0.1).iloc[1]
     assert f"[{number(t['conf_low'], 3)}, {number(t['conf_high'], 3)}]" in str(c)
     assert "90% limits" in str(c)
-    assert number(math.exp(one.params.iloc[1]), 4) in str(c)
-    large = wide(one, 1, names=("big",))
+    assert number(math.exp(logistic.params.iloc[1]), 4) in str(c)
+    with pytest.raises(OptionError, match=r"rate ratios of Poisson.*this is Huber\(.*Leave it out"):
+        pr.compare([logistic, one], exponentiate=True)
+    large = wide(logistic, 1, names=("big",))
     large._fit.params[:] = 1e5
     assert "inf" in str(pr.compare([large], exponentiate=True))
 

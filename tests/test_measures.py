@@ -6,7 +6,7 @@ import pytest
 
 import privreg as pr
 from privreg import kernels, measures
-from privreg.errors import NotPrivateError, OptionError
+from privreg.errors import DataError, NotPrivateError, OptionError
 from privreg.measures import Gauge
 
 N = 60_000
@@ -147,12 +147,6 @@ def test_a_test_set_is_judged_as_by_hand():
     assert groups["rows"].sum() == N
     assert groups["predicted"].is_monotonic_increasing
     np.testing.assert_allclose(groups["observed"], groups["predicted"], atol=0.1)
-    axes = res.plot_calibration((y, x), 5)
-    assert axes.get_xlabel() == "predicted mean"
-    axes.figure.clear()
-    import matplotlib.pyplot as plt
-
-    plt.close(axes.figure)
     with pytest.raises(NotPrivateError, match="public test set"):
         res.evaluate(None)
     with pytest.raises(OptionError, match="groups=1 must be"):
@@ -160,6 +154,52 @@ def test_a_test_set_is_judged_as_by_hand():
     hinge, y, x = fitted("binary", "hinge", mu=1)
     with pytest.raises(OptionError, match="predicts margins"):
         hinge.calibration((y, x))
+
+
+def test_a_test_set_may_be_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("privreg.sources.CHUNK", 1000)
+    y, x, _ = made("binary")
+    frame = pd.DataFrame({"y": np.where(y == 1, "yes", "no"), "a": x[:, 1], "b": x[:, 2], "o": x[:, 1] / 4})
+    frame.to_csv(tmp_path / "test.csv", index=False)
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ a + b",
+        frame,
+        family="logistic",
+        mu=1,
+        offset="o",
+        bounds={**BOUNDS, "o": (-1, 1)},
+        levels={"y": ["no", "yes"]},
+    )
+    res = model.fit(progress=False)
+    for path in (tmp_path / "test.csv", str(tmp_path / "test.csv")):
+        pd.testing.assert_frame_equal(res.evaluate(path), res.evaluate(frame))
+        pd.testing.assert_frame_equal(res.calibration(path, 7), res.calibration(frame, 7))
+    with pytest.raises(DataError, match="there is no file"):
+        res.evaluate("none.csv")
+    (tmp_path / "empty.csv").write_text("y,a,b,o\n")
+    with pytest.raises(OptionError, match="has no rows"):
+        res.evaluate(tmp_path / "empty.csv")
+    with pytest.raises(DataError, match=r"test set of an array model is \(endog, exog\)"):
+        fitted("line", "huber", mu=1)[0].evaluate("test.csv")
+
+
+def test_people_who_come_after_all_that_were_said_tell_and_send_no_score():
+    y, x, bounds = made("line")
+    model = pr.PrivateOnlineRegression(
+        y, x, exog_names=NAMES, endog_name="y", bounds={**BOUNDS, **bounds}, mu=1, rows=50_000
+    )
+    stream = model.start(measures=0.1, seed=1).update((y[:52_000], x[:52_000]))
+    before = stream.results()
+    assert "was said" not in " ".join(before.privacy.notes)
+    after = stream.update((y[52_000:], x[52_000:])).results()
+    note = next(n for n in after.privacy.notes if "was said" in n)
+    assert note.startswith("rows=50,000 was said and 60,000 people came: those beyond told measures of fit and sent no")
+    assert after._fit.senders == before._fit.senders
+    plain = (
+        model.start(seed=1).update((y, x)).results()
+    )  # there they send scores, and up to a quarter more cost nothing
+    assert plain._fit.senders > after._fit.senders
+    assert "was said" not in " ".join(plain.privacy.notes)
 
 
 def test_silent_people_count_for_no_measure():

@@ -309,6 +309,27 @@ def test_logistic_accepts_numbers_booleans_and_two_level_factors(tuning):
     assert (table["mean"] < table["mean_ci_upper"]).all()
 
 
+@pytest.mark.parametrize(
+    "family", [pr.Huber(), pr.Quantile(0.9), pr.Expectile(0.8), pr.Squared(), pr.Hinge(), pr.SmoothedHinge()], ids=repr
+)
+def test_only_logs_are_exponentiated(family):
+    res = array_model(2000, binary=family.binary, family=family).fit(progress=False)
+    with pytest.raises(
+        OptionError, match=r"odds ratios of Logistic\(\) and Multinomial\(\), rate ratios of Poisson"
+    ) as told:
+        res.tidy(exponentiate=True)
+    assert f"this is {family!r}" in str(told.value)
+    assert "estimate" in res.tidy()
+
+
+def test_a_line_in_the_log_of_the_response_is_one_of_ratios():
+    data = frame(3000).assign(y=lambda d: np.exp(d["y"]))
+    for response in ("np.log(y)", "np.log1p(y)"):
+        options = {"mu": 1, "bounds": {**BOX, "y": (0.01, 60)}}
+        res = pr.PrivateOnlineRegression.from_formula(f"{response} ~ a", data, **options).fit(progress=False)
+        np.testing.assert_array_equal(res.tidy(True)["estimate"], np.exp(res.params))
+
+
 def test_allow_leak_warns_and_is_printed():
     data = frame(2000)
     data["g"] = np.random.default_rng(1).choice(["u", "v"], 2000)

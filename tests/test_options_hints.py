@@ -21,7 +21,7 @@ from privreg.errors import (
     UnsupportedArgumentError,
 )
 from privreg.model import _FIT_OPTIONS, _MODEL_OPTIONS
-from tests.wrong import GONE, by_arrays, by_formula, cases, check_refusal, rows
+from tests.wrong import GONE, by_arrays, by_formula, cases, check_refusal, results, rows
 
 COUNTS = {"a": (0, 40_000), "b": (0, 1), "y": (0, 50)}
 
@@ -174,13 +174,70 @@ FORMULAS = {
     "offset": (lambda _: by_formula("y ~ a + offset(b)"), PrivacyLeakError, ["offset="]),
 }
 
-OF_OPTIONS = {
-    group: {name: (call, UnsupportedArgumentError, pieces) for name, (call, pieces) in named.items()}
-    for group, named in (("fit", FITS), ("model", MODELS), ("family", FAMILIES))
+PREDICTIONS = {
+    "type of R": (
+        lambda _: results().predict(rows(), type="response"),
+        ["no argument 'type'", "which='mean'", "'class'"],
+    ),
+    "linear of statsmodels": (lambda _: results().predict(rows(), linear=True), ["no argument 'linear'", "'linear'"]),
+    "offset of statsmodels": (lambda _: results().predict(rows(), offset=rows()["a"]), ["'offset'", "(exog, offset)"]),
+    "interval of R": (lambda _: results().predict(rows(), interval="confidence"), ["get_prediction(new)"]),
+    "transform": (lambda _: results().predict(rows(), transform=False), ["go through the formula"]),
+    "newdata": (lambda _: results().predict(newdata=rows()), ["'newdata'", "exog="]),
+    "which of get_prediction": (
+        lambda _: results().get_prediction(rows(), which="linear"),
+        ["get_prediction() has no argument 'which'", "predict(new, which='linear')"],
+    ),
+    "alpha of get_prediction": (lambda _: results().get_prediction(rows(), alpha=0.1), ["summary_frame(alpha=0.1)"]),
+    "a typo": (lambda _: results().predict(rows(), wich="mean"), ["predict() has no argument 'wich'"]),
 }
 
+WHICH = {
+    "response": (lambda _: results().predict(rows(), which="response"), OptionError, ["Did you mean 'mean'?"]),
+    "prob": (lambda _: results().predict(rows(), which="prob"), OptionError, ["Did you mean 'mean'?"]),
+    "link": (lambda _: results().predict(rows(), which="link"), OptionError, ["Did you mean 'linear'?"]),
+}
 
-@pytest.mark.parametrize(("call", "error", "pieces"), cases(**OF_OPTIONS, value=VALUES, formula=FORMULAS))
+COLUMNS = {
+    name: (
+        lambda _, name=name: by_formula(**{name: rows()["a"]}),
+        OptionError,
+        [f"{name} must be the name of a column", "got Series", f"PrivateOnlineRegression(endog, exog, {name}=...)"],
+    )
+    for name in ("offset", "exposure")
+}
+
+EARLY = {
+    "Gaussian noise for pure epsilon": (
+        lambda _: by_formula(mu=GONE, epsilon=1, mechanism="gaussian"),
+        OptionError,
+        ["mechanism='gaussian' can't give pure epsilon=1", "add delta="],
+    ),
+    "randomized response of several numbers": (
+        lambda _: by_formula(mechanism="randomized_response"),
+        OptionError,
+        ["mechanism='randomized_response' is for one number", "a score report here has 4"],
+    ),
+    "the same of arrays": (
+        lambda _: by_arrays(mechanism="randomized_response"),
+        OptionError,
+        ["a score report here has 3"],
+    ),
+    "one number of several classes": (
+        lambda _: by_formula("g ~ a", family="multinomial", private="response", levels={"g": ["u", "v", "w"]}),
+        OptionError,
+        ["private='response' randomises one number", "private='record'"],
+    ),
+}
+
+OF_OPTIONS = {
+    group: {name: (call, UnsupportedArgumentError, pieces) for name, (call, pieces) in named.items()}
+    for group, named in (("fit", FITS), ("model", MODELS), ("family", FAMILIES), ("prediction", PREDICTIONS))
+}
+OF_VALUES = {"value": VALUES, "formula": FORMULAS, "which": WHICH, "columns": COLUMNS, "before a fit": EARLY}
+
+
+@pytest.mark.parametrize(("call", "error", "pieces"), cases(**OF_OPTIONS, **OF_VALUES))
 def test_wrong_calls_are_told_what_to_write(call, error, pieces, tmp_path):
     check_refusal(call, error, pieces, tmp_path)
 
@@ -246,3 +303,43 @@ def test_formulas_that_only_look_like_those_of_r(formula):
     from privreg.formula import _parse
 
     assert _parse(formula) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("MNLogit", "family=pr.Multinomial()"),
+        ("GLM", "family=pr.Logistic() (or pr.Poisson(y_max=20), pr.Huber())"),
+        ("glm", "family=pr.Logistic() (or"),
+        ("OLS", "family=pr.Huber()"),
+        ("lm", "family=pr.Huber()"),
+        ("RLM", "family=pr.Huber()"),
+        ("Logit", "family=pr.Logistic()"),
+        ("logit", "family=pr.Logistic()"),
+        ("LogisticRegression", "family=pr.Logistic()"),
+        ("poisson", "family=pr.Poisson(y_max=20)"),
+        ("QuantReg", "family=pr.Quantile(0.5)"),
+        ("LinearSVC", "family=pr.Hinge()"),
+    ],
+)
+def test_models_of_other_libraries_are_told_by_their_family(name, family):
+    with pytest.raises(AttributeError) as caught:
+        getattr(pr, name)
+    assert f"privreg has no {name!r}: write PrivateOnlineRegression.from_formula(" in str(caught.value)
+    assert family in str(caught.value)
+    assert not hasattr(pr, name)
+
+
+@pytest.mark.parametrize(("name", "said"), [("Hubber", "did you mean 'Huber'?"), ("xyzzy", "attribute 'xyzzy'")])
+def test_other_names_that_are_not_there(name, said):
+    with pytest.raises(AttributeError, match="module 'privreg' has no attribute") as caught:
+        getattr(pr, name)
+    assert str(caught.value).endswith(said)
+
+
+def test_what_a_mechanism_can_give_is_built_as_before():
+    for more in ({"mechanism": "laplace"}, {"mechanism": "gaussian"}, {"mechanism": "privunit"}):
+        assert by_formula(**more) is not None
+    assert by_formula("y ~ 1", mechanism="randomized_response") is not None
+    assert by_formula(private="response", mechanism="randomized_response") is not None
+    assert by_formula(mu=None, mechanism="gaussian") is not None

@@ -210,7 +210,11 @@ def test_without_matplotlib_the_extra_is_named(fitted, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     for name in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
         monkeypatch.delitem(sys.modules, name)
-    for draw in (lambda: plots.trajectory(fitted), lambda: plots.coefficients([fitted])):
+    for draw in (
+        lambda: plots.trajectory(fitted),
+        lambda: plots.coefficients([fitted]),
+        lambda: fitted.plot_calibration(people(50)[::-1]),
+    ):
         with pytest.raises(MissingExtraError, match=r"privreg\[plot\]") as caught:
             draw()
         assert isinstance(caught.value, ImportError)
@@ -225,3 +229,32 @@ def test_the_privacy_plot_of_results_is_that_of_their_statement(fitted):
     np.testing.assert_array_equal(tradeoff.lines[0].get_ydata(), 1 - true)
     with pytest.raises(OptionError, match="two axes"):
         fitted.plot_privacy(ax=[roc])
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_calibration_is_drawn_in_the_house_style(binary):
+    x, y = people(3000, binary=binary)
+    res = array_model(3000, binary=binary).fit(seed=1, progress=False)
+    table = res.calibration((y, x), 5)
+    ax = res.plot_calibration((y, x), 5)
+    dots, diagonal = ax.lines
+    np.testing.assert_array_equal(dots.get_xydata(), table[["predicted", "observed"]])
+    assert (dots.get_color(), dots.get_marker()) == (plots.COLOURS[0], plots.MARKERS[0])
+    assert (diagonal.get_color(), diagonal.get_linestyle()) == (plots.GREY, ":")
+    ends = np.array([s[:, 1] for s in ax.collections[0].get_segments()])
+    np.testing.assert_allclose(np.diff(ends)[:, 0], 2 * 1.96 * table["std_error"])
+    assert ax.get_xlim() == ax.get_ylim()
+    assert ends.min() > ax.get_ylim()[0]
+    assert ends.max() < ax.get_ylim()[1]
+    kind = ("predicted probability", "observed share") if binary else ("predicted mean", "observed mean")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == kind
+    assert not ax.spines["top"].get_visible()
+    assert ax.figure.get_size_inches()[0] == plots.COLUMN
+    assert ax._left_title.get_text() == "y"
+    said = " ".join(words(ax).split())
+    assert "3,000 public rows in 5 groups, 95% intervals; 1-GDP per person (seeded)" in said
+    nothing_is_clipped(ax)
+    _, given = plt.subplots()
+    assert res.plot_calibration((y, x), ax=given) is given
+    assert "3,000 public rows in 10 groups" in words(given)
+    res.plot_calibration((y[:1], x[:1])).figure.canvas.draw()  # one person: no whisker
