@@ -22,6 +22,7 @@ __all__ = [
     "begin",
     "from_arrays",
     "growing_edges",
+    "moved",
     "next_mark",
     "noted",
     "parts",
@@ -118,6 +119,15 @@ def noted(blocks: Blocks, updates: int, sums: Array, weights: Array) -> Blocks:
     if len(blocks.sums) % 2 == 0 and len(blocks.sums) >= 2 * wanted(layout, updates):
         blocks = blocks._replace(length=2 * blocks.length, sums=blocks.sums[1::2], weights=blocks.weights[1::2])
     return blocks
+
+
+def moved(blocks: Blocks, move: Array) -> Blocks:
+    """Blocks after the reference of the path moved by `move`, shape (d,)."""
+    edges = np.array(blocks.layout.edges[: len(blocks.edge_sums)], dtype=np.float64)
+    return blocks._replace(
+        sums=blocks.sums - blocks.weights[:, :, None] * move,
+        edge_sums=blocks.edge_sums - edges[:, None, None] * move,
+    )
 
 
 def parts(blocks: Blocks) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ the same arithmetic; this form is for reading, for tests, and for a collector th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,21 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Path", "curvature_centre", "final", "init", "merge", "update", "update_curvature"]
+__all__ = [
+    "Path",
+    "curvature_centre",
+    "final",
+    "init",
+    "is_turn",
+    "merge",
+    "moved_gram",
+    "recentred",
+    "symmetric",
+    "update",
+    "update_curvature",
+]
+
+_FIRST_TURN: Final = 4096
 
 
 def init(start: Array, plan: Plan, functional: Array) -> State:
@@ -114,7 +128,46 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     counts[kernels.UPDATES] = k + 1
     if slot == BLOCK - 1:
         kernels.flush_block(new.path, new.sums, plan.scaling_mode, new.reports, new.outer, plan.outer)
-    return new
+    return recentred(new, plan)[0] if is_turn(k + 1) else new
+
+
+def is_turn(updates: int) -> bool:
+    """Whether sums are taken about a new origin after so many updates: 2¹², 2¹⁶, 2²⁰, …"""
+    return updates >= _FIRST_TURN and updates & (updates - 1) == 0 and (updates.bit_length() - 1) % 4 == 0
+
+
+def recentred(state: State, plan: Plan) -> tuple[State, Array]:
+    """State with sums about the mean so far, and by how much the origin moved, shape (p,).
+
+    Between blocks only. Random scaling is a small difference of sums that grow like n³ where the origin is wrong.
+    """
+    new, k, p = copy(state), int(state.counts[kernels.UPDATES]), len(state.theta)
+    move = state.total / k
+    new.origin[:] += move
+    move = new.origin - state.origin  # as rounded
+    new.total[:] -= k * move
+    if plan.scaling_mode == FULL:
+        turn = np.eye(p + 1)
+        turn[:p, p] = -move
+        new.sums[:] = np.tril(turn @ symmetric(state.sums) @ turn.T)
+    elif plan.scaling_mode == DIAGONAL:
+        own = move.copy()
+        own[0] = float(state.functional @ move)
+        squares = k * (k + 1) * (2 * k + 1) / 6.0
+        new.sums[0] += own * (own * squares - 2.0 * state.sums[1])
+        new.sums[1] -= own * squares
+    new.outer[:] = moved_gram(state.outer, move)
+    return new, move
+
+
+def moved_gram(gram: Array, move: Array) -> Array:
+    """Products of (report, θ − origin, 1), lower triangle, after the origin moved; others as they are."""
+    p = len(move)
+    if len(gram) <= p:
+        return gram
+    turn = np.eye(2 * p + 1)
+    turn[p : 2 * p, 2 * p] = -move
+    return np.asarray(np.tril(turn @ symmetric(gram) @ turn.T))
 
 
 def update_curvature(state: State, report: Array) -> State:
@@ -190,9 +243,7 @@ def _final(state: State, plan: Plan, k: int, people: int, curvature: Array, send
         squares = k * (k + 1) * (2 * k + 1) / 6.0
         if plan.scaling_mode == FULL:
             cross = np.outer(centred, sums[p, :p])
-            scaling = (_symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)) / float(
-                k
-            ) ** 2
+            scaling = (symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)) / float(k) ** 2
         else:
             mean = centred.copy()
             mean[0] = float(state.functional @ centred)
@@ -201,11 +252,12 @@ def _final(state: State, plan: Plan, k: int, people: int, curvature: Array, send
     if plan.outer:
         lower = state.outer.copy()
         kernels.add_gram(state.reports, rest, lower)
-        outer = _symmetric(lower) / k
+        outer = symmetric(lower) / k
     return Path(people, k, state.origin + centred, state.theta.copy(), scaling, outer, curvature, senders, 1)
 
 
-def _symmetric(lower: Array) -> Array:
+def symmetric(lower: Array) -> Array:
+    """Symmetric matrix of a lower triangle."""
     return np.tril(lower) + np.tril(lower, -1).T
 
 

@@ -246,6 +246,15 @@ class Run:
                 self.blocks = blocks.noted(self.blocks, self.updates, *here)
             if self.updates == mark:
                 self._note()
+                if collector.is_turn(mark):
+                    self._recentre()
+
+    def _recentre(self) -> None:
+        """Take all sums about the mean so far."""
+        self.state, move = collector.recentred(self.state, self.plan)
+        self.early_grams = [collector.moved_gram(g, move) for g in self.early_grams]
+        if self.blocks is not None:
+            self.blocks = blocks.moved(self.blocks, move)
 
     def _note(self) -> None:
         path = collector.final(self.state, self.plan)
@@ -256,7 +265,7 @@ class Run:
             self.trail.variances.append(self.variances(path))
         if self.plan.outer == 2 and path.updates & (path.updates - 1) == 0:
             keep = [k for k in self.early_at if 2 * BURN_IN * k >= path.updates]
-            self.early_grams = [*self.early_grams[len(self.early_at) - len(keep) :], path.outer * path.updates]
+            self.early_grams = [*self.early_grams[len(self.early_at) - len(keep) :], np.tril(path.outer * path.updates)]
             self.early_at = [*keep, path.updates]
 
     def variances(self, path: collector.Path) -> Array:
@@ -272,7 +281,7 @@ class Run:
         """Updates of the burn-in, and the products of reports and iterates summed over it."""
         for k, gram in zip(self.early_at, self.early_grams, strict=True):
             if BURN_IN * k >= updates > k:
-                return k, gram
+                return k, collector.symmetric(gram)
         return 0, np.zeros((2 * len(self.state.theta) + 1,) * 2)
 
 
