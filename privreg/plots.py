@@ -137,8 +137,8 @@ def trajectory(
 
     Notes
     -----
-    The bands are those of random scaling, each with its level at its own number of people and not over the whole
-    path. Without random scaling there are none.
+    The bands are those of :meth:`PrivateResults.trajectory`. Only with ``inference="anytime"`` do they hold over the
+    whole path; the others have their level at each number of people by itself.
     """
     _pyplot()
     fit = results._fit
@@ -146,7 +146,8 @@ def trajectory(
     wanted = _terms(terms, fit)
     footer = "; ".join([*_baselines([results]), _guarantee([results.privacy])])
     if path["low"].notna().any():
-        footer = f"{100 * (1 - alpha):.6g}% bands, pointwise; {footer}"
+        kind = "valid at all numbers of people at once" if "anytime" in results.methods else "pointwise"
+        footer = f"{100 * (1 - alpha):.6g}% bands, {kind}; {footer}"
     curves = [path[path["term"] == t] for t in wanted]
     titles = _titles(fit, wanted)
     if ax is not None:

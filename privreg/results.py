@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from privreg import saving, storage
+from privreg import evaluation, saving, storage, views
 from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, shown
 from privreg.errors import level as _level
 from privreg.family import Family, check_ratios
-from privreg.inference import EARLY, METHODS, Anytime, Estimate, Pivot
-from privreg.inference.resampling import FIRST
+from privreg.inference import EARLY, METHODS, Estimate, Pivot
 from privreg.measures import frame as measures_frame
 from privreg.payload import Fit
 from privreg.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
@@ -112,15 +112,11 @@ class PrivateResults:
 
     def calibration(self, public_test: Any, groups: int = 10) -> pd.DataFrame:
         """Compare predicted with observed means by group on a *public* test set; see `privreg.evaluation`."""
-        from privreg.evaluation import calibration
-
-        return calibration(self._fit, public_test, groups)
+        return evaluation.calibration(self._fit, public_test, groups)
 
     def plot_calibration(self, public_test: Any, groups: int = 10, *, ax: Any = None) -> Axes:
         """Draw observed against predicted means on a *public* test set; see `privreg.evaluation`."""
-        from privreg.evaluation import plot_calibration
-
-        return plot_calibration(self, public_test, groups, ax=ax)
+        return evaluation.plot_calibration(self, public_test, groups, ax=ax)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -416,21 +412,35 @@ class PrivateResults:
             if it was asked for, else of random scaling, else of between_lanes; NaN where there are none, as before
             the lanes begin. Only those of anytime hold at all n at once.
         """
-        m, p = self._fit.trail_params.shape
-        estimate = self._fit.trail_params.reshape(-1)
-        pivots = {e.method: e.pivot for e in self._fit.estimates}
-        level = _level(alpha)
-        critical: Any = np.nan
-        if "anytime" in pivots:
-            at = self._fit.trail_senders
-            each = [Anytime(int(k)).critical(level) if k >= FIRST else np.nan for k in at]
-            critical = np.repeat(each, p)
-        else:
-            pivot = pivots.get("random_scaling") or pivots.get("between_lanes")
-            critical = np.nan if pivot is None else pivot.critical(level)
-        half = critical * np.sqrt(self._fit.trail_variances.reshape(-1))
-        n = np.repeat(self._fit.trail_n, p)
-        return self._fit.labels(m).assign(n=n, estimate=estimate, low=estimate - half, high=estimate + half)
+        return views.trajectory(self._fit, alpha)
+
+    def using(self, method: str) -> PrivateResults:
+        """Return the same results with another of this fit's inference methods as the default of every view."""
+        first = self._estimate(method)
+        rest = tuple(e for e in self._fit.estimates if e is not first)
+        return PrivateResults(replace(self._fit, estimates=(first, *rest)))
+
+    def inference_table(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Compare the intervals of every inference method of this fit.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            One line for each method and coefficient: term, method, std_error, statistic, p_value, conf_low, conf_high,
+            length, law (of the statistic) and note (whatever takes the interval back).
+        """
+        return views.inference_table(self, alpha)
+
+    def plot_inference(self, *, alpha: float = 0.05, ax: Any = None) -> Axes:
+        """Draw how long the intervals of every method are; see `privreg.plots_inference.lengths`."""
+        from privreg.plots_inference import lengths
+
+        return lengths(self, alpha=alpha, ax=ax)
 
     def summary(self, alpha: float = 0.05, *, method: str | None = None) -> Summary:
         """Header, coefficients and privacy block, as text, HTML or LaTeX."""
