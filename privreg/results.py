@@ -208,6 +208,14 @@ class PrivateResults:
             If `alpha` is not in (0, 1).
         InferenceError
             If the method was not asked for.
+
+        Notes
+        -----
+        Measured with default tuning, 200,000 people, 3 to 10 covariates, μ = 1 and 2 (benchmarks/intervals.py): between
+        lanes, random scaling and batch means hold their level. The bootstrap's percentile form comes out 1 to 2 points
+        low at level 99% (97.1 to 99.0), the plug-in at 3 covariates and μ = 1 (92.1% of 95%, 97.2% of 99%); path
+        curvature misses either way and says so in a note. Anytime intervals cover more than their level at one look.
+        Under published tuning all but random scaling are below their level on short streams.
         """
         refuse_arguments("conf_int", unknown)
         e = self._estimate(method)
