@@ -13,6 +13,7 @@ from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
 from privreg.inference.resampling import Anytime, Bootstrap
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -29,6 +30,7 @@ __all__ = [
     "Pivot",
     "RandomScaling",
     "StudentT",
+    "describe",
     "resolve_methods",
 ]
 
@@ -63,6 +65,8 @@ class Method:
         Whether it compares lanes.
     blocks, path : bool
         Whether it needs sums of the path at equal marks, or products of reports and iterates.
+    tests : str
+        Which tests it supports.
     """
 
     name: str
@@ -77,6 +81,7 @@ class Method:
     lanes: bool = False
     blocks: bool = False
     path: bool = False
+    tests: str = "t_test, wald_test"
 
 
 METHODS: Final = {
@@ -89,12 +94,14 @@ METHODS: Final = {
             "lanes that are long enough to be normal; nothing about curvature or noise",
             tuning="efficient",
             lanes=True,
+            tests="t_test, wald_test of fewer restrictions than groups",
         ),
         Method(
             "random_scaling",
             "random scaling",
             "no people and no budget; p² numbers of memory",
             "a functional central limit theorem for the path (1/2 < alpha < 1)",
+            tests="t_test, wald_test of up to 20 restrictions",
         ),
         Method(
             "batch_means",
@@ -123,6 +130,7 @@ METHODS: Final = {
             "no people and no budget; intervals are wider by a half or more",
             "batch means that have settled; holds at every number of people from 30,000 on at once",
             blocks=True,
+            tests="t_test",
         ),
         Method(
             "plug_in",
@@ -177,6 +185,26 @@ class Estimate:
     def variances(self) -> Array:
         """Reported variances, shape (p,)."""
         return self.cov if self.cov.ndim == 1 else np.diag(self.cov)
+
+
+def describe() -> pd.DataFrame:
+    """Tell what each inference method needs, costs, assumes and can test.
+
+    Returns
+    -------
+    DataFrame
+        One line a method, its name as index: title, tuning, cost, assumes, tests, streaming.
+
+    Examples
+    --------
+    >>> describe().loc["anytime", "tests"]
+    't_test'
+    """
+    import pandas as pd
+
+    columns = ("title", "tuning", "cost", "assumes", "tests", "streaming")
+    rows = [[getattr(m, c) for c in columns] for m in METHODS.values()]
+    return pd.DataFrame(rows, columns=list(columns), index=pd.Index(METHODS, name="inference"))
 
 
 def resolve_methods(inference: object) -> tuple[Method, ...]:
