@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privreg import datasets, errors, families
+    from privreg import datasets, errors, experiments, families
     from privreg.accounting import Budget, Ledger, limit_spending
     from privreg.comparison import compare
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
@@ -59,6 +59,7 @@ __all__ = [
     "compare",
     "datasets",
     "errors",
+    "experiments",
     "families",
     "limit_spending",
     "load",
@@ -93,7 +94,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-    elif name in {"datasets", "errors", "families"}:
+    elif name in {"datasets", "errors", "experiments", "families"}:
         value = import_module(f"privreg.{name}")
     else:
         raise import_module("privreg.unavailable").no_such_name(name, __all__)

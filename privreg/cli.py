@@ -1,4 +1,4 @@
-"""The command line: ``privreg fit`` and ``privreg data``.
+"""The command line: ``privreg fit``, ``privreg data`` and ``privreg experiment``.
 
 Only the standard library and the error classes are imported here; numpy, pandas and the compiler wait until a
 verb needs them, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -221,6 +222,33 @@ def _data(a: argparse.Namespace) -> int:
     return 0
 
 
+def _experiment(a: argparse.Namespace) -> int:
+    if a.name is None and not a.listed:
+        raise OptionError("give the name of an experiment; 'privreg experiment --list' lists them.")
+
+    import pandas as pd
+
+    from privreg.experiments import EXPERIMENTS, find
+
+    if a.listed:
+        for known in EXPERIMENTS.values() if a.name is None else [find(a.name)]:
+            cells = known.cells(False)
+            print(f"{known.name}: {known.title}")
+            print(f"    {known.source}; {len(cells)} cells × {known.replications} replications")
+            if a.name is not None:
+                print(f"\n{textwrap.fill(known.about, 88)}\n\ncells: {', '.join(c.name for c in cells)}")
+        return 0
+    experiment, out = find(a.name), Path(a.out)
+    if out.exists() and not out.is_dir():
+        raise OptionError(f"--out {a.out!r} is a file; give the name of a folder.")
+    table = experiment(a.reps, jobs=a.jobs, out=out, quick=a.quick, cells=a.cells, again=a.again)
+    tables = table.attrs["tables"]
+    with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 60):
+        print(tables.get("compared", table).to_string(index=False, max_rows=60, na_rep="", max_colwidth=40))
+    print(f"\nTables and figure are in {str(out / 'quick' if a.quick else out)!r}.", flush=True)
+    return 0
+
+
 def _quote(text: str) -> str:
     """Quote for a shell, with double quotes where these do, since they serve on Windows too."""
     if re.fullmatch(r"[\w./:=,+-]+", text):
@@ -283,7 +311,7 @@ def _run(arguments: Sequence[str]) -> int:
     else:
         verbs[choose("verb", first, verbs)].check_options(rest)
     a = top.parse_args(spread(arguments))
-    return _fit(a) if a.verb == "fit" else _data(a)
+    return {"fit": _fit, "data": _data, "experiment": _experiment}[a.verb](a)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,6 +27,7 @@ examples:
   privreg data us-insurance --rows 1000000 people.csv
   privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 \\
       --bounds age=18:65 bmi=18:50 charges=0:35000 --levels smoker=no,yes
+  privreg experiment --list
   privreg fit --help
 
 exit status: 0 done, 2 an error that the message explains, 130 interrupted.
@@ -77,6 +78,30 @@ _DATA_EXAMPLES: Final = """\
 examples:
   privreg data us-insurance --rows 1000000 people.csv
   privreg data ride-sharing --rows 50000 rides.csv --seed 7
+"""
+_EXPERIMENT_USAGE: Final = "privreg experiment NAME [--reps R] [--jobs J] [--out DIR] [--quick] | --list"
+_EXPERIMENT_HELP: Final = """\
+Run a published table or figure again, on simulated or reconstructed people:
+seeded replications, ours under the published and under the default tuning,
+beside the printed numbers. Tables and a figure go to --out, and so do single
+runs: a stopped command goes on where it was when it is given again. Full-sized
+experiments take minutes to days; --quick shows in seconds what they give.
+"""
+_EXPERIMENT_EXAMPLES: Final = """\
+examples:
+  privreg experiment --list
+  privreg experiment xsjkh-table1 --quick
+  privreg experiment xsjkh-table1 --jobs 2 --out results
+  privreg experiment xsjkh-table1 --cells "p3-rho0-*" --reps 50 --out results
+  privreg experiment dg-table1 --reps 20 --jobs 4 --out results
+
+what --out holds:
+  NAME.csv           one row a cell, method and number of people
+  NAME-compared.csv  printed | ours, published tuning | ours, default tuning
+  NAME.png           the figure
+  runs/NAME/         single runs, one file a cell; rerun to add what is missing
+
+Several jobs need joblib, and figures matplotlib: pip install privreg[experiments].
 """
 DATA_SETS: Final = {
     "us-insurance": (
@@ -146,8 +171,16 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     top = _Parser(prog="privreg", description=_MAIN_HELP, epilog=_MAIN_EXAMPLES)
     top.add_argument("--version", action="version", version=f"privreg {__version__}")
     verbs = top.add_subparsers(dest="verb", title="verbs", metavar="VERB")
-    about = {"fit": "fit a regression to a CSV file", "data": "write a synthetic data set"}
-    texts = {"fit": (_FIT_USAGE, _FIT_HELP, _FIT_EXAMPLES), "data": (None, _DATA_HELP, _DATA_EXAMPLES)}
+    about = {
+        "fit": "fit a regression to a CSV file",
+        "data": "write a synthetic data set",
+        "experiment": "run a published table or figure again",
+    }
+    texts = {
+        "fit": (_FIT_USAGE, _FIT_HELP, _FIT_EXAMPLES),
+        "data": (None, _DATA_HELP, _DATA_EXAMPLES),
+        "experiment": (_EXPERIMENT_USAGE, _EXPERIMENT_HELP, _EXPERIMENT_EXAMPLES),
+    }
     made = {
         name: verbs.add_parser(name, help=about[name], usage=usage, description=head, epilog=examples)
         for name, (usage, head, examples) in texts.items()
@@ -158,7 +191,26 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     data.add_argument("path", metavar="PATH", help="CSV file to write; replaced if it exists")
     data.add_argument("--rows", type=int, metavar="N", help="number of rows (default: 1,000,000 and 50,000)")
     data.add_argument("--seed", type=int, metavar="S", help="seed of the synthetic rows")
+    _experiment_options(made["experiment"])
     return top, made
+
+
+def _experiment_options(verb: _Parser) -> None:
+    verb.add_argument("name", metavar="NAME", nargs="?", help="of the experiment; see --list")
+    verb.add_argument("--list", action="store_true", dest="listed", help="list the experiments and what each needs")
+    verb.add_argument("--reps", type=int, metavar="R", help="replications of each cell (default: as published)")
+    verb.add_argument("--jobs", type=int, default=1, metavar="J", help="processes (default 1)")
+    verb.add_argument(
+        "--out",
+        default="experiments",
+        metavar="DIR",
+        help="folder of the results (default: experiments, made if missing)",
+    )
+    verb.add_argument(
+        "--quick", action="store_true", help="a look in seconds: few replications of small cells, in DIR/quick"
+    )
+    verb.add_argument("--cells", nargs="+", default=[], metavar="CELL", help="some cells; * and ? stand for others")
+    verb.add_argument("--again", action="store_true", help="replace stored runs instead of adding to them")
 
 
 def _fit_options(fit: _Parser) -> None:

@@ -397,8 +397,9 @@ def published(name: str) -> dict[str, Any]:
 
     Parameters
     ----------
-    name : {"xsjkh_table1", "xsjkh_table3"}
-        Simulated coverage and lengths, or the US insurance coefficients, of arXiv 2505.08227.
+    name : {"xsjkh_table1", "xsjkh_table3", "dette_graw"}
+        Simulated coverage and lengths, or the US insurance coefficients, of arXiv 2505.08227; or coverage and
+        lengths of arXiv 2405.12553.
 
     Returns
     -------
@@ -415,7 +416,7 @@ def published(name: str) -> dict[str, Any]:
     >>> published("xsjkh_table3")["test_mse"]["OLS"]
     0.0607
     """
-    table = choose("name", name, ("xsjkh_table1", "xsjkh_table3"))
+    table = choose("name", name, ("xsjkh_table1", "xsjkh_table3", "dette_graw"))
     text = resources.files("privreg").joinpath("reference", f"{table}.json").read_text("utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded

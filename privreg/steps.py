@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ class Steps(NamedTuple):
     gamma : float
         γ > 0, internal units.
     alpha : float
-        α in (0, 1); intervals need α > 1/2.
+        α in (0, 1), and 1 in experiments; intervals need α > 1/2.
     delay : float
         i0 ≥ 0.
     """
@@ -37,4 +38,6 @@ class Steps(NamedTuple):
     def total(self, updates: int) -> float:
         """Σγ over the first `updates` updates, by the integral that bounds it from below."""
         a = 1.0 - self.alpha
+        if a == 0.0:  # in experiments alone
+            return self.gamma * math.log((updates + 1 + self.delay) / (1 + self.delay))
         return self.gamma / a * float((updates + 1 + self.delay) ** a - (1 + self.delay) ** a)

@@ -1,5 +1,6 @@
 """Agreement with other software and with published numbers."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -134,33 +135,33 @@ def test_stored_coverage_study_meets_its_limits():
 
 
 def test_stored_insurance_study_meets_its_limits():
-    runs = read_table("benchmarks/results/insurance_permutations.csv")
-    published = runs[runs.fit == "published tuning"]
-    assert len(published) == 20
-    assert published.worst_error.median() <= 0.09
-    assert published.test_mse.median() <= 0.075
+    found = read_table("benchmarks/results/xsjkh-table3.csv").set_index(["tuning", "term"])
+    assert (found.replications == 20).all()
+    assert (found.failures == 0).all()
+    assert found.loc[("published", "worst_error"), "median"] <= 0.09
+    assert found.loc[("published", "test_mse"), "median"] <= 0.075
+    assert found.loc[("efficient", "test_mse"), "median"] <= 1.01 * found.loc[("OLS", "test_mse"), "median"]
 
 
 @pytest.mark.slow
 def test_insurance_under_published_tuning_on_one_permutation():
-    from benchmarks.insurance import TEN, one
-
-    people_ = pr.datasets.us_insurance(1_000_000, coding="integers")[[*TEN, "charges"]].astype(float)
-    found = pd.DataFrame(one(people_, 1)).set_index("fit")
-    stored = read_table("benchmarks/results/insurance_permutations.csv")
-    stored = stored[stored.permutation == 1].set_index("fit")
-    for fit in ("OLS", "published tuning"):
-        np.testing.assert_allclose(found.test_mse[fit], stored.test_mse[fit], rtol=2e-3)
-    assert found.loc["published tuning", "test_mse"] <= 0.08
-    assert found.loc["default tuning", "test_mse"] <= 1.05 * found.loc["OLS", "test_mse"]
+    cell = pr.experiments.xsjkh_table3.cells(False)[0]
+    rows = pd.DataFrame(pr.experiments.xsjkh_table3.replicate(cell, 1)).drop_duplicates(["tuning", "term"])
+    found = rows.set_index(["tuning", "term"]).estimate
+    stored = read_table("benchmarks/results/xsjkh-table3.csv").set_index(["tuning", "term"])
+    for tuning in ("OLS", "published"):
+        for term in ("test_mse", "smoker"):
+            at = stored.loc[(tuning, term)]
+            assert at.low - 1e-4 <= found[tuning, term] <= at.high + 1e-4
+    assert found["efficient", "test_mse"] <= 1.05 * found["OLS", "test_mse"]
 
 
 @pytest.mark.slow
 @pytest.mark.coverage
 def test_coverage_of_random_scaling_in_the_published_design():
-    from benchmarks.coverage import one
-
-    rows = [r for seed in range(1001, 1051) for r in one("stated", 1.0, ("random_scaling",), seed) if r["n"] == 200_000]
-    covered = sum(r["covered"] for r in rows)
+    by_name = {c.name: c for c in pr.experiments.xsjkh_table1.cells(False)}
+    cell = replace(by_name["p3-rho0-mu1-stated"], sizes=(200_000,), passes=(("random_scaling",),))
+    rows = [r for k in range(1001, 1051) for r in pr.experiments.xsjkh_table1.replicate(cell, k)]
+    covered = sum(r["low"] <= r["truth"] <= r["high"] for r in rows)
     low, high = binom.ppf([0.0005, 0.9995], 200, 0.95)
     assert low <= covered <= high
