@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from privreg.formula import rowwise
     from privreg.loading import load
     from privreg.model import PrivateOnlineRegression
+    from privreg.theory import rates
 
 __version__ = "0.1.0"
 
@@ -63,6 +64,7 @@ __all__ = [
     "families",
     "limit_spending",
     "load",
+    "rates",
     "rowwise",
 ]
 
@@ -84,6 +86,7 @@ _HOMES = {
     "compare": "privreg.comparison",
     "limit_spending": "privreg.accounting",
     "load": "privreg.loading",
+    "rates": "privreg.theory",
     "rowwise": "privreg.formula",
 }
 

@@ -40,9 +40,9 @@ UNEXPECTED: Final = 70
 
 
 def _text(res: PrivateResults, a: argparse.Namespace) -> str:
-    text = str(res.summary(_alpha(a)).as_text()).rstrip("\n")
+    text = str(res.summary(_alpha(a), simultaneous=a.simultaneous).as_text()).rstrip("\n")
     if a.exponentiate:
-        table = res.tidy(True, alpha=_alpha(a)).to_string(index=False, float_format=lambda v: f"{v:.4g}")
+        table = _tidy(res, a).to_string(index=False, float_format=lambda v: f"{v:.4g}")
         text += f"\n\n{_EXPONENTIATED}\n{table}"
     return text + "\n"
 
@@ -51,9 +51,9 @@ _EXPONENTIATED: Final = "exp(estimate) with the limits exponentiated too; std_er
 
 
 def _html(res: PrivateResults, a: argparse.Namespace) -> str:
-    body = res.summary(_alpha(a)).as_html()
+    body = res.summary(_alpha(a), simultaneous=a.simultaneous).as_html()
     if a.exponentiate:
-        table = res.tidy(True, alpha=_alpha(a)).to_html(index=False, border=0, float_format=lambda v: f"{v:.4g}")
+        table = _tidy(res, a).to_html(index=False, border=0, float_format=lambda v: f"{v:.4g}")
         body += f"\n<p>{_EXPONENTIATED}</p>\n{table}"
     head = f'<meta charset="utf-8">\n<title>{escape(a.formula)}</title>\n<style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
@@ -63,7 +63,7 @@ _STYLE: Final = "body{font-family:sans-serif;margin:2em auto;max-width:64em;padd
 
 
 def _json(res: PrivateResults, a: argparse.Namespace) -> str:
-    table = res.tidy(a.exponentiate, alpha=_alpha(a))
+    table = _tidy(res, a)
     document = {
         "privreg": __version__,
         "formula": a.formula,
@@ -71,6 +71,7 @@ def _json(res: PrivateResults, a: argparse.Namespace) -> str:
         "nobs": res.nobs,
         "inference": list(res.methods),
         "level": a.level,
+        "simultaneous": a.simultaneous,
         "exponentiated": a.exponentiate,
         "coefficients": table.to_dict("records"),
         "privacy": {**res.privacy.to_json(), "statement": dict(res.privacy.rows())},
@@ -90,11 +91,15 @@ def _finite(value: Any) -> Any:
 _KINDS: Final[dict[str, Callable[[Any, argparse.Namespace], str] | None]] = {
     ".html": _html,
     ".txt": _text,
-    ".tex": lambda res, a: str(res.summary(_alpha(a)).as_latex()),
-    ".csv": lambda res, a: str(res.tidy(a.exponentiate, alpha=_alpha(a)).to_csv(index=False, lineterminator="\n")),
+    ".tex": lambda res, a: str(res.summary(_alpha(a), simultaneous=a.simultaneous).as_latex()),
+    ".csv": lambda res, a: str(_tidy(res, a).to_csv(index=False, lineterminator="\n")),
     ".json": _json,
     ".privreg": None,  # saved by the results themselves
 }
+
+
+def _tidy(res: PrivateResults, a: argparse.Namespace) -> Any:
+    return res.tidy(a.exponentiate, alpha=_alpha(a), simultaneous=a.simultaneous)
 
 
 def _alpha(a: argparse.Namespace) -> float:

@@ -326,6 +326,7 @@ def _fit_options(fit: _Parser) -> None:
 
     g = fit.add_argument_group("output")
     g.add_argument("--level", type=float, default=0.95, help="level of the intervals (default 0.95)")
+    g.add_argument("--simultaneous", action="store_true", help="widen the intervals so that all of them hold together")
     g.add_argument("--exponentiate", action="store_true", help="add exp(coefficient): odds and rate ratios")
     g.add_argument("--out", action="append", default=[], metavar="FILE", help="also write a file; repeatable")
     g.add_argument("--quiet", action="store_true", help="print nothing but errors and warnings; needs --out")

@@ -29,6 +29,7 @@ __all__ = [
     "StreamError",
     "UnsupportedArgumentError",
     "choose",
+    "flag",
     "level",
     "real",
     "shown",
@@ -156,6 +157,19 @@ def level(alpha: object) -> float:
     if number is None or not 0 < number < 1:
         raise OptionError(f"alpha={shown(alpha)} must lie in (0, 1); 0.05 gives 95% intervals.")
     return number
+
+
+def flag(name: str, got: object) -> bool:
+    """Return `got` if it is True or False.
+
+    Raises
+    ------
+    OptionError
+        If it isn't.
+    """
+    if not isinstance(got, bool):
+        raise OptionError(f"{name}={shown(got)} must be True or False.")
+    return got
 
 
 def choose(name: str, got: object, allowed: Iterable[str]) -> str:

@@ -285,6 +285,7 @@ def coefficients(
     alpha: float = 0.05,
     intercept: bool = False,
     scaled: bool | None = None,
+    simultaneous: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw coefficients as dots with their intervals as whiskers, several results side by side.
@@ -303,6 +304,8 @@ def coefficients(
         True gives each row its own power of ten as unit, written after its name, so that small coefficients can
         be read beside large ones; False keeps one scale. By default rows have their own units if the longest row
         is more than thirty times as long as the shortest.
+    simultaneous : bool
+        Whether the intervals of all coefficients of a result (the intercept too) are to hold together; wider.
     ax : Axes, optional
         Where to draw; long names want a figure with ``layout="constrained"``. Without it a figure is made.
 
@@ -329,10 +332,11 @@ def coefficients(
         raise OptionError(f"{len(names)} labels for {len(results)} results; give one each.")
     if scaled not in (None, True, False):
         raise OptionError(f"scaled={shown(scaled)} must be True, False or None.")
-    tables = [r._fit.flat(r.tidy(alpha=alpha)).set_index("term") for r in results]
+    tables = [r._fit.flat(r.tidy(alpha=alpha, simultaneous=simultaneous)).set_index("term") for r in results]
     rows = _rows([r._fit for r in results], intercept)
     units = _units(tables, rows, scaled)
-    intervals = [f"{100 * (1 - alpha):.6g}% intervals"] if all("conf_low" in t for t in tables) else []
+    kind = "simultaneous intervals" if simultaneous else "intervals"
+    intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
     footer = "; ".join([*_baselines(results), *intervals, _guarantee([r.privacy for r in results])])
     taken_back = [n for n, r, t in zip(names, results, tables, strict=True) if "conf_low" in t and r._doubts()]
     if taken_back:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.errors import FormulaError, InferenceError, OptionError, level, shown
+from privreg.errors import FormulaError, InferenceError, OptionError, flag, level, shown
+from privreg.inference.joint import joint_critical
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ContrastTest", "WaldTest", "contrast_test", "wald_test"]
+__all__ = ["ContrastTest", "WaldTest", "contrast_test", "noted", "wald_test"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class ContrastTest:
     labels : tuple of str
     notes : tuple of str
         Whatever takes these tests back; shown with them.
+    cov : ndarray, shape (q, q), optional
+        Covariance of the combinations.
     """
 
     effect: Array
@@ -45,6 +48,7 @@ class ContrastTest:
     pivot: Pivot
     labels: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    cov: Array | None = None
 
     @property
     def tvalue(self) -> Array:
@@ -56,14 +60,31 @@ class ContrastTest:
         """Two-sided p-values, shape (q,)."""
         return self.pivot.two_sided(self.tvalue)
 
-    def conf_int(self, alpha: float = 0.05) -> Array:
-        """Confidence limits of the combinations, shape (q, 2)."""
-        half = self.pivot.critical(level(alpha)) * self.sd
+    def conf_int(self, alpha: float = 0.05, *, simultaneous: bool = False) -> Array:
+        """Confidence limits of the combinations, shape (q, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level, in (0, 1).
+        simultaneous : bool
+            Whether all q intervals are to hold together at that level; see `privreg.inference.joint`.
+
+        Raises
+        ------
+        OptionError
+            If `alpha` is not in (0, 1).
+        """
+        if flag("simultaneous", simultaneous):
+            critical = joint_critical(self.pivot, self.sd**2 if self.cov is None else self.cov, level(alpha))
+        else:
+            critical = self.pivot.critical(level(alpha))
+        half = critical * self.sd
         return np.column_stack([self.effect - half, self.effect + half])
 
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Columns coef, std err, t, P>|t|, Conf. Int. Low, Conf. Int. Upp."""
-        limits = self.conf_int(alpha)
+    def summary_frame(self, alpha: float = 0.05, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Columns coef, std err, t, P>|t| (of each alone), Conf. Int. Low, Conf. Int. Upp.; see :meth:`conf_int`."""
+        limits = self.conf_int(alpha, simultaneous=simultaneous)
         return pd.DataFrame(
             {
                 "coef": self.effect,
@@ -78,7 +99,7 @@ class ContrastTest:
 
     def __str__(self) -> str:
         table = self.summary_frame().to_string(float_format="%.4g")
-        return _noted(f"Tests of linear combinations ({self.pivot.label})\n{table}", self.notes)
+        return noted(f"Tests of linear combinations ({self.pivot.label})\n{table}", self.notes)
 
     __repr__ = __str__
 
@@ -107,12 +128,13 @@ class WaldTest:
 
     def __str__(self) -> str:
         numbers = f"statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}"
-        return _noted(f"<Wald test: {numbers}, law: {self.law}>", self.notes)
+        return noted(f"<Wald test: {numbers}, law: {self.law}>", self.notes)
 
     __repr__ = __str__
 
 
-def _noted(text: str, notes: Sequence[str]) -> str:
+def noted(text: str, notes: Sequence[str]) -> str:
+    """Text with notes below it."""
     from privreg.tables import WIDTH
 
     return "\n".join(
@@ -179,8 +201,8 @@ def contrast_test(
 ) -> ContrastTest:
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
     matrix, values, labels = _read(names, restrictions)
-    sd = np.sqrt(np.einsum("ij,jk,ik->i", matrix, cov, matrix))
-    return ContrastTest(matrix @ params, sd, values, pivot.along(matrix), labels, notes)
+    joint = matrix @ cov @ matrix.T
+    return ContrastTest(matrix @ params, np.sqrt(np.diag(joint)), values, pivot.along(matrix), labels, notes, joint)
 
 
 def wald_test(

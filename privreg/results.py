@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 
 from privreg import evaluation, saving, storage, views
-from privreg.errors import InferenceError, NotPrivateError, OptionError, choose, shown
+from privreg.effects import MarginalEffects, marginal_effects
+from privreg.errors import InferenceError, NotPrivateError, choose, flag
 from privreg.errors import level as _level
 from privreg.family import Family, check_ratios
 from privreg.inference import EARLY, METHODS, Estimate, Pivot
+from privreg.inference.joint import joint_critical
 from privreg.measures import frame as measures_frame
 from privreg.payload import Fit
 from privreg.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
@@ -183,7 +185,13 @@ class PrivateResults:
         return pd.DataFrame(cov, index=index, columns=index)
 
     def conf_int(
-        self, alpha: float = 0.05, cols: Any = None, *, method: str | None = None, **unknown: object
+        self,
+        alpha: float = 0.05,
+        cols: Any = None,
+        *,
+        method: str | None = None,
+        simultaneous: bool = False,
+        **unknown: object,
     ) -> pd.DataFrame:
         """Confidence intervals, one coefficient a row.
 
@@ -195,6 +203,9 @@ class PrivateResults:
             Coefficients wanted; all by default. Of a multinomial fit they are called "level:term".
         method : str, optional
             An inference method of this fit; its first by default.
+        simultaneous : bool
+            Whether the intervals that are returned are to hold all together at that level; they are wider then, by
+            the law of the largest t-ratio (see `privreg.inference.joint`).
 
         Returns
         -------
@@ -219,14 +230,20 @@ class PrivateResults:
         """
         refuse_arguments("conf_int", unknown)
         e = self._estimate(method)
-        half = e.pivot.critical(_level(alpha)) * np.sqrt(e.variances)
+        at = np.arange(len(self._fit.names)) if cols is None else np.array(self._fit.places(cols), dtype=int)
+        half = _critical(e, alpha, simultaneous, at) * np.sqrt(e.variances[at])
         lower, upper = ("lower", "upper") if self._fit.levels else (0, 1)
-        out = pd.DataFrame({lower: self._fit.params - half, upper: self._fit.params + half}, index=self._fit.index)
-        if cols is None:
-            return out
-        return out.iloc[self._fit.places(cols)]
+        params, index = self._fit.params[at], self._fit.index[at]
+        return pd.DataFrame({lower: params - half, upper: params + half}, index=index)
 
-    def tidy(self, exponentiate: bool = False, *, alpha: float = 0.05, method: str | None = None) -> pd.DataFrame:
+    def tidy(
+        self,
+        exponentiate: bool = False,
+        *,
+        alpha: float = 0.05,
+        method: str | None = None,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
         """Build the one table that every view renders.
 
         Parameters
@@ -238,6 +255,9 @@ class PrivateResults:
         alpha : float
             One minus the level of the intervals.
         method : str, optional
+        simultaneous : bool
+            Whether the intervals of all coefficients are to hold together, as in :meth:`conf_int`; p-values stay those
+            of each coefficient alone.
 
         Returns
         -------
@@ -250,9 +270,8 @@ class PrivateResults:
         OptionError
             If coefficients are to be exponentiated that are no logs of ratios, or `alpha` is not in (0, 1).
         """
-        if not isinstance(exponentiate, bool):
-            raise OptionError(f"exponentiate={shown(exponentiate)} must be True or False.")
-        if exponentiate:
+        flag("simultaneous", simultaneous)
+        if flag("exponentiate", exponentiate):
             check_ratios(self._fit.family, self._fit.design.endog_name)
         out = self._fit.labels().assign(estimate=self._fit.params)
         if self._fit.estimates or method is not None:
@@ -260,7 +279,7 @@ class PrivateResults:
             se = np.sqrt(e.variances)
             with np.errstate(divide="ignore", invalid="ignore"):
                 t = self._fit.params / se
-            half = e.pivot.critical(_level(alpha)) * se
+            half = _critical(e, alpha, simultaneous) * se
             out = out.assign(std_error=se, statistic=t, p_value=e.pivot.two_sided(t))
             out = out.assign(conf_low=self._fit.params - half, conf_high=self._fit.params + half)
         if exponentiate:
@@ -285,7 +304,7 @@ class PrivateResults:
         Returns
         -------
         ContrastTest
-            effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame().
+            effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame(); both take simultaneous=True.
 
         Raises
         ------
@@ -403,6 +422,41 @@ class PrivateResults:
         cov, pivot = self._full_cov(method, "get_prediction")
         return with_errors(self._fit, x, offset, index, cov, pivot)
 
+    def marginal_effects(self, at: Any = None, *, average: bool = True, method: str | None = None) -> MarginalEffects:
+        """Effects of the covariates on the mean, at public covariate values, with standard errors (delta method).
+
+        Parameters
+        ----------
+        at : DataFrame, mapping of str to array, or array of shape (n, p) for array models
+            Public rows, as in :meth:`predict`; nothing is clamped.
+        average : bool
+            Average over the rows; otherwise one effect for each of them.
+        method : str, optional
+            An inference method of this fit; its first by default.
+
+        Returns
+        -------
+        MarginalEffects
+            effect, se, tvalue, pvalue, conf_int(alpha), summary_frame(alpha). Of a formula model one effect for each
+            raw number (a derivative, through all terms that hold it) and for each level of a factor but its reference
+            (a difference); of an array model one for each column but the constant. Of a multinomial fit the effects on
+            the probability of each level, which sum to 0. The mean is what :meth:`predict` gives.
+
+        Raises
+        ------
+        NotPrivateError
+            Without `at`.
+        OptionError
+            For a classifier whose margin has no mean, or a model without covariates.
+        InferenceError
+            If the method was not asked for or keeps only variances.
+        DataError, SchemaError
+            If the rows can't be encoded, or a term jumps at one of them.
+        """
+        flag("average", average)
+        cov, pivot = self._full_cov(method, "marginal_effects")
+        return marginal_effects(self._fit, at, average, cov, pivot, self._doubts(method))
+
     # --- views -----------------------------------------------------------------------------------------
 
     def trajectory(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -450,11 +504,11 @@ class PrivateResults:
 
         return lengths(self, alpha=alpha, ax=ax)
 
-    def summary(self, alpha: float = 0.05, *, method: str | None = None) -> Summary:
-        """Header, coefficients and privacy block, as text, HTML or LaTeX."""
+    def summary(self, alpha: float = 0.05, *, method: str | None = None, simultaneous: bool = False) -> Summary:
+        """Header, coefficients and privacy block, as text, HTML or LaTeX; intervals as in :meth:`tidy`."""
         from privreg.summary import Summary
 
-        return Summary(self, alpha, method)
+        return Summary(self, alpha, method, simultaneous)
 
     def plot_trajectory(self, terms: Any = None, *, alpha: float = 0.05, ax: Any = None) -> Axes | NDArray[Any]:
         """Draw estimates with their bands against the number of people; see `privreg.plots.trajectory`."""
@@ -463,12 +517,19 @@ class PrivateResults:
         return plots.trajectory(self, terms, alpha=alpha, ax=ax)
 
     def plot_coef(
-        self, *, alpha: float = 0.05, intercept: bool = False, scaled: bool | None = None, ax: Any = None
+        self,
+        *,
+        alpha: float = 0.05,
+        intercept: bool = False,
+        scaled: bool | None = None,
+        simultaneous: bool = False,
+        ax: Any = None,
     ) -> Axes:
         """Draw coefficients with their intervals; see `privreg.plots.coefficients`."""
         from privreg import plots
 
-        return plots.coefficients([self], alpha=alpha, intercept=intercept, scaled=scaled, ax=ax)
+        more: Any = {"intercept": intercept, "scaled": scaled, "simultaneous": simultaneous}
+        return plots.coefficients([self], alpha=alpha, ax=ax, **more)
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
         """Draw the trade-off curve and the best attacker's ROC; see `privreg.plots_privacy.privacy_curve`."""
@@ -503,6 +564,16 @@ class PrivateResults:
         storage.refuse_suffix(path)
         document, arrays = saving.parts(self._fit)
         storage.write_archive(path, "results", document, arrays)
+
+
+def _critical(e: Estimate, alpha: float, simultaneous: bool, at: Any = None) -> float | Array:
+    """Critical value of the intervals, or of those at positions `at`; one for each where the law has one for each."""
+    pivot, cov = e.pivot, e.cov
+    if at is not None:
+        pivot, cov = pivot.along(np.eye(len(cov))[at]), cov[at] if cov.ndim == 1 else cov[np.ix_(at, at)]
+    if flag("simultaneous", simultaneous):
+        return joint_critical(pivot, cov, _level(alpha))
+    return pivot.critical(_level(alpha))
 
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any, family: Family) -> PrivateResults:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from privreg.inference import METHODS, RandomScaling
+from privreg.inference.joint import joint_critical
 from privreg.tables import (
     WIDTH,
     cells,
@@ -129,6 +130,8 @@ class Summary:
         One minus the level of the intervals.
     method : str or None
         Inference method; None for the fit's first.
+    simultaneous : bool
+        Whether the intervals of all coefficients are to hold together.
 
     Raises
     ------
@@ -138,24 +141,29 @@ class Summary:
         If the fit was not made with `method`.
     """
 
-    def __init__(self, results: PrivateResults, alpha: float = 0.05, method: str | None = None) -> None:
+    def __init__(
+        self, results: PrivateResults, alpha: float = 0.05, method: str | None = None, simultaneous: bool = False
+    ) -> None:
         fit = results._fit
         self._title, self._statement = fit.title, results.privacy
         self._response, self._levels, self._terms = fit.design.endog_name, fit.baseline, len(fit.design.names)
         self._law: str | None = None
         if fit.estimates or method is not None:  # with inference=None, asking for a method is an error
             e = results._estimate(method)
-            table = results.tidy(alpha=alpha, method=method)
+            table = results.tidy(alpha=alpha, method=method, simultaneous=simultaneous)
             law = e.pivot.label
             if isinstance(e.pivot, RandomScaling):
                 lanes = f" of {e.pivot.lanes} lanes" if e.pivot.lanes > 1 else ""
                 law = f"random-scaling limit{lanes}"
             by = METHODS[e.method].title if e.method in METHODS else e.method
             by = f"std err by {by}; " if len(fit.estimates) > 1 else ""
-            found = np.atleast_1d(e.pivot.critical(alpha))
+            joint = joint_critical(e.pivot, e.cov, alpha) if simultaneous else e.pivot.critical(alpha)
+            found = np.atleast_1d(joint)
             value = f"value {found[0]:.3f}" if len(found) == 1 else f"values {found.min():.3f} to {found.max():.3f}"
-            critical = f"{100 * (1 - alpha):.6g}% critical {value}"
-            self._law = f"{by}t and P>|t| refer to the {law}; {critical}"
+            words = f"{100 * (1 - alpha):.6g}% critical {value}"
+            if simultaneous:
+                words = f"the {len(table)} intervals hold together, {words}"
+            self._law = f"{by}t and P>|t| refer to the {law}; {words}"
             taken_back = results._doubts(method)
             doubts = [str(i) for i, note in enumerate(self._statement.notes, 1) if note in taken_back]
             if doubts:

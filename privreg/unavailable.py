@@ -19,7 +19,7 @@ _INSTEAD: Final = {
     "llf": "the likelihood needs every record; compare models by wald_test() of nested restrictions",
     "scale": "the residual scale needs every residual; fit(measures=0.05) releases a private one, in res.fit_measures, "
     "and Huber(scale=) declares a public one",
-    "get_margeff": "average marginal effects need every row; take differences of predict() at public covariate values",
+    "get_margeff": "effects averaged over the people fitted need every row; use marginal_effects(at) with public rows",
     "pred_table": "a table of predictions needs every response; use predict(new, which='class') on a public test set",
     "df_resid": "the limit laws have no residual degrees of freedom; see nobs",
 }

@@ -206,7 +206,7 @@ def test_predictions_of_fits():
         ("deviance", "fit(measures=0.05)"),
         ("null_deviance", "res.fit_measures"),
         ("scale", "Huber(scale=)"),
-        ("get_margeff", "predict()"),
+        ("get_margeff", "marginal_effects(at)"),
         ("pred_table", "which='class'"),
     ],
 )

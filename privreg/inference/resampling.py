@@ -63,15 +63,19 @@ class Bootstrap:
         """Law of linear combinations, `rows` of shape (q, p)."""
         return Bootstrap(self.moves @ np.atleast_2d(rows).T, self.studentised)
 
-    def _ratios(self) -> Array:
-        """Draws of abs t, shape (B, p), each column ascending."""
+    def _draws(self) -> Array:
+        """Draws of abs t, shape (B, p)."""
         multipliers, m = _multipliers(len(self.moves)), len(self.moves)
         draws = multipliers @ self.moves
         square = (self.moves**2).sum(axis=0)
         if self.studentised:
             square = ((multipliers**2) @ self.moves**2 - draws**2 / m) * (m / (m - 1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.sort(np.abs(draws) / np.sqrt(square), axis=0))
+            return np.asarray(np.abs(draws) / np.sqrt(square))
+
+    def _ratios(self) -> Array:
+        """Draws of abs t, each column ascending."""
+        return np.sort(self._draws(), axis=0)
 
     def two_sided(self, t: Array) -> Array:
         """P(|T| > |t|), elementwise; 1/501 at least."""
@@ -83,6 +87,10 @@ class Bootstrap:
     def critical(self, alpha: float) -> Array:
         """Two-sided critical values, shape (p,)."""
         return np.asarray(np.quantile(self._ratios(), 1.0 - alpha, axis=0))
+
+    def largest(self, alpha: float) -> float:
+        """Value that the largest of the p ratios exceeds with probability `alpha`."""
+        return float(np.quantile(np.fmax.reduce(self._draws(), axis=1), 1.0 - alpha))
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """P-value of a Wald statistic of the q combinations this law was taken along."""
