@@ -145,7 +145,12 @@ RESULTS = {
     "plug-in of the default fit": (
         lambda _: default_results().conf_int(method="plug_in"),
         InferenceError,
-        ["this fit has no 'plug_in'; it has between_lanes", "fit(tuning='published', inference='plug_in')"],
+        ["this fit has no 'plug_in'; it has between_lanes", "fit(inference=('between_lanes', 'plug_in'))"],
+    ),
+    "curator's plug-in of the default fit": (
+        lambda _: default_results().conf_int(method="plug_in_central"),
+        InferenceError,
+        ["this fit has no 'plug_in_central'", "fit(tuning='published', inference='plug_in_central')"],
     ),
     "random scaling of the default fit": (
         lambda _: default_results().summary(method="random_scaling"),

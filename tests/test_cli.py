@@ -238,7 +238,7 @@ def test_quiet_prints_nothing(fit, tmp_path):
         (["--lanes", "0"], "lanes"),
         (["--lanes", "2", "--inference", "between_lanes"], "at least 8"),
         (["--threads", "0"], "threads"),
-        (["--inference", "plug_in"], "tuning='published'"),
+        (["--inference", "plug_in_central"], "tuning='published'"),
         (["--tuning", "published", "--inference", "between_lanes"], "tuning='efficient'"),
         (["--score-weights", "published"], "tuning='published'"),
         (["--scaling", "secret"], "'private'"),
