@@ -417,8 +417,8 @@ class Pipeline:
     @property
     def in_lanes(self) -> bool:
         """Whether every lane has been updated."""
-        there = self.kind in {"lanes", "measures"} and self.chains is not None
-        return there and self.chains is not None and bool(self.chains.state.updates.all())
+        chains = self.chains if self.kind in {"lanes", "measures"} else None
+        return chains is not None and bool(chains.state.updates.all())
 
     @property
     def lane_share(self) -> float:
