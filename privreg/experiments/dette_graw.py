@@ -32,14 +32,16 @@ UNDER: Final = "the printed intervals undercover at this quantile, whatever n"
 
 
 def _cells(designs: Mapping[str, Design], mechanism: str, quick: bool) -> list[Cell]:
-    sizes = QUICK_SIZES if quick else SIZES
+    sizes = QUICK_SIZES if quick else SIZES  # a cell each: runs of 10^8 people are few
     return [
         Cell(
-            f"{name}-{setting}", design, setting, sizes,
+            f"{name}-{setting}-n{n:.0e}".replace("e+0", "e"), design, setting, (n,),
             (at_hand(DEFAULTS if setting == "efficient" else METHODS, tuning),),
             epsilon=1.0, mechanism=mechanism if setting == "stated" else "auto", step=1.0, alphas=(ALPHA,),
         )
-        for name, design in designs.items() for setting, tuning in (("stated", "published"), ("efficient", "efficient"))
+        for n in sizes
+        for name, design in designs.items()
+        for setting, tuning in (("stated", "published"), ("efficient", "efficient"))
     ]  # fmt: skip
 
 
@@ -120,7 +122,7 @@ def _compare(table: pd.DataFrame, regression: bool) -> pd.DataFrame:
                 found = block["cover"][i], block["length"][i]
         rows.append(
             {
-                "design": str(row.cell).removesuffix("-stated"),
+                "design": str(row.cell).partition("-stated")[0],
                 "term": row.term,
                 "method": row.method,
                 "n": row.n,
@@ -168,7 +170,7 @@ DETTE_GRAW: Final = (
         source=f"{_SOURCE}, Figure 1",
         about="One stream of N(0, 1), its quantiles 0.5 and 0.9 under pure epsilon = 1 by randomised response: "
         "estimates and 90% intervals by every method, up to 2,000,000 people. What exactly the printed figure holds is "
-        "lost in our copy.",
+        "not known to us.",
         replications=1,
         cells=_path_cells,
         replicate=replicate,
