@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["begin_chains", "place"]
+__all__ = ["FARTHEST", "begin_chains", "place", "strength"]
 
 SPREAD: Final = {"search": 0.35, "pilot": 0.25, "common": 0.25, "lanes": 0.25}
 """Sd of z'θ to aim at with 4 coefficients where curvature depends on it; it grows with d, as that of an estimate."""
 
 WIDEST: Final = 0.7
+
+FARTHEST: Final = 7.0
+"""Sd of a linear predictor beyond which curvature is not followed: a search that has gone too far would have steps as
+small as the curvature there, and never return."""
 
 MOST_GROWTH: Final = 1000.0
 
@@ -96,8 +100,10 @@ def begin_chains(run: Pipeline) -> None:
 
 
 def _expected(run: Pipeline, theta: Array) -> coordinates.Expected:
-    """Curvature to expect at `theta`, whitened coordinates."""
+    """Curvature to expect at `theta`, whitened coordinates; where it is too flat to come back from, nearer to 0."""
     start = run.start
+    if start.rules.from_predictor:
+        theta = theta * min(1.0, FARTHEST / max(strength(run, theta), 1e-300))
     label = start.reports.label
     return coordinates.expect(
         *(start.rules, theta, run.scatter.rows[: run.d, : run.d]),
@@ -106,6 +112,12 @@ def _expected(run: Pipeline, theta: Array) -> coordinates.Expected:
         whitened=start.whitened,
         unit=not label,
     )
+
+
+def strength(run: Pipeline, theta: Array) -> float:
+    """Largest sd of a linear predictor at `theta`, chains' coordinates, the constant aside."""
+    slopes = theta.reshape(-1, run.d)[:, int(run.start.layout.constant) :]
+    return float(np.linalg.norm(slopes, axis=1).max(initial=0.0))
 
 
 def _first_guess(run: Pipeline) -> tuple[Array, float]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg import collector, findings, intervals
+from privreg import beginning, collector, findings, intervals
 from privreg.engine import Run
 from privreg.errors import InferenceError
 from privreg.inference import DOUBT, EARLY, Estimate
@@ -277,7 +277,7 @@ def _spending(run: Pipeline) -> str:
 
 
 def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
-    schedule = run.start.schedule
+    schedule, rules = run.start.schedule, run.start.rules
     lead, coefficients = findings.lead(run), run.coefficients
     needs = findings.relied(run) / run.worth  # people whom intervals need, relative to the schedule's rule
     out = []
@@ -306,12 +306,17 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             f"{DOUBT} the interval: the estimate lies at a public limit of the response, where the search ran out of "
             "people; ask more of them, or spend more"
         )
+    theta = run.estimate()
+    if have and rules.from_predictor and theta is not None and beginning.strength(run, theta) > beginning.FARTHEST:
+        out.append(
+            f"{DOUBT} the intervals: effects are so strong (the linear predictor's sd is above {beginning.FARTHEST:g}) "
+            "that scores hardly tell how strong; predictions may serve, but coefficients may be far too large or small"
+        )
     if run.start.told and run.kind != "measures":
         out.append(
             f"no measures of fit yet: they come from the last people of rows={schedule.rows:,}, and {run.people:,} "
             "have reported"
         )
-    rules = run.start.rules
     if have and run.start.silence and not (rules.track or rules.counting):
         out.append(
             f"{DOUBT} the intervals if many people sent noise only (missing values, or rows beyond max_per_id): with "

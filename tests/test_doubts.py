@@ -133,3 +133,25 @@ def test_columns_that_spoil_intervals_are_named_once_there_are_intervals(bounds)
 def test_the_score_bound_says_what_its_weights_are_of(weights, word):
     res = array_model(4000, score_weights=weights).fit(seed=1, progress=False)
     assert f"z the {word} covariates" in flat(str(res.privacy))
+
+
+def test_a_search_among_nearly_separated_classes_does_not_run_away():
+    rng = np.random.default_rng(3)
+    n, p = 150_000, 10
+    x = rng.standard_normal((n, p))
+    y = (rng.uniform(size=n) < 1 / (1 + np.exp(-2.5 * x.sum(axis=1)))).astype(float)
+    names = ["const", *(f"x{j}" for j in range(p))]
+    model = pr.PrivateOnlineRegression(
+        *(y, np.column_stack([np.ones(n), x])),
+        exog_names=names,
+        family=pr.Logistic(),
+        mu=3,
+        moments={k: (0, 1) for k in names[1:]},
+    )
+    for seed in range(3):
+        res = model.fit(seed=seed, progress=False)
+        slopes = res.params.to_numpy()[1:]
+        assert 3.0 < np.linalg.norm(slopes) < 16.0  # 7.9 in truth
+        assert np.corrcoef(x[:5000] @ slopes, x[:5000].sum(axis=1))[0, 1] > 0.95
+        strong = np.linalg.norm(slopes) > 7.5
+        assert any("effects are so strong" in note for note in res.privacy.notes) or not strong
