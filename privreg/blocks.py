@@ -169,8 +169,13 @@ def from_arrays(arrays: dict[str, Any], layout: Layout, d: int, updates: int) ->
     if length.shape != () or length.dtype.kind != "i" or not 1 <= int(length) < LONGEST:
         raise ValueError("blocks of no length")
     m, e, lanes = updates // int(length), sum(k <= updates for k in layout.edges), layout.lanes
+    least = wanted(layout, m * int(length))
+    if int(length).bit_count() != 1 or m >= 2 * least or (m < least and length > 1):
+        raise ValueError("blocks of a length that never was")
     if (sums.shape, weights.shape, edges.shape) != ((m, lanes, d), (m, lanes), (e, lanes, d)):
         raise ValueError("blocks of another place")
     if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in (sums, weights, edges)):
         raise ValueError("blocks that aren't numbers")
+    if (np.diff(weights, axis=0, prepend=np.zeros((1, lanes))) < 0.0).any():
+        raise ValueError("blocks that weigh less than nothing")
     return Blocks(layout, int(length), sums, weights, edges)

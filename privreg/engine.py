@@ -278,9 +278,9 @@ class Run:
         return 6.0 * scaling_variances(path.scaling, self.to_user) / path.updates
 
     def early(self, updates: int) -> tuple[int, Array]:
-        """Updates of the burn-in, and the products of reports and iterates summed over it."""
+        """Updates of the burn-in, none of a short path, and the products of reports and iterates summed over it."""
         for k, gram in zip(self.early_at, self.early_grams, strict=True):
-            if BURN_IN * k >= updates > k:
+            if BURN_IN * k >= updates >= BURN_IN // 2 * k:
                 return k, collector.symmetric(gram)
         return 0, np.zeros((2 * len(self.state.theta) + 1,) * 2)
 

@@ -10,7 +10,7 @@ import numpy as np
 from privreg import blocks as marks
 from privreg import lanes
 from privreg.errors import InferenceError
-from privreg.inference import DOUBT, Anytime, Bootstrap, Estimate, Normal, RandomScaling, StudentT
+from privreg.inference import EARLY, Anytime, Bootstrap, Estimate, Normal, RandomScaling, StudentT
 from privreg.inference.path import Batches, batches, growing_batches, path_sandwich, regression
 from privreg.inference.plug_in import KAPPA, Sandwich, local_sandwich
 from privreg.inference.resampling import FIRST
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["BATCHES", "chain_variances", "of_chain", "of_pipeline", "pipeline_covariance"]
+__all__ = ["BATCHES", "chain_variances", "of_chain", "of_pipeline", "pipeline_covariance", "waiting"]
 
 BATCHES: Final = 20
 """Growing batches of the published algorithm."""
@@ -72,6 +72,10 @@ def _of_chain(
     if name == "random_scaling":
         return Estimate(name, user(6.0 * chain.scaling / chain.updates), RandomScaling(chain.lanes))
     if name == "path_curvature":
+        if chain.updates <= p + 1:  # the regression would fit them exactly
+            raise InferenceError(
+                f"path_curvature needs more than {p + 1} updates, and there were {chain.updates}; ask more people."
+            )
         k0, early = run.early(chain.updates)
         gram = chain.outer * chain.updates - early
         steps = settings.steps.total(chain.updates) - settings.steps.total(k0)
@@ -118,7 +122,8 @@ def _of_batches(name: str, found: Batches, linear: Array, people: int) -> Estima
     if name == "anytime":
         if people < FIRST:
             raise InferenceError(
-                f"anytime intervals begin at {FIRST:,} people whose reports enter the estimate; {people:,} have so far."
+                f"anytime intervals begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have; "
+                "ask more people, or fit with inference='batch_means'."
             )
         return Estimate(name, cov, Anytime(people))
     return Estimate(name, cov, Bootstrap(found.moves @ linear.T, name == "block_bootstrap_t"))
@@ -140,9 +145,25 @@ def of_pipeline(run: Pipeline, settings: Settings, linear: Array) -> tuple[Estim
             people = sum(g.people for g in run.groups())
             if m.name != "anytime" or people >= FIRST:
                 out.append(_of_batches(m.name, _lane_batches(run), linear, people))
-        elif m.outer and run.in_lanes:
+        elif m.outer and run.in_lanes and (_moved(run) or not m.path):
             found = _lane_path(run) if m.path else _lane_plug_in(run)
             out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), Normal(), found.notes))
+    return tuple(out)
+
+
+def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], lead: int) -> tuple[str, ...]:
+    """Why there are no intervals yet, by some methods asked for or by any; `lead` people precede the lanes."""
+    missing = {m.name for m in settings.methods} - {e.method for e in estimates}
+    people = sum(g.people for g in run.groups())
+    out = []
+    if "anytime" in missing and run.in_lanes and people < FIRST:
+        missing.remove("anytime")
+        out.append(
+            f"{EARLY} by anytime: they begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have"
+        )
+    if missing:
+        by = f" by {', '.join(sorted(missing))}" if estimates else ""
+        out.append(f"{EARLY}{by}: lanes begin after {lead:,} people, and {run.people:,} have reported")
     return tuple(out)
 
 
@@ -187,9 +208,15 @@ def _lane_path(run: Pipeline) -> Sandwich:
     lower = state.gram.sum(axis=0)
     gram = turn @ (np.tril(lower) + np.tril(lower, -1).T) @ turn.T
     walked = sum(float(steps.block(0, int(k))[0].sum()) for k in state.updates)
-    found = path_sandwich(regression(gram), float(state.weight[:, 0].sum()), walked, WEAKEST)
-    notes = tuple(n for n in found.notes if n.startswith(DOUBT))
-    return found._replace(cov=np.asarray(root @ found.cov @ root.T) * run.lane_share, notes=notes)
+    # the mean outer product is one of n, and what is divided by is the square of the whole weight
+    found = path_sandwich(regression(gram), float(state.weight[:, 0].sum()) ** 2 / gram[-1, -1], walked, WEAKEST)
+    return found._replace(cov=np.asarray(root @ found.cov @ root.T) * run.lane_share)
+
+
+def _moved(run: Pipeline) -> bool:
+    """Whether lanes have moved in all directions: the first update shows no move, and d of them need as many."""
+    assert run.chains is not None
+    return int(run.chains.state.updates.sum()) >= run.chains.plan.lanes + run.coefficients
 
 
 def lane_covariances(run: Pipeline) -> dict[str, Array]:
@@ -198,8 +225,8 @@ def lane_covariances(run: Pipeline) -> dict[str, Array]:
     if not run.in_lanes:
         return out
     assert run.chains is not None
-    if run.chains.plan.path and int(run.chains.state.updates.sum()) < run.chains.plan.lanes + run.coefficients:
-        return out  # a path of one update does not move, and d directions need as many moves
+    if run.chains.plan.path and not _moved(run):
+        return out
     groups = run.groups()
     if run.chains.plan.lanes > 1:
         out["between_lanes"] = lanes.between(groups)

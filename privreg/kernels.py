@@ -1180,7 +1180,7 @@ def _update_lane(newton: Array, gamma: float, gain: float, c: float, lane: int, 
         v = np.empty(2 * d + 1)
         for j in range(d):
             v[j] = mean[j]
-            v[d + j] = state.theta[lane, j] - state.origin[j]
+            v[d + j] = weight * (state.theta[lane, j] - state.origin[j])
         v[2 * d] = weight
         for j in range(2 * d + 1):
             for m in range(j + 1):

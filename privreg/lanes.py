@@ -85,7 +85,7 @@ def update(
         for m in range(d):
             step[j] += newton[j, m] * mean[m]
     if plan.gram:
-        v = np.concatenate([mean, new.theta[lane] - new.origin, [share]])
+        v = np.concatenate([mean, share * (new.theta[lane] - new.origin), [share]])
         new.gram[lane] += np.tril(np.outer(v, v))
     ahead = share * (new.theta[lane] - new.origin)
     new.total[lane] += ahead

@@ -237,7 +237,7 @@ class Pipeline:
             self.at += m
             self.people += m
             i += m
-            if self.blocks is not None and self.at == self._block_end():
+            if self.blocks is not None and stage.kind == "lanes" and self.at == self._block_end():
                 self._note_block()
             if self.people == next_mark(self.people - 1):
                 self._note()

@@ -9,7 +9,7 @@ import numpy as np
 from privreg import beginning, collector, findings, intervals
 from privreg.engine import Run
 from privreg.errors import InferenceError
-from privreg.inference import DOUBT, EARLY, Estimate
+from privreg.inference import DOUBT, Estimate
 from privreg.pipeline import Pipeline
 from privreg.stages import kappa_of
 
@@ -208,7 +208,7 @@ def report_of_pipeline(
         tuning=f"efficient: Newton steps, {schedule.batch} a batch, {_lanes(schedule.lanes)}",
         spending=_spending(run),
         bound=_bound(settings),
-        notes=_notes(run, settings, names),
+        notes=_notes(run, settings, names, estimates),
         measures=findings.measured(run, units.y_scale),
         told=run.at if run.kind == "measures" else 0,
     )
@@ -276,7 +276,7 @@ def _spending(run: Pipeline) -> str:
     return f"{', '.join(parts)}; each person in one role, no extra budget"
 
 
-def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
+def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: tuple[Estimate, ...]) -> tuple[str, ...]:
     schedule, rules = run.start.schedule, run.start.rules
     lead, coefficients = findings.lead(run), run.coefficients
     needs = findings.relied(run) / run.worth  # people whom intervals need, relative to the schedule's rule
@@ -288,7 +288,7 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             "that is the same for most people or varies little beside its distance from 0; declare its bounds= or "
             "moments="
         )
-    have = bool(settings.methods and intervals.lane_covariances(run))
+    have = bool(estimates)
     for j in findings.rare(run) if have else []:
         out.append(
             f"{DOUBT} the intervals: only some {100 * run.shares[j]:.2g}% of the people (as learned from the reports) "
@@ -333,9 +333,8 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str]) -> tuple[str
             f"{DOUBT} the intervals: rows={schedule.rows:,} was said and {run.people:,} people came, so the pilots "
             "were short for them; give rows= as it is, or leave it out"
         )
-    if settings.methods and not have:
-        out.append(f"{EARLY}: lanes begin after {lead:,} people, and {run.people:,} have reported")
-    elif settings.methods and not schedule.enough(int((run.people - lead) / needs), coefficients):
+    out += intervals.waiting(run, settings, estimates, lead)
+    if have and not schedule.enough(int((run.people - lead) / needs), coefficients):
         needed = int(schedule.wanted(coefficients) * needs) + lead
         out.append(
             f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "

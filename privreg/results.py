@@ -138,7 +138,8 @@ class PrivateResults:
         if not self._fit.estimates:
             early = next((note for note in self._fit.statement.notes if note.startswith(EARLY)), None)
             if early is not None:
-                raise InferenceError(f"{early}; update the stream by more, or tell the model how many come by rows=.")
+                more = ", or tell the model how many come by rows=" if early.startswith(f"{EARLY}:") else ""
+                raise InferenceError(f"{early}; update the stream by more{more}.")
             raise InferenceError(
                 "this fit was made with inference=None: only estimates; fit with inference='random_scaling'."
             )
@@ -148,6 +149,9 @@ class PrivateResults:
         for e in self._fit.estimates:
             if e.method == method:
                 return e
+        for note in self._fit.statement.notes:
+            if note.startswith(f"{EARLY} by ") and method in note.partition(":")[0].split(" by ")[1].split(", "):
+                raise InferenceError(f"{note}; update the stream by more, or use {self.methods[0]!r}.")
         first, tuning = self.methods[0], METHODS[method].tuning
         together = "any" in {tuning, METHODS[first].tuning} or tuning == METHODS[first].tuning
         wanted = f"inference={(first, method) if together else method!r}"

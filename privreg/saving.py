@@ -73,7 +73,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     if not fit or any(e.cov.shape not in {(p, p), (p,)} or e.cov.dtype.kind != "f" for e in estimates):
         raise ValueError("saved arrays don't fit the design")  # load() says that the file is damaged
     moves = [e.pivot.moves for e in estimates if isinstance(e.pivot, Bootstrap)]
-    if any(v.ndim != 2 or v.shape[1] != p or v.dtype.kind != "f" for v in moves):
+    if any(v.ndim != 2 or len(v) < 2 or v.shape[1] != p or v.dtype.kind != "f" for v in moves):
         raise ValueError("saved blocks don't fit the design")  # load() says that the file is damaged
     told = document.get("measures", [])
     numbers = arrays["measures"] if told else np.empty((0, 2))

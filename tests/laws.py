@@ -88,7 +88,7 @@ def plan_of(
     rules = ChainRules(shape, 1.0, joint, 0.4, 0.4, 0.352, moving=False)
     schedule = Schedule((), batch, lanes, 0.7, 1.0, None, 1.0, 1.0)
     stage = Stage("lanes", 16 * batch, wanted=16 * batch * worth)
-    plan = lane_plan(stage, schedule, rules, reports, d, path=True, worth=worth)
+    plan = lane_plan(stage, schedule, rules, reports, d, path=True, gram=True, worth=worth)
     kappa = 1.0 if joint else 0.0
     channel = reports.mechanism.channel(reports.size(d, kappa))
     return plan._replace(kappa=kappa, radius=reports.radius(kappa), channel=channel)

@@ -32,7 +32,8 @@ OPTIONS = {
     "offset": "o",
     "rows": N,
 }
-LANES, BOTH = ("between_lanes", "random_scaling"), ("random_scaling", "plug_in")
+FROM_PATHS = ("random_scaling", "batch_means", "block_bootstrap", "block_bootstrap_t", "plug_in", "path_curvature")
+LANES, BOTH = ("between_lanes", *FROM_PATHS), FROM_PATHS
 WAYS = {
     "default": ({}, {"inference": LANES}),
     "private": ({"scaling": "private", "bounds": {"o": BOX["o"]}, "family": pr.Huber()}, {"inference": LANES}),

@@ -16,6 +16,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
+from privreg.inference import METHODS
 from tests.wrong import (
     BOX,
     BY_PERSON,
@@ -207,10 +208,22 @@ OPTIONS = {
     "unknown inference": (
         lambda _: by_formula().fit(inference="plugin"),
         OptionError,
-        ["'random_scaling', 'plug_in', 'plug_in_central'", "Did you mean 'plug_in"],
+        ["'plug_in', 'path_curvature', 'plug_in_central'", "Did you mean 'plug_in"],
+    ),
+    "an inference of another library": (
+        lambda _: by_formula().fit(inference=("between_lanes", "bootstrap")),
+        OptionError,
+        ["inference='bootstrap' is not known", "'block_bootstrap_t', 'anytime'"],
     ),
     "no inference named": (lambda _: by_formula().fit(inference=()), OptionError, ["inference=<tuple>", "one or more"]),
+    "inference of a column": (lambda _: by_formula().fit(inference=rows()["a"]), OptionError, ["inference=<Series>"]),
+    "inference by number": (lambda _: by_formula().fit(inference=[1]), OptionError, ["inference=1 is not known"]),
     "inference twice": (lambda _: by_formula().fit(inference=["plug_in"] * 2), OptionError, ["twice", "once"]),
+    "two plug-ins with the default tuning": (
+        lambda _: by_formula().fit(inference=("plug_in", "plug_in_central")),
+        InferenceError,
+        ["can't share one pass", "Choose one"],
+    ),
     "two plug-ins": (
         lambda _: by_formula().fit(tuning="published", inference=("plug_in", "plug_in_central")),
         InferenceError,
@@ -228,31 +241,56 @@ OPTIONS = {
         InferenceError,
         ["'unit' score weights", "finite bounds=", "'published'", "'random_scaling'"],
     ),
-    "plug-in with the default tuning": (
-        lambda _: by_formula().fit(inference="plug_in"),
+    "plug-in of a quantile": (
+        lambda _: by_formula(family="quantile").fit(tuning="published", inference=("random_scaling", "plug_in")),
         InferenceError,
-        ["inference='plug_in' needs tuning='published'", "'between_lanes', 'random_scaling'"],
+        ["plug_in needs curvature", "Quantile(0.5) has none", "'random_scaling'", "tuning='efficient'"],
     ),
     "central plug-in with the default tuning": (
         lambda _: by_formula().fit(inference="plug_in_central"),
         InferenceError,
-        ["inference='plug_in_central' needs tuning='published'"],
+        ["inference='plug_in_central' needs tuning='published'", "'anytime', 'plug_in', 'path_curvature'."],
     ),
-    "a plug-in beside the default": (
-        lambda _: by_formula().start(inference=("between_lanes", "plug_in")),
+    "a central plug-in beside the default": (
+        lambda _: by_formula().start(inference=("between_lanes", "plug_in_central")),
         InferenceError,
-        ["inference='plug_in' needs tuning='published'"],
+        ["inference='plug_in_central' needs tuning='published'"],
     ),
     "between lanes with the published tuning": (
         lambda _: by_formula().fit(tuning="published", inference="between_lanes"),
         InferenceError,
-        ["'between_lanes' needs tuning='efficient'", "'random_scaling', 'plug_in', 'plug_in_central'"],
+        ["'between_lanes' needs tuning='efficient'", "there are 'random_scaling', 'batch_means',"],
     ),
     "between four lanes": (
         lambda _: by_formula().fit(inference="between_lanes", lanes=4),
         InferenceError,
         ["needs at least 8", "got lanes=4", "Leave lanes= out", "'random_scaling'"],
     ),
+    "between four lanes beside others": (
+        lambda _: by_formula().fit(inference=("batch_means", "between_lanes"), lanes=4),
+        InferenceError,
+        ["inference='between_lanes' compares lanes", "got lanes=4"],
+    ),
+    "the path of one coefficient's few people": (
+        lambda _: by_formula().fit(tuning="published", inference="path_curvature", batch_size=12),
+        InferenceError,
+        ["path_curvature needs more than 5 updates, and there were 5", "ask more people"],
+    ),
+    "anytime of few people": (
+        lambda _: by_formula().fit(tuning="published", inference="anytime"),
+        InferenceError,
+        ["begin at 30,000 people", "and 60 have", "inference='batch_means'"],
+    ),
+    **{
+        f"steps too flat for {m} with the {tuning} tuning": (
+            lambda _, m=m, tuning=tuning: by_formula().fit(tuning=tuning, inference=m, alpha=0.5),
+            InferenceError,
+            ["alpha=0.5 is the exponent of the steps", "above 1/2", "inference=None"],
+        )
+        for m, method in METHODS.items()
+        for tuning in ("efficient", "published")
+        if method.tuning in {"any", tuning}
+    },
     "lanes with the published tuning": (
         lambda _: by_formula().fit(tuning="published", lanes=8),
         OptionError,

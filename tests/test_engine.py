@@ -12,7 +12,7 @@ from privreg.collector import Path
 from privreg.device import curvature_report, score_report
 from privreg.engine import Run
 from privreg.errors import DataError
-from privreg.kernels import DIAGONAL, FULL, NONE
+from privreg.kernels import BLOCK, DIAGONAL, FULL, NONE
 from privreg.noise import NoiseStream, derived_key
 from privreg.scores import curvature, psi
 from privreg.steps import Steps
@@ -47,12 +47,20 @@ def assert_same_bits(one, two):
 @pytest.mark.parametrize("family", SCORES)
 @pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 @pytest.mark.parametrize(
-    ("batch", "mode", "share"), [(1, FULL, 0.2), (3, DIAGONAL, 0.0), (7, FULL, 0.1), (1, NONE, 0.0)]
+    ("batch", "mode", "share", "outer"),
+    [
+        (1, FULL, 0.2, 1),
+        (3, DIAGONAL, 0.0, 1),
+        (7, FULL, 0.1, 1),
+        (1, NONE, 0.0, 0),
+        (1, NONE, 0.2, 2),
+        (2, FULL, 0, 2),
+    ],
 )
-def test_fused_stream_equals_devices_and_collector_bit_for_bit(family, weights, batch, mode, share):
+def test_fused_stream_equals_devices_and_collector_bit_for_bit(family, weights, batch, mode, share, outer):
     n, p = 600, 5
     device = make_device(SCORES[family], weights)
-    plan = make_test_plan(device, p, batch, mode, True, share)
+    plan = make_test_plan(device, p, batch, mode, outer, share)
     x, y = rows(n, p, family == "logistic")
     offset = np.linspace(-0.5, 0.5, n)
     run = fused(x, y, offset, plan, [1, 300, 301], p)
@@ -74,6 +82,7 @@ def test_fused_stream_equals_devices_and_collector_bit_for_bit(family, weights, 
     assert_same_bits(state, run.state)
     assert bool(senders) == (share > 0)
     assert np.abs(state.theta - 0.1).max() > 0.01
+    assert bool(state.outer.any()) == (outer > 0 and n > BLOCK * batch)
 
 
 @settings(max_examples=25, deadline=None)
@@ -106,6 +115,27 @@ def test_random_scaling_matrix_is_its_definition():
     found = collector.final(run.state, plan)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
     np.testing.assert_allclose(found.scaling, partial.T @ partial / n**2, rtol=1e-8)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_products_of_reports_and_iterates_are_those_of_the_path(batch):
+    n, p = 1500, 4
+    plan = make_test_plan(make_device(SCORES["huber"]), p, batch, NONE, 2)
+    x, y = rows(n, p, False)
+    run = fused(x, y, np.zeros(n), plan, [], p)
+    again = Run(plan, STEPS, collector.init(np.full(p, 0.1), plan, np.ones(p)), np.eye(p), KEY)
+    total, asked = np.zeros((2 * p + 1, 2 * p + 1)), again.state.theta.copy()
+    for k in range(n // batch):
+        again.advance(y[k * batch : (k + 1) * batch], x[k * batch : (k + 1) * batch])
+        report = (asked - again.state.theta) / STEPS.block(k, 1)[0]
+        v = np.concatenate([report, asked - 0.1, [1.0]])
+        total += np.outer(v, v)
+        asked = again.state.theta.copy()
+    found = collector.final(run.state, plan)
+    np.testing.assert_allclose(found.outer * found.updates, total, rtol=1e-7, atol=1e-9)
+    only = make_test_plan(make_device(SCORES["huber"]), p, batch, NONE, 1)
+    alone = collector.final(fused(x, y, np.zeros(n), only, [], p).state, only)
+    np.testing.assert_allclose(alone.outer, found.outer[:p, :p], rtol=1e-12)
 
 
 def test_diagonal_mode_agrees_with_the_full_matrix_and_its_functional():

@@ -106,7 +106,8 @@ def assert_same_bits(one, two):
 def test_kernel_equals_devices_and_collector_bit_for_bit(family, kappa, chains, batch):
     rng = np.random.default_rng(batch)
     for path, with_offset in ((0, True), (1, True), (0, False), (1, False)):
-        plan = make_plan(FAMILIES[family], batch, chains, kappa, path)
+        gram = int(path == with_offset)
+        plan = make_plan(FAMILIES[family], batch, chains, kappa, path)._replace(gram=gram)
         # the last round of batches is left unfinished, so that some lanes are an update ahead and one is in a batch
         n = max(batch * chains * 2 + batch + batch // 2, 60)
         case = make_case(plan, n, with_offset=with_offset, seed=n + path)
@@ -121,6 +122,7 @@ def test_kernel_equals_devices_and_collector_bit_for_bit(family, kappa, chains, 
         assert int(state.updates.sum()) == n // batch
         assert state.late.any()
         assert bool(state.sums.any()) == bool(path)
+        assert bool(state.gram.any()) == bool(gram)
 
 
 @settings(max_examples=60, deadline=None)
@@ -231,6 +233,9 @@ def test_sums_are_those_of_the_recorded_path(chains, kappa):
     groups = lanes.corrected(state, case.plan, case.newton)
     assert [g.people for g in groups] == [4 * len(p.asked) for p in paths]
     moving = np.zeros((3, 3))
+    for gram, p in zip(state.gram, paths, strict=True):
+        both = np.column_stack([p.scores, p.asked - case.start, np.ones(len(p.asked))])
+        np.testing.assert_allclose(gram, np.tril(both.T @ both), **TIGHT)
     for group, p in zip(groups, paths, strict=True):
         corrections = p.asked - p.scores @ case.newton.T
         np.testing.assert_allclose(group.estimate, corrections.mean(axis=0), **TIGHT)

@@ -125,6 +125,7 @@ def check(plan, kind, mechanism_, **which):
     assert (state.theta != 0.3).all()
     assert (state.log_c != -0.2).all() == (plan.kappa > 0)
     assert state.updates.sum() == N // plan.batch
+    assert np.tril(state.gram).any(axis=(1, 2)).all()
 
 
 # --- chains ------------------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ def in_both(device, p, blocks, x, y, offset, *, batch, share):
     """State of the single chain by the kernel, in two chunks, and by devices and collector; and who sent what."""
     d = p * blocks
     plan = make_plan(
-        device, p, blocks, batch=batch, scaling_mode=FULL, outer=True, curvature_share=share, central=False
+        device, p, blocks, batch=batch, scaling_mode=FULL, outer=2, curvature_share=share, central=False
     )  # fmt: skip
     widths = device.mechanism.width(d), device.mechanism.width(p * (p + 1) // 2)
     run = Run(plan, SLOW, collector.init(np.full(d, 0.1), plan, np.ones(d)), np.eye(d), KEY, widths)

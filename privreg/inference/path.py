@@ -70,7 +70,8 @@ def batches(sums: Array, weights: Array, mean: Array, total: float) -> Batches:
     ----------
     XSJKH (arXiv 2505.08227), section 4.3, with m − 1 for m; Dette & Graw (arXiv 2405.12553), section 3.
     """
-    m = len(weights)
+    heard = weights > 0.0  # of people with the smallest budgets nothing is left after rounding
+    sums, weights, m = sums[heard], weights[heard], int(heard.sum())
     if m < 2:
         raise InferenceError("batch means and the bootstrap need two batches of the path at least; more people.")
     apart = sums - weights[:, None] * mean
@@ -121,7 +122,7 @@ def regression(gram: Array) -> Regression:
     Parameters
     ----------
     gram : ndarray, shape (2 d + 1, 2 d + 1)
-        Σ v vᵀ, v = (report, θ − reference, 1).
+        Σ v vᵀ, v = (report, θ − reference, 1), or all that times the weight of each update's people.
 
     References
     ----------
@@ -131,7 +132,8 @@ def regression(gram: Array) -> Regression:
     n = gram[-1, -1]
     centre = gram[-1] / n
     about = gram / n - np.outer(centre, centre)
-    slope = np.linalg.solve(about[d : 2 * d, d : 2 * d], about[d : 2 * d, :d])  # rows: iterates, columns: reports
+    # rows: iterates, columns: reports; nothing leans in a direction in which the path has not moved
+    slope = np.linalg.lstsq(about[d : 2 * d, d : 2 * d], about[d : 2 * d, :d], rcond=None)[0]
     meat = about[:d, :d] - slope.T @ about[d : 2 * d, d : 2 * d] @ slope
     return Regression((slope + slope.T) / 2.0, (meat + meat.T) / 2.0)
 
@@ -151,7 +153,7 @@ def path_sandwich(found: Regression, updates: float, steps: float, floor: float)
         Smallest eigenvalue of the curvature that is believed.
     """
     weakest = float(np.linalg.eigvalsh(found.slope)[0])
-    out = sandwich(found.slope, found.meat, updates, floor, 0.0)
+    out = sandwich(found.slope, found.meat, updates, floor, 0.0, "path-curvature")
     unsure = math.sqrt(2.0 / (max(weakest, floor) * steps)) if steps > 0.0 else math.inf
     if not unsure > UNSURE:
         return out

@@ -174,8 +174,8 @@ class StudentT:
         spare = self.df - q + 1
         if spare < 1:
             raise InferenceError(
-                f"{q} restrictions can't be tested jointly with {self.df} degrees of freedom between lanes; test "
-                "fewer, or fit with more lanes= or inference='random_scaling'."
+                f"{q} restrictions can't be tested jointly with {self.df} degrees of freedom; test fewer, or fit with "
+                "inference='random_scaling', or with more lanes= for between_lanes."
             )
         return float(fdtrc(q, spare, statistic * spare / (q * self.df)))
 

@@ -42,8 +42,10 @@ def _floored(matrix: Array, floor: float) -> tuple[Array, Array, int]:
     return vectors, np.maximum(values, floor), int(np.sum(values < floor))
 
 
-def sandwich(bread: Array, meat: Array, n: float, bread_floor: float, meat_floor: float) -> Sandwich:
-    """Sandwich of matrices whose eigenvalues are raised to the floors, divided by `n`."""
+def sandwich(
+    bread: Array, meat: Array, n: float, bread_floor: float, meat_floor: float, name: str = "plug-in"
+) -> Sandwich:
+    """Sandwich of matrices whose eigenvalues are raised to the floors, divided by `n`; `name` is for the note."""
     vectors, values, low = _floored(bread, bread_floor)
     inverse = (vectors / values) @ vectors.T
     meat_vectors, meat_values, _ = _floored(meat, meat_floor)
@@ -51,7 +53,7 @@ def sandwich(bread: Array, meat: Array, n: float, bread_floor: float, meat_floor
     notes: tuple[str, ...] = ()
     if low:
         notes = (
-            f"{DOUBT} the plug-in intervals: {low} eigenvalue(s) of the privatised curvature were raised to the floor "
+            f"{DOUBT} the {name} intervals: {low} eigenvalue(s) of the privatised curvature were raised to the floor "
             f"{bread_floor:.2g}; use random scaling or more people",
         )
     return Sandwich(inverse @ middle @ inverse / n, notes)

@@ -85,17 +85,42 @@ class Bootstrap:
         return np.where(np.isnan(ts), np.nan, (1.0 + above) / (DRAWS + 1.0))
 
     def critical(self, alpha: float) -> Array:
-        """Two-sided critical values, shape (p,)."""
-        return np.asarray(np.quantile(self._ratios(), 1.0 - alpha, axis=0))
+        """Two-sided critical values, shape (p,): beyond them p-values are below `alpha`.
+
+        Infinite where no number of draws beyond a value makes its p-value that small, at 99.8% and above.
+        """
+        above = math.floor((DRAWS + 1) * (1.0 - alpha))
+        while (DRAWS + 1.0 - above) / (DRAWS + 1.0) >= alpha:  # the fewest draws to be passed, as `two_sided` has it
+            above += 1
+        ratios = self._ratios()
+        return np.full(ratios.shape[1], np.inf) if above > DRAWS else ratios[above - 1].copy()
 
     def largest(self, alpha: float) -> float:
         """Value that the largest of the p ratios exceeds with probability `alpha`."""
         return float(np.quantile(np.fmax.reduce(self._draws(), axis=1), 1.0 - alpha))
 
     def joint_sf(self, statistic: float, q: int) -> float:
-        """P-value of a Wald statistic of the q combinations this law was taken along."""
-        draws = _multipliers(len(self.moves)) @ self.moves
-        values = np.einsum("bi,ij,bj->b", draws, np.linalg.pinv(self.moves.T @ self.moves), draws)
+        """P-value of a Wald statistic of the q combinations this law was taken along.
+
+        Raises
+        ------
+        InferenceError
+            If there are as many restrictions as blocks, or more.
+        """
+        if q == 1:
+            return float(self.two_sided(np.sqrt(np.array([statistic])))[0])
+        multipliers, m = _multipliers(len(self.moves)), len(self.moves)
+        if q >= m:
+            raise InferenceError(
+                f"{q} restrictions can't be tested jointly by {m} blocks; test fewer, or fit with "
+                "inference='random_scaling'."
+            )
+        draws = multipliers @ self.moves
+        square = (self.moves.T @ self.moves)[None]
+        if self.studentised:
+            square = np.einsum("bm,mi,mj->bij", multipliers**2, self.moves, self.moves)
+            square = (square - draws[:, :, None] * draws[:, None, :] / m) * (m / (m - 1))
+        values = np.einsum("bi,bij,bj->b", draws, np.broadcast_to(np.linalg.pinv(square), (DRAWS, q, q)), draws)
         return float((1 + np.sum(values >= statistic)) / (DRAWS + 1))
 
 
@@ -136,7 +161,7 @@ class Anytime:
         return self
 
     def critical(self, alpha: float) -> float:
-        """Two-sided critical value; infinite beyond level 1 − 0.8."""
+        """Two-sided critical value; at `alpha` above 0.8 that of 0.8."""
         if alpha >= _HIGHEST:
             alpha = _HIGHEST
         double = -2.0 * math.log(alpha)
