@@ -12,6 +12,7 @@ from privreg.blocks import Layout, growing_edges
 from privreg.errors import InferenceError, OptionError, choose, real, shown
 from privreg.family import Family
 from privreg.inference import METHODS, Method, resolve_methods
+from privreg.inference.resampling import FIRST
 from privreg.intervals import BATCHES
 from privreg.kernels import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.measures import Gauge, count
@@ -264,11 +265,16 @@ def _published(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
             "plug_in_central releases sums to which each of a person's rows adds, and id= with max_per_id above 1 "
             "allows several; use max_per_id=1, or inference='plug_in' or 'random_scaling'."
         )
+    if problem.rows is not None and problem.rows < FIRST and any(m.name == "anytime" for m in methods):
+        raise InferenceError(
+            f"anytime intervals begin at {FIRST:,} people, and {problem.rows:,} will come; use "
+            "inference='random_scaling', or ask more people."
+        )
     wants_curvature = [m for m in methods if m.curvature or m.central]
     if wants_curvature and not math.isfinite(score.curvature_bound):
         raise InferenceError(
-            f"{wants_curvature[0].name} needs curvature that one person's record tells, and {family!r} has none (it "
-            "depends on a density); use inference='random_scaling', or tuning='efficient' with 'between_lanes'."
+            f"{wants_curvature[0].name} needs curvature that one person's record tells, and {family!r} has none; use "
+            "inference='random_scaling', or tuning='efficient' with 'between_lanes'."
         )
     if wants_curvature and budget.private and not math.isfinite(curvature_bound):
         raise InferenceError(

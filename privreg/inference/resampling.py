@@ -89,15 +89,11 @@ class Bootstrap:
 
         Infinite where no number of draws beyond a value makes its p-value that small, at 99.8% and above.
         """
-        above = math.floor((DRAWS + 1) * (1.0 - alpha))
-        while (DRAWS + 1.0 - above) / (DRAWS + 1.0) >= alpha:  # the fewest draws to be passed, as `two_sided` has it
-            above += 1
-        ratios = self._ratios()
-        return np.full(ratios.shape[1], np.inf) if above > DRAWS else ratios[above - 1].copy()
+        return _passed(self._ratios(), alpha)
 
     def largest(self, alpha: float) -> float:
         """Value that the largest of the p ratios exceeds with probability `alpha`."""
-        return float(np.quantile(np.fmax.reduce(self._draws(), axis=1), 1.0 - alpha))
+        return float(_passed(np.sort(np.fmax.reduce(self._draws(), axis=1))[:, None], alpha)[0])
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """P-value of a Wald statistic of the q combinations this law was taken along.
@@ -122,6 +118,14 @@ class Bootstrap:
             square = (square - draws[:, :, None] * draws[:, None, :] / m) * (m / (m - 1))
         values = np.einsum("bi,bij,bj->b", draws, np.broadcast_to(np.linalg.pinv(square), (DRAWS, q, q)), draws)
         return float((1 + np.sum(values >= statistic)) / (DRAWS + 1))
+
+
+def _passed(ratios: Array, alpha: float) -> Array:
+    """Values beyond which (1 + draws as large)/(1 + draws) is below `alpha`, of draws in ascending columns."""
+    below = math.floor((DRAWS + 1) * (1.0 - alpha))
+    while (DRAWS + 1.0 - below) / (DRAWS + 1.0) >= alpha:
+        below += 1
+    return np.full(ratios.shape[1], np.inf) if below > DRAWS else ratios[below - 1].copy()
 
 
 def _multipliers(blocks: int) -> Array:
