@@ -279,7 +279,7 @@ OPTIONS = {
     "anytime of few people": (
         lambda _: by_formula().fit(tuning="published", inference="anytime"),
         InferenceError,
-        ["begin at 30,000 people", "and 60 have", "inference='batch_means'"],
+        ["begin at 30,000 people", "and 60 will come", "inference='random_scaling'"],
     ),
     **{
         f"steps too flat for {m} with the {tuning} tuning": (

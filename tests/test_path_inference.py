@@ -588,9 +588,12 @@ def test_a_published_fit_too_short_for_anytime_is_refused():
     with pytest.raises(InferenceError) as caught:
         array_model(3000).fit(tuning="published", inference=("random_scaling", "anytime"), progress=False)
     assert str(caught.value) == (
-        "anytime intervals begin at 30,000 people whose reports enter the estimate, and 3,000 have; ask more people, "
-        "or fit with inference='batch_means'."
+        "anytime intervals begin at 30,000 people, and 3,000 will come; use inference='random_scaling', or ask more "
+        "people."
     )
+    stream = array_model(3000).start(tuning="published", inference="anytime").update(people(3000)[::-1])
+    with pytest.raises(InferenceError, match="whose reports enter the estimate, and 3,000 have"):
+        stream.results()
 
 
 @pytest.mark.parametrize("method", ["batch_means", "block_bootstrap", "plug_in", "path_curvature"])
