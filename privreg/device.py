@@ -19,7 +19,7 @@ import numpy as np
 
 from privreg import kernels, scores
 from privreg.errors import DataError
-from privreg.kernels import TINY, Channel, LanePlan, normal_cdf, normal_quantile
+from privreg.kernels import LEVER2, TINY, Channel, LanePlan, normal_cdf, normal_quantile
 from privreg.mechanisms import Mechanism
 from privreg.reference import moment_diagonal
 from privreg.scores import Score
@@ -138,11 +138,15 @@ def _one(value: float) -> Array:
     return np.array([value])
 
 
-def _weight(weights: ScoreWeights, norm2: float, first: float) -> float:
+def _leverage(norm2: float, d: int) -> float:
+    return math.sqrt(LEVER2 * d / norm2) if norm2 > LEVER2 * d else 1.0
+
+
+def _weight(weights: ScoreWeights, norm2: float, first: float, d: int) -> float:
     if weights.name == "unit":
         return 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
-    if weights.name == "one":
-        return 1.0
+    if weights.name == "leverage":
+        return _leverage(norm2, d)
     if weights.name == "published_slopes":
         norm2 = norm2 - first * first
     return 2.0 / norm2 if norm2 > 2.0 else 1.0
@@ -193,12 +197,12 @@ def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array,
     _refuse_not_finite(x, y, offset)
     norm2 = _inner(x, x)
     if len(theta) > len(x):
-        omega = _weight(device.weights, norm2, float(x[0]))
+        omega = _weight(device.weights, norm2, float(x[0]), len(x))
         blocks, _ = _blocks_score(theta, np.asarray(x), norm2, omega, y, device.bound, balanced=False)
         return randomised(device.mechanism.channel(len(theta)), np.array(blocks), device.radius, noise)
     eta = _inner(x, theta) + float(offset)
     psi = float(scores.psi(device.score, _one(eta), _one(float(y)), device.function)[0])
-    factor = psi * _weight(device.weights, norm2, float(x[0]))
+    factor = psi * _weight(device.weights, norm2, float(x[0]), len(x))
     norm = abs(factor) * math.sqrt(norm2)
     if device.bound < norm < math.inf:
         factor *= device.bound / norm
@@ -235,7 +239,7 @@ def curvature_report(device: Device, centre: Array, x: Array, y: float, noise: A
     norm2 = _inner(x, x)
     eta = _inner(x, centre) + float(offset)
     curvature = float(scores.curvature(device.score, _one(eta), _one(float(y)))[0])
-    factor = curvature * _weight(device.weights, norm2, float(x[0]))
+    factor = curvature * _weight(device.weights, norm2, float(x[0]), len(x))
     norm = factor * norm2
     if device.curvature_bound < norm < math.inf:
         factor *= device.curvature_bound / norm
@@ -355,12 +359,15 @@ def lane_report(
     -------
     ndarray, shape (b d,) or (b d + 1,)
         ψ ω z, abs ψ ≤ 1, and kappa times the number, randomised. With label privacy ψ alone is randomised, about the
-        middle of its range over y at this predictor, and the public ω z multiplies it.
+        middle of its range over y at this predictor, and the public ω z multiplies it, ω = min(1, 8 √d/‖z‖).
     """
     with np.errstate(over="ignore", invalid="ignore"):
         z = _whitened(rows, x)
         norm2 = _inner(z, z)
-        omega = 1.0 if plan.weights == kernels.ONE else 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
+        if plan.weights == kernels.LEVERAGE:
+            omega = _leverage(norm2, len(z))
+        else:
+            omega = 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
         if plan.blocks > 1:
             score, eta = _blocks_score(theta, z, norm2, omega, y, plan.reach, balanced=True)
         else:
@@ -404,6 +411,8 @@ def _label_report(
 ) -> Array:
     ends = scores.unit(plan.shape, c, np.array([eta, eta]), np.array([plan.y_high, plan.y_low]), function)
     low, high = float(ends[0]), float(ends[1])
+    if plan.shape.family == kernels.CUSTOM:  # one that is not a number there, at infinity: its bound is known
+        low, high = -1.0 if math.isnan(low) else low, 1.0 if math.isnan(high) else high
     middle = 0.5 * (low + high)
     # nothing to tell: no score, as far as its range allows
     report = [min(max(0.0 if math.isnan(psi) else psi, low), high) - middle]

@@ -18,11 +18,13 @@ from privreg.noise import NoiseStream, derived_key
 from privreg.steps import Steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["Run", "like", "make_plan", "next_mark"]
+__all__ = ["Run", "like", "make_plan", "next_mark", "released"]
 
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK
@@ -283,6 +285,27 @@ class Run:
             if BURN_IN * k >= updates >= BURN_IN // 2 * k:
                 return k, collector.symmetric(gram)
         return 0, np.zeros((2 * len(self.state.theta) + 1,) * 2)
+
+
+def released(raw: Array, sds: Sequence[float], noise: Array) -> Array:
+    """Randomise a curator's raw sums: the only thing about them that is told.
+
+    Parameters
+    ----------
+    raw : ndarray, shape (2, p, p)
+        Sums of people's curvatures and of the outer products of their scores.
+    sds : sequence of float
+        Noise sd of each, `Mechanism.central_sd` of its bound.
+    noise : ndarray, shape (…, 2, p (p + 1) / 2)
+        Standard normals that were never used and never are again.
+
+    Returns
+    -------
+    ndarray, shape (…, 2, p (p + 1) / 2)
+        Upper triangles, row by row.
+    """
+    rows, cols = np.triu_indices(raw.shape[1])
+    return np.asarray(raw[:, rows, cols] + np.array(sds)[:, None] * noise)
 
 
 def like(own: Any, saved: Any) -> Any:

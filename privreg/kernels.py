@@ -40,6 +40,7 @@ __all__ = [
     "is_curvature_turn",
     "linear_rows",
     "location_reports",
+    "log_sizes",
     "moment_reports",
     "normal_cdf",
     "normal_quantile",
@@ -76,7 +77,16 @@ CUSTOM: Final = 10
 PUBLISHED: Final = 1
 UNIT: Final = 2
 PUBLISHED_SLOPES: Final = 3
-ONE: Final = 4
+LEVERAGE: Final = 4
+
+LEVER2: Final = 64.0
+"""Squared whitened length, per coordinate, of mean 1, up to which a public row has the weight 1: of rare levels too."""
+
+WITHIN2: Final = 25.0
+"""The same in common scales, beyond which a public row counts for no more in second moments."""
+
+BEYOND: Final = 100.0
+"""Logarithms of public numbers beyond it tell no scale."""
 
 GAUSSIAN: Final = 0
 LAPLACE: Final = 1
@@ -465,12 +475,12 @@ def told(shape: Shape, c: float, eta: float, y: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _weight(weights: int, norm2: float, first: float) -> float:
-    """ω(x) from ‖x‖² and, for the slopes-only form, the first coordinate."""
+def _weight(weights: int, norm2: float, first: float, d: int) -> float:
+    """ω(x) from ‖x‖² and, for the slopes-only form, the first of its `d` coordinates."""
     if weights == UNIT:
         return 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
-    if weights == ONE:
-        return 1.0
+    if weights == LEVERAGE:
+        return math.sqrt(LEVER2 * d / norm2) if norm2 > LEVER2 * d else 1.0
     if weights == PUBLISHED:
         return 2.0 / norm2 if norm2 > 2.0 else 1.0
     if weights == PUBLISHED_SLOPES:
@@ -638,7 +648,7 @@ def fused(
             position += 1
             i += 1
             continue
-        omega = _weight(weights, norm2, x[i, 0])
+        omega = _weight(weights, norm2, x[i, 0], p)
         factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, norm2, bound)
         if plan.central == 1:
             curvature = _bounded_curvature(_curvature(shape, c, top, eta, y[i]) * omega, norm2, plan.curvature_bound)
@@ -732,7 +742,7 @@ def _curvature_report(
     for j in range(p):
         eta += x[i, j] * (state.origin[j] + state.total[j] / done)
     eta += offset
-    factor = _curvature(plan.shape, plan.c, plan.top, eta, y) * _weight(plan.weights, norm2, x[i, 0])
+    factor = _curvature(plan.shape, plan.c, plan.top, eta, y) * _weight(plan.weights, norm2, x[i, 0], p)
     factor = _bounded_curvature(factor, norm2, plan.curvature_bound)
     answer = np.empty(p * (p + 1) // 2)
     q = 0
@@ -869,14 +879,42 @@ def location_reports(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def second_moments(v: Array, total: Array, first: int, n: int) -> None:
-    """Add the lower triangle of v vᵀ of rows `first` … `first + n` − 1 to `total`, in order; of public covariates."""
+def log_sizes(v: Array, rows: Array, total: Array, first: int, n: int) -> None:
+    """Sum logarithms that tell the scales of public covariates, z = `rows` v, of rows `first` … `first + n` − 1.
+
+    `total`, shape (d (d + 1) / 2,), is a lower triangle row by row: log abs z_j is added on the diagonal, and 1 in the
+    first column; zeros are left out, and what is beyond reason. z₀ is the constant 1.
+    """
     d = v.shape[1]
+    z = np.empty(d)
     for i in range(first, first + n):
+        _whiten(v, i, rows, z)
+        for j in range(1, d):
+            size = abs(z[j])
+            log = math.log(size) if 0.0 < size < math.inf else math.inf
+            if abs(log) <= BEYOND:
+                total[j * (j + 1) // 2 + j] += log
+                total[j * (j + 1) // 2] += 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def second_moments(v: Array, rows: Array, total: Array, first: int, n: int) -> None:
+    """Add w z zᵀ, z = `rows` v, of public covariates to `total`, shape (d (d + 1) / 2,): a lower triangle row by row.
+
+    Of rows `first` … `first + n` − 1, in order. w = min(1, 25 d/‖z‖²), so that a row far out counts for no more than a
+    bound; rows whose ‖z‖² is not finite are left out. z₀ is the constant 1, so that the first entry is Σ w.
+    """
+    d = v.shape[1]
+    z = np.empty(d)
+    for i in range(first, first + n):
+        norm2 = _whiten(v, i, rows, z)
+        if not norm2 < math.inf:
+            continue
+        w = WITHIN2 * d / norm2 if norm2 > WITHIN2 * d else 1.0
         q = 0
         for j in range(d):
             for m in range(j + 1):
-                total[q] += v[i, j] * v[i, m]
+                total[q] += (w * z[j]) * z[m]
                 q += 1
 
 
@@ -1038,7 +1076,7 @@ def run_lanes(
                     if has_offset:
                         eta += offset[k]
                     score = unit_score(shape, c, eta, y[k])
-                    factor = _bounded(score * _weight(plan.weights, norm2, z[0]), norm2, plan.reach)
+                    factor = _bounded(score * _weight(plan.weights, norm2, z[0], d), norm2, plan.reach)
                     sd_w = plan.channel.scale * (plan.radius / math.sqrt(w)) if weighted else sd
                     for j in range(d):  # a row too long to be squared sends noise only, and 0 × inf would not
                         state.batch[lane, j] += w * ((factor * z[j] if factor != 0.0 else 0.0) + sd_w * noise[k, j])
@@ -1070,7 +1108,7 @@ def _general_report(
 ) -> None:
     """Add one person's report by any channel, of label privacy or of several blocks; see `device.lane_report`."""
     d, blocks = z.shape[0], plan.blocks
-    omega = _weight(plan.weights, norm2, z[0])
+    omega = _weight(plan.weights, norm2, z[0], d)
     size = 1 if plan.label == 1 else blocks * d
     radius, middle = plan.radius, 0.0
     if blocks == 1:
@@ -1082,6 +1120,9 @@ def _general_report(
         if plan.label == 1:
             low = unit_score(plan.shape, c, eta, plan.y_high)
             high = unit_score(plan.shape, c, eta, plan.y_low)
+            if plan.shape.family == CUSTOM:  # one that is not a number there, at infinity: its bound is known
+                low = low if low == low else -1.0
+                high = high if high == high else 1.0
             middle = 0.5 * (low + high)
             half = 0.5 * (high - low)
             score = score if score == score else 0.0  # nothing to tell: no score, as far as its range allows

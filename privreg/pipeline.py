@@ -179,6 +179,12 @@ class Pipeline:
         return self.start.schedule.stages[self.stage].kind
 
     @property
+    def first_round(self) -> bool:
+        """Whether this is the first round on moments; of public covariates, it tells their scales alone."""
+        stages = self.start.schedule.stages
+        return self.kind == "moments" and (self.stage == 0 or stages[self.stage - 1].kind != "moments")
+
+    @property
     def here(self) -> Stage:
         """Present stage: where effects are strong, and estimates that much less precise, it takes more people.
 
@@ -327,7 +333,10 @@ class Pipeline:
             beginning.place(self)
         elif stage.kind == "moments":
             if self.start.reports.label:
-                self.scatter = whitening.exact(self.total, self.at)
+                if self.first_round:
+                    self.scatter = whitening.sizes(self.scatter, self.total)
+                else:
+                    self.scatter = whitening.exact(self.scatter, self.total, self.start.gaps)
             else:
                 self.scatter = whitening.learn(
                     *(self.scatter, self.total, self.weight_here, self.moment_sd()),

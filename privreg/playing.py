@@ -53,7 +53,8 @@ def measure(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Arr
     v = np.column_stack([*[np.ones(len(y))] * run.extra, x, *response])
     v, i = np.ascontiguousarray(v), 0
     if run.start.reports.label:  # covariates are public
-        kernels.second_moments(v, run.total, 0, len(v))
+        tell = kernels.log_sizes if run.first_round else kernels.second_moments
+        tell(v, run.scatter.rows, run.total, 0, len(v))
         return
     channel, radius = run.start.reports.mechanism.channel(len(run.total)), run.moment_radius()
     white = moment_diagonal(v.shape[1], constant=True)

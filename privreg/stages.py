@@ -37,6 +37,9 @@ __all__ = [
 FEWEST_LANES: Final = 8
 MOST_LANES: Final = 16
 MOMENT_ROUNDS: Final = (0.2, 0.3, 0.5)
+PUBLIC_ROUNDS: Final = ((15.0, 0.01), (105.0, 0.03))
+"""People in the rounds on public covariates, on scales and on moments: per coefficient squared, and at most a share."""
+
 CORRECTION_ALPHA: Final = 0.7
 """Exponent of the steps: the one-step correction takes out what the chain has not forgotten, so they may fall fast."""
 
@@ -213,8 +216,8 @@ def make_schedule(
         stages.append(Stage("location", per_batch * location.BATCHES))
     total = (150.0 if declared else 300.0) * unit * heavy
     if label:
-        if d > 1:
-            stages += [stage("moments", 60.0 * max(d, 4) ** 2, 0.02)] * 2
+        if d > 1:  # scales first, by which the moments of those who come then are clipped
+            stages += [stage("moments", each * max(d, 4) ** 2, part) for each, part in PUBLIC_ROUNDS]
     else:
         stages += [stage("moments", part * total, part * 0.1) for part in MOMENT_ROUNDS]
         stages.append(stage("moments", 350.0 * unit * heavy, 0.08, optional=True))
@@ -339,7 +342,7 @@ def lane_plan(
     return LanePlan(
         shape=rules.shape,
         blocks=reports.blocks,
-        weights=kernels.ONE if reports.label else kernels.UNIT,
+        weights=kernels.LEVERAGE if reports.label else kernels.UNIT,
         batch=schedule.batch,
         lanes=schedule.lanes if stage.kind == "lanes" else 1,
         reach=reports.reach,

@@ -10,8 +10,11 @@ from privreg import verification
 from privreg.accounting import Release, at_least
 from privreg.engine import Run
 from privreg.privacy import PrivacyStatement
+from privreg.stages import lane_plan
 
 if TYPE_CHECKING:
+    from privreg.kernels import Plan
+    from privreg.mechanisms import Mechanism
     from privreg.pipeline import Pipeline
     from privreg.reporting import Report
     from privreg.settings import Settings
@@ -28,6 +31,15 @@ PROTECTS: Final = {
     "response": "one person's response, used once; covariates and offsets are public, not protected; neighbours "
     "replace one response",
 }
+CHAINS: Final = {
+    "search": "score, search",
+    "pilot": "score, pilot",
+    "common": "score, common chain",
+    "lanes": "score, lanes",
+}
+SMALLER: Final = 0.25
+"""Weight of a budget half the largest, for which personal budgets are audited too."""
+
 SEED_NOTE: Final = "seed= was given: reproducible noise protects nobody; use it for simulations only"
 
 
@@ -83,11 +95,23 @@ def statement(
     )
 
 
+def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
+    """Noise sds of the curator's release: of curvatures, and of the scores' outer products."""
+    return mechanism.central_sd(plan.curvature_bound), mechanism.central_sd(plan.bound**2)
+
+
 def _mechanics(s: Settings, run: Run | Pipeline) -> tuple[dict[str, Any], ...]:
     """What is needed to audit the reports: numbers only."""
     mechanism = s.mechanism
     if isinstance(run, Run):
-        return (verification.of_chain(run.plan, run.state.theta),)
+        plan, theta = run.plan, run.state.theta
+        out = [verification.of_chain("score", "chain", plan, theta, alone=s.alone)]
+        if plan.curvature_share:
+            out.append(verification.of_chain("curvature", "curvature", plan, theta, alone=s.alone))
+        if plan.central:
+            sds = curator_sds(mechanism, plan)
+            out.append(verification.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
+        return tuple(out)
     start, out = run.start, []
     if start.unscaled:
         m = len(start.unscaled)
@@ -100,11 +124,33 @@ def _mechanics(s: Settings, run: Run | Pipeline) -> tuple[dict[str, Any], ...]:
     if start.told:
         given = mechanism.channel(start.told), mechanism.bits_radius(start.told), start.told
         out.append(verification.of_numbers("measures of fit", "numbers", *given))
-    for name, chains in (("joint score", run.common), ("score", run.chains)):
-        if chains is not None:
-            c = float(np.exp(np.mean(chains.state.log_c)))
-            out.append(verification.of_lanes(name, chains.plan, chains.state.theta.mean(axis=0), c))
+    out += _chains(run)
+    if start.personal:  # smaller budgets by more noise
+        out += [verification.of_smaller_budget(m, SMALLER) for m in out]
     return tuple(out)
+
+
+def _chains(run: Pipeline) -> list[dict[str, Any]]:
+    """The same of every kind of chains that was held; of those whose state is gone, at the present estimates."""
+    if run.chains is None:
+        return []
+    start, out, seen = run.start, [], set()
+    for stage, people in run.roles():
+        if stage.kind not in CHAINS or not people or stage.kind in seen:
+            continue
+        seen.add(stage.kind)
+        chains = run.common if stage.kind == "common" and run.common is not None else run.chains
+        plan = chains.plan
+        if stage.kind in {"search", "pilot"}:
+            plan = lane_plan(
+                *(stage, start.schedule, start.rules, start.reports, run.d),
+                path=False,
+                y_centre=run.y_centre,
+                y_scale=run.y_scale,
+            )
+        c = float(np.exp(np.mean(chains.state.log_c)))
+        out.append(verification.of_lanes(CHAINS[stage.kind], plan, chains.state.theta.mean(axis=0), c))
+    return out
 
 
 def _notes(spec: Spec, s: Settings, report: Report, *, seeded: bool, total_mu: float) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 from privreg import collector, storage
 from privreg.accounting import Release
 from privreg.device import Device
-from privreg.engine import Run, make_plan
+from privreg.engine import Run, make_plan, released
 from privreg.errors import (
     InferenceError,
     PrivregError,
@@ -34,7 +34,7 @@ from privreg.reporting import report_of_chain, report_of_pipeline
 from privreg.results import Fit, PrivateResults
 from privreg.settings import Settings
 from privreg.spec import Spec
-from privreg.statements import statement, title
+from privreg.statements import curator_sds, statement, title
 from privreg.whitening import Layout
 
 if TYPE_CHECKING:
@@ -349,14 +349,12 @@ class Stream:
         elif self._spec.budget.private:
             raise InferenceError("the central plug-in was already released once; fit again for another release.")
         self._central_key = None
-        bounds = (self._device.curvature_bound, self._device.bound**2)
-        sds = [self._settings.mechanism.central_sd(b) for b in bounds]
-        out = []
-        for raw, sd, z in zip((run.raw_curvature, run.raw_outer), sds, noise, strict=True):
-            matrix = np.zeros((p, p))
-            matrix[rows, cols] = (raw[rows, cols] + sd * z) / summed
-            out.append(matrix + np.triu(matrix, 1).T)
-            raw[:] = 0.0
+        sds = curator_sds(self._settings.mechanism, run.plan)
+        told = released(np.array([run.raw_curvature, run.raw_outer]), sds, noise) / summed
+        run.raw_curvature[:], run.raw_outer[:] = 0.0, 0.0
+        out = np.zeros((2, p, p))
+        out[:, rows, cols] = told
+        out += np.triu(out, 1).transpose(0, 2, 1)
         return central_sandwich(out[0], out[1], n, run.plan.channel.scale * run.plan.radius)
 
     # --- storage ---------------------------------------------------------------------------------------

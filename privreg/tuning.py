@@ -203,7 +203,7 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         tuning="efficient",
         score=Score(rules.shape, 1.0, 1.0, math.inf),
         score_words=words,
-        weights=SCORE_WEIGHTS["one" if scalar else "unit"],
+        weights=SCORE_WEIGHTS["leverage" if scalar else "unit"],
         mechanism=mechanism,
         methods=methods,
         cut=Layout(schedule.lanes, SPARE, FEWEST_BLOCKS) if any(m.blocks for m in methods) else None,

@@ -15,17 +15,22 @@ import numpy as np
 from privreg.reference import moment_diagonal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["Layout", "Scatter", "exact", "learn", "start_from"]
+__all__ = ["Layout", "Scatter", "exact", "learn", "sizes", "start_from"]
 
 SMALLEST, LARGEST = 0.15, 8.0
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 
 FLATTEST: Final = 1e-8
 """Least eigenvalue, relative to the largest, of second moments that are inverted as they are."""
+
+NORMAL_LOG: Final = -0.6351814227307391
+"""E log abs z of a standard normal z."""
 
 FORGET: Final = 4.0
 STRICT: Final = 1.5
@@ -109,18 +114,37 @@ def learn(scatter: Scatter, total: Array, people: float, sd: float, layout: Layo
     return Scatter(np.tril(rows), memory, weight / (1.0 + FORGET * moved**2))
 
 
-def exact(total: Array, people: int) -> Scatter:
-    """Whiten public covariates by their own second moments, given as sums of v vᵀ, lower triangle row by row."""
-    d = (math.isqrt(8 * len(total) + 1) - 1) // 2
+def sizes(scatter: Scatter, total: Array) -> Scatter:
+    """Bring public covariates to a common scale, from `kernels.log_sizes`.
+
+    By their geometric mean, on which few people have little influence, however far out they are.
+    """
+    size = np.ones(scatter.rows.shape[0])
+    for j in range(1, len(size)):
+        log, count = float(total[j * (j + 1) // 2 + j]), float(total[j * (j + 1) // 2])
+        size[j] = math.exp(log / count - NORMAL_LOG) if count > 0.0 else 1.0
+    return start_from(scatter.rows / size[:, None])
+
+
+def exact(scatter: Scatter, total: Array, gaps: Sequence[float]) -> Scatter:
+    """Whiten public covariates of a common scale by their own second moments, from `kernels.second_moments`.
+
+    `gaps` are the distances of the two values of columns that have two, 0 for the others, in the order of the columns.
+    """
+    if not total[0] > 0.0:  # nobody's covariates could be used
+        return scatter
+    d = len(scatter.rows)
     moments = np.zeros((d, d))
-    moments[np.tril_indices(d)] = total / people
+    moments[np.tril_indices(d)] = total / total[0]
     moments += np.tril(moments, -1).T
-    size = np.sqrt(np.where(np.diag(moments) > 0.0, np.diag(moments), 1.0))  # columns may differ by any factor
-    values, vectors = np.linalg.eigh(moments / np.outer(size, size))
+    # a value that nobody has had yet is as rare as one that somebody had, rather than infinitely far out
+    apart = np.diag(scatter.rows)[d - len(gaps) :] * np.array(gaps)
+    moments[np.diag_indices(d)] += np.concatenate([np.zeros(d - len(gaps)), apart**2]) / (4.0 * total[0])
+    values, vectors = np.linalg.eigh(moments)
     values = np.maximum(values, FLATTEST * values[-1])
     low = np.linalg.cholesky((vectors * values) @ vectors.T)
-    rows = np.tril(np.linalg.inv(low)) / size
-    return start_from(rows / rows[0, 0])
+    rows = np.tril(np.linalg.inv(low))
+    return start_from(np.tril(rows / rows[0, 0] @ scatter.rows))
 
 
 def _believed(deviation: Array, noise2: float, layout: Layout) -> Array:

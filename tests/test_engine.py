@@ -183,7 +183,7 @@ def test_weights_twin_and_reach(weights):
     x = rng.standard_normal((5000, 4)) * np.exp(rng.uniform(-20, 20, (5000, 1)))
     x[:, 0] = 1 if weights == "published_slopes" else x[:, 0]
     norm2 = (x**2).sum(axis=1)
-    kernel = np.array([kernels._weight(w.code, n, f) for n, f in zip(norm2, x[:, 0], strict=True)])
+    kernel = np.array([kernels._weight(w.code, n, f, x.shape[1]) for n, f in zip(norm2, x[:, 0], strict=True)])
     np.testing.assert_allclose(omega(w, x), kernel, rtol=1e-12)
     reached = np.sqrt(norm2) * kernel
     assert reached.max() <= w.reach * (1 + 1e-12)

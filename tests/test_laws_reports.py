@@ -57,6 +57,8 @@ def people(plan, kind, mechanism_, *, offset=False, weight=False, seed=3):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((N, D)) if plan.label else adversarial(rng, N, D)
     x[:, 0] = 1.0
+    if plan.label:  # as far out as public covariates may be
+        x[5::11, 1:] *= 10.0 ** rng.integers(1, 200, x[5::11, 1:].shape)
     y = rng.integers(0, plan.blocks + 1, N).astype(float) if plan.blocks > 1 else responses(kind, rng, N)
     y[4::11] = math.nan  # people who have nothing to tell
     x[7::13, 1] = math.nan
@@ -140,6 +142,15 @@ def test_every_family_and_mechanism_in_chains_bit_for_bit(kind, name, label, joi
     for offset in (False, True):
         plan = plan_of(KINDS[kind], reports, D, joint=joint)
         check(plan, KINDS[kind], reports.mechanism, offset=offset)
+
+
+@EVERY_MECHANISM
+def test_a_score_that_is_not_a_number_at_infinity_bit_for_bit(name):
+    kind = KINDS["custom"]._replace(low=-math.inf, high=math.inf)
+    reports = reports_of(kind, name, label=True)
+    plan = plan_of(kind, reports, D, joint=False)
+    assert math.isnan(kernels.unit_score(plan.shape, 1.0, 0.3, math.inf))
+    check(plan, kind, reports.mechanism)
 
 
 @pytest.mark.parametrize("joint", [False, True])

@@ -73,7 +73,7 @@ def test_a_family_that_is_not_known_has_no_score():
     assert math.isnan(kernels.unit_score(shape, 1.0, 0.3, 1.0))
     assert math.isnan(kernels._psi(shape, 1.0, 2.0, 0.3, 1.0))
     assert math.isnan(kernels._curvature(shape, 1.0, 2.0, 0.3, 1.0))
-    assert kernels._weight(99, 1.0, 1.0) == 0.0
+    assert kernels._weight(99, 1.0, 1.0, 3) == 0.0
     with pytest.raises(ValueError, match="no scalar score"):
         scores.unit(shape, 1.0, one(0.3), one(1.0))
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.errors import OptionError
+from privreg.errors import DataError, InferenceError, OptionError
 
 N = 4_000
 PUBLIC = {"bounds": {"a": (-4, 4), "y": (-9, 9)}}
@@ -62,3 +62,29 @@ def test_precision_of_measures_counts_people_not_weights():
         model = pr.PrivateOnlineRegression.from_formula("y ~ a", frame, mu=column, mu_max=most, **given)
         errors.append(model.fit(measures=0.3, progress=False, seed=1).fit_measures["std_error"].to_numpy())
     np.testing.assert_allclose(errors[0], errors[1], rtol=0.3)
+
+
+def test_the_curator_s_release_takes_one_row_of_a_person():
+    given = {"mu": 1, "id": "who", **PUBLIC}
+    how = {"tuning": "published", "inference": "plug_in_central", "progress": False}
+    several = pr.PrivateOnlineRegression.from_formula("y ~ a", people(), max_per_id=3, **given)
+    with pytest.raises(InferenceError, match="each of a person's rows adds"):
+        several.fit(**how)
+    one = pr.PrivateOnlineRegression.from_formula("y ~ a", people(), max_per_id=1, **given).fit(**how)
+    assert one.privacy.total_mu == pytest.approx(math.sqrt(2))  # the reports, and the release
+
+
+def test_budgets_too_small_to_be_squared_are_refused():
+    usual = people()
+    for mu, refused in ((1e-150, True), (1e-145 / 2, True), (1e-140, False)):
+        frame = usual.assign(mu=np.where(usual.index == 7, mu, 1.0))
+        model = pr.PrivateOnlineRegression.from_formula("y ~ a", None, mu="mu", mu_max=1, rows=N, **PUBLIC)
+        stream = model.start()
+        if refused:
+            with pytest.raises(DataError) as caught:
+                stream.update(frame)
+            assert "mu" in str(caught.value)
+            assert not any(text in str(caught.value) for text in (f"{mu:g}", str(mu)))
+            assert stream.nobs == 0
+        else:
+            assert stream.update(frame).nobs == N

@@ -680,6 +680,57 @@ def test_people_with_nothing_to_say_add_noise_and_what_white_data_would(kind):
     np.testing.assert_allclose(two.total - one.total, 4 * expected[kind], atol=1e-6)
 
 
+STATED = {
+    "location": math.sqrt(6),
+    "moments": math.sqrt(2),
+    "pilot": math.sqrt(5),
+    "common": math.sqrt(5),
+    "lanes": 2.0,
+    "measures": 2.0,
+}
+"""Noise sds at mu = 1: of 6 bits, of matrices of norm 1, of a unit score with a number, of one alone, of 4 numbers."""
+
+
+@pytest.mark.parametrize("kind", [*STATED, "single chain"])
+def test_people_with_nothing_to_say_send_as_much_noise_as_others(kind):
+    n = 20_000
+    data = people(n)[["y", "a", "b"]]
+    options = {"scaling": "private"} if kind == "location" else {"bounds": BOUNDS}
+    how = {"tuning": "published", "batch_size": 400} if kind == "single chain" else {"measures": 0.1, "batch_size": 100}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, mu=1, missing="noise", rows=n, **options)
+    stream = model.start(seed=SEED, **how)
+    while kind != "single chain" and stream._run.kind != kind:
+        stream.update(data.iloc[stream.nobs : stream.nobs + 50])
+    run, seen = stream._run, []
+    if kind == "single chain":
+        sd = run.plan.channel.scale * run.plan.radius
+        assert sd == 2 * run.plan.bound
+    else:
+        sd = STATED[kind]
+
+    def sums():
+        if kind == "single chain":
+            return run.state.batch.copy()
+        return run.total.copy() if run.total.size else run.chains.state.batch.sum(axis=0)
+
+    def taken():
+        if kind == "single chain":
+            return int(run.state.counts[kernels.UPDATES])
+        return run.location.batches if kind == "location" or run.chains is None else int(run.chains.state.updates.sum())
+
+    gaps = silent(data.iloc[:90])
+    for i in range(len(gaps)):
+        before, batches = sums(), taken()
+        stream.update(gaps.iloc[i : i + 1])
+        if taken() == batches and (kind == "single chain" or run.kind == kind):
+            seen.append(sums() - before)
+    sent = np.array(seen)
+    sent = sent[:, :3] if kind == "lanes" else sent
+    assert len(sent) > 60
+    assert np.abs(sent).min() > 0.0
+    assert abs(sent.std(axis=0).mean() / sd - 1) < 5 / math.sqrt(2 * sent.size)
+
+
 @pytest.mark.parametrize("family", ["logistic", pr.Poisson(20), "squared", "multinomial"])
 def test_the_share_of_silent_people_is_learned_where_the_predictor_tells_the_curvature(family):
     n = 30_000

@@ -1,0 +1,99 @@
+"""What every stage of a fit hands the kernels: fresh noise for everybody, of the scale that was stated."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg import kernels
+from privreg.families import Expectile
+
+KERNELS = {"number_reports": (1, 2, 3), "location_reports": (3, 4, 5), "moment_reports": (3, 4, 5)}
+"""Which argument is the noise, the channel, the radius."""
+
+BOUNDS = {"a": (-4, 4), "y": (-9, 9)}
+PREDICTOR = {"bounds": {"a": (-4, 4)}}
+WAYS = {  # formula, options, numbers that tell the fit, columns without a scale
+    "huber": ("y ~ a", {"bounds": BOUNDS}, 3, 0),
+    "silent": ("y ~ a", {"bounds": BOUNDS, "missing": "noise"}, 4, 0),
+    "private": ("y ~ a", {"scaling": "private"}, 3, 2),
+    "logistic": ("b ~ a", {**PREDICTOR, "family": "logistic"}, 3, 0),
+    "multinomial": ("g ~ a", {**PREDICTOR, "levels": {"g": [0, 1, 2]}, "family": "multinomial"}, 4, 0),
+    "personal": ("y ~ a", {"bounds": BOUNDS, "mu": "m", "mu_max": 1}, 3, 0),
+}
+
+
+def people(n=6000):
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=n)
+    y = 1 + a + 0.5 * rng.normal(size=n)
+    coded = {"b": (y > 1) * 1, "g": np.digitize(y, [0.5, 1.5]), "m": np.where(a > 0, 1.0, 0.5)}
+    return pd.DataFrame({"a": a, "y": y, **coded})
+
+
+def watched(monkeypatch):
+    """Calls of the kernels: name, weight of the number in joint reports, noise sd, noise."""
+    calls = []
+
+    def spied(name, z, c, r, real):
+        def spy(*given):
+            calls.append((name, 0.0, given[c].scale * given[r], np.array(given[z])))
+            return real(*given)
+
+        return spy
+
+    for name, (z, c, r) in KERNELS.items():
+        monkeypatch.setattr(kernels, name, spied(name, z, c, r, getattr(kernels, name)))
+    lanes = kernels.run_lanes
+
+    def spy_lanes(*given):
+        plan = given[-2]
+        calls.append(("run_lanes", plan.kappa, plan.channel.scale * plan.radius, np.array(given[8][: len(given[0])])))
+        return lanes(*given)
+
+    monkeypatch.setattr(kernels, "run_lanes", spy_lanes)
+    return calls
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_stage_hands_the_kernels_fresh_noise_of_the_stated_scale(way, monkeypatch):
+    formula, options, told, unscaled = WAYS[way]
+    data, calls = people(), watched(monkeypatch)
+    if way == "silent":
+        data.loc[::3, "y"] = np.nan
+    model = pr.PrivateOnlineRegression.from_formula(formula, data, **{"mu": 1, **options})
+    model.fit(measures=0.2, progress=False, threads=1)
+    sds = {
+        "number_reports": math.sqrt(told),
+        "location_reports": math.sqrt(2 * unscaled),
+        "moment_reports": math.sqrt(2),
+    }
+    for name, kappa, sd, z in calls:
+        assert sd == pytest.approx(math.hypot(2, kappa) if name == "run_lanes" else sds[name])
+        assert (z != 0).all()
+    held = {name for name, *_ in calls}
+    assert held == {"number_reports", "moment_reports", "run_lanes"} | ({"location_reports"} if unscaled else set())
+    for which in held:
+        first = np.concatenate([z[:, 0] for name, _, _, z in calls if name == which])
+        assert abs(first.std() - 1) < 6 / math.sqrt(2 * len(first))
+        assert len(np.unique(first)) == len(first)
+    every = np.concatenate([z.ravel() for *_, z in calls])
+    assert len(np.unique(every)) == len(every)  # nor is any number used in two stages
+
+
+@pytest.mark.parametrize(
+    ("family", "spread"), [(pr.Huber(c=1, scale=1), 2), (pr.Quantile(0.8), 1), (Expectile(0.3), 1)]
+)
+def test_the_published_report_of_one_variable_has_noise_of_its_range(family, spread):
+    y = np.random.default_rng(2).normal(size=2_000)
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ 1", pd.DataFrame({"y": y}), mu=1, bounds={"y": (-5, 5)}, family=family
+    )
+    stream = model.start(tuning="published")
+    plan, (low, high) = stream._run.plan, stream._settings.score.range
+    assert plan.channel.scale * plan.radius == pytest.approx(high - low)
+    corner = plan.c if family.name != "Quantile" else 1.0
+    assert high - low == pytest.approx(spread * corner)
+    assert stream._settings.noise_sd(1) == pytest.approx(high - low)
