@@ -338,6 +338,8 @@ class PrivateOnlineRegression:
         spec = self._spec
         schema = spec.design.schema
         numbers = {n for made_of in spec.design.sources for n in made_of if schema.is_number(n)}
+        # sds alone spare few reports on moments: correlations are still to be learned
+        declared = all(n in schema.moments for n in numbers) and (len(numbers) < 2 or bool(schema.correlations))
         low, high = (float(v) for v in spec.units.response_inside(np.array(spec.design.endog_limits)))
         problem = Problem(
             family=spec.family,
@@ -347,7 +349,7 @@ class PrivateOnlineRegression:
             constant=spec.units.constant_column(spec.design.probe) is not None,
             alone=spec.alone,
             response_limits=(low, high),
-            scale_declared=all(n in schema.moments for n in numbers),
+            scale_declared=declared,
             standardised="scale" in schema.leaked,
             score_weights=spec.score_weights,
             mechanism=spec.mechanism,

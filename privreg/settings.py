@@ -226,7 +226,7 @@ class Problem:
     classes : int
         Levels of a multinomial response, else 2.
     scale_declared : bool
-        Whether mean and sd of every covariate are declared.
+        Whether mean and sd of every covariate are declared, and how they are correlated.
     standardised : bool
         Whether the scale was taken from the data, as the sources' applications do.
     score_weights : str or None

@@ -175,7 +175,7 @@ def make_schedule(
     unscaled : int
         Columns, the response included, whose scale nobody declared.
     declared : bool
-        Whether all covariates have declared moments, so that fewer reports on moments will do.
+        Whether all covariates have declared moments and correlations, so that fewer reports on moments will do.
     batch, lanes, alpha, pace
         The user's wishes or None.
     between : bool

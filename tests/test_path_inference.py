@@ -227,6 +227,7 @@ def rows_of(n=N):
 def anytime_from_300(monkeypatch):
     monkeypatch.setattr("privreg.intervals.FIRST", 300)
     monkeypatch.setattr("privreg.views.FIRST", 300)
+    monkeypatch.setattr("privreg.tuning.FIRST", 300)
 
 
 class Way(NamedTuple):
