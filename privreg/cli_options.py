@@ -299,8 +299,9 @@ def _fit_options(fit: _Parser) -> None:
         "--inference",
         default="auto",
         metavar="M[,M]",
-        help="between_lanes, random_scaling, plug_in, plug_in_central (these two with --tuning published), or none; "
-        "the first gives the standard errors (default: what suits the tuning)",
+        help="between_lanes, random_scaling, batch_means, block_bootstrap, block_bootstrap_t, anytime, plug_in, "
+        "path_curvature, plug_in_central (with --tuning published), or none; the first gives the standard errors "
+        "(default: what suits the tuning)",
     )
     g.add_argument("--batch-size", type=int, metavar="B", help="people asked at the same iterate (default: at most 32)")
     g.add_argument(

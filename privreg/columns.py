@@ -120,6 +120,8 @@ def column_of(frame: Any, name: str) -> Any:
     if name not in frame:
         raise missing(name, frame)
     column = frame[name]
+    if getattr(column, "ndim", 1) == 0:
+        raise DataError(f"column {name!r} is a single value; give a list of values, one for each row.")
     if getattr(column, "ndim", 1) != 1:
         raise DataError(f"column {name!r} occurs more than once in the data; rename the others.")
     return column

@@ -96,9 +96,10 @@ class Comparison:
     def total_mu(self) -> float:
         """GDP parameter per person of all these results together; ``inf`` if one is not private.
 
-        Holds for people who are in all of them. A result that is listed twice is one release.
+        Holds for people who are in all of them. A result that is listed twice, or with several of its methods, is one
+        release; several results along one stream are too, but count as several here.
         """
-        once = {id(r._fit): r.privacy.total_mu for r in self.results}
+        once = {id(r._fit.trail_params): r.privacy.total_mu for r in self.results}  # `using` shares the arrays
         return compose(once.values())
 
     def frame(self) -> pd.DataFrame:

@@ -148,6 +148,8 @@ def of_pipeline(run: Pipeline, settings: Settings, linear: Array) -> tuple[Estim
         elif m.outer and run.in_lanes and (_moved(run) or not m.path):
             found = _lane_path(run) if m.path else _lane_plug_in(run)
             out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), Normal(), found.notes))
+    if settings.methods and settings.methods[0].name == "anytime" and "anytime" not in {e.method for e in out}:
+        return ()  # who looks all the time must not be shown early what holds at one look only
     return tuple(out)
 
 
@@ -161,6 +163,8 @@ def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], 
         out.append(
             f"{EARLY} by anytime: they begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have"
         )
+        if settings.methods[0].name == "anytime":
+            return tuple(out)
     if missing:
         by = f" by {', '.join(sorted(missing))}" if estimates else ""
         out.append(f"{EARLY}{by}: lanes begin after {lead:,} people, and {run.people:,} have reported")

@@ -463,10 +463,12 @@ class PrivateOnlineRegression:
             ``allow_leak=("scale",)``, as in their applications).
         inference : str, tuple of str, or None
             The first is the default of bse, t and p. "auto" is "between_lanes" (how far the lanes lie apart, with
-            Student's t), or "random_scaling" with fewer than 8 lanes or published tuning. "plug_in" and
-            "plug_in_central" go with ``tuning="published"``. None gives estimates only.
+            Student's t), or "random_scaling" with fewer than 8 lanes or published tuning. Others are
+            "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "plug_in", "path_curvature", and with
+            ``tuning="published"`` "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes.
+            None gives estimates only.
         lanes : int, optional
-            Parallel chains, 8 to 16 by default as the number of people allows (1 for random scaling alone).
+            Parallel chains, 8 to 16 by default as the number of people allows; 1 unless "between_lanes" is wanted.
         threads : int, optional
             Threads, at most one for each lane; all processors up to 4 by default on long fits. The result does not
             depend on it.

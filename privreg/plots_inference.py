@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg.errors import InferenceError
 from privreg.plots import COLOURS, COLUMN, GREY, _corner, _footer, _guarantee, _literal, _panels
 
 if TYPE_CHECKING:
@@ -37,9 +36,8 @@ def lengths(results: PrivateResults, *, alpha: float = 0.05, ax: Any = None) -> 
     InferenceError
         If the fit has no intervals.
     """
+    results._estimate(None)  # says why there are no intervals
     table = results.inference_table(alpha)
-    if "method" not in table:
-        raise InferenceError("this fit was made with inference=None: there are no intervals to compare.")
     names = list(dict.fromkeys(table["method"]))
     length = table["length"].to_numpy().reshape(len(names), -1)
     noted = table["note"].to_numpy().reshape(len(names), -1)[:, 0] != ""

@@ -450,3 +450,14 @@ def test_rows_of_other_types_are_taken(base):
     for form in forms[:2] + forms[3:]:
         np.testing.assert_allclose(res.marginal_effects(form).effect, want)
         assert len(res.marginal_effects(form, average=False).summary_frame()) == 6
+
+
+def test_rows_of_a_private_fit_are_no_public_rows():
+    rng = np.random.default_rng(4)
+    data = pd.DataFrame({"a": rng.uniform(-1, 1, 3000), "b": rng.uniform(-1, 1, 3000)})
+    data["y"] = data["a"] + 0.1 * rng.standard_normal(3000)
+    bounds = {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)}
+    res = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, mu=1, bounds=bounds).fit(progress=False)
+    with pytest.raises(NotPrivateError, match="fitted privately in this process"):
+        res.marginal_effects(data)
+    assert len(res.marginal_effects(data.head(3).copy()).summary_frame()) == 2

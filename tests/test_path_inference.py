@@ -562,7 +562,7 @@ def test_a_method_that_was_not_asked_for_says_how_to_ask():
 
 
 def test_a_staged_fit_too_short_for_anytime_has_the_others_and_says_so():
-    res = array_model(3000).fit(inference=("anytime", "batch_means"), seed=1, progress=False)
+    res = array_model(3000).fit(inference=("batch_means", "anytime"), seed=1, progress=False)
     assert res.methods == ("batch_means",)
     (note,) = (n for n in res.privacy.notes if n.startswith("no intervals yet"))
     senders = f"{res._fit.senders:,}"
@@ -804,3 +804,12 @@ def test_a_probability_s_limits_are_those_of_the_blocks_of_its_own_logit():
         se = np.sqrt(np.diag(slopes @ res.cov_params(method).to_numpy() @ slopes.T))
         limits = logits(at)[:, None] + half[:, None] * se[:, None] * np.array([-1, 1])
         np.testing.assert_allclose(pred.conf_int(0.1)[0], 1 / (1 + np.exp(-limits)), rtol=1e-6)
+
+
+def test_who_asked_for_anytime_first_is_shown_nothing_else_by_default():
+    res = array_model(3000).fit(inference=("anytime", "between_lanes"), seed=1, progress=False)
+    assert res.methods == ()
+    (note,) = (n for n in res.privacy.notes if n.startswith("no intervals yet"))
+    assert "by anytime: they begin at 30,000 people" in note
+    with pytest.raises(InferenceError, match="by anytime"):
+        res.conf_int()

@@ -57,7 +57,7 @@ class Bootstrap:
     def label(self) -> str:
         """Name of the law."""
         form = "t" if self.studentised else "percentile"
-        return f"multiplier block bootstrap ({form}), {len(self.moves)} blocks, {DRAWS} draws"
+        return f"multiplier block bootstrap ({form}), {len(self.moves)} blocks, {DRAWS} draws: p from 1/{DRAWS + 1} on"
 
     def along(self, rows: Array) -> Bootstrap:
         """Law of linear combinations, `rows` of shape (q, p)."""
