@@ -97,7 +97,8 @@ examples:
 
 what --out holds:
   NAME.csv           one row a cell, method and number of people
-  NAME-compared.csv  printed | ours, published tuning | ours, default tuning
+  NAME-compared.csv  printed | ours, published tuning | ours, default tuning,
+                     where numbers were printed
   NAME.png           the figure
   runs/NAME/         single runs, one file a cell; rerun to add what is missing
 
