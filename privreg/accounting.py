@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from privreg.budget import REPORTED_DELTA, UNSET, Budget, at_least, at_most, compose
 from privreg.conversions import gdp_delta, gdp_epsilon, gdp_mu
-from privreg.errors import BudgetError, real, shown
+from privreg.errors import BudgetError, NotPrivateError, real, shown
 
 __all__ = [
     "LEDGER",
@@ -30,6 +30,7 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "limit_spending",
+    "refuse_fitted",
 ]
 
 
@@ -181,6 +182,27 @@ def _words(mu: float) -> str:
 
 LEDGER: Final = Ledger()
 """What fits enter their releases in; without a limit until `limit_spending` sets one."""
+
+
+def refuse_fitted(rows: Any, what: str) -> None:
+    """Refuse rows that are to be public, but were fitted privately in this process.
+
+    Parameters
+    ----------
+    rows : object
+        As the ledger knows people by: a DataFrame, a design matrix, or what tells a file.
+    what : str
+        What would tell of them.
+
+    Raises
+    ------
+    NotPrivateError
+    """
+    if 0.0 < LEDGER.spent(rows) < math.inf:
+        raise NotPrivateError(
+            f"these rows were fitted privately in this process, and {what} would tell of them without noise; give "
+            "public rows."
+        )
 
 
 def limit_spending(limit: float | None) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from privreg import kernels, plots
+from privreg.accounting import refuse_fitted
 from privreg.errors import DataError, NotPrivateError, OptionError, shown
 from privreg.tables import shorten
 
@@ -43,13 +44,18 @@ def _encoded(fit: Fit, public_test: Any) -> tuple[Array, Array]:
 
 def _batches(fit: Fit, public_test: Any) -> Iterable[Any]:
     """Parts of a test set: those of a file as a fit would read it, anything else whole."""
+    what = "measures of prediction"
     if not isinstance(public_test, str | Path):
+        for rows in public_test if isinstance(public_test, tuple) else (public_test,):
+            refuse_fitted(rows, what)
         return (public_test,)
     if fit.design.formula is None:
         raise DataError("a file has columns for a formula; the test set of an array model is (endog, exog).")
     from privreg.sources import open_table
 
-    return open_table(public_test, fit.design.columns, fit.design.schema).batches()
+    source = open_table(public_test, fit.design.columns, fit.design.schema)
+    refuse_fitted(source.identity, what)
+    return source.batches()
 
 
 def _predicted(fit: Fit, batch: Any) -> tuple[Array, Array]:
@@ -84,7 +90,7 @@ def evaluate(fit: Fit, public_test: Any) -> pd.DataFrame:
     DataError, SchemaError
         If the rows can't be used.
     NotPrivateError
-        If none are given.
+        If none are given, or they were fitted privately in this process.
     """
     y, eta = _encoded(fit, public_test)
     code, first = fit.family.code, eta[:, 0]

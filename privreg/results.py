@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from privreg import evaluation, saving, storage, views
-from privreg.accounting import LEDGER
+from privreg.accounting import refuse_fitted
 from privreg.effects import MarginalEffects, marginal_effects
 from privreg.errors import InferenceError, NotPrivateError, choose, flag
 from privreg.errors import level as _level
@@ -460,11 +459,7 @@ class PrivateResults:
             If the rows can't be encoded, or a term jumps at one of them.
         """
         flag("average", average)
-        if isinstance(at, pd.DataFrame) and 0.0 < LEDGER.spent(at) < math.inf:
-            raise NotPrivateError(
-                "these rows were fitted privately in this process, and effects averaged over them would tell of them; "
-                "give public covariate values, such as a grid or a published sample."
-            )
+        refuse_fitted(at, "effects at them")
         cov, pivot = self._full_cov(method, "marginal_effects")
         return marginal_effects(self._fit, at, average, cov, pivot, self._doubts(method))
 
