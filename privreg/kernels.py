@@ -285,6 +285,8 @@ class LanePlan(NamedTuple):
         1 if those of reports and iterates are kept, for plug-in and path curvature.
     worth : float
         Mean weight of a person's report: 1, or less where personal budgets are below the largest.
+    precision : float
+        Inverse variance of a report's score, relative to that of one which carries the score alone.
     """
 
     shape: Shape
@@ -305,6 +307,7 @@ class LanePlan(NamedTuple):
     path: int
     gram: int
     worth: float
+    precision: float
 
 
 class Lanes(NamedTuple):

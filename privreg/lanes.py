@@ -152,14 +152,12 @@ class Group(NamedTuple):
 
 def corrected(state: Lanes, plan: LanePlan, newton: Array) -> list[Group]:
     """Estimates of the lanes that have been updated."""
-    # what the number in joint reports cost: the ball they lie in is that much larger
-    worth = (plan.reach / math.hypot(plan.reach, 0.5 * plan.kappa)) ** 2 if plan.channel.scale > 0.0 else 1.0
     out = []
     for k in range(plan.lanes):
         t, weight = int(state.updates[k]), float(state.weight[k, 0])
         if t and weight > 0.0:
             estimate = state.origin + (state.total[k] - newton @ state.score[k]) / weight
-            out.append(Group(t * plan.batch, weight * plan.batch * plan.worth * worth, estimate))
+            out.append(Group(t * plan.batch, weight * plan.batch * plan.worth * plan.precision, estimate))
     return out
 
 

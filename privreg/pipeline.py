@@ -245,6 +245,8 @@ class Pipeline:
             i += m
             if self.blocks is not None and stage.kind == "lanes" and self.at == self._block_end():
                 self._note_block()
+            if stage.kind == "lanes" and self.at == self.start.schedule.next_meeting(self.at - 1):
+                self._meet()
             if self.people == next_mark(self.people - 1):
                 self._note()
             if reached:
@@ -255,6 +257,8 @@ class Pipeline:
         m = min(left, next_mark(self.people) - self.people)
         if self.blocks is not None and stage.kind == "lanes":
             m = min(m, self._block_end() - self.at)
+        if stage.kind == "lanes":
+            m = min(m, self.start.schedule.next_meeting(self.at) - self.at)
         if weight is None:
             m = m if stage.people < 0 else min(m, stage.people - self.at)
             self.weight_here += m
@@ -369,6 +373,11 @@ class Pipeline:
         """Whether the covariates have turned out so correlated that another round of moments pays."""
         d = self.d + self.extra
         return coordinates.is_correlated(self.scatter.rows[:d, :d], constant=True)
+
+    def _meet(self) -> None:
+        """Let the lanes go on from their pooled estimate: what they began with is forgotten, their sums stay."""
+        assert self.chains is not None
+        self.chains.state.theta[:] = lanes.pooled(self.groups())
 
     # --- blocks of the lanes' paths --------------------------------------------------------------------
 

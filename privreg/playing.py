@@ -71,7 +71,9 @@ def assess(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Arra
     theta, mechanism, m = run.estimate(), run.start.reports.mechanism, run.start.told
     assert theta is not None
     with np.errstate(over="ignore", invalid="ignore"):
-        eta = x @ (theta.reshape(-1, run.d) @ run.whitener).T
+        eta = np.zeros((len(x), run.coefficients // run.d))
+        for j, column in enumerate((theta.reshape(-1, run.d) @ run.whitener).T):  # a product's bits depend on the rows
+            eta += x[:, j : j + 1] * column
         eta = eta if offset is None else eta + (offset / run.y_scale)[:, None]
     v, i = measures.values(findings.gauge(run), eta, run.response(y, None)), 0
     channel, radius = mechanism.channel(m), mechanism.bits_radius(m)

@@ -2,7 +2,7 @@
 
 Every person has one role, given by their position in the stream: location (only where no scale was declared),
 moments, search (only where curvature depends on the coefficients), pilot, common chain, then the lanes. What the
-roles need in people grows with d² and 1/μ², a small share of a long stream; on a short one each gets a fixed share.
+roles need in people grows with d² and 1/μ²; on a short stream each gets at most a share, on a long one at least one.
 """
 
 from __future__ import annotations
@@ -37,6 +37,14 @@ __all__ = [
 FEWEST_LANES: Final = 8
 MOST_LANES: Final = 16
 MOMENT_ROUNDS: Final = (0.2, 0.3, 0.5)
+LEAST_SHARES: Final = {"moments": 0.01, "correlated": 0.03, "common": 0.15, "mapped": 0.05}
+"""Of a stream of known length. What the map of the covariates gets wrong turns the common chain's error into one that
+all lanes share, so the more precise the lanes are to be the less of either there may be. The last is the common
+chain's where there is no such map to learn from noisy reports."""
+GATHER: Final = 4
+"""The lanes meet at their pooled estimate when this many times the people of the common chain have come, or an eighth
+of those expected, and again whenever there are as many times more: what they began with is forgotten sooner."""
+FIRST_MEETING: Final = 0.125
 PUBLIC_ROUNDS: Final = ((15.0, 0.01), (105.0, 0.03))
 """People in the rounds on public covariates, on scales and on moments: per coefficient squared, and at most a share."""
 
@@ -104,6 +112,8 @@ class Schedule(NamedTuple):
         Factor of all step sizes; 1 unless the user asked otherwise.
     rows : int or None
         People expected, if known.
+    gather : int
+        People in lanes when these first meet at their pooled estimate.
     effective : float
         1/√(per-coordinate noise variance / 4): μ, but smaller when μ is so large that sampling noise matters.
     needed : float
@@ -116,8 +126,16 @@ class Schedule(NamedTuple):
     alpha: float
     pace: float
     rows: int | None
+    gather: int
     effective: float
     needed: float
+
+    def next_meeting(self, people: int) -> int:
+        """People in lanes when these meet next, counted from so many."""
+        mark = self.gather
+        while mark <= people:
+            mark *= GATHER
+        return mark
 
     def before(self, kind: str) -> int:
         """People before the first stage of this kind."""
@@ -214,21 +232,28 @@ def make_schedule(
         if rows is not None:
             per_batch = max(1, min(per_batch, int(0.2 * rows) // location.BATCHES))
         stages.append(Stage("location", per_batch * location.BATCHES))
-    total = (150.0 if declared else 300.0) * unit * heavy
+    known = 0.0 if rows is None else float(rows)
+    total = max((150.0 if declared else 300.0) * unit * heavy, LEAST_SHARES["moments"] * known)
     if label:
         if d > 1:  # scales first, by which the moments of those who come then are clipped
             stages += [stage("moments", each * max(d, 4) ** 2, part) for each, part in PUBLIC_ROUNDS]
     else:
         stages += [stage("moments", part * total, part * 0.1) for part in MOMENT_ROUNDS]
-        stages.append(stage("moments", 350.0 * unit * heavy, 0.08, optional=True))
+        again = max(350.0 * unit * heavy, LEAST_SHARES["correlated"] * known)
+        stages.append(stage("moments", again, 0.08, optional=True))
     if moving:
         stages += [stage("search", 1500.0 * unit / LEGS, 0.2 / LEGS)] * LEGS
         stages.append(stage("pilot", 1500.0 * unit / LEGS, 0.03))
-        stages.append(stage("common", (2000.0 if rows is None else 6000.0) * unit, 0.2))
+        common, most = (2000.0 if rows is None else 6000.0) * unit, 0.2
     else:
         hard = max(1.0, (USUAL_CURVATURE / curvature) ** 2)  # as many more people make an estimate as precise
-        stages.append(stage("pilot", 160.0 * unit * hard * (3.0 if label else 1.0), 0.05 if hard < 2.0 else 0.1))
-        stages.append(stage("common", (300.0 if rows is None else 2000.0) * unit * hard, 0.15))
+        stages.append(
+            stage("pilot", 160.0 * unit * hard * (3.0 if label else 1.0), 0.05 if hard < 2.0 or d == 1 else 0.1)
+        )
+        common, most = (300.0 if rows is None else 2000.0) * unit * hard, 0.15
+    least = LEAST_SHARES["mapped" if label or d == 1 else "common"]
+    most = 0.06 if d == 1 and not moving else most  # one number: a joint report is that much noisier than it alone
+    stages.append(stage("common", max(common, least * known), most))
     told = 0 if rows is None else int(measures * rows)
     left = None if rows is None else max(rows - sum(s.people for s in stages) - told, 0)
     if lanes is None:
@@ -238,6 +263,8 @@ def make_schedule(
         stages += [Stage("lanes", left, most=left), Stage("measures", -1)]
     else:
         stages.append(Stage("lanes", -1))
+    full = size * lanes  # people of a round, after which no lane waits for reports
+    apart = GATHER * stages[-2].people if left is None else FIRST_MEETING * left
     return Schedule(
         tuple(stages),
         size,
@@ -245,6 +272,7 @@ def make_schedule(
         CORRECTION_ALPHA if alpha is None else alpha,
         1.0 if pace is None else pace,
         rows,
+        max(math.ceil(apart / full), 1) * full,
         effective,
         ENOUGH[moving]
         * heavy
@@ -313,6 +341,10 @@ class Reports(NamedTuple):
         """Radius of the ball of such reports; with label privacy the largest that occurs."""
         return self.mechanism.joint_radius(1.0 if self.label else self.reach, kappa)
 
+    def variance(self, d: int, kappa: float) -> float:
+        """Variance of a report's scores, a coordinate's on average, up to their signal's."""
+        return self.mechanism.sd(self.radius(kappa), self.size(d, kappa)) ** 2 + 0.7 / (1 if self.label else d)
+
 
 def kappa_of(kind: str, rules: ChainRules) -> float:
     """Weight of the number in the joint reports of a stage; 0 if scores are sent alone."""
@@ -358,6 +390,7 @@ def lane_plan(
         path=int(path),
         gram=int(gram),
         worth=worth,
+        precision=reports.variance(d, 0.0) / reports.variance(d, kappa),
     )
 
 

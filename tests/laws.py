@@ -86,12 +86,11 @@ def plan_of(
     """The library's own plan of lanes of `kind`, or of a multinomial response; joint reports as the pilot's are."""
     shape = kind.shape if reports.blocks == 1 else Shape(kernels.MULTINOMIAL, 0.0, 0.0, 0)
     rules = ChainRules(shape, 1.0, joint, 0.4, 0.4, 0.352, moving=False)
-    schedule = Schedule((), batch, lanes, 0.7, 1.0, None, 1.0, 1.0)
-    stage = Stage("lanes", 16 * batch, wanted=16 * batch * worth)
+    schedule = Schedule((), batch, lanes, 0.7, 1.0, None, 0, 1.0, 1.0)
+    stage = Stage("pilot" if joint else "lanes", 16 * batch, wanted=16 * batch * worth)
     plan = lane_plan(stage, schedule, rules, reports, d, path=True, gram=True, worth=worth)
-    kappa = 1.0 if joint else 0.0
-    channel = reports.mechanism.channel(reports.size(d, kappa))
-    return plan._replace(kappa=kappa, radius=reports.radius(kappa), channel=channel)
+    assert (plan.kappa > 0.0) == joint
+    return plan._replace(lanes=lanes)
 
 
 def quiet(plan: LanePlan) -> LanePlan:

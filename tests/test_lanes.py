@@ -31,7 +31,8 @@ def make_plan(family=HUBER, batch=4, chains=3, kappa=0.0, path=1, late=2, worth=
     kind = {HUBER: "huber", BALANCED: "balanced"}[family]
     reports = reports_of(KINDS[kind], "gaussian", label=False, strength=2.0)._replace(reach=1.0)
     plan = plan_of(KINDS[kind], reports, 3, joint=kappa > 0, batch=batch, lanes=chains, worth=worth)
-    return plan._replace(kappa=kappa, radius=MECHANISM.joint_radius(1.0, kappa), path=path, late=late)
+    precision = reports.variance(3, 0.0) / reports.variance(3, kappa)
+    return plan._replace(kappa=kappa, radius=reports.radius(kappa), path=path, late=late, precision=precision)
 
 
 class Case(NamedTuple):
@@ -243,8 +244,9 @@ def test_sums_are_those_of_the_recorded_path(chains, kappa):
         partial = np.array([away[: k + 1].sum(axis=0) for k in range(len(away))])
         moving += sum(np.outer(s, s) for s in partial) / len(away) ** 2 / chains
     np.testing.assert_allclose(lanes.scaling(state), moving, **LOOSER)
-    # a joint report has noise of variance (4 + kappa²)/μ² on the score, and counts for so much less
-    weights = np.array([4.0 * len(p.asked) * 4.0 / (4.0 + kappa**2) for p in paths])
+    # a joint report has noise of variance (4 + kappa²)/μ² on the score, beside the signal's .7/3
+    signal = 0.7 / 3.0
+    weights = np.array([4.0 * len(p.asked) * (1.0 + signal) / (1.0 + kappa**2 / 4.0 + signal) for p in paths])
     np.testing.assert_allclose([g.weight for g in groups], weights, rtol=1e-14)
     estimates = np.array([g.estimate for g in groups])
     middle = np.average(estimates, axis=0, weights=weights)

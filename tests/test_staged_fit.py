@@ -128,7 +128,7 @@ def test_what_a_round_has_taken_up_is_remembered_no_more_and_what_it_has_not_is_
 
 def test_a_stage_s_late_average_knows_nothing_of_its_first_half():
     kind = KINDS["huber"]
-    schedule = Schedule((), 4, 3, 0.7, 1.0, None, 1.0, 1.0)
+    schedule = Schedule((), 4, 3, 0.7, 1.0, None, 0, 1.0, 1.0)
     rules = ChainRules(kind.shape, 1.0, True, 0.4, 0.4, 0.352, moving=False)
     reports = reports_of(kind, "gaussian", label=False)
     steady = ChainSteps(first=0.1, scale=math.inf, alpha=0.7, gain=0.0, delay=0.0)
@@ -287,10 +287,23 @@ def test_a_group_weighs_what_its_people_weigh_and_less_if_their_reports_were_noi
         state = lanes.update(state, plan, steps, np.eye(3), i, np.zeros(3 + joint), float(w))
     groups = lanes.corrected(state, plan, np.eye(3))
     expected = [weight[np.arange(24) // 4 % 3 == k].sum() for k in range(3)]
-    np.testing.assert_allclose([g.weight for g in groups], np.array(expected) * (0.8 if joint else 1.0))
+    # noise of variance 1 or 1.25 at μ = 2, and a signal of .7/3
+    precision = (1.0 + 0.7 / 3.0) / (1.25 + 0.7 / 3.0) if joint else 1.0
+    np.testing.assert_allclose([g.weight for g in groups], np.array(expected) * precision)
     assert [g.people for g in groups] == [8, 8, 8]
-    # without noise a joint report is as good as another
-    np.testing.assert_allclose([g.weight for g in lanes.corrected(state, quiet(plan), np.eye(3))], expected)
+
+
+@pytest.mark.parametrize(("name", "d", "ratio"), [("gaussian", 1, 1 / 1.25), ("laplace", 4, 4 / 5 / 1.25)])
+def test_a_joint_report_counts_for_less_by_the_noise_of_its_mechanism(name, d, ratio):
+    # in a ball whose square is 1.25; Laplace noise grows with √5 rather than √4 as well
+    reports = reports_of(KINDS["huber"], name, label=False, strength=0.5)._replace(reach=1.0)
+    alone, joint = (reports.variance(d, kappa) - 0.7 / d for kappa in (0.0, 1.0))
+    assert alone / joint == pytest.approx(ratio)
+
+
+def test_a_randomised_bit_is_more_precise_alone_than_with_another_number():
+    reports = reports_of(KINDS["huber"], "randomized_response", label=False, strength=1.0)
+    assert 0.1 < reports.variance(1, 0.0) / reports.variance(1, 1.0) < 0.75
 
 
 # --- coordinates -------------------------------------------------------------------------------------------
@@ -546,7 +559,7 @@ def personal(data, mu_max, how=None, **options):
 @pytest.mark.parametrize(
     ("budgets", "options", "ends"),
     [
-        ((10.0, 7.0), {}, {"weights"}),
+        ((10.0, 7.0), {}, {"weights", "people"}),
         ((10.0, 1.0, 1.0, 0.5), {}, {"weights", "people"}),
         ((1.0, 0.5), {}, {"people"}),
         ((10.0, 5.0, 2.5), {"scaling": "private", "bounds": {}}, {"weights", "people", "search"}),
