@@ -55,7 +55,7 @@ def _batches(fit: Fit, public_test: Any) -> Iterable[Any]:
 
     source = open_table(public_test, fit.design.columns, fit.design.schema)
     refuse_fitted(source.identity, what)
-    return source.batches()
+    return source.batches(0)
 
 
 def _predicted(fit: Fit, batch: Any) -> tuple[Array, Array]:

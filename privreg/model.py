@@ -521,7 +521,7 @@ class PrivateOnlineRegression:
         LEDGER.check(source.identity, stream.total_mu)
         with progress_bar(rows, progress) as bar:
             before = 0
-            for people in stream._update_all(source.batches(), read_threads(threads, stream.lanes, rows)):
+            for people in stream._update_all(source.batches(0), read_threads(threads, stream.lanes, rows)):
                 bar.update(people - before)
                 before = people
         return stream._results(LEDGER.spend(source.identity, stream.total_mu))

@@ -70,7 +70,7 @@ def in_memory(data: Any, schema: Schema, formula: str, functions: Mapping[str, R
         return data
     response, exog = needed_columns(formula, functions)
     columns = tuple(dict.fromkeys([*response, *exog, *([offset] if offset else [])]))
-    batches = [pd.DataFrame(b) for b in open_table(data, columns, schema).batches()]
+    batches = [pd.DataFrame(b) for b in open_table(data, columns, schema).batches(0)]
     if not batches:
         raise DataError(f"{Path(data).name} has no rows.")
     return pd.concat(batches, ignore_index=True)

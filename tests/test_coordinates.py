@@ -13,7 +13,7 @@ from privreg.kernels import HUBER, Shape
 from privreg.noise import NoiseStream
 from privreg.reference import moment_diagonal, two_point_length, two_point_share
 from privreg.rules import ChainRules
-from privreg.sources import _count_lines
+from privreg.sources.csv import _count_lines
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3])

@@ -97,7 +97,7 @@ def test_whatever_stands_for_a_missing_value(form):
     d, data = design(), FORMS[form](with_gaps())
     check_both(lambda how: d.encode(data, missing=how), d.encode(rows()))
     source = open_table(data, d.columns, SCHEMA)
-    check_both(lambda how: d.encode(next(source.batches()), missing=how), d.encode(rows()))
+    check_both(lambda how: d.encode(next(source.batches(0)), missing=how), d.encode(rows()))
 
 
 def test_blank_fields_of_a_file(tmp_path):
@@ -106,8 +106,8 @@ def test_blank_fields_of_a_file(tmp_path):
     data.to_csv(path, index=False)
     assert ",," in path.read_text()
     source = open_table(path, d.columns, SCHEMA)
-    want = d.encode(next(open_table(path, d.columns, SCHEMA).batches()), missing="drop")
-    check_both(lambda how: d.encode(next(source.batches()), missing=how), d.encode(rows()))
+    want = d.encode(next(open_table(path, d.columns, SCHEMA).batches(0)), missing="drop")
+    check_both(lambda how: d.encode(next(source.batches(0)), missing=how), d.encode(rows()))
     assert len(want.endog) == COMPLETE.sum()
 
 

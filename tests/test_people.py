@@ -182,7 +182,7 @@ def test_every_kind_of_table_hands_the_columns_through(kind, tmp_path):
         "mappings": [{c: data[c] for c in data}],
     }.get(kind, path)
     source = open_table(given, ("y", "a", *PEOPLE.columns), SCHEMA, text=PEOPLE.text)
-    batches = list(source.batches())
+    batches = list(source.batches(0))
     weights = np.concatenate([PEOPLE.weights(b) for b in batches])
     np.testing.assert_allclose(weights, (np.linspace(0.5, 2, 60) / 2) ** 2, rtol=1e-12)
     counter = PEOPLE.counter()
@@ -200,7 +200,7 @@ def test_blank_fields_of_a_file_are_missing(column, tmp_path):
     data.loc[data.index[9], column] = None
     path = tmp_path / "people.csv"
     data.to_csv(path, index=False)
-    (batch,) = open_table(path, ("y", *PEOPLE.columns), SCHEMA, text=PEOPLE.text).batches()
+    (batch,) = open_table(path, ("y", *PEOPLE.columns), SCHEMA, text=PEOPLE.text).batches(0)
     with pytest.raises(DataError, match=f"'{column}'.* has a missing") as caught:
         READ[column](batch)
     assert_says_nothing(caught.value)
@@ -209,7 +209,7 @@ def test_blank_fields_of_a_file_are_missing(column, tmp_path):
 def test_na_is_somebodys_id_in_a_file(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("y,who\n1,NA\n2,1e3\n3,1000\n4,NA\n5,null\n")
-    (batch,) = open_table(path, ("y", "who"), SCHEMA, text=("who",)).batches()
+    (batch,) = open_table(path, ("y", "who"), SCHEMA, text=("who",)).batches(0)
     assert Counter("who", 1).excess(batch["who"]).tolist() == [False, False, False, True, False]
 
 

@@ -8,7 +8,8 @@ import pytest
 
 import privreg as pr
 from privreg.schema import Schema
-from privreg.sources import _count_lines, open_table
+from privreg.sources import open_table
+from privreg.sources.csv import _count_lines
 
 FILES = {
     "plain": "a,b\n1,x\n2,y\n",
@@ -38,7 +39,7 @@ FILES = {
 
 def read(path):
     return sum(
-        len(chunk) for chunk in open_table(path, ("a", "b"), Schema.declare({}, {"b": ["x", "y"]}, {})).batches()
+        len(chunk) for chunk in open_table(path, ("a", "b"), Schema.declare({}, {"b": ["x", "y"]}, {})).batches(0)
     )
 
 

@@ -9,7 +9,8 @@ import pytest
 import privreg as pr
 from privreg.errors import DataError, SchemaError
 from privreg.schema import Schema
-from privreg.sources import CHUNK, _count_lines, open_arrays, open_table
+from privreg.sources import CHUNK, open_arrays, open_table
+from privreg.sources.csv import _count_lines
 
 NO_LEVELS = Schema.declare({}, {}, {})
 OPTIONS = {"mu": 2, "bounds": {"x": (-4, 4), "y": (-9, 9)}, "rows": 2000}
@@ -31,7 +32,7 @@ def state(stream):
 
 
 def read(path, columns, schema=NO_LEVELS):
-    return pd.concat(list(open_table(path, columns, schema).batches()), ignore_index=True)
+    return pd.concat(list(open_table(path, columns, schema).batches(0)), ignore_index=True)
 
 
 # --- batches -----------------------------------------------------------------------------------------------
@@ -54,11 +55,11 @@ def test_empty_batches_change_nothing(threads):
 def test_every_part_of_an_array_model_is_cut_at_the_same_rows(n):
     y, x = np.arange(n, dtype=float), np.arange(2.0 * n).reshape(n, 2)
     offset, exposure = 1e6 + np.arange(n), 2e6 + np.arange(n)
-    parts = list(open_arrays(y, x, offset, None, exposure=exposure).batches())
+    parts = list(open_arrays(y, x, offset, None, exposure=exposure).batches(0))
     assert [len(p[0]) for p in parts] == [min(CHUNK, n - a) for a in range(0, n, CHUNK)]
     for k, whole in enumerate((y, x, offset, exposure)):
         np.testing.assert_array_equal(np.concatenate([p[k] for p in parts]), whole)
-    assert all(p[2] is None and p[3] is None for p in open_arrays(y, x, None, None).batches())
+    assert all(p[2] is None and p[3] is None for p in open_arrays(y, x, None, None).batches(0))
 
 
 def test_an_offset_beyond_the_first_chunk_belongs_to_its_own_row():

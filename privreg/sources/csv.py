@@ -1,0 +1,208 @@
+"""Rows from CSV files, plain and compressed, by pandas' parser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.columns import missing
+from privreg.errors import DataError, PrivregError
+from privreg.sources.source import CHUNK, Batch, Source, file_stamp
+
+if TYPE_CHECKING:
+    from privreg.schema import Schema
+
+__all__ = ["open_csv"]
+
+
+def _count_lines(path: Path) -> int | None:
+    """Records of a file but its header, as pandas will read them, at a fraction of the cost; None if it can't be read.
+
+    The count is public, so it must not depend on what is in a cell: with a quote anywhere pandas' own parser decides
+    where records end. Lines that are blank are no records, for pandas as here.
+    """
+    try:
+        with _text(path) as lines:
+            _header(lines)
+            n = 0
+            for line in lines:
+                if '"' in line:
+                    break
+                n += bool(line.strip(" \t\r\n"))
+            else:
+                return n
+        return _count_quoted(path)
+    except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
+        return None
+
+
+def _count_quoted(path: Path) -> int:
+    """Records of a file that has quotes."""
+    with _text(path) as lines:
+        beyond = len(_header(lines))
+        # The column beyond the last is empty: lines are split, and no cell is converted.
+        with _reader(lines, beyond, usecols=[str(beyond)], dtype="category", na_values=[""]) as reader:
+            return sum(len(chunk) for chunk in reader)
+
+
+def _reader(lines: Any, columns: int, **how: Any) -> Any:
+    """Pandas' reader of the records below a header, by chunks, with columns that go by position.
+
+    Names that pandas would mend (duplicates) or guess (an index) can't slip in. There is one column more than the
+    header has, filled only where a line is too long: pandas drops the rest.
+    """
+    import pandas as pd
+
+    names = ",".join(map(str, range(columns + 1))) + "\n"
+    fixed: dict[str, Any] = {"index_col": False, "keep_default_na": False, "low_memory": False}
+    return pd.read_csv(_Headed(names, lines), chunksize=CHUNK, **fixed, **how)
+
+
+def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: frozenset[str]) -> Source:
+    """Rows of a CSV file that exists; fields of `verbatim` columns are kept as they are written."""
+    text = {c for c in columns if c in verbatim or all(isinstance(v, str) for v in schema.levels.get(c, (0,)))}
+    # ids are nearly all different: a chunk's categories would only cost time
+    kinds = {c: "category" if c in schema.levels else "str" for c in text}
+
+    def batches(skip: int) -> Iterator[Batch]:
+        import pandas as pd
+
+        reader = lines = None
+        read = passed = 0
+        try:
+            lines = _text(path)
+            header = _header(lines)
+            if not header:
+                raise DataError(f"{path.name} is empty; its first line must hold the column names.")
+            place = {c: str(_place(c, header, path.name)) for c in columns}
+            if skip and _pass(lines, skip):
+                read = passed = skip
+            elif skip:  # a quoted field may hold line breaks: pandas' parser counts the records
+                lines.close()
+                lines = _text(path)
+                _header(lines)
+            last = str(len(header))
+            missing_texts: dict[str, Sequence[str]] = {j: [""] if c in text else _MISSING for c, j in place.items()}
+            reader = _reader(
+                lines,
+                len(header),
+                usecols=[*place.values(), last],
+                dtype={place[c]: dtype for c, dtype in kinds.items()} | {last: "category"},
+                na_values={**missing_texts, last: [""]},
+            )
+            for chunk in reader:
+                long = np.flatnonzero(chunk[last].notna().to_numpy())
+                if long.size:
+                    raise DataError(
+                        f"{path.name}, line {read + int(long[0]) + 2}: more fields than the header's {last}; quote "
+                        "fields that hold commas, or mend the line."
+                    )
+                first = max(skip - read, 0)
+                read += len(chunk)
+                if first < len(chunk):
+                    yield pd.DataFrame({c: chunk[j].iloc[first:] for c, j in place.items()}, copy=False)
+        except PrivregError:
+            raise
+        except Exception as e:
+            problem = DataError(
+                f"{path.name}{_line(e, passed, read)}: not a readable CSV file (an open quote, bad encoding, or cut "
+                "off); mend or download it again."
+            )
+        else:
+            return
+        finally:
+            for opened in (reader, lines):
+                if opened is not None:
+                    opened.close()
+        raise problem
+
+    identity = tuple(file_stamp(path))
+    return Source(
+        f"CSV file {path.name}", None, batches, identity, lambda: _count_lines(path), lambda: [file_stamp(path)]
+    )
+
+
+def _pass(lines: Any, records: int) -> bool:
+    """Read past so many records; False if one of them is quoted, somewhere among them then."""
+    while records:
+        line = lines.readline()
+        if not line or '"' in line:
+            return not line
+        records -= bool(line.strip(" \t\r\n"))
+    return True
+
+
+_MISSING: Final = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
+    *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
+"""Texts that stand for a missing number. For a text column only an empty field does: "NA" may be a level."""
+
+
+class _Headed(io.TextIOBase):
+    """Text with another first line; pandas asks for nothing but `read`."""
+
+    def __init__(self, first: str, rest: Any) -> None:
+        self._first, self._rest = first, rest
+
+    def read(self, size: int | None = -1, /) -> str:
+        first, self._first = self._first, ""
+        return first or str(self._rest.read(size))
+
+
+def _text(path: Path) -> Any:
+    """Open a text file, compressed or not."""
+    how: dict[str, Any] = {"encoding": "utf-8-sig", "newline": ""}
+    match path.suffix.lower():
+        case ".gz":
+            import gzip
+
+            return gzip.open(path, "rt", **how)
+        case ".bz2":
+            import bz2
+
+            return bz2.open(path, "rt", **how)
+        case ".xz":
+            import lzma
+
+            return lzma.open(path, "rt", **how)
+        case ".zip":
+            import zipfile
+
+            archive = zipfile.ZipFile(path)
+            return io.TextIOWrapper(archive.open(archive.namelist()[0]), **how)
+    return path.open(**how)
+
+
+def _header(lines: Any) -> list[str]:
+    """Read the column names off the first line that isn't empty."""
+    line = lines.readline()
+    while line and not line.strip():
+        line = lines.readline()
+    while line.count('"') % 2 and (more := lines.readline()):  # a quoted name may hold a line break
+        line += more
+    return next(csv.reader([line]), [])
+
+
+def _place(name: str, header: list[str], file: str) -> int:
+    if name not in header:
+        raise DataError(f"{file}: {missing(name, header)}")
+    if header.count(name) > 1:
+        raise DataError(f"{file} has more than one column named {name!r}; rename or drop one.")
+    return header.index(name)
+
+
+def _line(error: Exception, passed: int, read: int) -> str:
+    """Where reading stopped. A library's own text may quote a cell: only a line number is kept."""
+    import pandas as pd
+
+    found = re.search(r"starting at row (\d+)", str(error)) if isinstance(error, pd.errors.ParserError) else None
+    if found:
+        return f", line {passed + int(found.group(1)) + 1}"
+    return f", after line {read + 1}" if read else ""

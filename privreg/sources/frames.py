@@ -1,0 +1,100 @@
+"""Rows held in memory: arrays, DataFrames, mappings of arrays; and iterables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from privreg.columns import plain_array, quietly
+from privreg.errors import DataError, UnsupportedArgumentError
+from privreg.sources.source import CHUNK, Batch, Source, beyond
+
+__all__ = ["open_arrays", "open_frame", "open_frames", "open_mapping"]
+
+
+def open_arrays(
+    endog: np.ndarray,
+    exog: np.ndarray,
+    offset: np.ndarray | None,
+    identity: Any,
+    *,
+    exposure: np.ndarray | None = None,
+) -> Source:
+    """Rows held as arrays of shapes (n,), (n, p) and, for the offset and the exposure, (n,)."""
+    n = endog.shape[0]
+    parts = (endog, exog, offset, exposure)
+
+    def batches(skip: int) -> Iterator[Batch]:
+        for a in range(skip, n, CHUNK):
+            yield tuple(None if part is None else part[a : a + CHUNK] for part in parts)
+
+    return Source("arrays", n, batches, identity)
+
+
+def _slices(columns: Mapping[str, Any], n: int, skip: int) -> Iterator[Batch]:
+    for a in range(skip, n, CHUNK):
+        yield {name: values[a : a + CHUNK] for name, values in columns.items()}
+
+
+def _values(column: Any) -> Any:
+    """Return a column's values without index and copy: plain arrays of numbers, pandas' own of the rest."""
+    if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf":
+        return np.asarray(column)
+    return getattr(column, "array", column)
+
+
+def open_frame(data: Any, columns: tuple[str, ...]) -> Source:
+    """Rows of a DataFrame."""
+    names = list(data.columns)
+    twice = [c for c in columns if names.count(c) > 1]
+    if twice:
+        raise DataError(f"the data have more than one column named {twice[0]!r}; rename or drop one.")
+    # Slices of single columns are views: nothing is copied but the chunk being encoded.
+    held = {c: _values(data[c]) for c in columns if c in names}
+    if len(held) < len(columns):
+        return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), data)
+    return Source("DataFrame", len(data), lambda skip: _slices(held, len(data), skip), data)
+
+
+def open_mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
+    """Rows of a mapping of arrays."""
+    held = {c: _column(data[c], c) for c in columns if c in data}
+    lengths = {len(v) for v in held.values()}
+    if len(held) < len(columns) or not held:
+        return Source("mapping of arrays", None, lambda skip: iter([data]), None)
+    if len(lengths) > 1:
+        raise DataError("the columns of the mapping differ in length.")
+    n = lengths.pop()
+    held = {c: _values(v) for c, v in held.items()}
+    return Source("mapping of arrays", n, lambda skip: _slices(held, n, skip), data[columns[0]])
+
+
+def _column(values: Any, name: str) -> Any:
+    wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
+    out = values if hasattr(values, "dtype") else quietly(lambda: plain_array(values), wrong)
+    if getattr(out, "ndim", 0) != 1:
+        raise wrong
+    return out
+
+
+def open_frames(data: Iterable[Any]) -> Source:
+    """Rows of an iterable's DataFrames, or mappings of arrays."""
+
+    def pieces() -> Iterator[Batch]:
+        import pandas as pd
+
+        for batch in data:
+            if isinstance(batch, pd.DataFrame):
+                for a in range(0, max(len(batch), 1), CHUNK):
+                    yield batch.iloc[a : a + CHUNK]
+            elif isinstance(batch, Mapping):
+                yield batch
+            else:
+                raise UnsupportedArgumentError(
+                    f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays."
+                )
+
+    identity = data[0] if isinstance(data, list | tuple) and data else None
+    return Source("iterable of DataFrames", None, lambda skip: beyond(pieces(), skip), identity)

@@ -1,0 +1,84 @@
+"""What a source of rows is: batches of raw columns, read once from beginning to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["CHUNK", "Batch", "Source", "beyond", "file_stamp", "rows_of"]
+
+CHUNK: Final = 16_384
+"""Rows encoded at a time: enough that patsy's fixed cost vanishes, few enough that a batch stays in second cache."""
+
+Batch = Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows to be read once per call of `batches`.
+
+    Parameters
+    ----------
+    kind : str
+        In words, for the summary.
+    rows : int or None
+        How many there are, if known without reading them.
+    batches : callable
+        From how many rows to leave out at the beginning, an iterator of the batches that follow.
+    identity : object
+        What the ledger knows these people by; None if nothing can tell.
+    count : callable
+        Gives `rows`, or how many there are if counting is cheap beside reading them, or None.
+    stamp : callable
+        Gives what must not change for the same rows to come in the same order when they are read again, as JSON has
+        it; None if nothing can tell.
+    """
+
+    kind: str
+    rows: int | None
+    batches: Callable[[int], Iterator[Batch]] = field(repr=False)
+    identity: Any = field(repr=False)  # often the rows themselves
+    count: Callable[[], int | None] = field(repr=False, default=lambda: None)
+    stamp: Callable[[], list[Any] | None] = field(repr=False, default=lambda: None)
+
+    def expected(self) -> int | None:
+        """How many people there are, as far as can be told before reading them; public, like their number."""
+        return self.count() if self.rows is None else self.rows
+
+
+def rows_of(batch: Batch) -> int:
+    """Rows of a batch."""
+    if isinstance(batch, tuple):
+        return len(batch[0])
+    if isinstance(batch, Mapping):
+        return len(next(iter(batch.values()), ()))
+    return len(batch)
+
+
+def beyond(batches: Iterable[Batch], skip: int) -> Iterator[Batch]:
+    """Batches without the first `skip` rows."""
+    for batch in batches:
+        n = rows_of(batch) if skip else 0
+        if skip and skip >= n:
+            skip -= n
+        elif skip:
+            yield _from(batch, skip)
+            skip = 0
+        else:
+            yield batch
+
+
+def _from(batch: Batch, row: int) -> Batch:
+    if isinstance(batch, tuple):
+        return tuple(None if part is None else part[row:] for part in batch)
+    if isinstance(batch, Mapping):
+        return {name: values[row:] for name, values in batch.items()}
+    return batch.iloc[row:]
+
+
+def file_stamp(path: Path) -> list[Any]:
+    """What tells a file from another, or from what it was before, without reading it."""
+    stat = path.stat()
+    return [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
