@@ -181,6 +181,8 @@ def _fit(a: argparse.Namespace) -> int:
     if a.exponentiate:  # before anybody's budget is spent
         check_ratios(model.family, model.endog_names)
     pace = {"batch_size": a.batch_size, "lanes": a.lanes, "threads": a.threads, "measures": a.measures}
+    pace |= {"checkpoint": a.checkpoint, "checkpoint_rows": a.checkpoint_rows, "mended": a.mended or None}
+    pace |= {"checkpoint_seconds": a.checkpoint_seconds}
     res = model.fit(
         tuning=a.tuning,
         inference=inference,
@@ -350,8 +352,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except SystemExit as e:  # --help and --version
         return e.code if isinstance(e.code, int) else 0
-    except KeyboardInterrupt:
-        print("privreg: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as e:
+        print(f"privreg: interrupted{'; ' if e.args else ''}{' '.join(map(str, e.args))}.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # Python flushes standard output at exit and would complain again: give it somewhere to go.

@@ -326,6 +326,23 @@ def _fit_options(fit: _Parser) -> None:
     )
     g.add_argument("--seed", type=int, metavar="S", help="reproducible noise, for simulation only: protects nobody")
 
+    g = fit.add_argument_group("long fits")
+    g.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="keep the fit in FILE on the way: after a kill or Ctrl-C the same command goes on from there, to the same "
+        "bits; FILE holds a noise key and is removed at the end",
+    )
+    g.add_argument("--checkpoint-rows", type=int, metavar="N", help="keep it after so many rows at the latest")
+    g.add_argument(
+        "--checkpoint-seconds", type=float, metavar="S", help="keep it after so many seconds at the latest (default 30)"
+    )
+    g.add_argument(
+        "--mended",
+        action="store_true",
+        help="after an error in the rows: the file has changed since, but not the rows already read",
+    )
+
     g = fit.add_argument_group("output")
     g.add_argument("--level", type=float, default=0.95, help="level of the intervals (default 0.95)")
     g.add_argument("--simultaneous", action="store_true", help="widen the intervals so that all of them hold together")

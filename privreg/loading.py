@@ -56,6 +56,10 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None) ->
 
 
 def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], functions: Any) -> Any:
+    if document["kind"] == "checkpoint":
+        raise SavedFileError(
+            f"{str(path)!r} is the checkpoint of a fit; give the fit's own call again, with checkpoint={str(path)!r}."
+        )
     design = design_from_json(document["design"], functions)
     family = _family(document["family"])
     if document["kind"] == "results":

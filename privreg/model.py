@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from privreg.families import resolve_family
 from privreg.family import with_counts
 from privreg.formula import collect_rowwise, private_columns
 from privreg.options import (
+    ARRAY_OPTIONS,
+    FIT_OPTIONS,
+    MODEL_OPTIONS,
+    START_OPTIONS,
     progress_bar,
     read_rows,
     read_seed,
@@ -35,6 +39,7 @@ from privreg.options import (
 from privreg.optout import complete, complete_scale, in_memory, read_leaks, read_scaling
 from privreg.people import People
 from privreg.results import PrivateResults
+from privreg.resume import forget, read_checkpoint, take_all
 from privreg.schema import Schema
 from privreg.settings import Problem, Settings, Wishes
 from privreg.sources import Source, open_arrays, open_table
@@ -46,16 +51,6 @@ if TYPE_CHECKING:
     from privreg.family import Family
 
 __all__ = ["PrivateOnlineRegression"]
-
-_MODEL_OPTIONS: Final = (
-    *("family", "mu", "mu_max", "epsilon", "delta", "rho", "bounds", "levels", "moments", "scaling"),
-    *("mechanism", "private", "score_weights", "offset", "exposure", "id", "max_per_id", "missing"),
-    *("rows", "allow_leak", "exog_names", "endog_name"),
-)
-_FIT_OPTIONS: Final = (
-    *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "measures"),
-    *("seed", "progress"),
-)
 
 
 class PrivateOnlineRegression:
@@ -174,7 +169,7 @@ class PrivateOnlineRegression:
         **unknown: Any,
     ) -> None:
         refuse_people(mu, unknown)
-        refuse_unknown("PrivateOnlineRegression", unknown, _MODEL_OPTIONS)
+        refuse_unknown("PrivateOnlineRegression", unknown, ARRAY_OPTIONS)
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
@@ -264,7 +259,7 @@ class PrivateOnlineRegression:
         FormulaError, SchemaError, BudgetError, OptionError, DataError
             Each message says what was got, what is allowed, and the fix.
         """
-        refuse_unknown("from_formula", unknown, _MODEL_OPTIONS[:-2])
+        refuse_unknown("from_formula", unknown, MODEL_OPTIONS)
         personal = isinstance(mu, str)
         people = People.declare(mu if personal else None, mu_max, id, max_per_id, missing)
         budget = Budget.declare(people.mu_max if personal else mu, epsilon, delta, rho)
@@ -399,7 +394,7 @@ class PrivateOnlineRegression:
         BudgetError
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
         """
-        refuse_unknown("start", unknown, [o for o in _FIT_OPTIONS if o != "progress"])
+        refuse_unknown("start", unknown, START_OPTIONS)
         wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
         stream = self._begin(wishes, start_params, seed)
         LEDGER.check(None, stream.total_mu)
@@ -450,6 +445,10 @@ class PrivateOnlineRegression:
         measures: float | None = None,
         seed: int | None = None,
         progress: bool | None = None,
+        checkpoint: Any = None,
+        checkpoint_rows: int | None = None,
+        checkpoint_seconds: float | None = None,
+        mended: bool = False,
         **unknown: Any,
     ) -> PrivateResults:
         """Let every person's device send one randomised report, in one pass, and return the results.
@@ -491,6 +490,18 @@ class PrivateOnlineRegression:
             Reproducible noise, for simulation only: it protects nobody, and the results say so.
         progress : bool, optional
             Progress bar; by default on fits of more than a second at a terminal.
+        checkpoint : str or Path, optional
+            File in which a long fit is kept on the way, for rows that come from Parquet or CSV files. If the process is
+            killed, the same call goes on from there, to the same bits, with the same noise on the same rows; if the
+            files have changed it is refused. Ctrl-C ends the batch and keeps the state. The file holds a noise key: it
+            is readable by its owner only, stays with the rows, and is removed once there are results.
+        checkpoint_rows : int, optional
+            Keep it after so many rows at the latest.
+        checkpoint_seconds : float, optional
+            Keep it after so many seconds at the latest, 30 by default.
+        mended : bool
+            After an error in the rows, or Ctrl-C: that the files have changed since, but not the rows already read. The
+            rest is read with fresh noise.
 
         Returns
         -------
@@ -509,8 +520,11 @@ class PrivateOnlineRegression:
             If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
         DataError, SchemaError
             If rows can't be used; no message quotes a value.
+        SavedFileError, UnsupportedArgumentError
+            If the checkpoint is of another fit or of other rows, or the rows are of a kind that can't be kept.
         """
-        refuse_unknown("fit", unknown, _FIT_OPTIONS)
+        refuse_unknown("fit", unknown, FIT_OPTIONS)
+        kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended)
         if progress is not None and not isinstance(progress, bool):
             raise OptionError(f"progress={shown(progress)} must be True, False or None.")
         if self._source is None:
@@ -520,8 +534,7 @@ class PrivateOnlineRegression:
         stream = self._stream(wishes, start_params, seed, rows)
         LEDGER.check(source.identity, stream.total_mu)
         with progress_bar(rows, progress) as bar:
-            before = 0
-            for people in stream._update_all(source.batches(0), read_threads(threads, stream.lanes, rows)):
-                bar.update(people - before)
-                before = people
-        return stream._results(LEDGER.spend(source.identity, stream.total_mu))
+            take_all(stream, source, read_threads(threads, stream.lanes, rows), bar, kept)
+        res = stream._results(LEDGER.spend(source.identity, stream.total_mu))
+        forget(kept)
+        return res

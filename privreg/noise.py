@@ -162,9 +162,11 @@ class NoiseStream:
 
     @classmethod
     def from_secret_state(cls, width: int, key: NDArray[np.uint8], rest: NDArray[np.float64]) -> NoiseStream:
-        """Go on exactly where :meth:`secret_state` was taken."""
+        """Go on exactly where :meth:`secret_state` was taken; a ValueError says that the noise is of another width."""
         stream = cls(key.tobytes(), width)
-        stream._block = np.ascontiguousarray(rest, dtype=np.float64).reshape(-1, width)
+        if rest.dtype != np.float64 or rest.shape[1:] != (width,) or not np.isfinite(rest).all():
+            raise ValueError("noise of another stream")
+        stream._block = np.ascontiguousarray(rest)
         return stream
 
     def __reduce__(self) -> str:

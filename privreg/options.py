@@ -34,15 +34,15 @@ LONG: Final = 200_000
 MOST_DEFAULT_THREADS: Final = 4
 
 
-_MODEL_OPTIONS: Final = (
+MODEL_OPTIONS: Final = (
     *("family", "mu", "mu_max", "epsilon", "delta", "rho", "bounds", "levels", "moments", "scaling", "mechanism"),
     *("private", "score_weights", "offset", "exposure", "id", "max_per_id", "missing", "rows", "allow_leak"),
-    *("exog_names", "endog_name"),
 )
-_FIT_OPTIONS: Final = (
-    *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "measures"),
-    *("seed", "progress"),
+ARRAY_OPTIONS: Final = (*MODEL_OPTIONS, "exog_names", "endog_name")
+START_OPTIONS: Final = (
+    *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "measures", "seed"),
 )
+FIT_OPTIONS: Final = (*START_OPTIONS, "progress", "checkpoint", "checkpoint_rows", "checkpoint_seconds", "mended")
 
 _INFERENCE: Final = "standard errors come from the inference method; choose it with inference="
 _EQUAL: Final = (
@@ -97,11 +97,11 @@ def _hint(where: str, name: str, known: Sequence[str]) -> str | None:
     fits = where in {"fit", "start"}
     if name == "alpha" and not fits:
         return "alpha= of fit() is the exponent of the steps, alpha= of conf_int() and summary() the level of intervals"
-    if name in _FIT_OPTIONS and not fits:
+    if name in FIT_OPTIONS and not fits:
         return f"{name}= belongs to fit(), not to the model"
-    if name in _MODEL_OPTIONS and name not in known:
+    if name in ARRAY_OPTIONS and name not in known:
         return f"{name}= belongs to the model{'' if fits else ' of arrays'}, not to {where}()"
-    if name in _FIT_OPTIONS:
+    if name in FIT_OPTIONS:
         return f"{name}= belongs to fit(), not to {where}()"
     return _MEANT.get(name)
 

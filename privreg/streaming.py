@@ -33,6 +33,7 @@ from privreg.pipeline import Pipeline, Start
 from privreg.reporting import report_of_chain, report_of_pipeline
 from privreg.results import Fit, PrivateResults
 from privreg.settings import Settings
+from privreg.sources import rows_of
 from privreg.spec import Spec
 from privreg.statements import curator_sds, statement, title
 from privreg.whitening import Layout
@@ -70,6 +71,8 @@ class Rows(NamedTuple):
         Squared share of the largest budget.
     hashes : ndarray of uint64, shape (n,), or None
         Keyed hashes of ids.
+    read : int
+        Rows of the source they were made of.
     """
 
     endog: Array
@@ -77,13 +80,26 @@ class Rows(NamedTuple):
     offset: Array | None
     weight: Array | None
     hashes: Any
+    read: int
 
 
 def _joined(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
-    joined: list[Any] = [None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True)]
-    return Rows(*joined)
+    *columns, read = zip(*parts, strict=True)
+    arrays: list[Any] = [None if c[0] is None else np.concatenate(c) for c in columns]
+    return Rows._make([*arrays, sum(read)])
+
+
+def _some(batches: Iterator[Any], most: int) -> tuple[list[Any], PrivregError | None]:
+    """The next batches, and what kept more from coming: those before a damaged place are taken first."""
+    out: list[Any] = []
+    try:
+        for batch in itertools.islice(batches, most):
+            out.append(batch)
+    except PrivregError as e:
+        return out, e
+    return out, None
 
 
 class Stream:
@@ -114,6 +130,7 @@ class Stream:
         self._run = self._chain(key, start) if settings.efficient is None else self._pipeline(key, start)
         self._lock = threading.Lock()
         self._broken = False
+        self.rows_read = 0
 
     def _chain(self, key: bytes | None, start: Array | None) -> Run:
         """Begin the single chain of the published algorithm."""
@@ -187,6 +204,11 @@ class Stream:
             self._lock.release()
 
     @property
+    def interrupted(self) -> bool:
+        """Whether an update was cut off, after which nothing can tell which noise was used."""
+        return self._broken
+
+    @property
     def nobs(self) -> int:
         """People whose report has been taken so far."""
         return self._run.people
@@ -232,7 +254,11 @@ class Stream:
             if isinstance(self._run, Pipeline) and threads > 1:
                 self._run.pool, self._run.threads = pool, threads
             try:
-                while some := list(itertools.islice(waiting, TOGETHER * threads if threads > 1 else 1)):
+                problem = None
+                while problem is None:
+                    some, problem = _some(waiting, TOGETHER * threads if threads > 1 else 1)
+                    if not some:
+                        break
                     joined = None
                     with suppress(PrivregError):  # raised again below, after the batches before it were taken
                         joined = _joined(list(pool.map(self._encode, some)))
@@ -241,6 +267,8 @@ class Stream:
                     for batch in some if joined is None else []:
                         self._take(self._encode(batch))
                     yield self.nobs
+                if problem is not None:
+                    raise problem
             finally:
                 if isinstance(self._run, Pipeline):
                     self._run.pool = None
@@ -260,7 +288,7 @@ class Stream:
         if self._counter is not None:
             hashes = self._counter.hashed(spec.people.ids(batch))
             hashes = hashes if rows.kept is None else hashes[rows.kept]
-        return Rows(units.response_inside(rows.endog), x, offset, weight, hashes)
+        return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, rows_of(batch))
 
     def _take(self, rows: Rows) -> None:
         y, x = rows.endog, rows.exog
@@ -278,6 +306,7 @@ class Stream:
             self._run.advance(y, x, offset)
         else:
             self._run.advance(y, x, offset, rows.weight)
+        self.rows_read += rows.read
         self._broken = False
 
     def _silent_row(self) -> Array:
@@ -378,7 +407,19 @@ class Stream:
             self._save(path)
 
     def _save(self, path: str | Path) -> None:
-        run = self._run
+        document, arrays = self._snapshot()
+        if self._spec.budget.private and self._seed is None:
+            self._run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
+        storage.write_archive(path, "stream", document, arrays, secret=True)
+
+    def _snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All there is of the stream, its noise to come included: what it is, and arrays.
+
+        Raises
+        ------
+        InferenceError
+            If it holds what must not be stored.
+        """
         if any(m.central for m in self._settings.methods):
             raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
         if self._counter is not None:
@@ -390,7 +431,6 @@ class Stream:
             raise InferenceError(
                 "a stream of a family of your own can't be saved, as code is never stored; save its results() instead."
             )
-        arrays = self._run.to_arrays() | self._run.secrets()
         document = {
             "design": self._spec.design.to_json(),
             "family": self._spec.family.to_json(),
@@ -401,9 +441,18 @@ class Stream:
             "seed": self._seed,
             "plan": self._plan(),
         }
-        if self._spec.budget.private and self._seed is None:
-            run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
-        storage.write_archive(path, "stream", document, arrays, secret=True)
+        return document, self._run.to_arrays() | self._run.secrets()
+
+    def _resume(self, arrays: dict[str, Any], read: int, *, renew: bool) -> None:
+        """Go on from a snapshot of this stream, taken after `read` rows; with fresh noise if `renew`."""
+        self._run.from_arrays(arrays)
+        self.rows_read = read
+        if not self._spec.budget.private:
+            return
+        if renew and self._seed is None:
+            self._run.renew(fresh_key())
+        else:
+            self._run.take_secrets(arrays)
 
     def _restore(self, path: Path, document: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Take over a saved state, and take the keys out of its file."""

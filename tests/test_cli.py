@@ -500,3 +500,14 @@ def test_readme_python_runs(tmp_path, monkeypatch, capsys):
     exec(code, names)
     assert names["res"].nobs == 200_000
     assert "smoker[T.yes]" in capsys.readouterr().out
+
+
+def test_a_fit_is_kept_on_the_way(fit, tmp_path):
+    kept = tmp_path / "run.privreg"
+    status, out, _ = fit("--checkpoint", kept, "--checkpoint-rows", 1000)
+    assert status == 0
+    assert "age" in out
+    assert not kept.exists()
+    status, _, err = fit("--checkpoint-rows", 1000)
+    assert status == 2
+    assert "checkpoint_rows is for fits with a checkpoint" in one_line(err)

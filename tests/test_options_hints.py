@@ -20,7 +20,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.model import _FIT_OPTIONS, _MODEL_OPTIONS
+from privreg.options import ARRAY_OPTIONS, FIT_OPTIONS, MODEL_OPTIONS, START_OPTIONS
 from tests.wrong import GONE, by_arrays, by_formula, cases, check_refusal, results, rows
 
 COUNTS = {"a": (0, 40_000), "b": (0, 1), "y": (0, 50)}
@@ -262,22 +262,31 @@ def test_a_right_score_does_not_warn():
 
 
 def test_hints_know_the_options_there_are():
-    assert set(options._MODEL_OPTIONS) == set(_MODEL_OPTIONS)
-    assert set(options._FIT_OPTIONS) == set(_FIT_OPTIONS)
-    model, fit = pr.PrivateOnlineRegression.from_formula, pr.PrivateOnlineRegression.fit
-    known = {*inspect.signature(model).parameters, *inspect.signature(fit).parameters}
+    built = pr.PrivateOnlineRegression
+    known = set()
+    for call, names in (
+        (built.from_formula, MODEL_OPTIONS),
+        (built, ARRAY_OPTIONS),
+        (built.fit, FIT_OPTIONS),
+        (built.start, START_OPTIONS),
+    ):
+        there = {k for k, v in inspect.signature(call).parameters.items() if v.kind is v.KEYWORD_ONLY}
+        known |= there
+        # personal budgets and ids go by the names of columns, which arrays have none of: they are refused by name
+        assert set(names) - there <= ({"mu_max", "id", "max_per_id"} if call is built else set())
+        assert there <= set(names)
     assert not known & set(options._MEANT)
 
 
 def test_a_hint_names_options_that_there_are():
     for text in options._MEANT.values():
         for name in re.findall(r"\b([a-z_]+)=", text):
-            assert name in {*_MODEL_OPTIONS, *_FIT_OPTIONS, "c", "scale", "y_max", "width", "link"}, text
+            assert name in {*ARRAY_OPTIONS, *FIT_OPTIONS, "c", "scale", "y_max", "width", "link"}, text
 
 
 @pytest.mark.parametrize("name", [*options._MEANT, "a_typo"])
 def test_every_unknown_option_is_refused_in_one_line_that_tells_no_value(name):
-    for where, known in (("fit", _FIT_OPTIONS), ("from_formula", _MODEL_OPTIONS[:-2])):
+    for where, known in (("fit", FIT_OPTIONS), ("from_formula", MODEL_OPTIONS)):
         with pytest.raises(UnsupportedArgumentError) as caught:
             options.refuse_unknown(where, {name: 27182.818}, known)
         assert isinstance(caught.value, PrivregError)
