@@ -28,7 +28,7 @@ from privreg import storage
 
 SEED = 7
 FIT = """
-import sys, time
+import os, sys
 from pathlib import Path
 import privreg as pr
 from privreg.streaming import Stream
@@ -36,7 +36,8 @@ path, kept, said, every = sys.argv[1:]
 take = Stream._take
 def noted(self, rows):
     take(self, rows)
-    Path(said).write_text(f"{self.rows_read} {time.monotonic()}")
+    Path(said + "~").write_text(str(self.rows_read))
+    os.replace(said + "~", said)
 Stream._take = noted
 res = pr.PrivateOnlineRegression.from_formula(
     "y ~ a + b", path, mu=1, bounds={"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
@@ -68,7 +69,7 @@ def run(kills: int, rows: int) -> pd.DataFrame:
         first = time.monotonic() - begin
         right = process.communicate()[0].strip()
         whole = time.monotonic() - begin
-        for kill in range(kills):
+        while len(out) < kills:
             said.unlink(missing_ok=True)
             process = subprocess.Popen(given, stdout=subprocess.DEVNULL)
             while not said.exists():
@@ -76,16 +77,14 @@ def run(kills: int, rows: int) -> pd.DataFrame:
             time.sleep(rng.uniform(0.0, 0.9 * (whole - first)))
             process.kill()
             process.wait()
-            if not kept.exists():  # it had ended just before
-                out.append({"kill": kill, "ended_before": True})
+            if not kept.exists():  # it had ended just before: no kill
                 continue
             read = int(storage.read(kept)[0]["read"])
-            seen = int((said.read_text().split() or ["0"])[0])
+            seen = int(said.read_text())
             end = subprocess.run(given, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
             same = end == right
             row = {
-                "kill": kill,
-                "ended_before": False,
+                "kill": len(out) + 1,
                 "kept": read,
                 "read_when_killed": seen,
                 "read_again": seen - read,

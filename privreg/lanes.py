@@ -17,11 +17,13 @@ from privreg.kernels import LanePlan, Lanes
 from privreg.stages import ChainSteps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["Chains", "Group", "between", "corrected", "init", "late_average", "pooled", "scaling", "update"]
+__all__ = ["Chains", "Group", "between", "corrected", "init", "late_average", "merged", "pooled", "scaling", "update"]
 
 
 def init(start: Array, log_c: float, plan: LanePlan) -> Lanes:
@@ -159,6 +161,23 @@ def corrected(state: Lanes, plan: LanePlan, newton: Array) -> list[Group]:
             estimate = state.origin + (state.total[k] - newton @ state.score[k]) / weight
             out.append(Group(t * plan.batch, weight * plan.batch * plan.worth * plan.precision, estimate))
     return out
+
+
+def merged(parts: Sequence[Lanes]) -> Lanes:
+    """State of all lanes of several parts of a stream, which began at the same place.
+
+    Parameters
+    ----------
+    parts : sequence of Lanes
+
+    Returns
+    -------
+    Lanes
+        Sums about the common origin, the parts' lanes one after another.
+    """
+    columns = {name: [getattr(part, name) for part in parts] for name in Lanes._fields}
+    joined = {name: np.concatenate(values) for name, values in columns.items() if name != "origin"}
+    return Lanes(origin=parts[0].origin.copy(), **joined)
 
 
 def pooled(groups: list[Group]) -> Array:

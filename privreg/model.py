@@ -39,7 +39,7 @@ from privreg.options import (
 from privreg.optout import complete, complete_scale, in_memory, read_leaks, read_scaling
 from privreg.people import People
 from privreg.results import PrivateResults
-from privreg.resume import forget, read_checkpoint, take_all
+from privreg.resume import Checkpoints, forget, read_checkpoint, take_all
 from privreg.schema import Schema
 from privreg.settings import Problem, Settings, Wishes
 from privreg.sources import Source, open_arrays, open_table
@@ -329,7 +329,7 @@ class PrivateOnlineRegression:
 
     # --- fitting ---------------------------------------------------------------------------------------
 
-    def _settings(self, wishes: Wishes, rows: int | None) -> Settings:
+    def _settings(self, wishes: Wishes, rows: int | None, partitions: int | None = None) -> Settings:
         spec = self._spec
         schema = spec.design.schema
         numbers = {n for made_of in spec.design.sources for n in made_of if schema.is_number(n)}
@@ -354,6 +354,7 @@ class PrivateOnlineRegression:
             silence=spec.silence,
             several=spec.people.max_per_id > 1,
             rows=rows,
+            partitions=partitions,
         )
         return resolve_tuning(wishes, problem)
 
@@ -408,9 +409,11 @@ class PrivateOnlineRegression:
             raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")
         return stream
 
-    def _stream(self, wishes: Wishes, start_params: Any, seed: Any, rows: int | None) -> Stream:
+    def _stream(
+        self, wishes: Wishes, start_params: Any, seed: Any, rows: int | None, partitions: int | None = None
+    ) -> Stream:
         seed = read_seed(seed)
-        settings = self._settings(wishes, rows)
+        settings = self._settings(wishes, rows, partitions)
         plain = {f.name: getattr(wishes, f.name) for f in fields(wishes)}
         for name, kind in (
             ("lanes", int),
@@ -449,6 +452,7 @@ class PrivateOnlineRegression:
         checkpoint_rows: int | None = None,
         checkpoint_seconds: float | None = None,
         mended: bool = False,
+        client: Any = None,
         **unknown: Any,
     ) -> PrivateResults:
         """Let every person's device send one randomised report, in one pass, and return the results.
@@ -502,6 +506,10 @@ class PrivateOnlineRegression:
         mended : bool
             After an error in the rows, or Ctrl-C: that the files have changed since, but not the rows already read. The
             rest is read with fresh noise.
+        client : distributed.Client or "local", optional
+            Where the parts of the files are worked on: on a Dask cluster's workers, who must see the same files, or on
+            this machine's processors, one each. A Dask DataFrame of Parquet files is always fitted so. The plan differs
+            from that of one stream: every part has lanes of its own. No bit depends on the number of workers.
 
         Returns
         -------
@@ -531,6 +539,8 @@ class PrivateOnlineRegression:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
         wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
+        if client is not None:
+            return self._fit_parts(wishes, start_params, seed, progress, kept, client)
         stream = self._stream(wishes, start_params, seed, rows)
         LEDGER.check(source.identity, stream.total_mu)
         with progress_bar(rows, progress) as bar:
@@ -538,3 +548,24 @@ class PrivateOnlineRegression:
         res = stream._results(LEDGER.spend(source.identity, stream.total_mu))
         forget(kept)
         return res
+
+    def _fit_parts(
+        self, wishes: Wishes, start: Any, seed: Any, progress: bool | None, kept: Checkpoints | None, client: Any
+    ) -> PrivateResults:
+        """Fit the parts of a source's files on a cluster."""
+        from privreg import cluster
+        from privreg.partitions import fit_parts
+
+        source = self._source
+        assert source is not None
+        if kept is not None:
+            raise OptionError(
+                "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."
+            )
+        parts = cluster.files_of(source, self._spec)
+        total = sum(part.rows for part in parts)
+        LEDGER.check(source.identity, self._stream(wishes, start, seed, total, len(parts)).total_mu)
+        with cluster.connected(client) as connection, progress_bar(total, progress) as bar:
+            stream = fit_parts(self, wishes, start, read_seed(seed), parts, cluster.spread(connection, bar.update))
+            bar.update(total - bar.n)
+        return stream._results(LEDGER.spend(source.identity, stream.total_mu))

@@ -42,7 +42,10 @@ ARRAY_OPTIONS: Final = (*MODEL_OPTIONS, "exog_names", "endog_name")
 START_OPTIONS: Final = (
     *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "measures", "seed"),
 )
-FIT_OPTIONS: Final = (*START_OPTIONS, "progress", "checkpoint", "checkpoint_rows", "checkpoint_seconds", "mended")
+FIT_OPTIONS: Final = (
+    *(*START_OPTIONS, "progress", "client"),
+    *("checkpoint", "checkpoint_rows", "checkpoint_seconds", "mended"),
+)
 
 _INFERENCE: Final = "standard errors come from the inference method; choose it with inference="
 _EQUAL: Final = (

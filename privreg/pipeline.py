@@ -213,8 +213,10 @@ class Pipeline:
             return 1.0
         return max(self.weight_past / people, LEAST_WORTH)
 
-    def advance(self, y: Array, x: Array, offset: Array | None = None, weight: Array | None = None) -> None:
-        """Play the devices of these rows, in order.
+    def advance(
+        self, y: Array, x: Array, offset: Array | None = None, weight: Array | None = None, *, lead: bool = False
+    ) -> int:
+        """Play the devices of these rows, in order; how many were played.
 
         Parameters
         ----------
@@ -225,9 +227,15 @@ class Pipeline:
             All in internal units; rows of people who have nothing to tell are NaN.
         weight : ndarray, shape (n,), optional
             Weights (μ_i/μ_max)² in (0, 1] of people with personal budgets.
+        lead : bool
+            Whether to stop where the lanes begin.
+
+        Returns
+        -------
+        int
         """
         i, n = 0, y.shape[0]
-        while i < n:
+        while i < n and not (lead and self.kind == "lanes"):
             stage = self.here
             m, reached = self._until(stage, n - i, None if weight is None else weight[i:])
             off = None if offset is None else offset[i : i + m]
@@ -251,6 +259,7 @@ class Pipeline:
                 self._note()
             if reached:
                 self._finish(stage)
+        return i
 
     def _until(self, stage: Stage, left: int, weight: Array | None) -> tuple[int, bool]:
         """How many of the `left` people come before the next mark and the stage's end, and whether they reach it."""

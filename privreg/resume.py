@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from privreg import __version__, storage
 from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError, shown
+from privreg.sources import CHUNK
 
 if TYPE_CHECKING:
     from privreg.sources import Source
@@ -92,19 +93,22 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
         If rows can't be used. Those before are kept in the checkpoint.
     """
     if kept is None:
-        for _ in _progress(stream, source, threads, bar):
+        for _ in _progress(stream, source, threads, bar, None):
             pass
         return
     stamp = _begin(stream, source, kept)
     bar.update(stream.nobs)
     try:
-        with _stopping() as stop, contextlib.closing(_progress(stream, source, threads, bar)) as steps:
-            at, since = stream.rows_read, time.monotonic()
+        with _stopping() as stop, contextlib.closing(_progress(stream, source, threads, bar, kept.rows)) as steps:
+            at = before = stream.rows_read
+            since = time.monotonic()
             for _ in steps:
                 if stop.is_set():
                     raise KeyboardInterrupt
                 late = kept.seconds is not None and time.monotonic() - since >= kept.seconds
-                if late or (kept.rows is not None and stream.rows_read - at >= kept.rows):
+                # as many rows again will be taken together: a kill among them costs no more than was asked for
+                ahead, before = 2 * stream.rows_read - before, stream.rows_read
+                if late or (kept.rows is not None and ahead - at > kept.rows):
                     _write(stream, stamp, kept, clean=False)
                     at, since = stream.rows_read, time.monotonic()
     except KeyboardInterrupt:
@@ -117,9 +121,10 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
         raise
 
 
-def _progress(stream: Stream, source: Source, threads: int, bar: Any) -> Generator[None]:
+def _progress(stream: Stream, source: Source, threads: int, bar: Any, every: int | None) -> Generator[None]:
     before = stream.nobs
-    for people in stream._update_all(source.batches(stream.rows_read), threads):
+    most = None if every is None else every // CHUNK
+    for people in stream._update_all(source.batches(stream.rows_read), threads, most):
         bar.update(people - before)
         before = people
         yield

@@ -243,6 +243,8 @@ class Problem:
         Whether a person may have several rows.
     rows : int or None
         People expected, if known.
+    partitions : int or None
+        Parts of the stream that go through lanes of their own, if it is cut.
     """
 
     family: Family
@@ -262,6 +264,7 @@ class Problem:
     silence: bool = False
     several: bool = False
     rows: int | None = None
+    partitions: int | None = None
 
     @property
     def covariates(self) -> int:

@@ -45,6 +45,9 @@ GATHER: Final = 4
 """The lanes meet at their pooled estimate when this many times the people of the common chain have come, or an eighth
 of those expected, and again whenever there are as many times more: what they began with is forgotten sooner."""
 FIRST_MEETING: Final = 0.125
+NEVER: Final = 1 << 62
+LEAST_IN_LANE: Final = 100.0
+"""People a lane, per coefficient squared and at μ = 1, below which there are fewer lanes."""
 PUBLIC_ROUNDS: Final = ((15.0, 0.01), (105.0, 0.03))
 """People in the rounds on public covariates, on scales and on moments: per coefficient squared, and at most a share."""
 
@@ -177,6 +180,7 @@ def make_schedule(
     curvature: float = USUAL_CURVATURE,
     label: bool = False,
     measures: float = 0.0,
+    partitions: int | None = None,
 ) -> Schedule:
     """Choose the plan.
 
@@ -208,6 +212,9 @@ def make_schedule(
         Whether covariates are public, so that their moments carry no noise and a score report is one number.
     measures : float
         Share of the people, whose number must then be known, who tell how well the fit predicts them.
+    partitions : int, optional
+        Parts of the stream that go through lanes of their own; the plan is then that of one part's lanes. They meet
+        between rounds, early on for the first time, so the common chain needs no share of a long stream.
 
     Returns
     -------
@@ -251,13 +258,15 @@ def make_schedule(
             stage("pilot", 160.0 * unit * hard * (3.0 if label else 1.0), 0.05 if hard < 2.0 or d == 1 else 0.1)
         )
         common, most = (300.0 if rows is None else 2000.0) * unit * hard, 0.15
-    least = LEAST_SHARES["mapped" if label or d == 1 else "common"]
+    least = 0.0 if partitions else LEAST_SHARES["mapped" if label or d == 1 else "common"]
     most = 0.06 if d == 1 and not moving else most  # one number: a joint report is that much noisier than it alone
     stages.append(stage("common", max(common, least * known), most))
     told = 0 if rows is None else int(measures * rows)
     left = None if rows is None else max(rows - sum(s.people for s in stages) - told, 0)
+    if partitions:
+        lanes = math.ceil((lanes or MOST_LANES) / partitions)
     if lanes is None:
-        lanes = 12 if left is None else int(left / (100.0 * unit))
+        lanes = 12 if left is None else int(left / (LEAST_IN_LANE * unit))
         lanes = min(max(lanes, FEWEST_LANES), 12 if moving else MOST_LANES) if between else 1
     if told and left:
         stages += [Stage("lanes", left, most=left), Stage("measures", -1)]
@@ -272,7 +281,7 @@ def make_schedule(
         CORRECTION_ALPHA if alpha is None else alpha,
         1.0 if pace is None else pace,
         rows,
-        max(math.ceil(apart / full), 1) * full,
+        NEVER if partitions else max(math.ceil(apart / full), 1) * full,
         effective,
         ENOUGH[moving]
         * heavy

@@ -247,8 +247,10 @@ class Stream:
             self._take(self._encode(batch))
         return self
 
-    def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
-        """Update by every batch, encoding and computing in `threads` threads; gives the people so far."""
+    def _update_all(self, batches: Iterable[Any], threads: int, most: int | None = None) -> Iterator[int]:
+        """Update by every batch, `most` at a time, in `threads` threads; gives the people so far."""
+        together = TOGETHER * threads if threads > 1 else 1
+        together = together if most is None else max(min(together, most), 1)
         with self._alone(), ThreadPoolExecutor(threads) as pool:
             waiting = iter(batches)
             if isinstance(self._run, Pipeline) and threads > 1:
@@ -256,7 +258,7 @@ class Stream:
             try:
                 problem = None
                 while problem is None:
-                    some, problem = _some(waiting, TOGETHER * threads if threads > 1 else 1)
+                    some, problem = _some(waiting, together)
                     if not some:
                         break
                     joined = None
@@ -290,7 +292,17 @@ class Stream:
             hashes = hashes if rows.kept is None else hashes[rows.kept]
         return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, rows_of(batch))
 
-    def _take(self, rows: Rows) -> None:
+    def _lead(self, batches: Iterable[Any]) -> bool:
+        """Update until the lanes begin; whether they have."""
+        with self._alone():
+            assert isinstance(self._run, Pipeline)
+            for batch in batches:
+                self._take(self._encode(batch), lead=True)
+                if self._run.kind == "lanes":
+                    return True
+        return False
+
+    def _take(self, rows: Rows, *, lead: bool = False) -> None:
         y, x = rows.endog, rows.exog
         silent = np.isnan(y) if self._spec.people.missing == "noise" else None
         if self._counter is not None:
@@ -302,11 +314,14 @@ class Stream:
             y = np.where(silent, np.nan, y)
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         self._broken = True  # an interrupt inside would leave noise used but not marked
+        read = rows.read
         if isinstance(self._run, Run):
             self._run.advance(y, x, offset)
+        elif lead:
+            read = self._run.advance(y, x, offset, rows.weight, lead=True)
         else:
             self._run.advance(y, x, offset, rows.weight)
-        self.rows_read += rows.read
+        self.rows_read += read
         self._broken = False
 
     def _silent_row(self) -> Array:

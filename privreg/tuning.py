@@ -195,6 +195,7 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         curvature=rules.curvature,
         label=scalar,
         measures=numbers.measures,
+        partitions=problem.partitions,
     )
     told = count(family, problem.classes) + int(problem.silence) if numbers.measures else 0
     start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
