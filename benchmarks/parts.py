@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.parts [--reps R] [--processes P]``
 
-Intercept and three independent normal covariates, Huber's loss, as in the p = 3 cells of benchmarks.efficiency. Files are
-Parquet. Parts are worked on in one process, one after another, which changes no bit.
+Intercept and three normal covariates, Huber's loss, as in the p = 3 cells of benchmarks.efficiency. Files are Parquet.
+Parts are worked on in one process, one after another, which changes no bit.
 """
 
 from __future__ import annotations
@@ -74,11 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     a = parser.parse_args(arguments)
     with ProcessPoolExecutor(a.processes) as pool:
-        runs = pd.DataFrame(sum(pool.map(partial(replicate, rho=a.rho), range(a.reps)), []))
-    table = runs.groupby(["files", "mu", "rho", "method"]).agg(
-        lanes=("lanes", "first"), replications=("seed", "nunique"), covered=("covered", "sum"), trials=("trials", "sum"),
-        length=("length", "mean"), rmse=("square", lambda v: float(np.sqrt(v.mean()))),
-    ).reset_index()  # fmt: skip
+        found = pool.map(partial(replicate, rho=a.rho), range(a.reps))
+        runs = pd.DataFrame([row for rows in found for row in rows])
+    runs["replications"] = 1
+    cells = runs.groupby(["files", "mu", "rho", "method", "lanes"])
+    table = cells[["replications", "covered", "trials"]].sum().reset_index()
+    table["length"] = cells["length"].mean().to_numpy()
+    table["rmse"] = np.sqrt(cells["square"].mean().to_numpy())
     table["coverage"] = 100 * table["covered"] / table["trials"]
     for name, level in (("low_999", 0.0005), ("high_999", 0.9995)):
         table[name] = 100 * binom.ppf(level, table["trials"], 0.95) / table["trials"]
