@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from privreg.formula import rowwise
     from privreg.loading import load
     from privreg.model import PrivateOnlineRegression
+    from privreg.schema import Schema
+    from privreg.sources.database import sql
     from privreg.theory import rates
 
 __version__ = "0.1.0"
@@ -55,6 +57,7 @@ __all__ = [
     "PrivacyLeakWarning",
     "PrivateOnlineRegression",
     "Quantile",
+    "Schema",
     "SmoothedHinge",
     "Squared",
     "compare",
@@ -66,6 +69,7 @@ __all__ = [
     "load",
     "rates",
     "rowwise",
+    "sql",
 ]
 
 _HOMES = {
@@ -81,6 +85,7 @@ _HOMES = {
     "PrivacyLeakWarning": "privreg.errors",
     "PrivateOnlineRegression": "privreg.model",
     "Quantile": "privreg.families",
+    "Schema": "privreg.schema",
     "SmoothedHinge": "privreg.families",
     "Squared": "privreg.families",
     "compare": "privreg.comparison",
@@ -88,6 +93,7 @@ _HOMES = {
     "load": "privreg.loading",
     "rates": "privreg.theory",
     "rowwise": "privreg.formula",
+    "sql": "privreg.sources.database",
 }
 
 

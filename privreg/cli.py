@@ -1,4 +1,4 @@
-"""The command line: ``privreg fit``, ``privreg data`` and ``privreg experiment``.
+"""The command line: ``privreg fit``, ``privreg data``, ``privreg schema`` and ``privreg experiment``.
 
 Only the standard library and the error classes are imported here; numpy, pandas and the compiler wait until a
 verb needs them, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
@@ -22,7 +22,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg import __version__
+from privreg import __version__, cli_schema
 from privreg.cli_options import DATA_SETS, budget, family, levels, pairs, parsers, people, spread
 from privreg.errors import DataError, OptionError, PrivacyLeakWarning, PrivregError, PrivregWarning, choose
 
@@ -117,8 +117,9 @@ def _targets(a: argparse.Namespace) -> list[Path]:
         folder = target.parent
         if target.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
             raise OptionError(f"--out {str(target)!r}: give the name of a file in a folder that can be written.")
-        if target.resolve() == Path(a.path).resolve():
-            raise OptionError(f"--out {str(target)!r} would overwrite the data; give another name.")
+        for kept, what in ((a.path, "data"), (a.schema, "schema")):
+            if kept is not None and target.resolve() == Path(kept).resolve():
+                raise OptionError(f"--out {str(target)!r} would overwrite the {what}; give another name.")
         if target.suffix.lower() == ".tex" and a.exponentiate:
             raise OptionError("--exponentiate doesn't reach .tex files; use .html, .txt, .csv or .json.")
     if a.quiet and not targets:
@@ -169,6 +170,7 @@ def _fit(a: argparse.Namespace) -> int:
         a.path,
         family=FAMILIES[loss](**own),
         **options,
+        schema=a.schema,
         scaling=a.scaling,
         mechanism=a.mechanism,
         private=a.private,
@@ -212,18 +214,31 @@ def _data(a: argparse.Namespace) -> int:
 
     from privreg import datasets
 
-    path = datasets.write_csv(name, a.path, rows if a.rows is None else a.rows, a.seed)
     if name == "us-insurance":
         public, provenance = datasets.us_insurance_schema(), datasets.us_insurance(1).attrs["provenance"]
     else:
         public, provenance = datasets.ride_sharing_schema(), datasets.ride_sharing(1).attrs["provenance"]
+    path = Path(a.path)
+    if path.suffix.lower() in {".feather", ".arrow", ".ipc"}:
+        raise OptionError(f"{a.path!r}: a data set is written as CSV or Parquet; name it .csv or .parquet.")
+    if a.schema is not None:
+        from privreg.schema import Schema
+
+        if Path(a.schema).resolve() == path.resolve():
+            raise OptionError(f"--schema {a.schema!r} would overwrite the data; give another name.")
+        Schema.declare(**public).to_file(a.schema)  # before the rows: a wrong name shows at once
+    write = datasets.write_parquet if path.suffix.lower() in {".parquet", ".pq"} else datasets.write_csv
+    path = write(name, path, rows if a.rows is None else a.rows, a.seed)
     used = set(re.findall(r"\w+", formula))
     bounds = [f"{c}={low:g}:{high:g}" for c, (low, high) in public["bounds"].items() if c in used]
     levels = [f"{c}={','.join(names)}" for c, names in public["levels"].items() if c in used]
     lines = [f'privreg fit "{formula}" {_quote(str(path))} --mu 1']
-    lines.append(f"--bounds {' '.join(map(_quote, bounds))}")
-    if levels:
-        lines.append(f"--levels {' '.join(map(_quote, levels))}")
+    if a.schema is not None:
+        lines.append(f"--schema {_quote(a.schema)}")
+    else:
+        lines.append(f"--bounds {' '.join(map(_quote, bounds))}")
+        if levels:
+            lines.append(f"--levels {' '.join(map(_quote, levels))}")
     print(f"Wrote {str(path)!r}. It is a {provenance}.\nTo fit it:\n")
     print("  " + " \\\n      ".join(lines), flush=True)
     return 0
@@ -318,7 +333,7 @@ def _run(arguments: Sequence[str]) -> int:
     else:
         verbs[choose("verb", first, verbs)].check_options(rest)
     a = top.parse_args(spread(arguments))
-    return {"fit": _fit, "data": _data, "experiment": _experiment}[a.verb](a)
+    return {"fit": _fit, "data": _data, "schema": cli_schema.run, "experiment": _experiment}[a.verb](a)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
-from privreg import __version__
+from privreg import __version__, cli_schema
 from privreg.errors import BudgetError, OptionError, SchemaError, choose
 
 __all__ = ["DATA_SETS", "budget", "family", "levels", "pairs", "parsers", "people", "spread"]
@@ -27,18 +27,19 @@ examples:
   privreg data us-insurance --rows 1000000 people.csv
   privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 \\
       --bounds age=18:65 bmi=18:50 charges=0:35000 --levels smoker=no,yes
+  privreg schema check people.parquet schema.yaml
   privreg experiment --list
   privreg fit --help
 
 exit status: 0 done, 2 an error that the message explains, 130 interrupted.
 """
-_FIT_USAGE: Final = "privreg fit FORMULA CSV --mu MU --bounds NAME=LOW:HIGH ... [--levels NAME=A,B ...] [options]"
+_FIT_USAGE: Final = "privreg fit FORMULA DATA --mu MU --bounds NAME=LOW:HIGH ... [--levels NAME=A,B ...] [options]"
 _FIT_HELP: Final = """\
-Fit a regression to a CSV file, one person a row, and print the summary. Bounds,
-levels and moments are public facts, known without looking at the rows; numbers
-without them need --scaling private. Every
-run on the same people is another release: two runs at mu cost 1.41 mu in all,
-and the command can't see earlier runs.
+Fit a regression to a CSV, Parquet or Feather file, or to a folder of Parquet
+files, one person a row, and print the summary. Bounds, levels and moments are
+public facts, known without looking at the rows; numbers without them need
+--scaling private. Every run on the same people is another release: two runs at
+mu cost 1.41 mu in all, and the command can't see earlier runs.
 """
 _FIT_EXAMPLES: Final = """\
 examples:
@@ -50,6 +51,7 @@ examples:
   privreg fit "y ~ x" data.csv --rho 0.5 --moments x=0:1 --bounds x=-4:4 y=-9:9 \\
       --tuning published --inference random_scaling,plug_in
   privreg fit "income ~ age + np.log(rent)" people.csv --mu 1 --scaling private
+  privreg fit "charges ~ age + smoker" people.parquet --mu 1 --schema schema.yaml
   privreg fit "income ~ 1" people.csv --family quantile --tau 0.9 --epsilon 1 \\
       --bounds income=0:200000
   privreg fit "visits ~ age + smoker" people.csv --family poisson --y-max 20 \\
@@ -71,12 +73,14 @@ what --out writes, by suffix:
   .tex      LaTeX                 .privreg  the results, for privreg.load()
 """
 _DATA_HELP: Final = """\
-Write a synthetic data set as CSV, and print how to fit it. Both data sets are
+Write a synthetic data set as CSV, or as Parquet if the file's name ends in
+.parquet or .pq, and print how to fit it. Both data sets are
 reconstructions of published examples: no row is a real person or ride.
 """
 _DATA_EXAMPLES: Final = """\
 examples:
   privreg data us-insurance --rows 1000000 people.csv
+  privreg data us-insurance people.parquet --schema schema.yaml
   privreg data ride-sharing --rows 50000 rides.csv --seed 7
 """
 _EXPERIMENT_USAGE: Final = "privreg experiment NAME [--reps R] [--jobs J] [--out DIR] [--quick] | --list"
@@ -173,13 +177,15 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     top.add_argument("--version", action="version", version=f"privreg {__version__}")
     verbs = top.add_subparsers(dest="verb", title="verbs", metavar="VERB")
     about = {
-        "fit": "fit a regression to a CSV file",
+        "fit": "fit a regression to a file",
         "data": "write a synthetic data set",
+        "schema": "compare a file's columns with public declarations",
         "experiment": "run a published table or figure again",
     }
     texts = {
         "fit": (_FIT_USAGE, _FIT_HELP, _FIT_EXAMPLES),
         "data": (None, _DATA_HELP, _DATA_EXAMPLES),
+        "schema": (cli_schema.USAGE, cli_schema.HELP, cli_schema.EXAMPLES),
         "experiment": (_EXPERIMENT_USAGE, _EXPERIMENT_HELP, _EXPERIMENT_EXAMPLES),
     }
     made = {
@@ -189,9 +195,11 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     _fit_options(made["fit"])
     data = made["data"]
     data.add_argument("name", metavar="NAME", help=f"{' or '.join(DATA_SETS)}")
-    data.add_argument("path", metavar="PATH", help="CSV file to write; replaced if it exists")
+    data.add_argument("path", metavar="PATH", help="CSV or Parquet file to write, by its suffix; replaced if it exists")
     data.add_argument("--rows", type=int, metavar="N", help="number of rows (default: 1,000,000 and 50,000)")
     data.add_argument("--seed", type=int, metavar="S", help="seed of the synthetic rows")
+    data.add_argument("--schema", metavar="FILE", help="also write its public declarations, .yaml or .json")
+    cli_schema.add_options(made["schema"])
     _experiment_options(made["experiment"])
     return top, made
 
@@ -216,7 +224,9 @@ def _experiment_options(verb: _Parser) -> None:
 
 def _fit_options(fit: _Parser) -> None:
     fit.add_argument("formula", metavar="FORMULA", help='such as "charges ~ age + smoker", in quotes')
-    fit.add_argument("path", metavar="CSV", help="file with a header line; only the columns named are read")
+    fit.add_argument(
+        "path", metavar="DATA", help="CSV, Parquet or Feather file, or folder of Parquet; only columns named are read"
+    )
 
     g = fit.add_argument_group("budget per person (exactly one form)")
     g.add_argument(
@@ -236,6 +246,9 @@ def _fit_options(fit: _Parser) -> None:
     g.add_argument("--bounds", metavar="NAME=LOW:HIGH", help="range of a number; values outside are clamped", **many)
     g.add_argument("--levels", metavar="NAME=A,B,...", help="levels of a factor; the first is the reference", **many)
     g.add_argument("--moments", metavar="NAME=MEAN:SD", help="mean and sd of a number that isn't clamped", **many)
+    g.add_argument(
+        "--schema", metavar="FILE", help="these facts in a .yaml or .json file; options given beside it take precedence"
+    )
     g.add_argument(
         "--scaling",
         default="public",

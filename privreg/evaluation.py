@@ -43,9 +43,10 @@ def _encoded(fit: Fit, public_test: Any) -> tuple[Array, Array]:
 
 
 def _batches(fit: Fit, public_test: Any) -> Iterable[Any]:
-    """Parts of a test set: those of a file as a fit would read it, anything else whole."""
+    """Parts of a test set: those of files as a fit would read them, anything else whole."""
     what = "measures of prediction"
-    if not isinstance(public_test, str | Path):
+    several = isinstance(public_test, list) and all(isinstance(path, str | Path) for path in public_test)
+    if not (several or isinstance(public_test, str | Path)):
         for rows in public_test if isinstance(public_test, tuple) else (public_test,):
             refuse_fitted(rows, what)
         return (public_test,)

@@ -41,6 +41,7 @@ from privreg.people import People
 from privreg.results import PrivateResults
 from privreg.resume import Checkpoints, forget, read_checkpoint, take_all
 from privreg.schema import Schema
+from privreg.schema_files import combined
 from privreg.settings import Problem, Settings, Wishes
 from privreg.sources import Source, open_arrays, open_table
 from privreg.spec import Spec
@@ -105,7 +106,7 @@ class PrivateOnlineRegression:
         so that nobody learns who answered. "drop": its person sends nothing, which reveals who answered.
     rows : int, optional
         How many people will come, if that is known and public; sizes of the pilots follow from it. Taken from
-        DataFrames, arrays and CSV files in `fit`; streams of unknown length get pilots of a fixed size.
+        DataFrames, arrays, tables and files in `fit`; queries and streams of unknown length get pilots of a fixed size.
     allow_leak : tuple of {"levels", "scale"}
         Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
     exog_names, endog_name : sequence of str, str
@@ -205,6 +206,7 @@ class PrivateOnlineRegression:
         bounds: Any = None,
         levels: Any = None,
         moments: Any = None,
+        schema: Any = None,
         scaling: str = "public",
         mechanism: Any = "auto",
         private: Any = "record",
@@ -227,8 +229,11 @@ class PrivateOnlineRegression:
             As in patsy, from an allow-list: columns, arithmetic, ``I()``, ``C()`` with contrasts, interactions,
             elementwise NumPy functions, ``bs``/``cr`` with all knots and bounds, functions marked by
             ``privreg.rowwise``.
-        data : DataFrame, mapping of str to array, path of a CSV file, iterable of DataFrames, or None
-            None for a model that is fed by ``start()`` only. Columns not in the formula are never read.
+        data : DataFrame, mapping of str to array, path or list of paths, table, query, iterable of DataFrames, or None
+            Paths are of CSV, Parquet or Feather files, or of a folder of Parquet files. A table is one of polars (also
+            lazy), Arrow or DuckDB, an Arrow dataset or reader, or whatever hands out an Arrow stream. A query is
+            ``pr.sql(query, connection)``. Rows are read batch by batch, columns not in the formula never. None for a
+            model that is fed by ``start()`` only.
         offset, exposure : str, optional
             Names of columns: one that is added to the linear predictor, and one whose log is.
         mu : float, str or None
@@ -243,6 +248,9 @@ class PrivateOnlineRegression:
             √max_per_id times as large, and printed so.
         missing : {"raise", "noise", "drop"}
             As for the class.
+        schema : str, Path or Schema, optional
+            Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and
+            `moments` given beside it take precedence, column by column.
         family, epsilon, delta, rho, bounds, levels, moments, scaling, mechanism, private, score_weights, rows
             As for the class.
         allow_leak
@@ -264,7 +272,7 @@ class PrivateOnlineRegression:
         people = People.declare(mu if personal else None, mu_max, id, max_per_id, missing)
         budget = Budget.declare(people.mu_max if personal else mu, epsilon, delta, rho)
         fam = resolve_family(family)
-        schema = Schema.declare(bounds, levels, moments)
+        schema = combined(schema, bounds, levels, moments)
         refuse_arrays(offset=offset, exposure=exposure)
         if not isinstance(formula, str):
             raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")

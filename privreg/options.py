@@ -34,11 +34,12 @@ LONG: Final = 200_000
 MOST_DEFAULT_THREADS: Final = 4
 
 
-MODEL_OPTIONS: Final = (
+_EVERY: Final = (
     *("family", "mu", "mu_max", "epsilon", "delta", "rho", "bounds", "levels", "moments", "scaling", "mechanism"),
     *("private", "score_weights", "offset", "exposure", "id", "max_per_id", "missing", "rows", "allow_leak"),
 )
-ARRAY_OPTIONS: Final = (*MODEL_OPTIONS, "exog_names", "endog_name")
+MODEL_OPTIONS: Final = (*_EVERY, "schema")
+ARRAY_OPTIONS: Final = (*_EVERY, "exog_names", "endog_name")
 START_OPTIONS: Final = (
     *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "measures", "seed"),
 )

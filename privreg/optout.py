@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.columns import learn_levels, learn_moments
@@ -61,18 +60,21 @@ def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
 
 
 def in_memory(data: Any, schema: Schema, formula: str, functions: Mapping[str, Rowwise], offset: str | None) -> Any:
-    """Hold the formula's columns of a CSV file as one DataFrame; other data are returned as they are."""
+    """Hold the formula's columns of a file, table or query as one DataFrame; what can't be read twice is left."""
     import pandas as pd
 
     from privreg.sources import open_table
 
-    if not isinstance(data, str | Path):
+    if data is None or isinstance(data, pd.DataFrame | Mapping):
         return data
     response, exog = needed_columns(formula, functions)
     columns = tuple(dict.fromkeys([*response, *exog, *([offset] if offset else [])]))
-    batches = [pd.DataFrame(b) for b in open_table(data, columns, schema).batches(0)]
+    source = open_table(data, columns, schema)
+    if not source.repeatable or source.kind == "iterable of DataFrames":
+        return data
+    batches = [pd.DataFrame(b) for b in source.batches(0)]
     if not batches:
-        raise DataError(f"{Path(data).name} has no rows.")
+        raise DataError(f"{source.kind}: there are no rows.")
     return pd.concat(batches, ignore_index=True)
 
 
@@ -90,7 +92,7 @@ def complete(
 
     if not isinstance(data, pd.DataFrame | Mapping):
         raise PrivacyLeakError(
-            "allow_leak needs the rows in memory, as a DataFrame or a CSV file; or declare levels= and bounds=."
+            "allow_leak needs the rows in memory, as a DataFrame, a table or a file; or declare levels= and bounds=."
         )
     response, exog = needed_columns(formula, functions)
     columns = [c for c in dict.fromkeys([*response, *exog, *([offset] if offset else [])]) if c in data]

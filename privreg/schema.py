@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from privreg.errors import SchemaError, real, shown
 
-__all__ = ["MOST_LEVELS", "RESPONSE_KINDS", "Schema", "saved_kind"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["MOST_LEVELS", "RESPONSE_KINDS", "Schema", "public_mapping", "saved_kind"]
 
 RESPONSE_KINDS: Final = ("number", "binary", "levels")
 """What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
@@ -39,7 +42,8 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     return pair[0], pair[1]
 
 
-def _mapping(kind: str, value: object) -> Mapping[Any, Any]:
+def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
+    """Return declarations of one kind if they are a mapping from columns; what is declared is not looked at."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -164,7 +168,7 @@ class Schema:
             If a declaration is malformed, empty, given twice for one column, or contradicts another.
         """
         lows: dict[str, Pair] = {}
-        for name, value in _mapping("bounds", bounds).items():
+        for name, value in public_mapping("bounds", bounds).items():
             low, high = _pair("bounds", name, value)
             if math.isnan(low) or math.isnan(high) or low > high:
                 raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}) is empty; write (low, high), low <= high.")
@@ -172,7 +176,7 @@ class Schema:
                 raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}): give two finite bounds or (-inf, inf).")
             lows[name] = (low, high)
         cats: dict[str, tuple[Any, ...]] = {}
-        for name, value in _mapping("levels", levels).items():
+        for name, value in public_mapping("levels", levels).items():
             if isinstance(value, str) or not isinstance(value, Sequence):
                 raise SchemaError(
                     f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."
@@ -189,7 +193,7 @@ class Schema:
             cats[name] = got
         moms: dict[str, Pair] = {}
         pairs: dict[Names, object] = {}
-        for name, value in _mapping("moments", moments).items():
+        for name, value in public_mapping("moments", moments).items():
             if isinstance(name, tuple):
                 pairs[name] = value
                 continue
@@ -217,6 +221,56 @@ class Schema:
                 "privately, nor be named twice; keep one."
             )
         return cls(lows, cats, moms, private=tuple(private), correlations=correlations)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Schema:
+        """Read declarations from a small YAML or JSON file.
+
+        Parameters
+        ----------
+        path : str or Path
+            With the keys ``bounds``, ``levels``, ``moments``, each of them columns with their declaration, and
+            ``correlations``, a list of ``[column, column, correlation]``; all may be left out. YAML needs PyYAML
+            (``pip install privreg[yaml]``).
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the file is missing or malformed, with the name of the file and the key. Nothing in it is executed.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "schema.json"
+        ...     Schema.declare({"age": (18, 65)}, {"smoker": ["no", "yes"]}).to_file(path)
+        ...     Schema.from_file(path).levels
+        {'smoker': ('no', 'yes')}
+        """
+        from privreg.schema_files import read
+
+        return read(path)
+
+    def to_file(self, path: str | Path) -> None:
+        """Write the declarations to a file that :meth:`from_file` reads; .yaml, .yml or .json.
+
+        Columns whose scale is learned privately are left out, as nothing about them is declared.
+
+        Raises
+        ------
+        SchemaError
+            If declarations were taken from the rows by ``allow_leak=``, or the suffix is another one.
+        SavedFileError
+            If the file can't be written.
+        """
+        from privreg.schema_files import write
+
+        write(self, path)
 
     def declares(self, name: str) -> bool:
         """Whether a column's kind is known: by a declaration, or as a number whose scale is learned privately."""

@@ -161,9 +161,9 @@ FILES = {
     "no such file": (lambda tmp: by_formula(data=tmp / "none.csv"), DataError, ["there is no file", "none.csv"]),
     "a folder": (lambda tmp: by_formula(data=tmp), DataError, ["there is no file"]),
     "another kind of file": (
-        lambda tmp: by_formula(data=csv(tmp, table(), "people.parquet")),
+        lambda tmp: by_formula(data=csv(tmp, table(), "people.xlsx")),
         UnsupportedArgumentError,
-        ["'people.parquet' is not a CSV file", "convert it"],
+        ["'people.xlsx' is not a CSV, Parquet or Feather file", "convert it"],
     ),
     "empty file": (lambda tmp: by_formula(data=csv(tmp, "")).fit(), DataError, ["people.csv is empty", "column names"]),
     "header only": (lambda tmp: by_formula(data=csv(tmp, "a,b,g,y\n")).fit(), InferenceError, ["0 have reported"]),

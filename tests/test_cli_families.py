@@ -297,7 +297,7 @@ def test_help_has_groups_and_examples_that_parse(capsys):
     assert max(map(len, out.splitlines())) <= 100
     examples = out[out.index("examples:") : out.index("how levels are read")].replace("\\\n", " ")
     commands = [shlex.split(line)[1:] for line in examples.splitlines() if line.startswith("  privreg")]
-    assert len(commands) == 7
+    assert len(commands) == 8
     from privreg.cli_options import budget, family, people, spread
 
     for words in commands:

@@ -1,25 +1,30 @@
-"""Where rows come from: batches of raw columns from frames, arrays, iterables and files.
+"""Where rows come from: batches of raw columns from frames, arrays, iterables, files, databases and other tables.
 
 Only the columns asked for are touched. Nothing here computes anything from a value.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.errors import DataError, UnsupportedArgumentError
-from privreg.sources.csv import open_csv
+from privreg.errors import UnsupportedArgumentError
+from privreg.sources.database import Sql, open_sql
+from privreg.sources.files import open_files
 from privreg.sources.frames import open_arrays, open_frame, open_frames, open_mapping
 from privreg.sources.source import CHUNK, Batch, Source, rows_of
+from privreg.sources.tables import open_object
 
 if TYPE_CHECKING:
     from privreg.schema import Schema
 
 __all__ = ["CHUNK", "Batch", "Source", "open_arrays", "open_table", "rows_of"]
+
+_QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 
 
 def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
@@ -27,7 +32,8 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
 
     Parameters
     ----------
-    data : DataFrame, mapping of str to array, str or Path of a CSV file, or iterable of DataFrames
+    data : DataFrame, mapping of str to array, path or paths, iterable of DataFrames, Arrow, polars, DuckDB, or SQL
+        Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`.
     columns : tuple of str
         The only columns that are read.
     schema : Schema
@@ -39,6 +45,8 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     ------
     DataError
         If the file is missing or the columns differ in length.
+    MissingExtraError
+        If the package that reads it is not installed.
     UnsupportedArgumentError
         If `data` is of a kind that is not supported; the message lists what is.
     """
@@ -47,22 +55,24 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     if isinstance(data, pd.DataFrame):
         return open_frame(data, columns)
     if isinstance(data, str | Path):
-        return _file(Path(data), columns, schema, frozenset(text))
+        if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
+            raise UnsupportedArgumentError(
+                "a string is the path of a file; an SQL query is given as pr.sql(query, connection)."
+            )
+        return open_files(Path(data), columns, schema, frozenset(text))
+    if isinstance(data, list | tuple) and data and all(isinstance(path, str | Path) for path in data):
+        return open_files([Path(path) for path in data], columns, schema, frozenset(text))
+    if isinstance(data, Sql):
+        return open_sql(data, columns, schema.levels.keys())
+    table = open_object(data, columns, schema.levels.keys())
+    if table is not None:
+        return table
     if isinstance(data, Mapping):
         return open_mapping(data, columns)
     if isinstance(data, Iterable) and not isinstance(data, np.ndarray):
         return open_frames(data)
     raise UnsupportedArgumentError(
-        f"data of type {type(data).__name__} can't be read; give a DataFrame, a mapping of arrays, the path of a "
-        "CSV file, or an iterable of DataFrames."
+        f"data of type {type(data).__name__} can't be read; give a DataFrame (pandas or polars), a mapping of arrays, "
+        "the path of a CSV file or of Parquet files, an Arrow or DuckDB table, pr.sql(query, connection), or an "
+        "iterable of DataFrames."
     )
-
-
-def _file(path: Path, columns: tuple[str, ...], schema: Schema, text: frozenset[str]) -> Source:
-    if not path.is_file():
-        raise DataError(f"there is no file {str(path)!r}.")
-    if path.suffix.lower() in {".parquet", ".pq", ".feather", ".arrow", ".xlsx", ".json", ".duckdb"}:
-        raise UnsupportedArgumentError(
-            f"{path.name!r} is not a CSV file; read it with pandas and give the DataFrame, or convert it to CSV."
-        )
-    return open_csv(path, columns, schema, text)

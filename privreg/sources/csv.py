@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.columns import missing
+from privreg.columns import missing, quietly
 from privreg.errors import DataError, PrivregError
 from privreg.sources.source import CHUNK, Batch, Source, file_stamp
 
 if TYPE_CHECKING:
     from privreg.schema import Schema
 
-__all__ = ["open_csv"]
+__all__ = ["header_of", "open_csv"]
 
 
 def _count_lines(path: Path) -> int | None:
@@ -62,6 +62,25 @@ def _reader(lines: Any, columns: int, **how: Any) -> Any:
     names = ",".join(map(str, range(columns + 1))) + "\n"
     fixed: dict[str, Any] = {"index_col": False, "keep_default_na": False, "low_memory": False}
     return pd.read_csv(_Headed(names, lines), chunksize=CHUNK, **fixed, **how)
+
+
+def header_of(path: Path) -> list[str]:
+    """Column names of a CSV file; nothing else is looked at.
+
+    Raises
+    ------
+    DataError
+        If it has none that can be read.
+    """
+
+    def read() -> list[str]:
+        with _text(path) as lines:
+            return _header(lines)
+
+    names = quietly(read, DataError(f"{path.name}: not a readable CSV file; mend or download it again."))
+    if not names:
+        raise DataError(f"{path.name} is empty; its first line must hold the column names.")
+    return names
 
 
 def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: frozenset[str]) -> Source:

@@ -9,7 +9,7 @@ import numpy as np
 
 from privreg.columns import plain_array, quietly
 from privreg.errors import DataError, UnsupportedArgumentError
-from privreg.sources.source import CHUNK, Batch, Source, beyond
+from privreg.sources.source import CHUNK, Batch, Source, beyond, once
 
 __all__ = ["open_arrays", "open_frame", "open_frames", "open_mapping"]
 
@@ -97,4 +97,6 @@ def open_frames(data: Iterable[Any]) -> Source:
                 )
 
     identity = data[0] if isinstance(data, list | tuple) and data else None
-    return Source("iterable of DataFrames", None, lambda skip: beyond(pieces(), skip), identity)
+    again = not isinstance(data, Iterator)
+    batches: Any = (lambda skip: beyond(pieces(), skip)) if again else once(pieces(), "the iterator of DataFrames")
+    return Source("iterable of DataFrames", None, batches, identity, repeatable=again)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["CHUNK", "Batch", "Source", "beyond", "file_stamp", "rows_of"]
+from privreg.columns import missing
+from privreg.errors import DataError
+
+__all__ = ["CHUNK", "Batch", "Source", "beyond", "check_labels", "file_stamp", "files_identity", "once", "rows_of"]
 
 CHUNK: Final = 16_384
 """Rows encoded at a time: enough that patsy's fixed cost vanishes, few enough that a batch stays in second cache."""
@@ -34,6 +37,8 @@ class Source:
     stamp : callable
         Gives what must not change for the same rows to come in the same order when they are read again, as JSON has
         it; None if nothing can tell.
+    repeatable : bool
+        Whether `batches` may be called again; what comes from a generator or a reader is gone once it was read.
     """
 
     kind: str
@@ -42,6 +47,7 @@ class Source:
     identity: Any = field(repr=False)  # often the rows themselves
     count: Callable[[], int | None] = field(repr=False, default=lambda: None)
     stamp: Callable[[], list[Any] | None] = field(repr=False, default=lambda: None)
+    repeatable: bool = True
 
     def expected(self) -> int | None:
         """How many people there are, as far as can be told before reading them; public, like their number."""
@@ -82,3 +88,40 @@ def file_stamp(path: Path) -> list[Any]:
     """What tells a file from another, or from what it was before, without reading it."""
     stat = path.stat()
     return [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
+
+
+def files_identity(paths: Iterable[Path]) -> Any:
+    """What the ledger knows the people of some files by: one file counts as the same alone and in a list of one."""
+    stamps = [tuple(file_stamp(path)) for path in paths]
+    return stamps[0] if len(stamps) == 1 else tuple(stamps)
+
+
+def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str) -> None:
+    """Refuse a table without one of the columns, or with several of that name.
+
+    Raises
+    ------
+    DataError
+    """
+    names = list(labels)
+    for name in columns:
+        if name not in names:
+            raise DataError(f"{where}: {missing(name, names)}")
+        if names.count(name) > 1:
+            raise DataError(f"{where}: there is more than one column named {name!r}; rename or drop one.")
+
+
+def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]]:
+    """Batches that can be read a single time; a second reader is told so, rather than that nobody came."""
+    taken: list[bool] = []
+
+    def given(skip: int) -> Iterator[Batch]:
+        if taken:
+            raise DataError(
+                f"{what} was read before, and its rows are gone; give a new one, or a table or file that can be read "
+                "again."
+            )
+        taken.append(True)
+        yield from beyond(batches, skip)
+
+    return given

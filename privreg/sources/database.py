@@ -1,0 +1,235 @@
+"""Rows of SQL queries: of DuckDB as Arrow batches, of SQLAlchemy and DBAPI connections as rows fetched in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from privreg.columns import quietly
+from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError
+from privreg.extras import comes_from, need
+from privreg.sources.source import CHUNK, Batch, Source, beyond, check_labels
+from privreg.sources.tables import open_object, quoted
+
+__all__ = ["Sql", "open_sql", "sql"]
+
+_ALIAS: Final = "privreg_rows"
+
+_BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")
+"""Drivers of databases to which "a" is a text, not a column."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Sql:
+    """An SQL query and where to ask it; made by :func:`sql`. It shows neither text, nor parameters, nor address."""
+
+    query: Any = field(repr=False)
+    connection: Any = field(repr=False)
+    parameters: Any = field(repr=False, default=None)
+
+    def __repr__(self) -> str:
+        return f"<SQL query on {_place(self.connection)}>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("an SQL query holds a connection and can't be pickled; make it again with privreg.sql()")
+
+
+def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
+    """Rows of an SQL query, to be given to a model as its data.
+
+    Parameters
+    ----------
+    query : str or SQLAlchemy select
+        Only the columns of the formula are asked for: the query becomes the inner one of
+        ``SELECT "age", "bmi" FROM (query)``.
+    connection : DuckDB connection, SQLAlchemy engine, connection or URL, or DBAPI connection
+        Connections stay open, and are the caller's. A URL is a string such as ``"postgresql://localhost/health"``.
+    parameters : mapping or sequence, optional
+        Values of the query's placeholders, in the database's own way of writing them.
+
+    Returns
+    -------
+    Sql
+        Frozen; its repr shows neither the query's text, nor parameters, nor passwords.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        If the query or the connection is of another kind.
+
+    Notes
+    -----
+    How many rows will come isn't known beforehand; tell the model, ``rows=``, if it is public. Without ``ORDER BY`` a
+    database may give rows in another order each time, and the same seed then gives other results. A DBAPI connection
+    is read by ``fetchmany``; drivers that hold all rows of a query in memory do so here too, and an SQLAlchemy engine,
+    which asks for a cursor at the server, is the better way to such databases.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> import privreg as pr
+    >>> connection = sqlite3.connect(":memory:")
+    >>> _ = connection.execute("CREATE TABLE people AS SELECT 1.0 AS dose, 2.0 AS y")
+    >>> pr.sql("SELECT * FROM people", connection)
+    <SQL query on sqlite3>
+    """
+    text = isinstance(query, str)
+    if not text and not hasattr(query, "subquery"):
+        raise UnsupportedArgumentError(
+            f"the query is of type {type(query).__name__}; give a string with an SQL query, or an SQLAlchemy select."
+        )
+    if text and not _bare(query):
+        raise UnsupportedArgumentError("the query is empty; give one such as 'SELECT * FROM people'.")
+    if isinstance(connection, str) and "://" not in connection:
+        raise UnsupportedArgumentError(
+            "the connection is a string that is no URL; give one such as 'sqlite:///people.db', or an open connection."
+        )
+    if _opening(connection) is None:
+        raise UnsupportedArgumentError(
+            f"a connection of type {type(connection).__name__} can't be asked; give a DuckDB connection, an SQLAlchemy "
+            "engine, connection or URL, or a DBAPI connection."
+        )
+    if not text and _opening(connection) is not _of_sqlalchemy:
+        raise UnsupportedArgumentError(
+            "an SQLAlchemy select needs an SQLAlchemy engine, connection or URL; give one, or the query as a string."
+        )
+    return Sql(query, connection, parameters)
+
+
+def open_sql(data: Sql, columns: Sequence[str], factors: Collection[str]) -> Source:
+    """Rows of a query."""
+    if comes_from(data.connection, "duckdb", "DuckDBPyConnection"):
+        return _of_duckdb(data, columns, factors)
+    where = f"the SQL query on {_place(data.connection)}"
+
+    def batches(skip: int) -> Iterator[Batch]:
+        return beyond(_fetched(data, columns, where), skip)
+
+    return Source(where[4:], None, batches, data)
+
+
+def _place(connection: Any) -> str:
+    """The kind of database, without its address."""
+    if isinstance(connection, str):
+        return connection.partition(":")[0].partition("+")[0]
+    if comes_from(connection, "sqlalchemy", "URL"):
+        return str(connection.get_backend_name())
+    if hasattr(connection, "dialect"):
+        return str(connection.dialect.name)
+    return type(connection).__module__.partition(".")[0].lstrip("_") or "a database"
+
+
+def _of_duckdb(data: Sql, columns: Sequence[str], factors: Collection[str]) -> Source:
+    more = {} if data.parameters is None else {"params": data.parameters}
+    refused = DataError("the SQL query on duckdb was refused; try it on the connection itself, which says why.")
+    relation = quietly(lambda: data.connection.sql(data.query, **more), refused)
+    if relation is None:
+        raise DataError("the SQL query on duckdb gives no rows; give one that selects some.")
+    opened = open_object(relation, columns, factors)
+    assert opened is not None
+    return Source("SQL query on duckdb", None, opened.batches, data)
+
+
+# --- rows that are fetched -------------------------------------------------------------------------------
+
+Fetch = Callable[[], Sequence[Sequence[Any]]]
+
+
+def _opening(connection: Any) -> Any:
+    if comes_from(connection, "duckdb", "DuckDBPyConnection"):
+        return _of_duckdb
+    if isinstance(connection, str) or comes_from(connection, "sqlalchemy", "Engine", "Connection", "URL"):
+        return _of_sqlalchemy
+    return _of_dbapi if callable(getattr(connection, "cursor", None)) else None
+
+
+def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
+    """Batches of a query's rows; whatever a driver raises is told in words of our own: its text may quote a value."""
+    opening, read = _opening(data.connection), 0
+    problem: Exception | None = None
+    try:
+        with opening(data, columns, where) as fetch:
+            while rows := fetch():
+                yield _batch(rows, columns)
+                read += len(rows)
+    except (DataError, MissingExtraError):
+        raise
+    except ModuleNotFoundError as e:
+        problem = MissingExtraError(f"{where} needs the package {e.name!r}, its driver, which is not installed.")
+    except Exception as e:
+        kind = type(e).__name__
+        problem = DataError(
+            f"{where}, after row {read}: the database broke off ({kind}); look after the connection and fit again."
+            if read
+            else f"{where} was refused ({kind}); try it on the connection itself, which says why."
+        )
+    if problem is not None:
+        raise problem
+
+
+def _batch(rows: Sequence[Sequence[Any]], columns: Sequence[str]) -> Batch:
+    out: dict[str, Any] = {}
+    for name, values in zip(columns, zip(*rows, strict=True), strict=True):
+        out[name] = np.empty(len(rows), dtype=object)
+        out[name][:] = values
+    return out
+
+
+@contextmanager
+def _of_dbapi(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fetch]:
+    driver = type(data.connection).__module__.partition(".")[0]
+    mark = "`" if driver in _BACKTICKS else '"'
+    inner = f"FROM (\n{_bare(data.query)}\n) {_ALIAS}"
+    more = () if data.parameters is None else (data.parameters,)
+    cursor = data.connection.cursor()
+    try:
+        cursor.execute(f"SELECT * {inner} WHERE 1 = 0", *more)  # names alone; SQLite takes a wrong "a" for a text
+        check_labels(columns, [c[0] for c in cursor.description or ()], where)
+        cursor.execute(f"SELECT {', '.join(quoted(c, mark) for c in columns)} {inner}", *more)
+        yield lambda: cursor.fetchmany(CHUNK)
+    finally:
+        cursor.close()
+
+
+@contextmanager
+def _of_sqlalchemy(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fetch]:
+    sa = need("sqlalchemy", "sql", where)
+    given, own = data.connection, None
+    if isinstance(given, str) or comes_from(given, "sqlalchemy", "URL"):
+        given = own = sa.create_engine(given)
+    opened = None if comes_from(given, "sqlalchemy", "Connection") else given.connect()
+    connection = given if opened is None else opened
+    busy = connection.in_transaction()
+    try:
+        text = isinstance(data.query, str)
+        bare = sa.text(_bare(data.query)) if text else data.query
+        labels = sa.select(sa.text("*")).select_from(_named(sa, bare, ())).where(sa.false())
+        check_labels(columns, list(connection.execute(labels, data.parameters).keys()), where)
+        inner = _named(sa, bare, columns)
+        wanted = sa.select(*(inner.c[c] for c in columns))
+        how = {"stream_results": True, "max_row_buffer": CHUNK}  # a cursor at the server, where there is one
+        with connection.execute(wanted, data.parameters, execution_options=how) as result:
+            yield lambda: result.fetchmany(CHUNK)
+    finally:
+        if opened is not None:
+            opened.close()
+        elif not busy:
+            connection.rollback()  # reading began a transaction on the caller's connection
+        if own is not None:
+            own.dispose()
+
+
+def _named(sa: Any, query: Any, columns: Sequence[str]) -> Any:
+    """The query as an inner one, with quoted columns if it is a text."""
+    if isinstance(query, sa.TextClause):
+        query = query.columns(*(sa.column(sa.sql.quoted_name(c, True)) for c in columns))
+    return query.subquery(_ALIAS)
+
+
+def _bare(query: str) -> str:
+    """A query without the semicolon that would end the inner one."""
+    return query.strip().rstrip(";").rstrip()
