@@ -10,6 +10,7 @@ import numpy as np
 from privreg import blocks, coordinates, kernels, lanes, location, whitening
 from privreg.lanes import Chains
 from privreg.stages import chain_steps, lane_plan
+from privreg.wide import places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +32,9 @@ small as the curvature there, and never return."""
 
 MOST_GROWTH: Final = 1000.0
 
+STABLE: Final = 2.0
+"""Steps of a wide design times d, at most: its covariates may have half their variance in one direction, unlearned."""
+
 RELATIVE: Final = 0.15
 """The same relative to the length of θ, with which the stretch grows over which the score bends."""
 
@@ -42,13 +46,16 @@ sooner where the loss itself is."""
 def place(run: Pipeline) -> None:
     """Begin whitening from the learned locations and scales."""
     centre, scale = location.centre_and_scale(run.location)
-    rows = np.array(run.scatter.rows)
+    rows, many = np.array(run.scatter.rows), run.start.wide is not None
     for j, m, s in zip(run.start.unscaled, centre, scale, strict=True):
         if j == run.d:
             low, high = run.start.reports.y_low, run.start.reports.y_high
             m, s = min(max(m, low), high), min(s, high - low)  # a lost search ends inside the public limits
             shift = m if run.start.layout.constant else 0.0
             run.y_centre, run.y_scale = float(shift), float(s if shift == m else math.hypot(s, m))
+            continue
+        if many:
+            rows[:, j] = 1.0 / s, -m / s if run.start.layout.constant else 0.0
             continue
         k = j + run.extra
         rows[k, k], rows[k, 0] = 1.0 / s, -m / s
@@ -60,7 +67,9 @@ def begin_chains(run: Pipeline) -> None:
     start = run.start
     rules, reports, schedule = start.rules, start.reports, start.schedule
     still, constant = not rules.moving, start.layout.constant
-    if run.chains is None:
+    if run.chains is None and start.wide is not None:
+        theta, log_c = _first_guess(run)
+    elif run.chains is None:
         rows = coordinates.without_constant(run.scatter.rows, run.d) if run.extra else run.scatter.rows
         gaps = (0.0,) * run.d if reports.label else start.gaps  # there whitening is exact
         rows, run.shares = coordinates.bring_in(rows, gaps, constant)
@@ -94,7 +103,12 @@ def begin_chains(run: Pipeline) -> None:
         newton2 = float(np.sum(newton**2))
         spread = max(spread, RELATIVE * float(np.linalg.norm(theta)))
     steps = chain_steps(stage, schedule, rules, plan, noise, curvature, spread, run.d, newton2)
-    run.chains = Chains(plan, lanes.init(theta, min(log_c, plan.widest), plan), newton, steps)
+    if start.wide is not None:
+        steps = steps._replace(first=min(steps.first, STABLE / run.d))
+    intercept = None
+    if start.path == 2:
+        intercept = run.outside(np.eye(run.d))[:, places(run.to_user)[0]]
+    run.chains = Chains(plan, lanes.init(theta, min(log_c, plan.widest), plan, intercept), newton, steps)
     if run.kind == "lanes" and start.cut is not None:
         run.blocks = blocks.begin(start.cut, run.coefficients)
 
@@ -104,6 +118,8 @@ def _expected(run: Pipeline, theta: Array) -> coordinates.Expected:
     start = run.start
     if start.rules.from_predictor:
         theta = theta * min(1.0, FARTHEST / max(strength(run, theta), 1e-300))
+    if start.wide is not None:
+        return coordinates.expect_wide(start.rules, theta, run.scatter.rows, start.wide, start.layout.constant)
     label = start.reports.label
     return coordinates.expect(
         *(start.rules, theta, run.scatter.rows[: run.d, : run.d]),
@@ -138,7 +154,16 @@ def _first_guess(run: Pipeline) -> tuple[Array, float]:
         guess = start.theta / run.y_scale
         if start.layout.constant:
             guess[0] -= run.y_centre / run.y_scale
+        if start.wide is not None:
+            own = guess.reshape(-1, d) / run.whitener[0]
+            own[:, 0] -= own @ run.whitener[1]
+            return own.reshape(-1), log_c if rules.track else _corner(run)
         theta = np.asarray(np.linalg.solve(run.whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
     if not rules.track:
-        log_c = math.log(start.c / run.y_scale) if not rules.moving else 0.0
+        log_c = _corner(run)
     return theta, log_c
+
+
+def _corner(run: Pipeline) -> float:
+    """Logarithm of a corner that was declared."""
+    return 0.0 if run.start.rules.moving else math.log(run.start.c / run.y_scale)

@@ -88,7 +88,8 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
     )._replace(batches=int(arrays["location_batches"]))
     if run.location.batches != _located(run):
         raise ValueError("batches out of range")
-    run.scatter = whitening.start_from(np.eye(run.size(before=run.kind in {"location", "moments"})))
+    rows = np.eye(run.size(before=run.kind in {"location", "moments"})) if run.start.wide is None else run.no_map()
+    run.scatter = whitening.start_from(rows)
     run.scatter = whitening.Scatter(
         *(like(np.asarray(own), arrays[f"scatter_{k}"]) for k, own in run.scatter._asdict().items())
     )._replace(weight=float(arrays["scatter_weight"]))
@@ -139,7 +140,7 @@ def _restored(run: Pipeline, name: str, stage: Stage, people: int, arrays: dict[
         raise ValueError("steps that aren't numbers")
     if np.isinf(np.delete(steps, ChainSteps._fields.index("scale"))).any():  # a search's scale is infinite
         raise ValueError("steps without end")
-    newton = like(np.eye(run.coefficients), arrays[f"{name}_newton"])
+    newton = like(np.zeros(run.newton_shape()), arrays[f"{name}_newton"])
     return Chains(plan, state, newton, ChainSteps(*steps.tolist()))
 
 

@@ -30,10 +30,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.rules import ChainRules
+    from privreg.wide import Wide
 
     Array = NDArray[np.float64]
 
-__all__ = ["Expected", "bring_in", "expect", "is_correlated", "rare", "scaled", "wide", "without_constant"]
+__all__ = [
+    "Expected",
+    "bring_in",
+    "expect",
+    "expect_wide",
+    "inside",
+    "is_correlated",
+    "rare",
+    "scaled",
+    "wide",
+    "without_constant",
+]
 
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""
@@ -70,6 +82,15 @@ class Expected(NamedTuple):
 
     newton: Array
     curvature: float
+
+
+def inside(theta: Array, rows: Array) -> Array:
+    """Coefficients of the covariates before the map, shape (m, d), from those after it."""
+    if len(rows) == theta.shape[1]:
+        return np.asarray(theta @ rows)
+    out = theta * rows[0]
+    out[:, 0] += theta @ rows[1]
+    return np.asarray(out)
 
 
 def covariance(rows: Array, constant: bool) -> Array:
@@ -185,6 +206,36 @@ def expect(
             size[j] = max(spread, 1e-6) ** -0.5
     size = np.tile(size, len(theta) // d)
     return Expected(np.ascontiguousarray(newton * np.outer(size, size)), curvature)
+
+
+def expect_wide(rules: ChainRules, theta: Array, rows: Array, wide: Wide, constant: bool) -> Expected:
+    """The same for a wide design, by the diagonal: ‖z‖ is nearly the same for everybody.
+
+    P has shape (1, d), or (b d, b d) for b blocks of a multinomial response.
+    """
+    d = len(wide.gaps)
+    if rules.shape.family == MULTINOMIAL:
+        share = np.exp(theta.reshape(-1, d)[:, 0]) if constant else np.ones(len(theta) // d)
+        share = np.concatenate([[1.0], share]) / (1.0 + share.sum())
+        ends = np.eye(len(share))
+        weight = 1.0 / max(float(np.linalg.norm(share - e)) for e in ends)
+        small = weight * (np.diag(share[1:]) - np.outer(share[1:], share[1:]))
+        length = 1.0 / newton_matrix(1.0, d, constant).diagonal()
+        return Expected(
+            np.kron(np.linalg.inv(small), np.diag(_rarer(rows, wide) / length)),
+            float(np.trace(small)) * float(length.sum()) / math.sqrt(d) / len(small),
+        )
+    kappa = rules.curvature
+    if rules.from_predictor:
+        kappa = _mean(rules, theta, np.eye(d - int(constant)), constant)
+    newton = newton_matrix(kappa, d, constant).diagonal() * _rarer(rows, wide)
+    return Expected(np.ascontiguousarray(newton[None]), kappa)
+
+
+def _rarer(rows: Array, wide: Wide) -> Array:
+    """How much less curvature a two-valued column has than one of variance 1."""
+    spread = wide.shares * (1.0 - wide.shares) * (rows[0] * wide.gaps) ** 2
+    return np.asarray(1.0 / np.maximum(np.where(wide.gaps > 0.0, spread, 1.0), 1e-6))
 
 
 def _inverse(matrix: Array) -> Array:

@@ -285,6 +285,8 @@ def location_report(mechanism: Mechanism, location: Array, spread: Array, v: Arr
 
 
 def _whitened(rows: Array, x: Array) -> Array:
+    if len(rows) < len(x):  # scales and shifts
+        return np.array([s * a + (t * x[0] if t != 0.0 else 0.0) for a, s, t in zip(x, *rows, strict=True)])
     return np.array([_inner(rows[j, : j + 1], x[: j + 1]) for j in range(len(x))])
 
 
@@ -340,8 +342,8 @@ def lane_report(
     ----------
     plan : LanePlan
         Family, bound, weight kappa of the number (0: none is sent), channel and radius.
-    rows : ndarray, shape (d, d)
-        Public row map, lower triangular; z = `rows` x.
+    rows : ndarray, shape (d, d) or (2, d)
+        Public row map, lower triangular; z = `rows` x. Or the scales and shifts of z_j = s_j x_j + t_j x_0.
     theta : ndarray, shape (b d,)
         Current public iterate, whitened coordinates, b the number of blocks.
     c : float

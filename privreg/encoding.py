@@ -24,6 +24,7 @@ __all__ = ["Evaluator", "Plan", "coded_terms", "empty_plan", "make_plan", "right
 
 _KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
 _UNBOUNDED = (-np.inf, np.inf)
+_MANY = 16
 
 
 class _Direct(NamedTuple):
@@ -32,6 +33,7 @@ class _Direct(NamedTuple):
     place: slice
     column: str | None
     matrix: Floats | None
+    hot: NDArray[np.int64] | None  # column of each level's only 1, of a factor with many
 
 
 class _Term(NamedTuple):
@@ -96,12 +98,17 @@ class Plan:
         A column that stands for itself is clamped on its way into the matrix: one pass over memory less.
         """
         out = np.empty((n, self.width))
-        for place, column, matrix in self.direct:
+        for place, column, matrix, hot in self.direct:
             if column is None:
                 out[:, place] = 1.0
             elif matrix is None:
                 low, high = self.schema.limits(column) if clamp else _UNBOUNDED
                 np.clip(rows[column], low, high, out=out[:, place.start])
+            elif hot is not None:  # many levels: written one by one each would be a stride over all rows
+                out[:, place] = 0.0
+                at = hot[rows[column]]
+                some = np.flatnonzero(at >= 0)
+                out[some, place.start + at[some]] = 1.0
             else:
                 for j in range(matrix.shape[1]):
                     out[:, place.start + j] = np.take(matrix[:, j], rows[column])
@@ -146,6 +153,14 @@ def coded_terms(terms: Sequence[Any], data: Mapping[str, Any], env: Any) -> Any:
     return design_matrix_builders([terms], lambda: iter([data]), env, NA_action=_KEEP_ALL)[0]
 
 
+def _one_hot(matrix: Floats) -> NDArray[np.int64] | None:
+    """For each level the column in which it has its only 1, −1 for one that has none; None for few levels or others."""
+    at = matrix.argmax(axis=1)
+    hot = matrix[np.arange(len(matrix)), at] == 1.0
+    single = ((matrix != 0.0).sum(axis=1) == hot).all()
+    return np.where(hot, at, -1) if single and matrix.shape[1] >= _MANY else None
+
+
 def empty_plan(schema: Schema, functions: Mapping[str, Rowwise]) -> Plan:
     """Plan without terms, for handing columns to patsy."""
     return Plan(schema, functions, 0, (), (), None, (), None)
@@ -159,13 +174,13 @@ def make_plan(info: Any, parsed: ParsedFormula, schema: Schema, response: Evalua
         place = info.term_slices[term]
         plain = [parsed.plain.get(f.code) for f in term.factors]
         if not plain:
-            direct.append(_Direct(place, None, None))
+            direct.append(_Direct(place, None, None, None))
         elif len(plain) > 1 or plain[0] is None or len(subterms) > 1:
             rest.append((term, _Term(term.name(), place, info.subset([term]))))
         else:
             contrast = subterms[0].contrast_matrices.get(term.factors[0])
             matrix = None if contrast is None else np.asarray(contrast.matrix, dtype=np.float64)
-            direct.append(_Direct(place, plain[0], matrix))
+            direct.append(_Direct(place, plain[0], matrix, None if matrix is None else _one_hot(matrix)))
     together = info.subset([term for term, _ in rest]) if rest else None
     reads = dict.fromkeys(name for term, _ in rest for f in term.factors for name in parsed.reads[f.code])
     left = tuple(term for _, term in rest)

@@ -14,6 +14,7 @@ from privreg.inference import EARLY, Anytime, Bootstrap, Estimate, Normal, Rando
 from privreg.inference.path import Batches, batches, growing_batches, path_sandwich, regression
 from privreg.inference.plug_in import KAPPA, Sandwich, local_sandwich
 from privreg.inference.resampling import FIRST
+from privreg.wide import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +71,8 @@ def _of_chain(
         found = _chain_batches(run, chain, growing=name in {"batch_means", "anytime"})
         return _of_batches(name, found, run.to_user, chain.people)
     if name == "random_scaling":
+        if chain.scaling.ndim == 1 and chain.scaling.size:
+            return Estimate(name, run.variances(chain), RandomScaling(chain.lanes))
         return Estimate(name, user(6.0 * chain.scaling / chain.updates), RandomScaling(chain.lanes))
     if name == "path_curvature":
         if chain.updates <= p + 1:  # the regression would fit them exactly
@@ -114,9 +117,9 @@ def _chain_batches(run: Run, chain: Chain, *, growing: bool) -> Batches:
     return growing_batches(found.sums[at - 1, 0], at * found.length, mean)
 
 
-def _of_batches(name: str, found: Batches, linear: Array, people: int) -> Estimate:
-    """Estimate of a method that goes by batches; `linear` maps to the user's coefficients."""
-    cov = np.asarray(linear @ found.cov @ linear.T)
+def _of_batches(name: str, found: Batches, linear: Array | None, people: int) -> Estimate:
+    """Estimate of a method that goes by batches; `linear` maps to the user's coefficients, None if they are these."""
+    cov = found.cov if linear is None else np.asarray(linear @ found.cov @ linear.T)
     if name == "batch_means":
         return Estimate(name, cov, StudentT(found.df))
     if name == "anytime":
@@ -126,15 +129,21 @@ def _of_batches(name: str, found: Batches, linear: Array, people: int) -> Estima
                 "ask more people, or fit with inference='batch_means'."
             )
         return Estimate(name, cov, Anytime(people))
-    return Estimate(name, cov, Bootstrap(found.moves @ linear.T, name == "block_bootstrap_t"))
+    moves = found.moves if linear is None else found.moves @ linear.T
+    return Estimate(name, cov, Bootstrap(moves, name == "block_bootstrap_t"))
 
 
 # --- the staged fit --------------------------------------------------------------------------------------
 
 
-def of_pipeline(run: Pipeline, settings: Settings, linear: Array) -> tuple[Estimate, ...]:
-    """Estimates of precision of the staged fit, as far as known; `linear` maps to the user's coefficients."""
-    covs = {name: np.asarray(linear @ cov @ linear.T) for name, cov in lane_covariances(run).items()}
+def of_pipeline(run: Pipeline, settings: Settings) -> tuple[Estimate, ...]:
+    """Estimates of precision of the staged fit, user's units, as far as known."""
+    linear: Array | None
+    if run.start.wide is None:
+        linear = run.to_user @ run.linear()
+        covs = {name: np.asarray(linear @ cov @ linear.T) for name, cov in lane_covariances(run).items()}
+    else:
+        linear, covs = None, wide_covariances(run)
     out = []
     for m in settings.methods:
         if m.name == "between_lanes" and m.name in covs:
@@ -145,7 +154,7 @@ def of_pipeline(run: Pipeline, settings: Settings, linear: Array) -> tuple[Estim
             people = sum(g.people for g in run.groups())
             if m.name != "anytime" or people >= FIRST:
                 out.append(_of_batches(m.name, _lane_batches(run), linear, people))
-        elif m.outer and run.in_lanes and (_moved(run) or not m.path):
+        elif linear is not None and m.outer and run.in_lanes and (_moved(run) or not m.path):
             found = _lane_path(run) if m.path else _lane_plug_in(run)
             out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), Normal(), found.notes))
     if settings.methods and settings.methods[0].name == "anytime" and "anytime" not in {e.method for e in out}:
@@ -171,21 +180,30 @@ def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], 
     return tuple(out)
 
 
+def _first(covs: dict[str, Array]) -> Array | None:
+    return covs.get("random_scaling", covs.get("between_lanes"))
+
+
 def pipeline_covariance(run: Pipeline) -> Array | None:
-    """Covariance by batch means, whitened coordinates; None before there is any."""
+    """Covariance by batch means, whitened coordinates, or the user's of a wide design; None before there is any."""
     if run.blocks is None or len(run.blocks.weights) * run.start.schedule.lanes < 2 or not run.in_lanes:
         return None
     return _lane_batches(run).cov
 
 
 def _lane_batches(run: Pipeline) -> Batches:
-    """Batches of one-step corrections, of all lanes; the covariance is that of the estimate."""
+    """Batches of one-step corrections, of all lanes; the covariance is that of the estimate, of a wide design in the
+    user's units.
+    """
     assert run.chains is not None
     assert run.blocks is not None
     state, share = run.chains.state, run.lane_share
     sums, weights = marks.parts(run.blocks)
     total = float(state.weight[:, 0].sum())
-    found = batches(sums, weights, state.partial.sum(axis=0) / total, total)
+    mean = state.partial.sum(axis=0) / total
+    if run.start.wide is not None:
+        sums, mean = run.outside(sums.reshape(-1, run.coefficients)).reshape(sums.shape), run.outside(mean[None])[0]
+    found = batches(sums, weights, mean, total)
     return Batches(share * found.cov, math.sqrt(share) * found.moves, found.df)
 
 
@@ -240,10 +258,38 @@ def lane_covariances(run: Pipeline) -> dict[str, Array]:
     return out
 
 
+def wide_covariances(run: Pipeline) -> dict[str, Array]:
+    """The same of a wide design, in the user's units: a product of a few moves for d × d, or variances, shape (d,)."""
+    out: dict[str, Array] = {}
+    if not run.in_lanes:
+        return out
+    assert run.chains is not None
+    state, plan = run.chains.state, run.chains.plan
+    if plan.lanes > 1:
+        moves = run.outside(lanes.apart(run.groups()))
+        out["between_lanes"] = moves.T @ moves
+    if plan.path and _moved(run):
+        scaling = 6.0 * lanes.scaling(state) / float(state.weight[:, 0].sum()) * run.lane_share
+        if plan.path == 1:
+            linear = run.to_user @ run.linear()
+            out["random_scaling"] = np.asarray(linear @ scaling @ linear.T)
+        else:
+            at = places(run.to_user)
+            own = run.to_user[at, np.arange(len(at))] * run.y_scale * run.whitener[0]
+            own[0] = 1.0  # coordinate 0 is the user's intercept already
+            out["random_scaling"] = np.empty(len(at))
+            out["random_scaling"][at] = scaling * own**2
+    return out
+
+
 def pipeline_variances(run: Pipeline) -> Array:
     """Reported variances, user's units, of the first of these that is wanted: batch means where intervals are to
     hold at all times, random scaling, between lanes; NaN if none is.
     """
+    if run.start.wide is not None:
+        found = pipeline_covariance(run) if run.start.anytime else _first(wide_covariances(run))
+        none = np.full(run.coefficients, np.nan)
+        return none if found is None else found if found.ndim == 1 else np.diag(found).copy()
     covs = lane_covariances(run)
     cov = covs.get("random_scaling", covs.get("between_lanes"))
     if run.start.anytime:

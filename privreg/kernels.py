@@ -280,7 +280,7 @@ class LanePlan(NamedTuple):
     late : int
         Updates from this one on enter the late averages.
     path : int
-        1 if the second moments of the path are kept, for random scaling.
+        1 if the second moments of the path are kept, for random scaling; 2 if their diagonal alone is.
     gram : int
         1 if those of reports and iterates are kept, for plug-in and path curvature.
     worth : float
@@ -333,8 +333,11 @@ class Lanes(NamedTuple):
         Reports of the unfinished batch, summed; the last entry is that of the numbers in joint reports.
     partial : ndarray, shape (K, d)
         Σ w (u_k − origin), u_k = θ_{k−1} − c P ḡ_k the one-step corrections.
-    sums : ndarray, shape (K, d + 1, d + 1)
-        Σ (s_k, k)(s_k, k)ᵀ of those partial sums, lower triangle, if the path is kept.
+    sums : ndarray, shape (K, d + 1, d + 1) or (K, 2, d + 1)
+        Σ (s_k, k)(s_k, k)ᵀ of those partial sums, lower triangle, if the path is kept; or their diagonal's Σ (s_k, 0)²
+        and Σ k (s_k, k).
+    functional : ndarray, shape (d,) or (0,)
+        Where the diagonal alone is kept, coordinate 0 is this functional of s_k (the user's intercept).
     gram : ndarray, shape (K, 2 d + 1, 2 d + 1)
         Σ v vᵀ, v = (c ḡ, θ − origin, w), lower triangle, if it is kept.
     weight : ndarray, shape (K, 2)
@@ -353,6 +356,7 @@ class Lanes(NamedTuple):
     batch: Array
     partial: Array
     sums: Array
+    functional: Array
     gram: Array
     weight: Array
     updates: Ints
@@ -996,8 +1000,17 @@ def moment_reports(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _whiten(x: Array, i: int, rows: Array, z: Array) -> float:
-    """Fill z with `rows` x[i], rows lower triangular; ‖z‖² is returned."""
+    """Fill z with `rows` x[i]; ‖z‖² is returned.
+
+    `rows` is lower triangular, or of shape (2, d): z_j = rows[0, j] x_j + rows[1, j] x_0, with rows[1, 0] = 0.
+    """
     norm2 = 0.0
+    if rows.shape[0] < rows.shape[1]:
+        for j in range(rows.shape[1]):
+            s = rows[0, j] * x[i, j] + (rows[1, j] * x[i, 0] if rows[1, j] != 0.0 else 0.0)  # 0 × inf would be none
+            z[j] = s
+            norm2 += s * s
+        return norm2
     for j in range(rows.shape[0]):
         s = 0.0
         for m in range(j + 1):
@@ -1035,10 +1048,10 @@ def run_lanes(
     offset : ndarray, shape (n,) or (0,)
     weight : ndarray, shape (n,) or (0,)
         Weights (μ_i/μ_max)² of people with personal budgets.
-    rows : ndarray, shape (d, d)
-        Learned row map, lower triangular.
-    newton : ndarray, shape (b d, b d)
-        P of the Newton step θ ← θ − γ c P ḡ, b the number of blocks.
+    rows : ndarray, shape (d, d) or (2, d)
+        Learned row map, lower triangular, or the scales and shifts of one that leaves correlations alone.
+    newton : ndarray, shape (b d, b d) or (1, d)
+        P of the Newton step θ ← θ − γ c P ḡ, b the number of blocks; or its diagonal.
     steps, gains : ndarray, shape (m,)
         γ and the gain of log c, from the update on that the person at `at` belongs to.
     noise : ndarray, shape (n, width)
@@ -1231,8 +1244,11 @@ def _update_lane(newton: Array, gamma: float, gain: float, c: float, lane: int, 
                 state.gram[lane, j, m] += v[j] * v[m]
     for j in range(d):
         step = 0.0
-        for m in range(d):
-            step += newton[j, m] * mean[m]
+        if newton.shape[0] < d:
+            step = newton[0, j] * mean[j]
+        else:
+            for m in range(d):
+                step += newton[j, m] * mean[m]
         ahead = weight * (state.theta[lane, j] - state.origin[j])
         state.total[lane, j] += ahead
         state.score[lane, j] += mean[j]
@@ -1253,7 +1269,17 @@ def _update_lane(newton: Array, gamma: float, gain: float, c: float, lane: int, 
         for j in range(d):
             state.late[lane, j] += state.theta[lane, j] - state.origin[j]
         state.late[lane, d] += state.log_c[lane]
-    if plan.path == 1:
+    if plan.path == 2:
+        k = state.weight[lane, 0]
+        intercept = 0.0
+        for j in range(d):
+            intercept += state.functional[j] * state.partial[lane, j]
+        for j in range(d):
+            s = intercept if j == 0 else state.partial[lane, j]
+            state.sums[lane, 0, j] += s * s
+            state.sums[lane, 1, j] += k * s
+        state.sums[lane, 1, d] += k * k
+    elif plan.path == 1:
         k = state.weight[lane, 0]
         for j in range(d):
             for m in range(j + 1):

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["Chains", "Group", "between", "corrected", "init", "late_average", "merged", "pooled", "scaling", "update"]
 
 
-def init(start: Array, log_c: float, plan: LanePlan) -> Lanes:
-    """State of `plan.lanes` chains that begin at `start`, shape (d,)."""
+def init(start: Array, log_c: float, plan: LanePlan, functional: Array | None = None) -> Lanes:
+    """State of `plan.lanes` chains that begin at `start`, shape (d,); `functional` is for random scaling's diagonal."""
     k, d = plan.lanes, start.shape[0]
-    side, both = d + 1 if plan.path else 0, 2 * d + 1 if plan.gram else 0
+    sums, both = ((0, 0), (d + 1, d + 1), (2, d + 1))[plan.path], 2 * d + 1 if plan.gram else 0
+    own = np.eye(1, d)[0] if functional is None else functional
     return Lanes(
         theta=np.tile(start.astype(np.float64), (k, 1)),
         log_c=np.full(k, float(log_c)),
@@ -39,7 +40,8 @@ def init(start: Array, log_c: float, plan: LanePlan) -> Lanes:
         late=np.zeros((k, d + 1)),
         batch=np.zeros((k, d + 1)),
         partial=np.zeros((k, d)),
-        sums=np.zeros((k, side, side)),
+        sums=np.zeros((k, *sums)),
+        functional=own.astype(np.float64).copy() if plan.path == 2 else np.zeros(0),
         gram=np.zeros((k, both, both)),
         weight=np.zeros((k, 2)),
         updates=np.zeros(k, dtype=np.int64),
@@ -57,8 +59,8 @@ def update(
     state : Lanes
     plan : LanePlan
     steps : ChainSteps
-    newton : ndarray, shape (d, d)
-        P.
+    newton : ndarray, shape (d, d) or (1, d)
+        P, or its diagonal.
     position : int
     report : ndarray, shape (d,) or (d + 1,)
     weight : float
@@ -83,9 +85,12 @@ def update(
     share = new.weight[lane, 1] / people
     mean = math.exp(new.log_c[lane]) * (new.batch[lane, :d] / people)
     step = np.zeros(d)
-    for j in range(d):
-        for m in range(d):
-            step[j] += newton[j, m] * mean[m]
+    if len(newton) < d:
+        step = newton[0] * mean
+    else:
+        for j in range(d):
+            for m in range(d):
+                step[j] += newton[j, m] * mean[m]
     if plan.gram:
         v = np.concatenate([mean, share * (new.theta[lane] - new.origin), [share]])
         new.gram[lane] += np.tril(np.outer(v, v))
@@ -104,7 +109,14 @@ def update(
     if t >= plan.late:
         new.late[lane, :d] += new.theta[lane] - new.origin
         new.late[lane, d] += new.log_c[lane]
-    if plan.path:
+    if plan.path == 2:
+        s = new.partial[lane].copy()
+        s[0] = 0.0
+        for a, b in zip(new.functional, new.partial[lane], strict=True):
+            s[0] += float(a) * float(b)
+        k = new.weight[lane, 0]
+        new.sums[lane] += (np.append(s * s, 0.0), np.append(k * s, k * k))
+    elif plan.path == 1:
         s = np.append(new.partial[lane], new.weight[lane, 0])
         new.sums[lane] += np.tril(np.outer(s, s))
     return new
@@ -125,7 +137,7 @@ class Chains(NamedTuple):
     ----------
     plan : LanePlan
     state : Lanes
-    newton : ndarray, shape (d, d)
+    newton : ndarray, shape (d, d) or (1, d)
     steps : ChainSteps
     """
 
@@ -152,13 +164,18 @@ class Group(NamedTuple):
     estimate: Array
 
 
+def newton_step(newton: Array, score: Array) -> Array:
+    """P times a score; P may be given by its diagonal, shape (1, d)."""
+    return np.asarray(newton[0] * score if len(newton) < len(score) else newton @ score)
+
+
 def corrected(state: Lanes, plan: LanePlan, newton: Array) -> list[Group]:
     """Estimates of the lanes that have been updated."""
     out = []
     for k in range(plan.lanes):
         t, weight = int(state.updates[k]), float(state.weight[k, 0])
         if t and weight > 0.0:
-            estimate = state.origin + (state.total[k] - newton @ state.score[k]) / weight
+            estimate = state.origin + (state.total[k] - newton_step(newton, state.score[k])) / weight
             out.append(Group(t * plan.batch, weight * plan.batch * plan.worth * plan.precision, estimate))
     return out
 
@@ -186,6 +203,13 @@ def pooled(groups: list[Group]) -> Array:
     return np.asarray(weights @ np.array([g.estimate for g in groups]) / weights.sum())
 
 
+def apart(groups: list[Group]) -> Array:
+    """Moves M, shape (G, d), with MᵀM as `between`: a product of a few rows, where d × d would be large."""
+    weights = np.array([g.weight for g in groups])
+    away = np.array([g.estimate for g in groups]) - pooled(groups)
+    return np.asarray(away * np.sqrt(weights / ((len(groups) - 1) * weights.sum()))[:, None])
+
+
 def between(groups: list[Group]) -> Array:
     """Covariance of the pooled estimate from how far the groups lie apart, shape (d, d).
 
@@ -200,8 +224,13 @@ def between(groups: list[Group]) -> Array:
 
 
 def scaling(state: Lanes) -> Array:
-    """Random-scaling matrix of √updates times a lane's mean correction, averaged over lanes, shape (d, d)."""
+    """Random-scaling matrix of √updates times a lane's mean correction, averaged over lanes, shape (d, d).
+
+    Where the diagonal alone is kept, that, shape (d,), in which coordinate 0 is the functional's.
+    """
     lanes, d = state.theta.shape
+    if state.functional.size:
+        return _diagonal_scaling(state)
     out: Array = np.zeros((d, d))
     for k in range(lanes):
         t = float(state.weight[k, 0])
@@ -210,4 +239,16 @@ def scaling(state: Lanes) -> Array:
         squares = state.sums[k, :d, :d]
         full = np.tril(squares) + np.tril(squares, -1).T
         out += (full - cross - cross.T + state.sums[k, d, d] * np.outer(mean, mean)) / t**2
+    return np.asarray(out / lanes)
+
+
+def _diagonal_scaling(state: Lanes) -> Array:
+    lanes, d = state.theta.shape
+    out: Array = np.zeros(d)
+    for k in range(lanes):
+        t = float(state.weight[k, 0])
+        mean = state.partial[k] / t
+        mean[0] = float(state.functional @ mean)
+        squares, weighted = state.sums[k]
+        out += (squares[:d] - 2.0 * mean * weighted[:d] + weighted[d] * mean**2) / t**2
     return np.asarray(out / lanes)

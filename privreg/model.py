@@ -121,6 +121,9 @@ class PrivateOnlineRegression:
     -----
     Frozen: `fit` returns results and leaves the model unchanged. Pickling a model leaves its data out.
 
+    With more than 100 coefficients the covariates' correlations are not learned, and random scaling keeps variances
+    only: intervals and tests of single coefficients; for tests of several ask for between_lanes or batch_means.
+
     References
     ----------
     Xie, Shi, Jiang, Kong & He, Online differentially private inference in stochastic gradient descent,

@@ -12,12 +12,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg import beginning, blocks, checkpoint, coordinates, intervals, lanes, location, measures, playing, whitening
+from privreg import (
+    beginning,
+    blocks,
+    checkpoint,
+    coordinates,
+    intervals,
+    lanes,
+    location,
+    measures,
+    playing,
+    whitening,
+    wide,
+)
 from privreg.engine import next_mark
 from privreg.lanes import Chains, Group
 from privreg.noise import KEY_BYTES, NoiseStream, derived_key
 from privreg.stages import Reports, Schedule, Stage, kappa_of
 from privreg.whitening import Layout
+from privreg.wide import Wide
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -55,8 +68,8 @@ class Start(NamedTuple):
         For each column that takes two values only, how far apart they are inside; 0 for the others.
     whitened : bool
         Whether score weights are those of whitened covariates, or of scaled ones.
-    path : bool
-        Whether random scaling is wanted.
+    path : int
+        1 if random scaling is wanted, 2 if its diagonal alone.
     gram : bool
         Whether products of reports and iterates are.
     cut : Layout or None
@@ -69,6 +82,8 @@ class Start(NamedTuple):
         Whether people may send noise only.
     gauge : Gauge or None
         By what fit is measured, before what is learned; None if it is not.
+    wide : Wide or None
+        What is public about the columns of a design of many coefficients, whose correlations are not learned.
     told : int
         Numbers that people report whom the fit is measured by.
     """
@@ -82,13 +97,14 @@ class Start(NamedTuple):
     c: float
     gaps: tuple[float, ...]
     whitened: bool
-    path: bool
+    path: int
     gram: bool = False
     cut: blocks.Layout | None = None
     anytime: bool = False
     personal: bool = False
     silence: bool = False
     gauge: measures.Gauge | None = None
+    wide: Wide | None = None
     told: int = 0
 
 
@@ -117,7 +133,7 @@ class Pipeline:
         self.extra = 1 - int(start.layout.constant)
         self.location = location.begin(len(start.unscaled))
         self.location_weight = 0.0  # of the unfinished batch
-        self.scatter = whitening.start_from(np.eye(self.size(before=True)))
+        self.scatter = whitening.start_from(self.no_map())
         self.total, self.outer = np.zeros(self.numbers()), np.zeros((0, 0))
         self.y_centre, self.y_scale = 0.0, 1.0
         self.shares = np.full(d, np.nan)
@@ -164,12 +180,29 @@ class Pipeline:
             return self.start.told
         if self.kind == "location":
             return 2 * len(self.start.unscaled)
+        return self.moment_numbers() if self.kind == "moments" else 0
+
+    def moment_numbers(self) -> int:
+        """Numbers in a report on moments."""
+        if self.start.wide is not None:
+            return 2 * len(self.start.wide.columns)
         size = self.size(before=True)
-        return size * (size + 1) // 2 if self.kind == "moments" else 0
+        return size * (size + 1) // 2
 
     def size(self, *, before: bool) -> int:
         """Coordinates of the learned map before the chains begin, or afterwards."""
         return self.d + int(self.start.layout.response) + (self.extra if before else 0)
+
+    def no_map(self) -> Array:
+        """Row map before anything is learned."""
+        if self.start.wide is not None:
+            return wide.start(self.start.wide, np.array([np.ones(self.d), np.zeros(self.d)]))
+        return np.eye(self.size(before=True))
+
+    def newton_shape(self) -> tuple[int, int]:
+        """Shape of P, of which a wide design with one linear predictor has the diagonal alone."""
+        diagonal = self.start.wide is not None and self.start.reports.blocks == 1
+        return (1 if diagonal else self.coefficients, self.coefficients)
 
     # --- people ----------------------------------------------------------------------------------------
 
@@ -303,7 +336,8 @@ class Pipeline:
 
     def moment_radius(self) -> float:
         """Radius by which a moment report is randomised."""
-        return self.start.reports.mechanism.moment_radius()
+        mechanism = self.start.reports.mechanism
+        return mechanism.moment_radius() if self.start.wide is None else mechanism.bits_radius(self.moment_numbers())
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -336,7 +370,9 @@ class Pipeline:
 
     @property
     def whitener(self) -> Array:
-        """Row map of the covariates in the chains, shape (d, d)."""
+        """Row map of the covariates in the chains, shape (d, d), or (2, d) of a wide design."""
+        if self.start.wide is not None:
+            return self.scatter.rows
         rows = np.ascontiguousarray(self.scatter.rows[: self.d, : self.d])
         return rows if self.start.whitened else coordinates.scaled(rows, self.start.layout.constant)
 
@@ -345,7 +381,14 @@ class Pipeline:
         if stage.kind == "location":
             beginning.place(self)
         elif stage.kind == "moments":
-            if self.start.reports.label:
+            if self.start.wide is not None:
+                self.scatter = whitening.start_from(
+                    wide.learn(
+                        *(self.start.wide, self.scatter.rows, self.total, self.weight_here, self.moment_sd()),
+                        constant=self.start.layout.constant,
+                    )
+                )
+            elif self.start.reports.label:
                 if self.first_round:
                     self.scatter = whitening.sizes(self.scatter, self.total)
                 else:
@@ -375,8 +418,7 @@ class Pipeline:
 
     def moment_sd(self) -> float:
         """Noise sd per coordinate of a moment report."""
-        size = self.size(before=True)
-        return self.start.reports.mechanism.sd(self.moment_radius(), size * (size + 1) // 2)
+        return self.start.reports.mechanism.sd(self.moment_radius(), self.moment_numbers())
 
     def _correlated(self) -> bool:
         """Whether the covariates have turned out so correlated that another round of moments pays."""
@@ -456,14 +498,24 @@ class Pipeline:
 
     def inside(self, theta: Array) -> Array:
         """Coefficients in internal units, shape (b d,)."""
-        out = self.y_scale * (theta.reshape(-1, self.d) @ self.whitener).reshape(-1)
+        out = self.y_scale * coordinates.inside(theta.reshape(-1, self.d), self.whitener).reshape(-1)
         if self.start.layout.constant:
             out[0] += self.y_centre
         return np.asarray(out)
 
     def linear(self) -> Array:
         """Linear part of `inside`, shape (b d, b d)."""
+        if self.start.wide is not None:
+            whole = np.diag(self.whitener[0])
+            whole[:, 0] += self.whitener[1]
+            return np.asarray(np.kron(np.eye(self.start.reports.blocks), self.y_scale * whole.T))
         return np.asarray(np.kron(np.eye(self.start.reports.blocks), self.y_scale * self.whitener.T))
+
+    def outside(self, moves: Array) -> Array:
+        """Differences of coefficients, shape (m, b d), in the user's units; without the matrix of `linear`."""
+        whitener, shape = self.whitener, (len(moves), self.start.reports.blocks, self.d)
+        inner = coordinates.inside(moves.reshape(-1, self.d), whitener).reshape(shape)
+        return np.asarray(self.y_scale * inner.reshape(len(moves), -1) @ self.to_user.T)
 
     def _note(self) -> None:
         theta = self.estimate()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg import findings, kernels, location, measures
+from privreg import coordinates, findings, kernels, location, measures, wide
 from privreg.reference import moment_diagonal
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ def locate(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Arra
 
 def measure(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Array) -> None:
     """Take the reports on second moments."""
+    if run.start.wide is not None:
+        v = wide.numbers(run.start.wide, x)
+        _numbers(run, v, weight)
+        return
     response = [run.response(y, offset)] if run.start.layout.response else []
     v = np.column_stack([*[np.ones(len(y))] * run.extra, x, *response])
     v, i = np.ascontiguousarray(v), 0
@@ -68,14 +72,20 @@ def measure(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Arr
 
 def assess(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Array) -> None:
     """Take the reports on how well the estimate predicts."""
-    theta, mechanism, m = run.estimate(), run.start.reports.mechanism, run.start.told
+    theta = run.estimate()
     assert theta is not None
     with np.errstate(over="ignore", invalid="ignore"):
         eta = np.zeros((len(x), run.coefficients // run.d))
-        for j, column in enumerate((theta.reshape(-1, run.d) @ run.whitener).T):  # a product's bits depend on the rows
+        slopes = coordinates.inside(theta.reshape(-1, run.d), run.whitener)
+        for j, column in enumerate(slopes.T):  # a product's bits depend on the rows
             eta += x[:, j : j + 1] * column
         eta = eta if offset is None else eta + (offset / run.y_scale)[:, None]
-    v, i = measures.values(findings.gauge(run), eta, run.response(y, None)), 0
+    _numbers(run, measures.values(findings.gauge(run), eta, run.response(y, None)), weight)
+
+
+def _numbers(run: Pipeline, v: Array, weight: Array) -> None:
+    """Take reports of numbers in [0, 1], shape (n, m)."""
+    mechanism, m, i = run.start.reports.mechanism, v.shape[1], 0
     channel, radius = mechanism.channel(m), mechanism.bits_radius(m)
     while i < len(v):
         noise = run.draw(len(v) - i)

@@ -6,7 +6,7 @@ Ranges, rank, the constant and the row-by-row check of a design are all found on
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privreg.errors import FormulaError
 from privreg.schema import Schema
+from privreg.wide import WIDE
 
 __all__ = [
     "Prepared",
@@ -35,7 +36,8 @@ _CORNER_AXES = 6  # all corners of the box up to 2**6, a fixed sample of them be
 _CELL_ROWS = 3
 _MAX_CELLS = 20_000
 _RANK_TOLERANCE = 1e-12
-_WIDE = 100.0
+_FAR = 100.0
+SURE = 1e-10
 
 
 def probe_rows(
@@ -61,8 +63,8 @@ def probe_rows(
     ]
     box = {name: schema.reference(name) for name in numeric} | {k: v for k, v in (boxes or {}).items() if k in numeric}
     uniform = rows + len(combos)
-    extra = _special_rows(box, constants)
-    total = uniform + len(extra)
+    extra, many = _special_rows(box, constants)
+    total = uniform + many
     # random_raw is the part of NumPy's generators whose stream is promised never to change
     bits = np.random.PCG64(20_250_508).random_raw(total * max(len(names), 1)).reshape(total, -1)
     unit = (bits >> np.uint64(11)) * 2.0**-53
@@ -71,7 +73,7 @@ def probe_rows(
         if name in box:
             low, high = box[name]
             out[name] = np.clip(low + unit[:, j] * (high - low), low, high)
-            out[name][uniform:] = [row[name] for row in extra]
+            out[name][uniform:] = extra(name)
         else:
             out[name] = np.argsort(unit[:, j], kind="stable") % len(schema.levels[name])
     for i, combo in enumerate(combos):
@@ -80,20 +82,32 @@ def probe_rows(
     return out
 
 
-def _special_rows(box: Mapping[str, tuple[float, float]], constants: Sequence[float]) -> list[dict[str, float]]:
+def _special_rows(
+    box: Mapping[str, tuple[float, float]], constants: Sequence[float]
+) -> tuple[Callable[[str], Floats], int]:
+    """Corners and telling values: what gives a column's numbers in these rows, and how many rows there are."""
     if len(box) <= _CORNER_AXES:
         corners = list(itertools.product((0, 1), repeat=len(box))) if box else []
     else:
         bits = np.random.PCG64(len(box)).random_raw(2**_CORNER_AXES * len(box)) >> np.uint64(63)
         sampled = bits.reshape(-1, len(box)).astype(int)
         corners = [(0,) * len(box), (1,) * len(box), *map(tuple, sampled)]
-    found = [{name: box[name][end] for name, end in zip(box, corner, strict=True)} for corner in corners]
-    middle = {name: (low + high) / 2 for name, (low, high) in box.items()}
+    place = {name: j for j, name in enumerate(box)}
     numbers = dict.fromkeys([0.0, *itertools.islice((s * c for c in constants for s in (1, -1)), 24)])
-    for name, (low, high) in box.items():
-        telling = dict.fromkeys([low, high, middle[name], *(c for c in numbers if low <= c <= high)])
-        found += [{**middle, name: value} for value in telling]
-    return found
+    telling = {
+        name: list(dict.fromkeys([low, high, (low + high) / 2, *(c for c in numbers if low <= c <= high)]))
+        for name, (low, high) in box.items()
+    }
+    begins = np.cumsum([len(corners), *map(len, telling.values())])  # each axis in turn, the others in their middle
+
+    def column(name: str) -> Floats:
+        j, (low, high) = place[name], box[name]
+        out = np.full(begins[-1], (low + high) / 2)
+        out[: len(corners)] = [(low, high)[corner[j]] for corner in corners]
+        out[begins[j] : begins[j + 1]] = telling[name]
+        return out
+
+    return column, int(begins[-1])
 
 
 def wide_box(names: Sequence[str], schema: Schema, constants: Sequence[float]) -> dict[str, tuple[float, float]]:
@@ -101,7 +115,7 @@ def wide_box(names: Sequence[str], schema: Schema, constants: Sequence[float]) -
 
     Their reference box says nothing about their values: ``I(x > 40)`` is constant on it, and not on the data.
     """
-    edge = max([_WIDE, *(2 * abs(c) for c in constants)])
+    edge = max([_FAR, *(2 * abs(c) for c in constants)])
     return {name: (-edge, edge) for name in names if name in schema.private}
 
 
@@ -133,6 +147,14 @@ def check_rank(probe: Floats, names: Sequence[str], hint: str = "") -> None:
     scaled = probe / np.where(size > 0, size, 1.0)
     norms = np.sqrt((scaled**2).sum(axis=0))
     scaled /= np.where(norms > 0, norms, 1.0)
+    if len(names) > WIDE and len(scaled) >= len(names):
+        # squares lose half the digits: what is well above that is far above the tolerance, in a hundredth of the time
+        try:
+            np.linalg.cholesky(scaled.T @ scaled - SURE * len(names) * np.eye(len(names)))
+        except np.linalg.LinAlgError:
+            pass
+        else:
+            return
     _, values, rows = np.linalg.svd(scaled, full_matrices=False)
     null = np.abs(rows[values <= _RANK_TOLERANCE * max(values[0], 1.0)])
     if len(null):
@@ -150,6 +172,9 @@ def find_constant(probe: Floats, names: Sequence[str]) -> Floats | None:
         unit = np.zeros(len(names))
         unit[names.index("Intercept")] = 1.0
         return unit
+    ones = np.flatnonzero((probe == 1).all(axis=0))
+    if len(names) > WIDE and ones.size:
+        return np.asarray(np.eye(1, len(names), int(ones[0]))[0])
     size = np.abs(probe).max(axis=0)
     e: Floats = np.linalg.lstsq(probe / size, np.ones(len(probe)), rcond=None)[0] / size
     tidy: Floats = np.round(e, 6) + 0.0

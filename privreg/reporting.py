@@ -12,6 +12,7 @@ from privreg.errors import InferenceError
 from privreg.inference import DOUBT, Estimate
 from privreg.pipeline import Pipeline
 from privreg.stages import kappa_of
+from privreg.wide import WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +36,11 @@ showed no loss of precision or coverage to speak of; with four times as many the
 
 SOME_MORE: Final = 1.05
 """The same where those who come late tell measures of fit and send no score, so that each of them is lost."""
+
+
+RARE: Final = 0.02
+"""Public share of a level below which a wide design's intervals are taken back: with 200 and 500 levels they missed a
+common error, that of the reference level, once the budget was so large that noise didn't hide it."""
 
 
 class Report(NamedTuple):
@@ -182,8 +188,7 @@ def report_of_pipeline(
 
     inside, inside_last = run.inside(theta), run.inside(last)
     _refuse_overflow(inside, inside_last)
-    linear = run.to_user @ run.linear()
-    estimates = intervals.of_pipeline(run, settings, linear)
+    estimates = intervals.of_pipeline(run, settings)
     groups = run.groups()
     people = [*run.trail_people]
     senders = [*run.trail_senders]
@@ -260,7 +265,10 @@ def _spending(run: Pipeline) -> str:
     numbers = 2 * len(start.unscaled)
     words = {
         "location": ("told where columns lie", mechanism.sd(mechanism.bits_radius(numbers), max(numbers, 1))),
-        "moments": ("reported second moments", 0.0 if reports.label else run.moment_sd()),
+        "moments": (
+            "reported means and squares" if start.wide is not None else "reported second moments",
+            run.moment_sd() if not reports.label and run.moment_numbers() else 0.0,
+        ),
         "search": ("led the way", joint("search")),
         "pilot": ("ran a pilot", joint("pilot")),
         "common": ("the common chain", joint("common")),
@@ -280,7 +288,7 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
     schedule, rules = run.start.schedule, run.start.rules
     lead, coefficients = findings.lead(run), run.coefficients
     needs = findings.relied(run) / run.worth  # people whom intervals need, relative to the schedule's rule
-    out = []
+    out = _wide_notes(run, have=bool(estimates))
     lost = [names[j] for j in findings.lost(run)]
     if lost:
         out.append(
@@ -341,6 +349,26 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
             f"simulations coverage fell below its level with fewer than about {needed:,}"
         )
     return tuple(out)
+
+
+def _wide_notes(run: Pipeline, *, have: bool) -> list[str]:
+    """What a design of many coefficients does without."""
+    wide = run.start.wide
+    if wide is None:
+        return []
+    out = [
+        f"more than {WIDE} coefficients: no correlations of the covariates are learned, and the Newton step is "
+        "diagonal; where columns are much correlated, estimates settle slowly and intervals can be too short: declare "
+        "correlations in moments="
+    ]
+    rare = int((np.nan_to_num(wide.shares, nan=1.0) < RARE).sum())
+    if have and rare:
+        out.append(
+            f"{DOUBT} the intervals: {rare} columns stand for levels that about {100 * RARE:g}% of the people or fewer "
+            "have, were levels equally frequent, and all are compared with one reference level that few have; merge "
+            "levels"
+        )
+    return out
 
 
 def _bound(settings: Settings) -> str:

@@ -24,6 +24,7 @@ from privreg.prediction import ClassPrediction, Prediction, check_which, predict
 from privreg.privacy import PrivacyStatement
 from privreg.restrictions import ContrastTest, WaldTest, contrast_test, wald_test
 from privreg.unavailable import refuse_arguments, unavailable
+from privreg.wide import WIDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,7 +172,9 @@ class PrivateResults:
         e = self._estimate(method)
         if e.cov.ndim == 1:
             raise InferenceError(
-                f"{what} needs the full covariance, but only variances were kept; fit with inference='random_scaling'."
+                f"{what} needs the full covariance, and with more than {WIDE} coefficients {e.method} keeps variances "
+                "only (intervals and tests of single coefficients have them); fit with inference='between_lanes', or "
+                "'batch_means', and choose it by method=."
             )
         return e.cov, e.pivot
 

@@ -2,8 +2,8 @@
 
 Everything here follows from the public schema: declared bounds map to [−1, 1] (declared moments to mean 0,
 sd 1), columns with declared correlations are made uncorrelated, and derived columns that are nearly collinear
-over the declared box are made orthogonal over it. Columns whose scale is private stay as they are. No row is
-read.
+over the declared box are made orthogonal over it, unless the design is wide. Columns whose scale is private stay as
+they are. No row is read.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from privreg import kernels
 from privreg.errors import SchemaError
+from privreg.wide import WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +110,9 @@ class Units:
         """
         inside = self.probe_inside(probe)
         ends = np.array([inside.min(axis=0), inside.max(axis=0)])
-        two = np.isclose(inside[:, None, :], ends, rtol=0.0, atol=1e-9).any(axis=1).all(axis=0)
+        two = np.ones(inside.shape[1], dtype=np.bool_)
+        for j, column in enumerate(inside.T):
+            two[j] = np.isclose(column[:, None], ends[:, j], rtol=0.0, atol=1e-9).any(axis=1).all()
         return np.where(two, ends[1] - ends[0], 0.0)
 
     def rows_inside(self, x: Array) -> None:
@@ -127,6 +130,9 @@ class Units:
 
     def params_outside(self, theta: Array) -> Array:
         """Coefficients in the user's units."""
+        if self.mix is None and len(theta) > WIDE:  # no matrix for each line of a trail
+            own = theta / self.scale
+            return np.asarray(self.y_scale * (own - self.constant * float(self.centre @ own)) + self.shift)
         return self.matrix @ theta + self.shift
 
     def params_inside(self, params: Array) -> Array:
@@ -171,6 +177,8 @@ def public_units(design: Design | ArrayDesign, *, scale_response: bool) -> Units
                 middle, half = schema.scale(name)
             else:
                 middle, half = (low[j] + high[j]) / 2, (high[j] - low[j]) / 2
+            if p > WIDE and name is None and low[j] == 0.0 and all(c in schema.levels for c in design.sources[j]):
+                middle, half = 0.0, high[j]  # a level of a factor with many: most people have 0, which is to stay
             if constant is None:
                 half = math.hypot(half, middle) if name in schema.moments else max(abs(low[j]), abs(high[j]))
                 middle = 0.0
@@ -233,7 +241,8 @@ def _mix(
     """
     p = inside.shape[1]
     free = np.flatnonzero(~unscaled)
-    crowded = _orthogonal(inside[:, free])
+    # the public box has too few rows to tell that many columns apart, and what is sparse is to stay so
+    crowded = None if p > WIDE else _orthogonal(inside[:, free])
     if crowded is None and not correlated:
         return None, edges
     mix, reach = np.eye(p), edges.copy()

@@ -14,6 +14,7 @@ import numpy as np
 
 from privreg import kernels, location
 from privreg.kernels import LanePlan
+from privreg.wide import PEOPLE, SHARE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -179,6 +180,7 @@ def make_schedule(
     shaped: bool = False,
     curvature: float = USUAL_CURVATURE,
     label: bool = False,
+    wide: int | None = None,
     measures: float = 0.0,
     partitions: int | None = None,
 ) -> Schedule:
@@ -210,6 +212,8 @@ def make_schedule(
         Curvature of the loss to expect, per unit of score bound and c.
     label : bool
         Whether covariates are public, so that their moments carry no noise and a score report is one number.
+    wide : int or None
+        Columns that report means and squares, of a design of so many coefficients that correlations are not learned.
     measures : float
         Share of the people, whose number must then be known, who tell how well the fit predicts them.
     partitions : int, optional
@@ -244,6 +248,9 @@ def make_schedule(
     if label:
         if d > 1:  # scales first, by which the moments of those who come then are clipped
             stages += [stage("moments", each * max(d, 4) ** 2, part) for each, part in PUBLIC_ROUNDS]
+    elif wide is not None:
+        moments = stage("moments", d * (PEOPLE[0] * noise / 4.0 + PEOPLE[1]), SHARE)
+        stages += [moments] if wide else []
     else:
         stages += [stage("moments", part * total, part * 0.1) for part in MOMENT_ROUNDS]
         again = max(350.0 * unit * heavy, LEAST_SHARES["correlated"] * known)
@@ -371,7 +378,7 @@ def lane_plan(
     reports: Reports,
     d: int,
     *,
-    path: bool,
+    path: int,
     gram: bool = False,
     worth: float = 1.0,
     y_centre: float = 0.0,

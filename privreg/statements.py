@@ -117,10 +117,10 @@ def _mechanics(s: Settings, run: Run | Pipeline) -> tuple[dict[str, Any], ...]:
         m = len(start.unscaled)
         given = mechanism.channel(2 * m), mechanism.bits_radius(2 * m), m
         out.append(verification.of_numbers("location", "location", *given))
-    if not start.reports.label:
-        size = run.size(before=True)
-        given = mechanism.channel(size * (size + 1) // 2), mechanism.moment_radius(), size
-        out.append(verification.of_numbers("moments", "moments", *given))
+    if not start.reports.label and run.moment_numbers():
+        m, many = run.moment_numbers(), start.wide is not None
+        given = mechanism.channel(m), run.moment_radius(), m if many else run.size(before=True)
+        out.append(verification.of_numbers("moments", "numbers" if many else "moments", *given))
     if start.told:
         given = mechanism.channel(start.told), mechanism.bits_radius(start.told), start.told
         out.append(verification.of_numbers("measures of fit", "numbers", *given))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg import collector, storage
+from privreg import collector, storage, wide
 from privreg.accounting import Release
 from privreg.device import Device
 from privreg.engine import Run, make_plan, released
@@ -27,13 +27,13 @@ from privreg.errors import (
     StreamError,
 )
 from privreg.inference.plug_in import central_sandwich
-from privreg.kernels import FULL, NONE, PEOPLE
+from privreg.kernels import DIAGONAL, FULL, NONE, PEOPLE
 from privreg.noise import NoiseStream, derived_key, fresh_key, seeded_key
 from privreg.pipeline import Pipeline, Start
 from privreg.reporting import report_of_chain, report_of_pipeline
 from privreg.results import Fit, PrivateResults
 from privreg.settings import Settings
-from privreg.sources import rows_of
+from privreg.sources import chunk_of, pieces, rows_of
 from privreg.spec import Spec
 from privreg.statements import curator_sds, statement, title
 from privreg.whitening import Layout
@@ -138,12 +138,15 @@ class Stream:
         to_user = np.asarray(np.kron(np.eye(s.blocks), self._spec.units.matrix))
         device = Device(s.score, s.weights, s.mechanism, s.weights.reach, s.curvature_bound, family.unit, s.alone)
         self._device = device
+        mode = NONE
+        if any(m.name == "random_scaling" for m in s.methods):
+            mode = DIAGONAL if s.blocks == 1 and wide.is_diagonal(to_user) else FULL
         plan = make_plan(
             device,
             p,
             s.blocks,
             batch=s.batch,
-            scaling_mode=FULL if any(m.name == "random_scaling" for m in s.methods) else NONE,
+            scaling_mode=mode,
             outer=2 if any(m.path for m in s.methods) else int(any(m.outer for m in s.methods)),
             curvature_share=s.curvature_share,
             central=any(m.central for m in s.methods),
@@ -165,19 +168,28 @@ class Stream:
             self._order = np.concatenate([[constant], np.delete(self._order, constant)])
         family, reports = self._spec.family, s.efficient.reports
         unscaled = np.flatnonzero(units.unscaled[self._order]).tolist()
-        response = units.y_unscaled or (reports.label and family.of_residuals)
-        blocks = np.eye(reports.blocks)
+        many = wide.is_wide(len(self._order), label=reports.label)
+        response = units.y_unscaled or ((reports.label or many) and family.of_residuals)
+        linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, self._order]))
+        gaps = units.gaps(self._spec.design.probe)[self._order]
+        path = int(any(m.name == "random_scaling" for m in s.methods))
+        if many and path and reports.blocks == 1 and wide.is_diagonal(linear[self._order]):
+            path = 2
+        held = None
+        if many:
+            inside = units.probe_inside(self._spec.design.probe)[:, self._order]
+            held = wide.public(inside, gaps, tuple(unscaled), constant is not None)
         begin = Start(
             schedule=s.efficient.schedule,
             rules=s.efficient.rules,
-            layout=Layout(constant is not None, family.scaled and not reports.label),
+            layout=Layout(constant is not None, family.scaled and not reports.label and not many),
             reports=reports,
             unscaled=(*unscaled, len(self._order)) if response else tuple(unscaled),
             theta=None if start is None else start.reshape(reports.blocks, -1)[:, self._order].reshape(-1),
             c=s.efficient.corner,
-            gaps=tuple(units.gaps(self._spec.design.probe)[self._order].tolist()),
+            gaps=tuple(gaps.tolist()),
             whitened=s.efficient.whitened,
-            path=any(m.name == "random_scaling" for m in s.methods),
+            path=path,
             gram=any(m.outer for m in s.methods),
             cut=s.cut,
             anytime=any(m.name == "anytime" for m in s.methods),
@@ -185,8 +197,9 @@ class Stream:
             silence=self._spec.silence,
             gauge=s.efficient.gauge,
             told=s.efficient.told,
+            wide=held,
         )
-        return Pipeline(begin, np.asarray(np.kron(blocks, units.matrix[:, self._order])), key)
+        return Pipeline(begin, linear, key)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -252,7 +265,7 @@ class Stream:
         together = TOGETHER * threads if threads > 1 else 1
         together = together if most is None else max(min(together, most), 1)
         with self._alone(), ThreadPoolExecutor(threads) as pool:
-            waiting = iter(batches)
+            waiting = pieces(batches, chunk_of(len(self._order)))
             if isinstance(self._run, Pipeline) and threads > 1:
                 self._run.pool, self._run.threads = pool, threads
             try:

@@ -22,6 +22,7 @@ from privreg.settings import Efficient, Problem, Settings, Wishes
 from privreg.stages import FEWEST_LANES, Reports, make_schedule
 from privreg.steps import Steps
 from privreg.weights import SCORE_WEIGHTS, ScoreWeights, omega
+from privreg.wide import WIDE, between, is_wide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,13 +178,20 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
     reports = Reports(mechanism, SCORE_WEIGHTS["unit"].reach, problem.blocks, scalar, low, high)
     words, corner = _score_words(family, rules, units)
     noise = mechanism.sd(reports.radius(0.0), size) ** 2
+    many = is_wide(p, label=scalar)
+    if many and any(m.outer for m in methods):
+        raise InferenceError(
+            f"inference={next(m.name for m in methods if m.outer)!r} keeps {(2 * p + 1) ** 2:,} numbers a lane with "
+            f"{p} coefficients, and is held with at most {WIDE}; use 'between_lanes', "
+            "'batch_means' or 'random_scaling'."
+        )
     numbers_each = (p + 1) * (p + 2) // 2
     schedule = make_schedule(
         d=problem.blocks * p,
         noise=noise,
-        moment_noise=mechanism.sd(mechanism.moment_radius(), numbers_each) ** 2,
+        moment_noise=0.0 if many else mechanism.sd(mechanism.moment_radius(), numbers_each) ** 2,
         rows=problem.rows,
-        unscaled=int(units.unscaled.sum()) + int(units.y_unscaled or (scalar and family.of_residuals)),
+        unscaled=int(units.unscaled.sum()) + int(units.y_unscaled or ((scalar or many) and family.of_residuals)),
         declared=problem.scale_declared,
         batch=numbers.batch,
         lanes=numbers.lanes,
@@ -194,6 +202,7 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         shaped=rules.shaped,
         curvature=rules.curvature,
         label=scalar,
+        wide=between(problem.probe) if many else None,
         measures=numbers.measures,
         partitions=problem.partitions,
     )

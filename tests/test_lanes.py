@@ -154,7 +154,7 @@ def test_a_lane_knows_nothing_of_the_people_of_other_lanes():
     other = case._replace(y=np.where(second, -case.y, case.y), noise=np.where(second[:, None], 0.0, case.noise))
     one, two = by_kernel(case), by_kernel(other)
     for name, a, b in zip(one._fields, one, two, strict=True):
-        if name != "origin":
+        if name not in {"origin", "functional"}:  # of all lanes
             assert a[[0, 2]].tobytes() == b[[0, 2]].tobytes(), name
     assert (one.theta[1] != two.theta[1]).all()
 
@@ -166,7 +166,7 @@ def test_a_thread_touches_its_own_lanes_only():
     kernels.run_lanes(*case[1:5], case.rows, case.newton, steps, gains, case.noise, 0, 1, 3, case.plan, state)
     assert state.updates.tolist() == [0, 0, 10, 10, 0]
     for name, a, b in zip(state._fields, state, untouched, strict=True):
-        if name != "origin":
+        if name not in {"origin", "functional"}:  # of all lanes
             assert a[[0, 1, 4]].tobytes() == b[[0, 1, 4]].tobytes(), name
 
 

@@ -104,14 +104,14 @@ RANDHIE = "lncoins + idp + lpi + fmde + physlm + disea + hlthg + hlthf + hlthp"
 
 @pytest.mark.parametrize(("response", "family"), [("mdvis", pr.Huber(0.5, scale=4.0)), ("I(mdvis > 0)", pr.Logistic())])
 def test_rand_health_insurance_experiment(response, family):
-    """The 20,190 records are too few for ten coefficients under μ = 1, and the fit says so; 600,000 are not."""
+    """The 20,190 records are too few for ten coefficients under μ = 1, and the fit says so; a million are not."""
     data, schema = pr.datasets.randhie(), pr.datasets.randhie_schema()
     formula = f"{response} ~ {RANDHIE}"
     options = {"family": family, **schema}
     few = pr.PrivateOnlineRegression.from_formula(formula, data, mu=1, **options).fit(seed=4)
     assert few.nobs == len(data) == 20_190
     assert any("20,190 people are few for 10 coefficients" in note for note in few.privacy.notes)
-    many = data.sample(600_000, replace=True, random_state=1)
+    many = data.sample(1_000_000, replace=True, random_state=1)
     private = pr.PrivateOnlineRegression.from_formula(formula, many, mu=1, **options).fit(seed=4)
     assert not any("few" in note for note in private.privacy.notes)
     free = pr.PrivateOnlineRegression.from_formula(formula, many, mu=None, **options).fit()

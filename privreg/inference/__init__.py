@@ -11,6 +11,7 @@ import numpy as np
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
 from privreg.inference.resampling import Anytime, Bootstrap
+from privreg.wide import WIDE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,9 +100,9 @@ METHODS: Final = {
         Method(
             "random_scaling",
             "random scaling",
-            "no people and no budget; p² numbers of memory",
+            f"no people and no budget; p² numbers of memory, 2p of them with more than {WIDE} coefficients",
             "a functional central limit theorem for the path (1/2 < alpha < 1)",
-            tests="t_test, wald_test of up to 20 restrictions",
+            tests=f"t_test, wald_test of up to 20 restrictions; single coefficients only with more than {WIDE}",
         ),
         Method(
             "batch_means",

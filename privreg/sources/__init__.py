@@ -16,13 +16,13 @@ from privreg.errors import UnsupportedArgumentError
 from privreg.sources.database import Sql, open_sql
 from privreg.sources.files import open_files
 from privreg.sources.frames import open_arrays, open_frame, open_frames, open_mapping
-from privreg.sources.source import CHUNK, Batch, Source, rows_of
+from privreg.sources.source import CHUNK, Batch, Source, chunk_of, pieces, rows_of
 from privreg.sources.tables import open_object
 
 if TYPE_CHECKING:
     from privreg.schema import Schema
 
-__all__ = ["CHUNK", "Batch", "Source", "open_arrays", "open_table", "rows_of"]
+__all__ = ["CHUNK", "Batch", "Source", "chunk_of", "open_arrays", "open_table", "pieces", "rows_of"]
 
 _QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 

@@ -10,10 +10,27 @@ from typing import Any, Final
 from privreg.columns import missing
 from privreg.errors import DataError
 
-__all__ = ["CHUNK", "Batch", "Source", "beyond", "check_labels", "file_stamp", "files_identity", "once", "rows_of"]
+__all__ = [
+    "CHUNK",
+    "Batch",
+    "Source",
+    "beyond",
+    "check_labels",
+    "chunk_of",
+    "file_stamp",
+    "files_identity",
+    "once",
+    "pieces",
+    "rows_of",
+]
 
 CHUNK: Final = 16_384
 """Rows encoded at a time: enough that patsy's fixed cost vanishes, few enough that a batch stays in second cache."""
+
+NUMBERS: Final = 1 << 20
+"""Numbers in a batch's encoded rows, at most, where there are many columns: 8 MB."""
+
+FEWEST: Final = 256
 
 Batch = Any
 
@@ -54,6 +71,11 @@ class Source:
         return self.count() if self.rows is None else self.rows
 
 
+def chunk_of(columns: int) -> int:
+    """Rows to encode at a time that have so many columns."""
+    return max(min(CHUNK, NUMBERS // max(columns, 1)), FEWEST)
+
+
 def rows_of(batch: Batch) -> int:
     """Rows of a batch."""
     if isinstance(batch, tuple):
@@ -70,18 +92,28 @@ def beyond(batches: Iterable[Batch], skip: int) -> Iterator[Batch]:
         if skip and skip >= n:
             skip -= n
         elif skip:
-            yield _from(batch, skip)
+            yield _part(batch, slice(skip, None))
             skip = 0
         else:
             yield batch
 
 
-def _from(batch: Batch, row: int) -> Batch:
+def pieces(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
+    """Batches of at most so many rows, the same rows in the same order."""
+    for batch in batches:
+        n = rows_of(batch) if most < CHUNK else 0
+        if n <= most:
+            yield batch
+        else:
+            yield from (_part(batch, slice(a, a + most)) for a in range(0, n, most))
+
+
+def _part(batch: Batch, rows: slice) -> Batch:
     if isinstance(batch, tuple):
-        return tuple(None if part is None else part[row:] for part in batch)
+        return tuple(None if part is None else part[rows] for part in batch)
     if isinstance(batch, Mapping):
-        return {name: values[row:] for name, values in batch.items()}
-    return batch.iloc[row:]
+        return {name: values[rows] for name, values in batch.items()}
+    return batch.iloc[rows]
 
 
 def file_stamp(path: Path) -> list[Any]:

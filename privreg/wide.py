@@ -1,0 +1,165 @@
+"""Designs of many coefficients: from how many on, and what people then report in place of second moments.
+
+Second moments are d (d + 1)/2 numbers a person, whose noise drowns them long before they become slow. Above `WIDE`
+coefficients people report two numbers a column, for its mean and its square; correlations are not learned, so the
+chains' row map is a scale and a shift for each column, and their Newton step is diagonal. Public numbers in, public
+numbers out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["WIDE", "Wide", "between", "is_diagonal", "is_wide", "learn", "numbers", "places", "public", "start"]
+
+WIDE: Final = 100
+"""Coefficients up to which correlations are learned, and random scaling keeps the whole matrix."""
+
+PEOPLE: Final = (400.0, 20.0)
+"""People who report means and squares, for each column: in units of 1/μ², and besides."""
+
+SHARE: Final = 0.05
+"""At most this share of a stream of known length."""
+
+USUAL: Final = 0.25
+"""Mean square of a column relative to its public edge, until it is learned: bounds at two sd."""
+
+NARROWEST: Final = 1.0 / 400.0
+"""Least variance of a column relative to its edge that is believed."""
+
+STRICT: Final = 1.5
+"""Sd of the noise's own size by which numbers must exceed it before any of it is believed."""
+
+UNEQUAL: Final = 100.0
+"""Ratio of a column's variance to the common one, at most."""
+
+FARTHEST: Final = 5.0
+"""How far apart the two values of a two-valued column are in the chains' coordinates, at most."""
+
+
+class Wide(NamedTuple):
+    """What is public about the columns of a wide design, internal units.
+
+    Attributes
+    ----------
+    columns : ndarray of int, shape (k,)
+        Those whose means are reported: neither the constant nor of two values nor of a private scale.
+    edges : ndarray, shape (d,)
+        How far a column reaches over the public box.
+    shares : ndarray, shape (d,)
+        Of a column that takes two values, the rarer one's share over the public box, in which levels are equally
+        frequent; NaN for others.
+    gaps : ndarray, shape (d,)
+        How far apart those values are.
+    """
+
+    columns: NDArray[np.int64]
+    edges: Array
+    shares: Array
+    gaps: Array
+
+
+def is_wide(d: int, *, label: bool) -> bool:
+    """Whether a staged fit of so many columns learns no correlations; public covariates tell them without noise."""
+    return d > WIDE and not label
+
+
+def between(probe: Array) -> int:
+    """Columns that take values between their ends, over rows of the public box."""
+    return int(((probe > probe.min(axis=0)) & (probe < probe.max(axis=0))).any(axis=0).sum())
+
+
+def is_diagonal(linear: Array) -> bool:
+    """Whether the map to a wide design's coefficients, shape (d, d), mixes them in its first row only.
+
+    Then the diagonal of random scaling is known from sums of the d paths and of the intercept's.
+    """
+    off = linear[1:] * (1.0 - np.eye(*linear.shape)[1:])
+    return len(linear) > WIDE and not off.any()
+
+
+def places(linear: Array) -> NDArray[np.int64]:
+    """Of the coefficients inside, those outside that they stand for; `linear` mixes into that of the first only."""
+    off = np.array(linear)
+    first = int(np.flatnonzero(linear[:, 0])[0])
+    off[first] = 0.0
+    off[first, 0] = 1.0
+    return np.asarray(np.argmax(off != 0.0, axis=0))
+
+
+def public(probe: Array, gaps: Array, unscaled: tuple[int, ...], constant: bool) -> Wide:
+    """From rows over the public box, internal units, shape (m, d)."""
+    low, high = probe.min(axis=0), probe.max(axis=0)
+    middle = (low + high) / 2.0
+    above = (probe > middle).mean(axis=0)
+    held = (gaps == 0.0) & (high > low)
+    held[[j for j in unscaled if j < len(gaps)]] = False
+    if constant:
+        held[0] = False
+    shares = np.where(gaps > 0.0, np.minimum(above, 1.0 - above), np.nan)
+    return Wide(np.flatnonzero(held), np.maximum(np.maximum(abs(low), abs(high)), 1e-300), shares, gaps)
+
+
+def numbers(wide: Wide, x: Array) -> Array:
+    """What people tell of their columns, u within [−1, 1] of the edges: (1 + u)/2 and u² of each, shape (n, 2k).
+
+    Number by number, so that the way rows are cut can't change a bit; NaN where there is nothing to tell.
+    """
+    k = len(wide.columns)
+    out = np.empty((len(x), 2 * k))
+    u = np.clip(x[:, wide.columns] / wide.edges[wide.columns], -1.0, 1.0)
+    out[:, :k] = 0.5 + 0.5 * u
+    out[:, k:] = u * u
+    return out
+
+
+def start(wide: Wide, places: Array) -> Array:
+    """Row map before anything is reported, shape (2, d): `places` are those of columns that were located, else 1, 0."""
+    rows = np.array(places)
+    two = wide.gaps > 0.0
+    share = np.where(two, wide.shares, 0.5)
+    stretch = np.minimum(1.0 / np.sqrt(np.maximum(share * (1.0 - share), 1e-12)), FARTHEST)
+    rows[0] = np.where(two, stretch / np.where(two, wide.gaps, 1.0), rows[0])
+    rows[0, wide.columns] = 1.0 / (wide.edges[wide.columns] * np.sqrt(USUAL))
+    return rows
+
+
+def learn(wide: Wide, rows: Array, total: Array, people: float, sd: float, constant: bool) -> Array:
+    """Row map from the sum of the reports of so many people, whose noise sd is `sd` per number; shape (2, d).
+
+    Means are shrunk toward the public middle and variances toward their common mean by as much as noise could have
+    made of them (James–Stein, positive part).
+    """
+    k = len(wide.columns)
+    if not k:
+        return rows
+    noise2 = (sd**2 + 0.1) / people
+    means, kept = np.zeros(k), 0.0
+    if constant:
+        means = 2.0 * total[:k] / people - 1.0
+        kept = _kept(means, 4.0 * noise2)
+    squares = total[k:] / people - means**2 + (4.0 * noise2 if constant else 0.0)
+    common = min(max(float(squares.mean()), NARROWEST), 1.0)
+    apart = squares - common
+    error2 = noise2 + 2.0 * (4.0 * noise2) ** 2  # of a square, and of the mean's that is taken off
+    variances = np.clip(common + _kept(apart, error2) * apart, common / UNEQUAL, common * UNEQUAL)
+    scale = np.sqrt(np.clip(variances, NARROWEST, 1.0))
+    out = np.array(rows)
+    out[0, wide.columns] = 1.0 / (wide.edges[wide.columns] * scale)
+    out[1, wide.columns] = -kept * means / scale
+    return out
+
+
+def _kept(part: Array, noise2: float) -> float:
+    """Share of numbers, each with noise of this variance, that is believed."""
+    size = float(part @ part)
+    wanted = len(part) * noise2 * (1.0 + STRICT * math.sqrt(2.0 / len(part)))
+    return max(0.0, 1.0 - wanted / size) if size > 0.0 else 0.0
