@@ -122,7 +122,7 @@ def dask(path: str, workers: int) -> int:
     import distributed
 
     with (
-        distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         files = sorted(map(str, Path(path).glob("*.parquet")))

@@ -7,13 +7,13 @@ which quotes its arguments, holds a row.
 
 from __future__ import annotations
 
-import importlib
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.errors import DataError, OptionError, PrivregError, StreamError, UnsupportedArgumentError
+from privreg.extras import need
 from privreg.partitions import Part, cut
 from privreg.sources import Source, open_table
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from privreg.partitions import Each
     from privreg.spec import Spec
 
-__all__ = ["connected", "files_of", "paths_of", "spread"]
+__all__ = ["connected", "files_of", "spread"]
 
 RETRIES: Final = 2
 """Of a task whose error is not about the rows. Tasks of workers that die are given to others by Dask itself."""
@@ -37,10 +37,10 @@ def connected(client: Any) -> Iterator[Any]:
     ------
     OptionError
         If it is neither a client nor "local".
-    UnsupportedArgumentError
+    MissingExtraError
         If Dask is not installed.
     """
-    distributed = _distributed()
+    distributed = need("distributed", "dask", "a fit over several processes")
     if isinstance(client, distributed.Client):
         yield client
         return
@@ -49,19 +49,10 @@ def connected(client: Any) -> Iterator[Any]:
             f"client is a {type(client).__name__}; give a distributed.Client, or 'local' for a cluster of this machine."
         )
     with (
-        distributed.LocalCluster(threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as own,
     ):
         yield own
-
-
-def _distributed() -> Any:
-    try:
-        return importlib.import_module("distributed")
-    except ImportError:
-        raise UnsupportedArgumentError(
-            "fits over several processes need Dask's scheduler: pip install 'privreg[dask]'."
-        ) from None
 
 
 def spread(client: Any, done: Callable[[int], None]) -> Each:
@@ -78,7 +69,7 @@ def spread(client: Any, done: Callable[[int], None]) -> Each:
     callable
         See `partitions.Each`.
     """
-    as_completed = _distributed().as_completed
+    as_completed = need("distributed", "dask", "a fit over several processes").as_completed
     run = uuid.uuid4().hex[:8]
 
     def each(function: Callable[..., Any], given: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -133,46 +124,3 @@ def files_of(source: Source, spec: Spec) -> list[Part]:
             raise DataError(f"{path!r} can't be read to count its rows.")
         files.append((str(path), rows))
     return cut(files)
-
-
-def paths_of(frame: Any) -> list[str]:
-    """Files of a Dask DataFrame that is what `dask.dataframe.read_parquet` gave, perhaps with fewer columns.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-        If it is anything else: its partitions would have to be sent as rows.
-    """
-    from glob import glob
-    from pathlib import Path
-
-    refusal = UnsupportedArgumentError(
-        "of a Dask DataFrame workers are sent the names of its Parquet files, never rows; this one is more than "
-        "read_parquet(...) of local files. Write it first: ddf.to_parquet('folder'), then give 'folder' and "
-        "client=client, or read_parquet('folder')."
-    )
-    node = frame.expr
-    while type(node).__name__ == "Projection":
-        node = node.frame
-    if not type(node).__name__.startswith("ReadParquet"):
-        raise refusal
-    given = {name: node.operand(name) for name in node._parameters if name in _OTHERS}
-    if any(value is not None for value in given.values()):
-        raise refusal
-    path = node.operand("path")
-    out: list[str] = []
-    for one in [path] if isinstance(path, str | Path) else list(path):
-        text = str(one)
-        if "://" in text:
-            raise refusal
-        found = sorted(glob(text)) if any(c in text for c in "*?[") else [text]
-        for name in found:
-            inside = (
-                sorted(str(p) for p in Path(name).rglob("*") if p.suffix in _SUFFIXES) if Path(name).is_dir() else []
-            )
-            out += inside or [name]
-    return out
-
-
-_OTHERS: Final = ("filters", "_partitions", "storage_options")
-_SUFFIXES: Final = (".parquet", ".parq", ".pq")

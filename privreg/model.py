@@ -550,7 +550,7 @@ class PrivateOnlineRegression:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
         wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
-        if client is not None:
+        if client is not None or source.parts:
             return self._fit_parts(wishes, start_params, seed, progress, kept, client)
         stream = self._stream(wishes, start_params, seed, rows)
         LEDGER.check(source.identity, stream.total_mu)

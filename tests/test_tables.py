@@ -232,16 +232,6 @@ def test_a_reader_is_read_once():
         frames.fit(seed=1, progress=False)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pandas.errors.Pandas4Warning")
-def test_a_dask_frame_is_told_what_to_do(tmp_path):
-    dd = pytest.importorskip("dask.dataframe")
-    frame = dd.from_pandas(people(), npartitions=12)
-    with pytest.raises(UnsupportedArgumentError, match=r"ddf.to_parquet\('folder'\)"):
-        model(frame)
-    frame.to_parquet(tmp_path / "folder")
-    assert bits(tmp_path / "folder") == bits(people())
-
-
 @pytest.mark.parametrize("module", ["pyarrow", "pyarrow.parquet"])
 def test_a_package_that_is_not_there_is_named_with_its_extra(module, tmp_path, monkeypatch):
     people().to_parquet(tmp_path / "people.parquet")

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from privreg.errors import UnsupportedArgumentError
+from privreg.sources.dask_frames import is_dask, paths_of
 from privreg.sources.database import Sql, open_sql
 from privreg.sources.files import open_files
 from privreg.sources.frames import open_arrays, open_frame, open_frames, open_mapping
@@ -33,7 +35,8 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     Parameters
     ----------
     data : DataFrame, mapping of str to array, path or paths, iterable of DataFrames, Arrow, polars, DuckDB, or SQL
-        Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`.
+        Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`. A Dask
+        DataFrame stands for the Parquet files it was read from.
     columns : tuple of str
         The only columns that are read.
     schema : Schema
@@ -64,6 +67,8 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
         return open_files([Path(path) for path in data], columns, schema, frozenset(text))
     if isinstance(data, Sql):
         return open_sql(data, columns, schema.levels.keys())
+    if is_dask(data):
+        return replace(open_files(paths_of(data), columns, schema, frozenset(text)), kind="Dask DataFrame", parts=True)
     table = open_object(data, columns, schema.levels.keys())
     if table is not None:
         return table

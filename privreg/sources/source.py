@@ -56,6 +56,8 @@ class Source:
         it; None if nothing can tell.
     repeatable : bool
         Whether `batches` may be called again; what comes from a generator or a reader is gone once it was read.
+    parts : bool
+        Whether its files are to be worked on by Dask.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class Source:
     count: Callable[[], int | None] = field(repr=False, default=lambda: None)
     stamp: Callable[[], list[Any] | None] = field(repr=False, default=lambda: None)
     repeatable: bool = True
+    parts: bool = False
 
     def expected(self) -> int | None:
         """How many people there are, as far as can be told before reading them; public, like their number."""

@@ -121,12 +121,6 @@ def _relation(data: Any, columns: Sequence[str], factors: Collection[str]) -> So
     return Source("DuckDB relation", None, _again(parts, columns, factors, where), data)
 
 
-def _dask(data: Any, columns: Sequence[str], factors: Collection[str]) -> Source:
-    raise UnsupportedArgumentError(
-        "a Dask DataFrame can't be read as it is; write it once, ddf.to_parquet('folder'), and give the folder."
-    )
-
-
 _KINDS = (
     ("pyarrow", "Table", _table),
     ("pyarrow", "RecordBatch", _record_batch),
@@ -135,9 +129,6 @@ _KINDS = (
     ("polars", "DataFrame", _polars),
     ("polars", "LazyFrame", _lazy),
     ("duckdb", "DuckDBPyRelation", _relation),
-    ("dask", "DataFrame", _dask),
-    ("dask", "FrameBase", _dask),
-    ("dask_expr", "FrameBase", _dask),
 )
 
 
