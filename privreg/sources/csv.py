@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["header_of", "open_csv"]
 
 
+TOGETHER: Final = 4
+"""Batches that are parsed at a time: pandas' fixed cost for a chunk with factors is that of some thousand rows."""
+
+
 def _count_lines(path: Path) -> int | None:
     """Records of a file but its header, as pandas will read them, at a fraction of the cost; None if it can't be read.
 
@@ -61,7 +65,7 @@ def _reader(lines: Any, columns: int, **how: Any) -> Any:
 
     names = ",".join(map(str, range(columns + 1))) + "\n"
     fixed: dict[str, Any] = {"index_col": False, "keep_default_na": False, "low_memory": False}
-    return pd.read_csv(_Headed(names, lines), chunksize=CHUNK, **fixed, **how)
+    return pd.read_csv(_Headed(names, lines), chunksize=TOGETHER * CHUNK, **fixed, **how)
 
 
 def header_of(path: Path) -> list[str]:
@@ -124,8 +128,8 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
                     )
                 first = max(skip - read, 0)
                 read += len(chunk)
-                if first < len(chunk):
-                    yield pd.DataFrame({c: chunk[j].iloc[first:] for c, j in place.items()}, copy=False)
+                for a in range(first, len(chunk), CHUNK):
+                    yield pd.DataFrame({c: chunk[j].iloc[a : a + CHUNK] for c, j in place.items()}, copy=False)
         except PrivregError:
             raise
         except Exception as e:
