@@ -193,8 +193,8 @@ def merged(parts: Sequence[Lanes]) -> Lanes:
         Sums about the common origin, the parts' lanes one after another.
     """
     columns = {name: [getattr(part, name) for part in parts] for name in Lanes._fields}
-    joined = {name: np.concatenate(values) for name, values in columns.items() if name != "origin"}
-    return Lanes(origin=parts[0].origin.copy(), **joined)
+    alike = {name: columns.pop(name)[0].copy() for name in ("origin", "functional")}
+    return Lanes(**alike, **{name: np.concatenate(values) for name, values in columns.items()})
 
 
 def pooled(groups: list[Group]) -> Array:

@@ -1,10 +1,11 @@
 """One fit over many parts of a stream: a common lead, then lanes of their own for every part, which meet twice.
 
 The lead (scales, moments, pilot, common chain) is a single part of the work. Every part then runs its lanes through
-three segments of its people; between them all lanes meet at their pooled estimate. What goes from one place to another
-is public state, names of files, numbers of rows, and keys; no rows. The noise of a person belongs to the part and the
-position, so that a segment that is worked on twice, after a failure or to be sure, gives the same reports, and is
-counted once: where its state is joined to the others'. Neither the number of workers nor their order changes a bit.
+three segments of its people; between them all lanes meet at their pooled estimate, but where curvature depends on the
+coefficients (see `stages`). What goes from one place to another is public state, names of files, numbers of rows, and
+keys; no rows. The noise of a person belongs to the part and the position, so that a segment that is worked on twice,
+after a failure or to be sure, gives the same reports, and is counted once: where its state is joined to the others'.
+Neither the number of workers nor their order changes a bit.
 """
 
 from __future__ import annotations
@@ -292,7 +293,7 @@ def fit_parts(
         left = [part.after(n) for part, n in zip(left, here, strict=True)]
         run.start = begin
         _join(stream, run, lead, states)
-        theta = lanes.pooled(run.groups())
+        theta = None if run.start.rules.moving else lanes.pooled(run.groups())
         run._note()
     return stream
 

@@ -288,7 +288,8 @@ def make_schedule(
         CORRECTION_ALPHA if alpha is None else alpha,
         1.0 if pace is None else pace,
         rows,
-        NEVER if partitions else max(math.ceil(apart / full), 1) * full,
+        # where curvature depends on the coefficients, a correction from far off is itself far off now and then
+        NEVER if partitions or moving else max(math.ceil(apart / full), 1) * full,
         effective,
         ENOUGH[moving]
         * heavy

@@ -222,6 +222,8 @@ def test_what_parts_cannot_do(files, more, how, error, message):
         fit_parts(model(**more), Wishes(**how), None, 1, cut(files), in_turn)
 
 
+ALIKE = ("origin", "functional")
+
 # --- merging -----------------------------------------------------------------------------------------------
 
 
@@ -231,16 +233,38 @@ def test_merging_is_associative_and_adds_up_what_the_lanes_hold():
     def part(k):
         return Lanes(
             **{
-                name: rng.standard_normal((3,) if name == "origin" else (k, 3)) if name != "updates" else np.arange(k)
+                name: np.arange(k) if name == "updates" else rng.standard_normal((3,) if name in ALIKE else (k, 3))
                 for name in Lanes._fields
             }
         )
 
     one, two, three = part(2), part(1), part(3)
-    two, three = (p._replace(origin=one.origin) for p in (two, three))
+    two, three = (p._replace(origin=one.origin, functional=one.functional) for p in (two, three))
     left = lanes.merged([lanes.merged([one, two]), three])
     right = lanes.merged([one, lanes.merged([two, three])])
     for name in Lanes._fields:
         assert getattr(left, name).tobytes() == getattr(right, name).tobytes()
     assert left.theta.shape == (6, 3)
-    np.testing.assert_array_equal(left.origin, one.origin)
+    for name in ALIKE:
+        np.testing.assert_array_equal(getattr(left, name), getattr(one, name))
+
+
+def test_parts_of_designs_with_many_coefficients(tmp_path):
+    rng = np.random.default_rng(3)
+    p, n = 110, 60_000
+    names = [f"x{j}" for j in range(p)]
+    data = pd.DataFrame(rng.uniform(-1, 1, (n, p)), columns=names)
+    data["y"] = data[names[:3]].sum(axis=1) + rng.normal(0, 0.5, n)
+    data.to_parquet(tmp_path / "wide.parquet", row_group_size=5_000)
+    wide = pr.PrivateOnlineRegression.from_formula(
+        "y ~ " + " + ".join(names), None, mu=1000, bounds=dict.fromkeys(names, (-1, 1)) | {"y": (-6, 6)}
+    )
+    chosen = Wishes(inference=("between_lanes", "random_scaling"))
+    stream = fit_parts(wide, chosen, None, 1, cut([(str(tmp_path / "wide.parquet"), n)]), in_turn)
+    res = stream._results(Release(0, 1.0))
+    assert res.nobs == n
+    truth = np.r_[0.0, np.ones(3), np.zeros(p - 3)]
+    for method in res.methods:
+        z = (res.params - truth) / res.using(method).bse
+        assert (np.abs(z) < 8).all()
+        assert 0.3 < np.sqrt((z**2).mean()) < 2.0

@@ -477,6 +477,9 @@ def test_lanes_meet_after_whole_rounds_ever_more_rarely(given_, n, people):
     made = plan(n, **given_)
     mark = made.next_meeting(people)
     assert mark > people
+    if given_["binary"]:
+        assert mark > 10**18  # never
+        return
     assert mark % (made.batch * made.lanes) == 0
     assert made.next_meeting(mark) == 4 * mark
     assert made.next_meeting(mark - 1) == mark
