@@ -46,6 +46,9 @@ GATHER: Final = 4
 """The lanes meet at their pooled estimate when this many times the people of the common chain have come, or an eighth
 of those expected, and again whenever there are as many times more: what they began with is forgotten sooner."""
 FIRST_MEETING: Final = 0.125
+MOST_LEAD: Final = 1e6
+"""People of that share at most where parts of the stream have lanes of their own and wait for its common chain."""
+
 NEVER: Final = 1 << 62
 LEAST_IN_LANE: Final = 100.0
 """People a lane, per coefficient squared and at μ = 1, below which there are fewer lanes."""
@@ -217,8 +220,8 @@ def make_schedule(
     measures : float
         Share of the people, whose number must then be known, who tell how well the fit predicts them.
     partitions : int, optional
-        Parts of the stream that go through lanes of their own; the plan is then that of one part's lanes. They meet
-        between rounds, early on for the first time, so the common chain needs no share of a long stream.
+        Parts of the stream that go through lanes of their own, and meet between them; the plan is then that of one
+        part's lanes.
 
     Returns
     -------
@@ -265,9 +268,10 @@ def make_schedule(
             stage("pilot", 160.0 * unit * hard * (3.0 if label else 1.0), 0.05 if hard < 2.0 or d == 1 else 0.1)
         )
         common, most = (300.0 if rows is None else 2000.0) * unit * hard, 0.15
-    least = 0.0 if partitions else LEAST_SHARES["mapped" if label or d == 1 else "common"]
+    least = LEAST_SHARES["mapped" if label or d == 1 else "common"] * known
+    least = min(least, MOST_LEAD) if partitions else least
     most = 0.06 if d == 1 and not moving else most  # one number: a joint report is that much noisier than it alone
-    stages.append(stage("common", max(common, least * known), most))
+    stages.append(stage("common", max(common, least), most))
     told = 0 if rows is None else int(measures * rows)
     left = None if rows is None else max(rows - sum(s.people for s in stages) - told, 0)
     if partitions:
