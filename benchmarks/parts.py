@@ -23,7 +23,7 @@ from scipy.stats import binom
 import privreg as pr
 from benchmarks.store import save_table
 from privreg.accounting import Release
-from privreg.partitions import cut, fit_parts, in_turn
+from privreg.partitions import Span, cut, fit_parts, in_turn
 from privreg.settings import Wishes
 
 ROWS: Final = 200_000
@@ -51,7 +51,7 @@ def replicate(seed: int, rho: float) -> list[dict[str, Any]]:
             for k in range(files):
                 path = Path(folder) / f"{files}-{k}.parquet"
                 data.iloc[edges[k] : edges[k + 1]].to_parquet(path)
-                held.append((str(path), edges[k + 1] - edges[k]))
+                held.append(Span(str(path), 0, edges[k + 1] - edges[k]))
             for mu in MUS:
                 model = pr.PrivateOnlineRegression.from_formula("y ~ x1 + x2 + x3", None, mu=mu, bounds=bounds)
                 stream = fit_parts(model, Wishes(inference=METHODS), None, seed + 1, cut(held), in_turn)

@@ -12,21 +12,45 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from privreg.accounting import LEDGER
 from privreg.errors import DataError, OptionError, PrivregError, StreamError, UnsupportedArgumentError
 from privreg.extras import need
-from privreg.partitions import Part, cut
-from privreg.sources import Source, open_table
+from privreg.options import progress_bar, read_seed
+from privreg.partitions import Part, Span, cut, fit_parts
+from privreg.sources import Source, open_for
 
 if TYPE_CHECKING:
+    from privreg.model import PrivateOnlineRegression
     from privreg.partitions import Each
+    from privreg.results import PrivateResults
+    from privreg.settings import Wishes
     from privreg.spec import Spec
 
-__all__ = ["connected", "files_of", "spread"]
+__all__ = ["connected", "files_of", "fit", "spread"]
 
 RETRIES: Final = 2
 """Of a task whose error is not about the rows. Tasks of workers that die are given to others by Dask itself."""
 
 LOCAL: Final = "local"
+
+
+def fit(
+    model: PrivateOnlineRegression,
+    source: Source,
+    wishes: Wishes,
+    start: Any,
+    seed: Any,
+    progress: bool | None,
+    client: Any,
+) -> PrivateResults:
+    """Fit the parts of a source's files on a cluster; see `PrivateOnlineRegression.fit`."""
+    parts = files_of(source, model._spec)
+    total = sum(part.rows for part in parts)
+    LEDGER.check(source.identity, model._stream(wishes, start, seed, total, len(parts)).total_mu)
+    with connected(client) as connection, progress_bar(total, progress) as bar:
+        stream = fit_parts(model, wishes, start, read_seed(seed), parts, spread(connection, bar.update))
+        bar.update(total - bar.n)
+    return stream._results(LEDGER.spend(source.identity, stream.total_mu))
 
 
 @contextmanager
@@ -116,11 +140,10 @@ def files_of(source: Source, spec: Spec) -> list[Part]:
             f"workers read rows from files, and these come from {source.kind}; write them to Parquet files and give "
             "their folder."
         )
-    columns = (*spec.design.columns, *spec.people.columns)
     files = []
-    for path, *_ in stamp:
-        rows = open_table(path, columns, spec.design.schema, text=spec.people.text).expected()
+    for path, *mark in stamp:
+        rows = open_for(path, spec).expected()
         if rows is None:
             raise DataError(f"{path!r} can't be read to count its rows.")
-        files.append((str(path), rows))
+        files.append(Span(str(path), 0, rows, tuple(mark)))
     return cut(files)

@@ -39,11 +39,11 @@ from privreg.options import (
 from privreg.optout import complete, complete_scale, in_memory, read_leaks, read_scaling
 from privreg.people import People
 from privreg.results import PrivateResults
-from privreg.resume import Checkpoints, forget, read_checkpoint, take_all
+from privreg.resume import forget, read_checkpoint, take_all
 from privreg.schema import Schema
 from privreg.schema_files import combined
-from privreg.settings import Problem, Settings, Wishes
-from privreg.sources import Source, open_arrays, open_table
+from privreg.settings import Settings, Wishes
+from privreg.sources import Source, open_arrays, open_for
 from privreg.spec import Spec
 from privreg.streaming import Stream
 from privreg.tuning import resolve_tuning
@@ -291,10 +291,9 @@ class PrivateOnlineRegression:
             schema = replace(schema, private=private_columns(formula, schema, functions, kind=fam.kind))
         design = formula_design(formula, schema, functions=functions, offset=offset, exposure=exposure, kind=fam.kind)
         people.check_columns(design.columns)
-        columns = (*design.columns, *people.columns)
-        source = None if data is None else open_table(data, columns, schema, text=people.text)
+        spec = Spec.declare(design, fam, budget, score_weights, mechanism, private, people)
         self = cls.__new__(cls)
-        self._build(Spec.declare(design, fam, budget, score_weights, mechanism, private, people), source, rows)
+        self._build(spec, None if data is None else open_for(data, spec), rows)
         return self
 
     def _build(self, spec: Spec, source: Source | None, rows: Any) -> None:
@@ -341,33 +340,7 @@ class PrivateOnlineRegression:
     # --- fitting ---------------------------------------------------------------------------------------
 
     def _settings(self, wishes: Wishes, rows: int | None, partitions: int | None = None) -> Settings:
-        spec = self._spec
-        schema = spec.design.schema
-        numbers = {n for made_of in spec.design.sources for n in made_of if schema.is_number(n)}
-        # sds alone spare few reports on moments: correlations are still to be learned
-        declared = all(n in schema.moments for n in numbers) and (len(numbers) < 2 or bool(schema.correlations))
-        low, high = (float(v) for v in spec.units.response_inside(np.array(spec.design.endog_limits)))
-        problem = Problem(
-            family=spec.family,
-            budget=spec.budget,
-            units=spec.units,
-            probe=spec.units.probe_inside(spec.design.probe),
-            constant=spec.units.constant_column(spec.design.probe) is not None,
-            alone=spec.alone,
-            response_limits=(low, high),
-            scale_declared=declared,
-            standardised="scale" in schema.leaked,
-            score_weights=spec.score_weights,
-            mechanism=spec.mechanism,
-            private=spec.private,
-            classes=spec.classes,
-            personal=spec.people.mu is not None,
-            silence=spec.silence,
-            several=spec.people.max_per_id > 1,
-            rows=rows,
-            partitions=partitions,
-        )
-        return resolve_tuning(wishes, problem)
+        return resolve_tuning(wishes, self._spec.problem(rows, partitions))
 
     def _expected(self) -> int | None:
         """How many people will come, if that is known."""
@@ -551,7 +524,13 @@ class PrivateOnlineRegression:
         source, rows = self._source, self._expected()
         wishes = Wishes(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
         if client is not None or source.parts:
-            return self._fit_parts(wishes, start_params, seed, progress, kept, client)
+            if kept is not None:
+                raise OptionError(
+                    "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."
+                )
+            from privreg import cluster
+
+            return cluster.fit(self, source, wishes, start_params, seed, progress, client)
         stream = self._stream(wishes, start_params, seed, rows)
         LEDGER.check(source.identity, stream.total_mu)
         with progress_bar(rows, progress) as bar:
@@ -559,24 +538,3 @@ class PrivateOnlineRegression:
         res = stream._results(LEDGER.spend(source.identity, stream.total_mu))
         forget(kept)
         return res
-
-    def _fit_parts(
-        self, wishes: Wishes, start: Any, seed: Any, progress: bool | None, kept: Checkpoints | None, client: Any
-    ) -> PrivateResults:
-        """Fit the parts of a source's files on a cluster."""
-        from privreg import cluster
-        from privreg.partitions import fit_parts
-
-        source = self._source
-        assert source is not None
-        if kept is not None:
-            raise OptionError(
-                "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."
-            )
-        parts = cluster.files_of(source, self._spec)
-        total = sum(part.rows for part in parts)
-        LEDGER.check(source.identity, self._stream(wishes, start, seed, total, len(parts)).total_mu)
-        with cluster.connected(client) as connection, progress_bar(total, progress) as bar:
-            stream = fit_parts(self, wishes, start, read_seed(seed), parts, cluster.spread(connection, bar.update))
-            bar.update(total - bar.n)
-        return stream._results(LEDGER.spend(source.identity, stream.total_mu))

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from privreg.errors import DataError, InferenceError, OptionError, PrivregError
 from privreg.kernels import Lanes
 from privreg.noise import derived_key, fresh_key, seeded_key
 from privreg.pipeline import Pipeline
-from privreg.sources import Batch, open_table, rows_of
+from privreg.sources import Batch, file_stamp, first, open_for, rows_of
 from privreg.stages import LEAST_IN_LANE
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Each", "Part", "cut", "fit_parts", "in_turn"]
+__all__ = ["Each", "Part", "Span", "cut", "fit_parts", "in_turn"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,11 +58,14 @@ class Span(NamedTuple):
     ----------
     path : str
     first, rows : int
+    mark : tuple of int
+        Size and time of change of the file when the fit began; a key is for no other rows.
     """
 
     path: str
     first: int
     rows: int
+    mark: tuple[int, ...] = ()
 
 
 class Part(NamedTuple):
@@ -86,7 +90,7 @@ class Part(NamedTuple):
             took = min(rows, span.rows)
             rows -= took
             if took < span.rows:
-                out.append(Span(span.path, span.first + took, span.rows - took))
+                out.append(span._replace(first=span.first + took, rows=span.rows - took))
         return Part(tuple(out))
 
 
@@ -130,16 +134,15 @@ class Work:
                 yield from self._of_span(span, n)
 
     def _of_span(self, span: Span, rows: int) -> Iterator[Batch]:
-        spec = self.model._spec
-        columns = (*spec.design.columns, *spec.people.columns)
-        source = open_table(span.path, columns, spec.design.schema, text=spec.people.text)
-        for batch in source.batches(span.first):
-            n = min(rows_of(batch), rows)
-            yield batch if n == rows_of(batch) else _head(batch, n)
-            rows -= n
-            if not rows:
-                return
-        raise DataError(f"{span.path!r} has fewer rows than when the fit began; files must not change under a fit.")
+        source = open_for(span.path, self.model._spec)
+        changed = DataError(f"{span.path!r} is not what it was when the fit began; files must not change under a fit.")
+        if span.mark and tuple(file_stamp(Path(span.path))[1:]) != span.mark:
+            raise changed
+        for batch in first(source.batches(span.first), rows):
+            rows -= rows_of(batch)
+            yield batch
+        if rows:
+            raise changed
 
 
 Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
@@ -151,29 +154,25 @@ def in_turn(function: Callable[..., Any], given: Sequence[tuple[Any, ...]]) -> l
     return [function(*some) for some in given]
 
 
-def _head(batch: Batch, rows: int) -> Batch:
-    return batch.iloc[:rows] if hasattr(batch, "iloc") else {name: v[:rows] for name, v in batch.items()}
-
-
-def cut(files: Iterable[tuple[str, int]]) -> list[Part]:
+def cut(files: Iterable[Span]) -> list[Part]:
     """Parts of files with so many rows: files, or even pieces of them where there are few.
 
     Parameters
     ----------
-    files : iterable of (str, int)
-        Paths and numbers of rows.
+    files : iterable of Span
+        Whole ones.
 
     Returns
     -------
     list of Part
         The same for any number of workers.
     """
-    held = [(path, rows) for path, rows in files if rows]
+    held = [file for file in files if file.rows]
     pieces = math.ceil(FEWEST_PARTS / max(len(held), 1))
     out = []
-    for path, rows in held:
-        edges = [rows * k // pieces for k in range(pieces + 1)]
-        out += [Part((Span(path, a, b - a),)) for a, b in pairwise(edges) if b > a]
+    for file in held:
+        edges = [file.rows * k // pieces for k in range(pieces + 1)]
+        out += [Part((file._replace(first=a, rows=b - a),)) for a, b in pairwise(edges) if b > a]
     return out
 
 

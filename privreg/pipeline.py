@@ -8,7 +8,7 @@ threads can change a bit.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from privreg import (
     intervals,
     lanes,
     location,
-    measures,
     playing,
     whitening,
     wide,
@@ -28,84 +27,22 @@ from privreg import (
 from privreg.engine import next_mark
 from privreg.lanes import Chains, Group
 from privreg.noise import KEY_BYTES, NoiseStream, derived_key
-from privreg.stages import Reports, Schedule, Stage, kappa_of
-from privreg.whitening import Layout
-from privreg.wide import Wide
+from privreg.stages import Stage, kappa_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
-    from privreg.rules import ChainRules
+    from privreg.start import Start
 
     Array = NDArray[np.float64]
 
-__all__ = ["Pipeline", "Start"]
-
+__all__ = ["Pipeline"]
 
 LEAST_WORTH: Final = 1e-9
 
 QUIET_ROWS: Final = 1024
-
-
-class Start(NamedTuple):
-    """What is known before the first person. Public.
-
-    Attributes
-    ----------
-    schedule : Schedule
-    rules : ChainRules
-    layout : Layout
-    reports : Reports
-    unscaled : tuple of int
-        Columns whose location and scale are learned; d stands for the response.
-    theta : ndarray, shape (b d,), or None
-        The user's first guess, internal units, b the number of blocks.
-    c : float
-        The corner if it is not learned, internal units.
-    gaps : tuple of float
-        For each column that takes two values only, how far apart they are inside; 0 for the others.
-    whitened : bool
-        Whether score weights are those of whitened covariates, or of scaled ones.
-    path : int
-        1 if random scaling is wanted, 2 if its diagonal alone.
-    gram : bool
-        Whether products of reports and iterates are.
-    cut : Layout or None
-        How the lanes' paths are cut into blocks, if they are.
-    anytime : bool
-        Whether the trail is to have the variances of batch means.
-    personal : bool
-        Whether people have budgets of their own.
-    silence : bool
-        Whether people may send noise only.
-    gauge : Gauge or None
-        By what fit is measured, before what is learned; None if it is not.
-    wide : Wide or None
-        What is public about the columns of a design of many coefficients, whose correlations are not learned.
-    told : int
-        Numbers that people report whom the fit is measured by.
-    """
-
-    schedule: Schedule
-    rules: ChainRules
-    layout: Layout
-    reports: Reports
-    unscaled: tuple[int, ...]
-    theta: Array | None
-    c: float
-    gaps: tuple[float, ...]
-    whitened: bool
-    path: int
-    gram: bool = False
-    cut: blocks.Layout | None = None
-    anytime: bool = False
-    personal: bool = False
-    silence: bool = False
-    gauge: measures.Gauge | None = None
-    wide: Wide | None = None
-    told: int = 0
 
 
 class Pipeline:

@@ -146,8 +146,8 @@ def _stopping() -> Iterator[threading.Event]:
     before = signal.signal(signal.SIGINT, ask)
     try:
         yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
+    finally:  # a handler that Python did not set can't be set again by Python
+        signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)
 
 
 # --- the file -------------------------------------------------------------------------------------------

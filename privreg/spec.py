@@ -13,7 +13,7 @@ from privreg.family import Family, check_response
 from privreg.mechanisms import MECHANISMS, resolve_mechanism
 from privreg.people import People
 from privreg.scaling import public_units
-from privreg.settings import one_number
+from privreg.settings import Problem, one_number
 from privreg.tuning import WEIGHTS
 
 if TYPE_CHECKING:
@@ -111,6 +111,11 @@ class Spec:
         return len(design.names) == 1 and not design.sources[0] and design.offset is None and design.exposure is None
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are read: the design's, then those about people."""
+        return (*self.design.columns, *self.people.columns)
+
+    @property
     def baseline(self) -> tuple[str, ...]:
         """Names of a multinomial response's levels, the first being the baseline; none for other families."""
         levels = self.design.endog_levels if self.family.response == "levels" else None
@@ -126,6 +131,34 @@ class Spec:
     def classes(self) -> int:
         """Levels of the response, 2 where it has none."""
         return len(self.baseline) or 2
+
+    def problem(self, rows: int | None, partitions: int | None = None) -> Problem:
+        """What tuning must know, with the number of people, if it is known, and of the parts they come in."""
+        schema = self.design.schema
+        numbers = {n for made_of in self.design.sources for n in made_of if schema.is_number(n)}
+        # sds alone spare few reports on moments: correlations are still to be learned
+        declared = all(n in schema.moments for n in numbers) and (len(numbers) < 2 or bool(schema.correlations))
+        low, high = (float(v) for v in self.units.response_inside(np.array(self.design.endog_limits)))
+        return Problem(
+            family=self.family,
+            budget=self.budget,
+            units=self.units,
+            probe=self.units.probe_inside(self.design.probe),
+            constant=self.units.constant_column(self.design.probe) is not None,
+            alone=self.alone,
+            response_limits=(low, high),
+            scale_declared=declared,
+            standardised="scale" in schema.leaked,
+            score_weights=self.score_weights,
+            mechanism=self.mechanism,
+            private=self.private,
+            classes=self.classes,
+            personal=self.people.mu is not None,
+            silence=self.silence,
+            several=self.people.max_per_id > 1,
+            rows=rows,
+            partitions=partitions,
+        )
 
     @property
     def formula(self) -> str:

@@ -29,14 +29,14 @@ from privreg.errors import (
 from privreg.inference.plug_in import central_sandwich
 from privreg.kernels import DIAGONAL, FULL, NONE, PEOPLE
 from privreg.noise import NoiseStream, derived_key, fresh_key, seeded_key
-from privreg.pipeline import Pipeline, Start
+from privreg.pipeline import Pipeline
 from privreg.reporting import report_of_chain, report_of_pipeline
 from privreg.results import Fit, PrivateResults
 from privreg.settings import Settings
 from privreg.sources import chunk_of, pieces, rows_of
 from privreg.spec import Spec
+from privreg.start import start_of
 from privreg.statements import curator_sds, statement, title
-from privreg.whitening import Layout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,7 +137,6 @@ class Stream:
         s, family, p = self._settings, self._spec.family, len(self._order)
         to_user = np.asarray(np.kron(np.eye(s.blocks), self._spec.units.matrix))
         device = Device(s.score, s.weights, s.mechanism, s.weights.reach, s.curvature_bound, family.unit, s.alone)
-        self._device = device
         mode = NONE
         if any(m.name == "random_scaling" for m in s.methods):
             mode = DIAGONAL if s.blocks == 1 and wide.is_diagonal(to_user) else FULL
@@ -160,45 +159,8 @@ class Stream:
         return Run(plan, s.steps, state, to_user, key, widths, s.cut, anytime=anytime)
 
     def _pipeline(self, key: bytes | None, start: Array | None) -> Pipeline:
-        """Begin the staged fit; the constant, if the design has one, goes first."""
-        s, units = self._settings, self._spec.units
-        assert s.efficient is not None
-        constant = units.constant_column(self._spec.design.probe)
-        if constant is not None:
-            self._order = np.concatenate([[constant], np.delete(self._order, constant)])
-        family, reports = self._spec.family, s.efficient.reports
-        unscaled = np.flatnonzero(units.unscaled[self._order]).tolist()
-        many = wide.is_wide(len(self._order), label=reports.label)
-        response = units.y_unscaled or ((reports.label or many) and family.of_residuals)
-        linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, self._order]))
-        gaps = units.gaps(self._spec.design.probe)[self._order]
-        path = int(any(m.name == "random_scaling" for m in s.methods))
-        if many and path and reports.blocks == 1 and wide.is_diagonal(linear[self._order]):
-            path = 2
-        held = None
-        if many:
-            inside = units.probe_inside(self._spec.design.probe)[:, self._order]
-            held = wide.public(inside, gaps, tuple(unscaled), constant is not None)
-        begin = Start(
-            schedule=s.efficient.schedule,
-            rules=s.efficient.rules,
-            layout=Layout(constant is not None, family.scaled and not reports.label and not many),
-            reports=reports,
-            unscaled=(*unscaled, len(self._order)) if response else tuple(unscaled),
-            theta=None if start is None else start.reshape(reports.blocks, -1)[:, self._order].reshape(-1),
-            c=s.efficient.corner,
-            gaps=tuple(gaps.tolist()),
-            whitened=s.efficient.whitened,
-            path=path,
-            gram=any(m.outer for m in s.methods),
-            cut=s.cut,
-            anytime=any(m.name == "anytime" for m in s.methods),
-            personal=self._spec.people.mu is not None,
-            silence=self._spec.silence,
-            gauge=s.efficient.gauge,
-            told=s.efficient.told,
-            wide=held,
-        )
+        """Begin the staged fit."""
+        begin, self._order, linear = start_of(self._spec, self._settings, start)
         return Pipeline(begin, linear, key)
 
     @contextmanager

@@ -15,7 +15,7 @@ import privreg as pr
 from privreg import cluster, partitions
 from privreg.accounting import Release
 from privreg.errors import DataError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
-from privreg.partitions import cut, fit_parts, in_turn
+from privreg.partitions import Span, cut, fit_parts, in_turn
 from privreg.settings import Wishes
 from privreg.sources.dask_frames import paths_of
 
@@ -187,4 +187,5 @@ def test_few_large_files_are_cut(folder):
     one = model(sorted(folder.glob("*.parquet"))[:1])
     parts = cluster.files_of(one._source, one._spec)
     assert len(parts) == 8
-    assert parts == cut([(str(sorted(folder.glob("*.parquet"))[0].resolve()), N // FILES)])
+    path = sorted(folder.glob("*.parquet"))[0].resolve()
+    assert parts == cut([Span(str(path), 0, N // FILES, (path.stat().st_size, path.stat().st_mtime_ns))])

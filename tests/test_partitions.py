@@ -23,7 +23,7 @@ TRUTH = np.array([0.5, 1.0, -1.0])
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Paths of CSV files, and how many rows each has."""
+    """CSV files, and how many rows each has."""
     rng = np.random.default_rng(1)
     data = pd.DataFrame({"a": rng.uniform(-1, 1, N), "b": rng.uniform(-1, 1, N)})
     data["y"] = TRUTH[0] + data["a"] - data["b"] + rng.normal(0, 0.5, N)
@@ -31,7 +31,7 @@ def files(tmp_path_factory):
     for i in range(FILES):
         path = folder / f"part{i}.csv"
         data.iloc[i * N // FILES : (i + 1) * N // FILES].to_csv(path, index=False)
-        out.append((str(path), N // FILES))
+        out.append(Span(str(path), 0, N // FILES))
     return out
 
 
@@ -55,12 +55,12 @@ def bits(res):
 
 
 def test_few_files_are_cut_evenly_and_many_are_left_whole():
-    assert [p.spans for p in cut([("x", 10)])] == [
+    assert [p.spans for p in cut([Span("x", 0, 10)])] == [
         (Span("x", a, b - a),) for a, b in zip([0, 1, 2, 3, 5, 6, 7, 8], [1, 2, 3, 5, 6, 7, 8, 10], strict=True)
     ]
-    many = [(str(i), 5) for i in range(9)] + [("none", 0)]
+    many = [Span(str(i), 0, 5) for i in range(9)] + [Span("none", 0, 0)]
     assert cut(many) == [Part((Span(str(i), 0, 5),)) for i in range(9)]
-    assert sum(p.rows for p in cut([("a", 100), ("b", 7), ("c", 1)])) == 108
+    assert sum(p.rows for p in cut([Span("a", 0, 100), Span("b", 0, 7), Span("c", 0, 1)])) == 108
 
 
 def test_what_a_lead_leaves_of_a_part_goes_to_the_next_if_it_is_little():
@@ -83,7 +83,7 @@ def test_everybody_is_counted_once_and_the_estimate_is_right(files):
     assert res.trajectory()["n"].max() == N
     assert "lanes" in res.summary().as_text()
     one_stream = pr.PrivateOnlineRegression.from_formula(
-        "y ~ a + b", pd.concat([pd.read_csv(p) for p, _ in files]), **PUBLIC
+        "y ~ a + b", pd.concat([pd.read_csv(f.path) for f in files]), **PUBLIC
     ).fit(progress=False)
     ratio = res.bse / one_stream.bse
     assert ((ratio > 0.4) & (ratio < 2.5)).all()
@@ -170,7 +170,7 @@ def test_errors_of_workers_quote_no_row(files, tmp_path, monkeypatch):
     text[20_000] = "0.1,secret-cell,0.3"
     bad.write_text("\n".join(text) + "\n")
     with pytest.raises(PrivregError) as caught:
-        fitted([(str(bad), 30_000), *files[1:]])
+        fitted([Span(str(bad), 0, 30_000), *files[1:]])
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None or caught.value.__suppress_context__
@@ -184,15 +184,19 @@ def test_errors_of_workers_quote_no_row(files, tmp_path, monkeypatch):
     assert "secret" not in "".join(map(str, (caught.value, caught.value.__context__, caught.value.__cause__)))
 
 
-def test_a_file_that_has_lost_rows_or_columns_is_named(files, tmp_path):
+def test_a_file_that_has_changed_is_named(files, tmp_path):
     short = tmp_path / "short.csv"
     short.write_text("".join(Path(files[1][0]).read_text().splitlines(keepends=True)[:10_000]))
-    with pytest.raises(DataError, match=r"short\.csv' has fewer rows than when the fit began"):
-        fitted([files[0], (str(short), N // FILES), *files[2:]])
+    with pytest.raises(DataError, match=r"short\.csv' is not what it was when the fit began"):
+        fitted([files[0], Span(str(short), 0, N // FILES), *files[2:]])
+    path = Path(files[1].path)
+    seen = files[1]._replace(mark=(path.stat().st_size, path.stat().st_mtime_ns + 1))
+    with pytest.raises(DataError, match=r"part1\.csv' is not what it was when the fit began"):
+        fitted([files[0], seen, *files[2:]])
     other = tmp_path / "other.csv"
     pd.read_csv(files[1][0]).rename(columns={"b": "bb"}).to_csv(other, index=False)
     with pytest.raises((DataError, SchemaError), match=r"other\.csv"):
-        fitted([files[0], (str(other), N // FILES), *files[2:]])
+        fitted([files[0], Span(str(other), 0, N // FILES), *files[2:]])
 
 
 # --- what is refused ---------------------------------------------------------------------------------------
@@ -260,7 +264,7 @@ def test_parts_of_designs_with_many_coefficients(tmp_path):
         "y ~ " + " + ".join(names), None, mu=1000, bounds=dict.fromkeys(names, (-1, 1)) | {"y": (-6, 6)}
     )
     chosen = Wishes(inference=("between_lanes", "random_scaling"))
-    stream = fit_parts(wide, chosen, None, 1, cut([(str(tmp_path / "wide.parquet"), n)]), in_turn)
+    stream = fit_parts(wide, chosen, None, 1, cut([Span(str(tmp_path / "wide.parquet"), 0, n)]), in_turn)
     res = stream._results(Release(0, 1.0))
     assert res.nobs == n
     truth = np.r_[0.0, np.ones(3), np.zeros(p - 3)]

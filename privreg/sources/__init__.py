@@ -18,13 +18,26 @@ from privreg.sources.dask_frames import is_dask, paths_of
 from privreg.sources.database import Sql, open_sql
 from privreg.sources.files import open_files
 from privreg.sources.frames import open_arrays, open_frame, open_frames, open_mapping
-from privreg.sources.source import CHUNK, Batch, Source, chunk_of, pieces, rows_of
+from privreg.sources.source import CHUNK, Batch, Source, chunk_of, file_stamp, first, pieces, rows_of
 from privreg.sources.tables import open_object
 
 if TYPE_CHECKING:
     from privreg.schema import Schema
+    from privreg.spec import Spec
 
-__all__ = ["CHUNK", "Batch", "Source", "chunk_of", "open_arrays", "open_table", "pieces", "rows_of"]
+__all__ = [
+    "CHUNK",
+    "Batch",
+    "Source",
+    "chunk_of",
+    "file_stamp",
+    "first",
+    "open_arrays",
+    "open_for",
+    "open_table",
+    "pieces",
+    "rows_of",
+]
 
 _QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 
@@ -81,3 +94,8 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
         "the path of a CSV file or of Parquet files, an Arrow or DuckDB table, pr.sql(query, connection), or an "
         "iterable of DataFrames."
     )
+
+
+def open_for(data: Any, spec: Spec) -> Source:
+    """The rows a fit reads of a table; see `open_table`."""
+    return open_table(data, spec.columns, spec.design.schema, text=spec.people.text)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from glob import glob
 from pathlib import Path
 from typing import Any, Final
 
 from privreg.errors import UnsupportedArgumentError
 from privreg.extras import comes_from
+from privreg.sources.files import natural
 
 __all__ = ["is_dask", "paths_of"]
 
@@ -52,13 +52,9 @@ def paths_of(frame: Any) -> Path | list[Path]:
         text = str(one)
         if "://" in text:
             raise refusal
-        out += [Path(name) for name in sorted(glob(text), key=_natural)] if _pattern(text) else [Path(text)]
+        out += [Path(name) for name in sorted(glob(text), key=natural)] if _pattern(text) else [Path(text)]
     return out
 
 
 def _pattern(text: str) -> bool:
     return any(c in text for c in "*?[")
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", name)]

@@ -16,7 +16,7 @@ from privreg.sources.tables import open_feather
 if TYPE_CHECKING:
     from privreg.schema import Schema
 
-__all__ = ["FEATHER", "PARQUET", "files_of", "open_files"]
+__all__ = ["FEATHER", "PARQUET", "files_of", "natural", "open_files"]
 
 PARQUET: Final = frozenset({".parquet", ".pq"})
 FEATHER: Final = frozenset({".feather", ".arrow", ".ipc"})
@@ -94,10 +94,11 @@ def _folder(folder: Path) -> Mapping[str, Path]:
             found[inside.as_posix()] = path
     if not found:
         raise DataError(f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(folder)!r}.")
-    return {name: found[name] for name in sorted(found, key=_natural)}
+    return {name: found[name] for name in sorted(found, key=natural)}
 
 
-def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
+def natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Key by which numbers in names are sorted by size."""
     parts = re.split(r"(\d+)", name)
     return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts)], name
 

@@ -19,6 +19,7 @@ __all__ = [
     "chunk_of",
     "file_stamp",
     "files_identity",
+    "first",
     "once",
     "pieces",
     "rows_of",
@@ -99,6 +100,16 @@ def beyond(batches: Iterable[Batch], skip: int) -> Iterator[Batch]:
             skip = 0
         else:
             yield batch
+
+
+def first(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """The first `rows` rows, or as many as there are."""
+    for batch in batches:
+        n = rows_of(batch)
+        yield batch if n <= rows else _part(batch, slice(rows))
+        rows -= n
+        if rows <= 0:
+            return
 
 
 def pieces(batches: Iterable[Batch], most: int) -> Iterator[Batch]:

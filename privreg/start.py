@@ -1,0 +1,143 @@
+"""What an efficient fit knows before the first person, all of it public."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privreg import wide
+from privreg.whitening import Layout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg import blocks, measures
+    from privreg.rules import ChainRules
+    from privreg.settings import Settings
+    from privreg.spec import Spec
+    from privreg.stages import Reports, Schedule
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Start", "start_of"]
+
+
+class Start(NamedTuple):
+    """What is known before the first person. Public.
+
+    Attributes
+    ----------
+    schedule : Schedule
+    rules : ChainRules
+    layout : Layout
+    reports : Reports
+    unscaled : tuple of int
+        Columns whose location and scale are learned; d stands for the response.
+    theta : ndarray, shape (b d,), or None
+        The user's first guess, internal units, b the number of blocks.
+    c : float
+        The corner if it is not learned, internal units.
+    gaps : tuple of float
+        For each column that takes two values only, how far apart they are inside; 0 for the others.
+    whitened : bool
+        Whether score weights are those of whitened covariates, or of scaled ones.
+    path : int
+        1 if random scaling is wanted, 2 if its diagonal alone.
+    gram : bool
+        Whether products of reports and iterates are.
+    cut : Layout or None
+        How the lanes' paths are cut into blocks, if they are.
+    anytime : bool
+        Whether the trail is to have the variances of batch means.
+    personal : bool
+        Whether people have budgets of their own.
+    silence : bool
+        Whether people may send noise only.
+    gauge : Gauge or None
+        By what fit is measured, before what is learned; None if it is not.
+    wide : Wide or None
+        What is public about the columns of a design of many coefficients, whose correlations are not learned.
+    told : int
+        Numbers that people report whom the fit is measured by.
+    """
+
+    schedule: Schedule
+    rules: ChainRules
+    layout: Layout
+    reports: Reports
+    unscaled: tuple[int, ...]
+    theta: Array | None
+    c: float
+    gaps: tuple[float, ...]
+    whitened: bool
+    path: int
+    gram: bool = False
+    cut: blocks.Layout | None = None
+    anytime: bool = False
+    personal: bool = False
+    silence: bool = False
+    gauge: measures.Gauge | None = None
+    wide: wide.Wide | None = None
+    told: int = 0
+
+
+def start_of(spec: Spec, settings: Settings, guess: Array | None) -> tuple[Start, NDArray[np.intp], Array]:
+    """What a fit knows before its first person.
+
+    Parameters
+    ----------
+    spec : Spec
+    settings : Settings
+        With efficient tuning.
+    guess : ndarray, shape (b p,), or None
+        The user's, internal units, in the design's order of columns.
+
+    Returns
+    -------
+    Start
+    ndarray of int, shape (p,)
+        The order of columns inside: the constant, if the design has one, goes first.
+    ndarray, shape (b p, b p)
+        Linear part of the map from internal to the user's coefficients, columns in that order.
+    """
+    units, family, efficient = spec.units, spec.family, settings.efficient
+    assert efficient is not None
+    probe, reports = spec.design.probe, efficient.reports
+    p = len(spec.design.names)
+    order: NDArray[np.intp] = np.arange(p)
+    constant = units.constant_column(probe)
+    if constant is not None:
+        order = np.concatenate([[constant], np.delete(order, constant)])
+    unscaled = np.flatnonzero(units.unscaled[order]).tolist()
+    many = wide.is_wide(p, label=reports.label)
+    response = units.y_unscaled or ((reports.label or many) and family.of_residuals)
+    linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
+    gaps = units.gaps(probe)[order]
+    path = int(any(m.name == "random_scaling" for m in settings.methods))
+    if many and path and reports.blocks == 1 and wide.is_diagonal(linear[order]):
+        path = 2
+    held = None
+    if many:
+        held = wide.public(units.probe_inside(probe)[:, order], gaps, tuple(unscaled), constant is not None)
+    start = Start(
+        schedule=efficient.schedule,
+        rules=efficient.rules,
+        layout=Layout(constant is not None, family.scaled and not reports.label and not many),
+        reports=reports,
+        unscaled=(*unscaled, p) if response else tuple(unscaled),
+        theta=None if guess is None else guess.reshape(reports.blocks, -1)[:, order].reshape(-1),
+        c=efficient.corner,
+        gaps=tuple(gaps.tolist()),
+        whitened=efficient.whitened,
+        path=path,
+        gram=any(m.outer for m in settings.methods),
+        cut=settings.cut,
+        anytime=any(m.name == "anytime" for m in settings.methods),
+        personal=spec.people.mu is not None,
+        silence=spec.silence,
+        gauge=efficient.gauge,
+        told=efficient.told,
+        wide=held,
+    )
+    return start, order, linear
