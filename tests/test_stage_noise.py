@@ -9,6 +9,7 @@ import pytest
 import privreg as pr
 from privreg import kernels
 from privreg.families import Expectile
+from privreg.wide import WIDE
 
 KERNELS = {"number_reports": (1, 2, 3), "location_reports": (3, 4, 5), "moment_reports": (3, 4, 5)}
 """Which argument is the noise, the channel, the radius."""
@@ -81,6 +82,23 @@ def test_every_stage_hands_the_kernels_fresh_noise_of_the_stated_scale(way, monk
         assert len(np.unique(first)) == len(first)
     every = np.concatenate([z.ravel() for *_, z in calls])
     assert len(np.unique(every)) == len(every)  # nor is any number used in two stages
+
+
+def test_a_wide_fit_hands_the_kernels_noise_of_as_many_numbers_as_its_people_tell(monkeypatch):
+    n, p = 4_000, WIDE + 8
+    rng = np.random.default_rng(3)
+    x = np.column_stack([np.ones(n), rng.uniform(-1, 1, (n, p - 1))])
+    names = ["const", *(f"x{j}" for j in range(1, p))]
+    bounds = {name: (-1, 1) for name in names[1:]} | {"y": (-9, 9)}
+    y = x[:, 1] + rng.normal(size=n)
+    calls = watched(monkeypatch)
+    pr.PrivateOnlineRegression(y, x, exog_names=names, bounds=bounds, mu=2).fit(progress=False, threads=1)
+    assert {z.shape[1] for name, *_, z in calls if name == "number_reports"} == {2 * (p - 1)}
+    for name, kappa, sd, z in calls:
+        assert sd == pytest.approx(math.hypot(2, kappa) / 2 if name == "run_lanes" else math.sqrt(z.shape[1]) / 2)
+    assert {name for name, *_ in calls} == {"number_reports", "location_reports", "run_lanes"}
+    every = np.concatenate([z.ravel() for *_, z in calls])
+    assert len(np.unique(every)) == len(every)
 
 
 @pytest.mark.parametrize(
