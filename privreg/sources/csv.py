@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["header_of", "open_csv"]
 
 
+_PIECE: Final = 1 << 22
+_BLANK: Final = tuple(b" \t\r\n")
+
 TOGETHER: Final = 4
 """Batches that are parsed at a time: pandas' fixed cost for a chunk with factors is that of some thousand rows."""
 
@@ -32,18 +36,40 @@ def _count_lines(path: Path) -> int | None:
     where records end. Lines that are blank are no records, for pandas as here.
     """
     try:
-        with _text(path) as lines:
-            _header(lines)
-            n = 0
-            for line in lines:
-                if '"' in line:
-                    break
-                n += bool(line.strip(" \t\r\n"))
-            else:
-                return n
-        return _count_quoted(path)
+        n = _count_plain(path)
+        return _count_quoted(path) if n is None else n
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
+
+
+def _count_plain(path: Path) -> int | None:
+    """Records of a file without quotes whose lines end in line feeds; None if it is another."""
+    with _text(path) as text:
+        file = text.buffer
+        line = b""
+        while not line.decode("utf-8-sig").strip():
+            if not (line := file.readline(_PIECE)):
+                return 0
+        if not _plain(line):
+            return None
+        n = 0
+        while piece := file.read(_PIECE):
+            piece += file.readline()
+            if not _plain(piece):
+                return None
+            piece.decode()  # an error here is one when its rows are read
+            held = np.frombuffer(piece, dtype=np.uint8)
+            starts = np.flatnonzero(held == ord("\n"))[: -1 if piece.endswith(b"\n") else None] + 1
+            n += 1 + len(starts)
+            # few lines begin with a blank: those are looked at
+            odd = starts[np.isin(held[starts], _BLANK)].tolist()
+            odd += [0] if piece[0] in _BLANK else []
+            n -= sum(not piece[k : piece.find(b"\n", k) + 1 or None].strip(b" \t\r\n") for k in odd)
+        return n
+
+
+def _plain(piece: bytes) -> bool:
+    return b'"' not in piece and (b"\r" not in piece or piece.count(b"\r") == piece.count(b"\r\n"))
 
 
 def _count_quoted(path: Path) -> int:
@@ -119,7 +145,7 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
                 dtype={place[c]: dtype for c, dtype in kinds.items()} | {last: "category"},
                 na_values={**missing_texts, last: [""]},
             )
-            for chunk in reader:
+            for chunk in _ahead(reader):
                 long = np.flatnonzero(chunk[last].notna().to_numpy())
                 if long.size:
                     raise DataError(
@@ -166,6 +192,15 @@ _MISSING: Final = (
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
 """Texts that stand for a missing number. For a text column only an empty field does: "NA" may be a level."""
+
+
+def _ahead(reader: Any) -> Iterator[Any]:
+    """What a reader gives, the next parsed in a thread of its own while one is worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, reader, None)
+        while (chunk := coming.result()) is not None:
+            coming = pool.submit(next, reader, None)
+            yield chunk
 
 
 class _Headed(io.TextIOBase):
