@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from privreg.formula import rowwise
     from privreg.loading import load
     from privreg.model import PrivateOnlineRegression
+    from privreg.planning import plan
     from privreg.schema import Schema
     from privreg.sources.database import sql
     from privreg.theory import rates
@@ -67,6 +68,7 @@ __all__ = [
     "families",
     "limit_spending",
     "load",
+    "plan",
     "rates",
     "rowwise",
     "sql",
@@ -91,6 +93,7 @@ _HOMES = {
     "compare": "privreg.comparison",
     "limit_spending": "privreg.accounting",
     "load": "privreg.loading",
+    "plan": "privreg.planning",
     "rates": "privreg.theory",
     "rowwise": "privreg.formula",
     "sql": "privreg.sources.database",

@@ -1,4 +1,4 @@
-"""The command line: ``privreg fit``, ``privreg data``, ``privreg schema`` and ``privreg experiment``.
+"""The command line: ``privreg fit``, ``data``, ``plan``, ``schema`` and ``experiment``.
 
 Only the standard library and the error classes are imported here; numpy, pandas and the compiler wait until a
 verb needs them, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
@@ -22,8 +22,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg import __version__, cli_schema
-from privreg.cli_options import DATA_SETS, budget, family, levels, pairs, parsers, people, spread
+from privreg import __version__, cli_plan, cli_schema
+from privreg.cli_options import DATA_SETS, parsers, spread
+from privreg.cli_readers import budget, family, levels, pairs, people
 from privreg.errors import DataError, OptionError, PrivacyLeakWarning, PrivregError, PrivregWarning, choose
 
 if TYPE_CHECKING:
@@ -333,7 +334,8 @@ def _run(arguments: Sequence[str]) -> int:
     else:
         verbs[choose("verb", first, verbs)].check_options(rest)
     a = top.parse_args(spread(arguments))
-    return {"fit": _fit, "data": _data, "schema": cli_schema.run, "experiment": _experiment}[a.verb](a)
+    run = {"fit": _fit, "data": _data, "plan": cli_plan.run, "schema": cli_schema.run, "experiment": _experiment}
+    return run[a.verb](a)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,16 +6,15 @@ Needs the standard library only, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import argparse
-import math
-import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
-from privreg import __version__, cli_schema
-from privreg.errors import BudgetError, OptionError, SchemaError, choose
+from privreg import __version__, cli_plan, cli_schema
+from privreg.cli_readers import OWN, add_declarations
+from privreg.errors import OptionError
 
-__all__ = ["DATA_SETS", "budget", "family", "levels", "pairs", "parsers", "people", "spread"]
+__all__ = ["DATA_SETS", "parsers", "spread"]
 
 _MAIN_HELP: Final = """\
 Regression with inference under local differential privacy: every person's
@@ -27,6 +26,8 @@ examples:
   privreg data us-insurance --rows 1000000 people.csv
   privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 \\
       --bounds age=18:65 bmi=18:50 charges=0:35000 --levels smoker=no,yes
+  privreg plan "charges ~ age + smoker" --mu 1 --width age=20 --scale 2500 \\
+      --bounds age=18:65 charges=0:35000 --levels smoker=no,yes
   privreg schema check people.parquet schema.yaml
   privreg experiment --list
   privreg fit --help
@@ -145,7 +146,7 @@ class _Parser(argparse.ArgumentParser):
                 raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
 
 
-_DECLARATIONS: Final = ("--bounds", "--levels", "--moments")
+_DECLARATIONS: Final = ("--bounds", "--levels", "--moments", *cli_plan.REPEATED)
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
@@ -179,12 +180,14 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     about = {
         "fit": "fit a regression to a file",
         "data": "write a synthetic data set",
+        "plan": "how many people, how wide an interval or how large a budget, before any data",
         "schema": "compare a file's columns with public declarations",
         "experiment": "run a published table or figure again",
     }
     texts = {
         "fit": (_FIT_USAGE, _FIT_HELP, _FIT_EXAMPLES),
         "data": (None, _DATA_HELP, _DATA_EXAMPLES),
+        "plan": (cli_plan.USAGE, cli_plan.HELP, cli_plan.EXAMPLES),
         "schema": (cli_schema.USAGE, cli_schema.HELP, cli_schema.EXAMPLES),
         "experiment": (_EXPERIMENT_USAGE, _EXPERIMENT_HELP, _EXPERIMENT_EXAMPLES),
     }
@@ -199,6 +202,7 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     data.add_argument("--rows", type=int, metavar="N", help="number of rows (default: 1,000,000 and 50,000)")
     data.add_argument("--seed", type=int, metavar="S", help="seed of the synthetic rows")
     data.add_argument("--schema", metavar="FILE", help="also write its public declarations, .yaml or .json")
+    cli_plan.add_options(made["plan"])
     cli_schema.add_options(made["schema"])
     _experiment_options(made["experiment"])
     return top, made
@@ -242,13 +246,7 @@ def _fit_options(fit: _Parser) -> None:
     g.add_argument("--no-privacy", action="store_true", help="no noise, for teaching and tests; the summary says so")
 
     g = fit.add_argument_group("public facts (repeatable, several at a time)")
-    many: dict[str, Any] = {"action": "append", "default": []}
-    g.add_argument("--bounds", metavar="NAME=LOW:HIGH", help="range of a number; values outside are clamped", **many)
-    g.add_argument("--levels", metavar="NAME=A,B,...", help="levels of a factor; the first is the reference", **many)
-    g.add_argument("--moments", metavar="NAME=MEAN:SD", help="mean and sd of a number that isn't clamped", **many)
-    g.add_argument(
-        "--schema", metavar="FILE", help="these facts in a .yaml or .json file; options given beside it take precedence"
-    )
+    add_declarations(g)
     g.add_argument(
         "--scaling",
         default="public",
@@ -265,7 +263,7 @@ def _fit_options(fit: _Parser) -> None:
     )
 
     g = fit.add_argument_group("model")
-    g.add_argument("--family", default="huber", help=f"huber (default), {', '.join([*_OWN][1:])}")
+    g.add_argument("--family", default="huber", help=f"huber (default), {', '.join([*OWN][1:])}")
     g.add_argument("--tau", type=float, metavar="T", help="level of a quantile or expectile, in (0, 1) (default 0.5)")
     g.add_argument("--y-max", type=float, metavar="Y", help="poisson: public largest count; larger ones are clamped")
     g.add_argument("--width", type=float, metavar="W", help="smoothed_hinge: where the hinge is rounded (default 1)")
@@ -379,175 +377,3 @@ def _auto(text: str) -> float | str:
         return text if text == "auto" else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor 'auto'") from None
-
-
-def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[float, float]]:
-    """Read declarations such as ``age=18:65``; a column's name may hold an equals sign.
-
-    Raises
-    ------
-    SchemaError
-        If one doesn't have that form, or names a column a second time.
-    """
-    out: dict[str, tuple[float, float]] = {}
-    for item in given:
-        name, equals, value = item.rpartition("=")
-        parts = value.split(":")
-        try:
-            low, high = (float(part) for part in parts)
-        except ValueError:
-            low = high = math.nan
-            equals = ""
-        if not equals or not name:
-            raise SchemaError(f"{option}: {item!r} must read {form}, such as {option} age=18:65.")
-        _once(option, name, out)
-        out[name] = (low, high)
-    return out
-
-
-_LEVEL: Final = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,"]*?))\s*(,|$)')
-_WHOLE: Final = re.compile(r"[-+]?[0-9]+")
-_NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-
-
-def levels(given: Sequence[str]) -> dict[str, list[Any]]:
-    """Read declarations such as ``smoker=no,yes``, typed as a CSV column of such cells is.
-
-    Raises
-    ------
-    SchemaError
-        If one doesn't have that form, or names a column a second time.
-
-    Examples
-    --------
-    >>> levels(["clinic=1,2", "smoker=no,yes", 'maker="Smith, Inc.",other'])
-    {'clinic': [1, 2], 'smoker': ['no', 'yes'], 'maker': ['Smith, Inc.', 'other']}
-    """
-    out: dict[str, list[Any]] = {}
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not equals or not name:
-            raise SchemaError(f"--levels: {item!r} must read NAME=A,B,..., such as --levels smoker=no,yes.")
-        _once("--levels", name, out)
-        out[name] = _typed(item, value)
-    return out
-
-
-def _typed(item: str, value: str) -> list[Any]:
-    """Split a list of levels and give them the type that pandas gives to a CSV column of such cells."""
-    texts, at = [], 0
-    while True:
-        found = _LEVEL.match(value, at)
-        if found is None or not (found[1] or found[2]):
-            raise SchemaError(f"--levels: {item!r} has an empty or badly quoted level; write NAME=A,B,...")
-        texts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
-        at = found.end()
-        if not found[3]:
-            break
-    if all(_WHOLE.fullmatch(t) for t in texts):
-        return [int(t) for t in texts]
-    if all(_NUMBER.fullmatch(t) for t in texts):
-        return [float(t) for t in texts]
-    if all(t.lower() in {"true", "false"} for t in texts):
-        return [t.lower() == "true" for t in texts]
-    return texts
-
-
-def _once(option: str, name: str, seen: Iterable[str]) -> None:
-    if name in seen:
-        raise SchemaError(f"{option} declares {name!r} twice; keep one.")
-
-
-def budget(a: argparse.Namespace) -> dict[str, Any]:
-    """Read the one form of budget, as keyword arguments of the model.
-
-    Raises
-    ------
-    BudgetError
-        If none or more than one form is given, or --mu names a column without --mu-max.
-    """
-    if a.delta is not None and a.epsilon is None:
-        raise BudgetError("--delta goes with --epsilon: --epsilon 1 --delta 1e-6.")
-    forms = {
-        "--mu": a.mu is not None,
-        "--epsilon": a.epsilon is not None,
-        "--rho": a.rho is not None,
-        "--no-privacy": a.no_privacy,
-    }
-    got = [name for name, given in forms.items() if given]
-    if len(got) != 1:
-        raise BudgetError(
-            f"give exactly one budget, got {' and '.join(got) or 'none'}: --mu 1, or --epsilon 1 --delta 1e-6, "
-            "or --epsilon 1 alone for pure differential privacy, or --rho 0.5 (or --no-privacy)."
-        )
-    column = isinstance(a.mu, str)
-    if column and a.mu_max is None:
-        raise BudgetError(
-            f"--mu {a.mu!r} is not a number. If it is a column of personal budgets, add the largest of them, "
-            "--mu-max 1, say."
-        )
-    if a.mu_max is not None and not column:
-        raise BudgetError("--mu-max is the largest of a column of personal budgets; name it, --mu COLUMN.")
-    if a.no_privacy:
-        return {"mu": None}
-    given = {"mu": a.mu, "mu_max": a.mu_max, "epsilon": a.epsilon, "delta": a.delta, "rho": a.rho}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-_OWN: Final[dict[str, tuple[str, ...]]] = {
-    "huber": ("c", "scale"),
-    "expectile": ("tau", "c", "scale"),
-    "quantile": ("tau",),
-    "logistic": (),
-    "multinomial": (),
-    "poisson": ("y_max",),
-    "hinge": (),
-    "smoothed_hinge": ("width",),
-    "squared": (),
-}
-"""Families, and the options that are theirs."""
-
-
-def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    """Read the family's name and its own options.
-
-    Returns
-    -------
-    name : str
-        Lower-case name of the family.
-    options : dict of str to object
-        Keyword arguments of its constructor.
-
-    Raises
-    ------
-    OptionError
-        If there is no such family, an option belongs to another one, or Poisson has no largest count.
-    """
-    name = choose("--family", a.family.lower().replace("-", "_"), _OWN)
-    options = {o: getattr(a, o) for o in dict.fromkeys(o for own in _OWN.values() for o in own)}
-    given = {o: value for o, value in options.items() if value is not None}
-    for option in given:
-        if option not in _OWN[name]:
-            owners = " or ".join(f"--family {n}" for n, own in _OWN.items() if option in own)
-            raise OptionError(
-                f"--{option.replace('_', '-')} belongs to {owners}, not to --family {name}; leave it out."
-            )
-    if name == "poisson" and a.y_max is None:
-        raise OptionError(
-            "--family poisson needs the largest count anybody may have, a public number: --y-max 20, say."
-        )
-    return name, given
-
-
-def people(a: argparse.Namespace) -> dict[str, Any]:
-    """Read what is said about the people behind the rows, as keyword arguments of the model.
-
-    Raises
-    ------
-    OptionError
-        If several rows of one person are allowed, and nothing tells people apart.
-    """
-    if a.max_per_id is not None and a.id is None:
-        raise OptionError("--max-per-id needs the column that tells people apart; add --id COLUMN.")
-    given = {"id": a.id, "max_per_id": a.max_per_id}
-    return {"missing": a.missing, **{name: value for name, value in given.items() if value is not None}}

@@ -35,8 +35,13 @@ def lead(run: Pipeline) -> int:
 def relied(run: Pipeline) -> float:
     """People in lanes whom intervals need, relative to what the schedule says."""
     held = any(stage.optional and people for stage, people in run.roles())
-    correlated = CORRELATED * (2.0 if run.start.rules.moving else 1.0)
-    return max(1.0, run.growth / USUAL_GROWTH) * (correlated if held else 1.0)
+    return wanted_more(run.growth, correlated=held, moving=run.start.rules.moving)
+
+
+def wanted_more(growth: float, *, correlated: bool, moving: bool) -> float:
+    """The same from what was found: growth of the estimate's variance, and whether covariates are correlated."""
+    more = CORRELATED * (2.0 if moving else 1.0)
+    return max(1.0, growth / USUAL_GROWTH) * (more if correlated else 1.0)
 
 
 def rare(run: Pipeline) -> list[int]:

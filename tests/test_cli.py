@@ -16,7 +16,7 @@ import pytest
 import privreg as pr
 from privreg import datasets, storage
 from privreg.cli import main
-from privreg.cli_options import levels, pairs
+from privreg.cli_readers import levels, pairs
 from privreg.errors import SchemaError
 
 SENTINEL = "sentinel7319"

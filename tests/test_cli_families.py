@@ -13,7 +13,8 @@ import pytest
 
 import privreg as pr
 from privreg.cli import main
-from privreg.cli_options import _OWN, parsers
+from privreg.cli_options import parsers
+from privreg.cli_readers import OWN
 from privreg.families import FAMILIES
 
 N = 3000
@@ -282,9 +283,9 @@ def test_nothing_is_spent_on_a_fit_that_is_refused(fit, tmp_path, monkeypatch):
 def test_families_and_their_options_are_those_of_the_package():
     import inspect
 
-    assert set(_OWN) == set(FAMILIES)
+    assert set(OWN) == set(FAMILIES)
     for name, make in FAMILIES.items():
-        assert set(_OWN[name]) == set(inspect.signature(make).parameters)
+        assert set(OWN[name]) == set(inspect.signature(make).parameters)
 
 
 def test_help_has_groups_and_examples_that_parse(capsys):
@@ -298,7 +299,8 @@ def test_help_has_groups_and_examples_that_parse(capsys):
     examples = out[out.index("examples:") : out.index("how levels are read")].replace("\\\n", " ")
     commands = [shlex.split(line)[1:] for line in examples.splitlines() if line.startswith("  privreg")]
     assert len(commands) == 8
-    from privreg.cli_options import budget, family, people, spread
+    from privreg.cli_options import spread
+    from privreg.cli_readers import budget, family, people
 
     for words in commands:
         a = parsers()[0].parse_args(spread(words))

@@ -1,0 +1,114 @@
+"""Plans against fits: the number of people that a plan names, and how wide intervals then are.
+
+``python -m benchmarks.plans [--reps R] [--processes P]``
+
+Each setting asks for the people that a width needs, then fits that many made-up people again and again. The ratio of
+the mean width to the planned one is to lie within 10% of 1; coverage has exact 99.9% limits, pooled over coefficients
+and replications as if these were independent.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+from scipy.stats import binom
+
+import privreg as pr
+from benchmarks.store import save_table
+from privreg.planning import Plan
+
+INSURED = pr.datasets.us_insurance_schema()
+
+
+def _normals(p: int, rho: float, mu: float, width: float) -> Plan:
+    names = [f"x{j}" for j in range(p)]
+    moments = {c: (0, 1) for c in names} | {"y": (0, 3)}
+    moments |= {(names[i], names[j]): rho ** abs(i - j) for i in range(p) for j in range(i) if rho}
+    return pr.plan("y ~ " + " + ".join(names), mu=mu, width=width, scale=1, moments=moments)
+
+
+BOX = {"x0": (-2, 2), "x1": (-2, 2), "y": (-9, 9)}
+SETTINGS: dict[str, Callable[[], Plan]] = {
+    "Huber, p = 3, mu = 1": lambda: _normals(3, 0.0, 1.0, 0.05),
+    "Huber, p = 10, mu = 1": lambda: _normals(10, 0.0, 1.0, 0.05),
+    "Huber, p = 5, declared correlation 0.5, mu = 2": lambda: _normals(5, 0.5, 2.0, 0.03),
+    "Huber, insurance, epsilon = 1": lambda: pr.plan(
+        "charges ~ age + bmi + children + smoker",
+        epsilon=1,
+        width={"age": 10},
+        scale=2500,
+        bounds={c: INSURED["bounds"][c] for c in ("age", "bmi", "children", "charges")},
+        levels={"smoker": INSURED["levels"]["smoker"]},
+    ),
+    "Logistic, p = 2, mu = 1": lambda: pr.plan(
+        "y ~ x0 + x1",
+        mu=1,
+        width=0.15,
+        family="logistic",
+        params={"Intercept": -1, "x0": 1},
+        bounds={c: BOX[c] for c in ("x0", "x1")},
+        levels={"y": [0, 1]},
+    ),
+    "Multinomial, p = 1, 3 levels, mu = 2": lambda: pr.plan(
+        "y ~ x0", mu=2, width=0.08, family="multinomial", bounds={"x0": (-2, 2)}, levels={"y": ["a", "b", "c"]}
+    ),
+    "Poisson, p = 1, mu = 2": lambda: pr.plan(
+        "y ~ x0", mu=2, width=0.08, family=pr.Poisson(y_max=9), params={"Intercept": 0.5, "x0": 0.3}, bounds=BOX
+    ),
+    "Quantile 0.8, p = 2, mu = 2": lambda: pr.plan(
+        "y ~ x0 + x1", mu=2, width=0.05, family=pr.Quantile(0.8), scale=1, bounds=BOX
+    ),
+    "Expectile 0.8, p = 2, mu = 1": lambda: pr.plan(
+        "y ~ x0 + x1", mu=1, width=0.08, family=pr.Expectile(0.8), scale=1, bounds=BOX
+    ),
+    "Huber, p = 2, private response, mu = 0.5": lambda: pr.plan(
+        "y ~ x0 + x1", mu=0.5, width=0.05, private="response", scale=1, bounds=BOX
+    ),
+}
+
+
+def study(name: str, reps: int) -> dict[str, object]:
+    """One setting: its plan, and the widths of fits."""
+    found = SETTINGS[name]()
+    seen = found.check(reps, seed=20_261_122, progress=False)
+    trials = reps * len(seen)
+    low, high = (float(binom.ppf(q, trials, 0.95)) / trials for q in (0.0005, 0.9995))
+    ratio, se = seen["ratio"].mean(), seen["ratio_se"].mean()
+    coverage = seen["coverage"].mean()
+    return {
+        "setting": name,
+        "people": found.n,
+        "for the width alone": found.needed,
+        "replications": reps,
+        "ratio": ratio,
+        "ratio_se": se,
+        "critical": found.critical,
+        "critical_ratio": seen.loc[found.critical, "ratio"],
+        "within_10": bool(abs(ratio - 1.0) <= 0.1),
+        "coverage": 100 * coverage,
+        "low_999": 100 * low,
+        "high_999": 100 * high,
+        "inside": bool(low <= coverage <= high),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run and store."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reps", type=int, default=200)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    a = parser.parse_args(arguments)
+    with ProcessPoolExecutor(a.processes) as pool:
+        table = pd.DataFrame(list(pool.map(partial(study, reps=a.reps), SETTINGS)))
+    save_table(table.round(4), a.out / "plans.csv", f"python -m benchmarks.plans --reps {a.reps}")
+    print(table.to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""How precise an efficient fit of many people is, from what is assumed of them: A⁻¹ (S + noise) A⁻¹ a person.
+
+A is the mean curvature of a weighted unit score, S its mean square; both in whitened coordinates, as the lanes have
+them. Collector-side mathematics: it reads assumed rows, never anybody's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from privreg import kernels
+from privreg.coordinates import is_correlated
+from privreg.errors import OptionError
+from privreg.rules import normal_expectile
+from privreg.scores import unit
+from privreg.stages import kappa_of
+from privreg.wide import is_wide
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.rules import ChainRules
+    from privreg.settings import Settings
+    from privreg.spec import Spec
+    from privreg.stages import Reports
+
+    Array = NDArray[np.float64]
+
+__all__ = ["PerPerson", "per_person", "taking_part"]
+
+POINTS: Final = 1 << 14
+"""Of a normal law, for expectiles."""
+
+TOLD: Final = 1 << 13
+"""Reports by which the noise of mechanisms that depend on them is averaged."""
+
+
+class PerPerson(NamedTuple):
+    """Precision of one person's report to a lane.
+
+    Attributes
+    ----------
+    covariance : ndarray, shape (b p, b p)
+        Of √n times the error of the coefficients, user's units.
+    correlated : bool
+        Whether the covariates are so correlated that a further round of moments is held.
+    growth : float
+        How much more people the stages before the lanes take, as effects are strong.
+    """
+
+    covariance: Array
+    correlated: bool
+    growth: float
+
+
+def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: float) -> PerPerson:
+    """Precision for people with these rows of the design.
+
+    Parameters
+    ----------
+    spec : Spec
+    settings : Settings
+        Of an efficient fit.
+    x : ndarray, shape (m, p)
+        User's units.
+    params : ndarray, shape (b p,)
+        The truth, user's units.
+    scale : float
+        Sd of the residuals, the response's units.
+
+    Returns
+    -------
+    PerPerson
+
+    Raises
+    ------
+    OptionError
+        If the family has no model of the response.
+
+    References
+    ----------
+    XSJKH (arXiv 2505.08227), Theorem 1, with the noise variance (2 B0/μ)².
+    """
+    efficient, units = settings.efficient, spec.units
+    assert efficient is not None
+    rules, reports = efficient.rules, efficient.reports
+    inside = units.probe_inside(x)
+    p = inside.shape[1]
+    blocks = reports.blocks
+    constant = units.constant_column(spec.design.probe)
+    rows, correlated = _map(inside, constant, whitened=efficient.whitened, wide=is_wide(p, label=reports.label))
+    z = inside @ rows.T
+    theta = np.concatenate([units.params_inside(block) for block in params.reshape(blocks, p)])
+    eta = inside @ theta.reshape(blocks, p).T
+    scale_inside = scale / units.y_scale if spec.family.of_residuals or spec.family.code == kernels.SQUARED else 1.0
+    corner = efficient.corner if spec.family.cornered and not rules.track else rules.ratio * scale_inside
+    covariance, bread = _sandwich(settings, z, eta, corner, scale_inside)
+    growth = 1.0
+    if rules.from_predictor:
+        _, flat = _sandwich(settings, z, 0.0 * eta, corner, scale_inside)
+        growth = max(float(np.sum(np.linalg.inv(bread) ** 2) / np.sum(np.linalg.inv(flat) ** 2)), 1.0)
+    back = np.kron(np.eye(blocks), units.matrix @ rows.T)
+    return PerPerson(back @ covariance @ back.T, correlated, growth)
+
+
+def _map(inside: Array, constant: int | None, *, whitened: bool, wide: bool) -> tuple[Array, bool]:
+    """Row map that the lanes learn, from exact moments; whether a further round of moments is held."""
+    m, p = inside.shape
+    order = list(range(p))
+    if constant is not None:
+        order = [constant, *(j for j in order if j != constant)]
+    ordered = inside[:, order]
+    if wide or not whitened:
+        rows = np.eye(p)
+        first = int(constant is not None)
+        size = np.sqrt(np.mean((ordered - (ordered.mean(axis=0) if first else 0.0)) ** 2, axis=0))
+        rows[first:, first:] = np.diag(1.0 / size[first:])
+        if first:
+            rows[1:, 0] = -ordered.mean(axis=0)[1:] / size[1:]
+    else:
+        rows = np.linalg.inv(np.linalg.cholesky(ordered.T @ ordered / m))
+    correlated = not wide and p > 1 and _is_correlated(ordered, constant is not None)
+    out = np.empty((p, p))
+    out[:, order] = rows
+    return out, correlated
+
+
+def _is_correlated(x: Array, constant: bool) -> bool:
+    held = x if constant else np.column_stack([np.ones(len(x)), x])
+    return is_correlated(np.linalg.inv(np.linalg.cholesky(held.T @ held / len(x))), constant=True)
+
+
+def _sandwich(settings: Settings, z: Array, eta: Array, corner: float, scale: float) -> tuple[Array, Array]:
+    """Covariance of √n times the error, and A, in the coordinates of `z`; `eta` has shape (m, blocks)."""
+    efficient = settings.efficient
+    assert efficient is not None
+    rules, reports = efficient.rules, efficient.reports
+    m, d = z.shape
+    length = np.sqrt(np.einsum("ij,ij->i", z, z))
+    if reports.label:
+        weight = np.minimum(1.0, 8.0 * math.sqrt(d) / length)
+    else:
+        weight = reports.reach / length
+    u = z * weight[:, None]
+    if rules.shape.family == kernels.MULTINOMIAL:
+        curvature, square = _multinomial(eta)
+        bread = np.einsum("m,mjk,ma,mb->jakb", weight, curvature, z, z, optimize=True)
+        meat = np.einsum("mjk,ma,mb->jakb", square, u, u, optimize=True)
+        size = d * eta.shape[1]
+        bread, meat = bread.reshape(size, size) / m, meat.reshape(size, size) / m
+        noise = reports.mechanism.sd(reports.radius(0.0), size) ** 2 * np.eye(size)
+    else:
+        slope, square = _scalar(rules, eta[:, 0], corner, scale)
+        bread = (z * (weight * slope)[:, None]).T @ z / m
+        meat = (u * square[:, None]).T @ u / m
+        if reports.label:  # one number is randomised, then multiplied by public covariates
+            added = _of_one_number(
+                reports,
+                unit(rules.shape, corner, eta[:, 0], np.array([reports.y_low])),
+                unit(rules.shape, corner, eta[:, 0], np.array([reports.y_high])),
+                square,
+            )
+            noise = (u * added[:, None]).T @ u / m
+        else:
+            told = u * np.sqrt(square)[:, None]
+            noise = reports.mechanism.covariance(told[:TOLD], reports.radius(0.0))
+    half = np.linalg.inv(bread)
+    return np.asarray(half @ (meat + noise) @ half.T), bread
+
+
+def _of_one_number(reports: Reports, one: Array, other: Array, square: Array) -> Array:
+    """Mean noise variance of a score that is randomised alone, about the middle of its range."""
+    half, middle = 0.5 * np.abs(one - other), 0.5 * (one + other)
+    noise = (reports.mechanism.sd(1.0, 1) * half) ** 2
+    # what is told at random is one of two numbers, whose squares are known: its scatter contains the score's own
+    return noise if reports.mechanism.name in {"gaussian", "laplace"} else noise - square - middle**2
+
+
+def _scalar(rules: ChainRules, eta: Array, corner: float, scale: float) -> tuple[Array, Array]:
+    """Mean curvature and mean square of the unit score, given the predictor; both of shape (m,).
+
+    Residuals are normal with sd `scale`.
+    """
+    a, b = rules.shape.a, rules.shape.b
+    one = np.ones_like(eta)
+    match rules.shape.family:
+        case kernels.HUBER | kernels.EXPECTILE:
+            tau, top = (0.5, 0.5) if rules.shape.family == kernels.HUBER else (a, b)
+            centre = 0.0 if tau == 0.5 else normal_expectile(tau, corner / scale)
+            r = scale * (ndtri((np.arange(POINTS) + 0.5) / POINTS) - centre)
+            side = np.where(r >= 0.0, tau, 1.0 - tau) / top
+            unit = side * np.clip(r / corner, -1.0, 1.0)
+            # what lies within the corner by its probability: a grid would see that in steps
+            low, middle, high = (float(ndtr(v)) for v in (centre - corner / scale, centre, centre + corner / scale))
+            inside = (tau * (high - middle) + (1.0 - tau) * (middle - low)) / top
+            return inside / corner * one, float(np.mean(unit**2)) * one
+        case kernels.QUANTILE:
+            density = math.exp(-0.5 * float(ndtri(a)) ** 2) / math.sqrt(2.0 * math.pi) / scale
+            return density / b * one, a * (1.0 - a) / b**2 * one
+        case kernels.SQUARED:
+            return one / (b - a), (scale / (b - a)) ** 2 * one
+        case kernels.LOGISTIC | kernels.BALANCED:
+            share = 1.0 / (1.0 + np.exp(-eta))
+            widest = np.maximum(share, 1.0 - share) if rules.shape.family == kernels.BALANCED else one
+            return share * (1.0 - share) / widest, share * (1.0 - share) / widest**2
+        case kernels.POISSON:
+            mean = np.exp(eta)
+            widest = np.maximum(mean, a - mean)
+            return mean / widest, mean / widest**2
+    raise OptionError(
+        "a plan needs a model of the response, and hinge losses and scores of your own have none; plan for Logistic() "
+        "or Huber(), or simulate people and fit them."
+    )
+
+
+def _multinomial(eta: Array) -> tuple[Array, Array]:
+    """Mean curvature and mean square of the balanced score, shape (m, K − 1, K − 1)."""
+    full = np.column_stack([np.zeros(len(eta)), eta])
+    share = np.exp(full - full.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    ends = np.eye(full.shape[1])[:, 1:]
+    widest = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
+    pi = share[:, 1:]
+    law = np.einsum("mj,jk->mjk", pi, np.eye(pi.shape[1])) - pi[:, :, None] * pi[:, None, :]
+    return law / widest[:, None, None], law / widest[:, None, None] ** 2
+
+
+def taking_part(settings: Settings, n: int, d: int, *, correlated: bool, growth: float) -> tuple[float, int, int]:
+    """People whose reports the estimate is made of, in units of a lane's; how many are in lanes; groups.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of a fit of `n` people.
+    n : int
+    d : int
+        Covariates.
+    correlated : bool
+    growth : float
+
+    Returns
+    -------
+    (float, int, int)
+    """
+    efficient = settings.efficient
+    assert efficient is not None
+    schedule, rules, reports = efficient.schedule, efficient.rules, efficient.reports
+    before, common = 0.0, 0.0
+    for stage in schedule.stages:
+        people = float(stage.people)
+        if stage.kind in {"lanes", "measures"} or (stage.optional and not correlated):
+            continue
+        if stage.kind in {"search", "pilot", "common"} and growth > 1.0:
+            people = max(min(people * growth, stage.most), people)
+        before += people
+        common = people if stage.kind == "common" else common
+    lanes = max(int(n - before), 0)
+    precision = reports.variance(d, 0.0) / reports.variance(d, kappa_of("common", rules))
+    return common * precision + lanes, lanes, schedule.lanes + 1

@@ -1,0 +1,222 @@
+"""What command lines say, read: declarations, budgets, families, people. Needs the standard library only."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from privreg.errors import BudgetError, OptionError, SchemaError, choose
+
+__all__ = ["OWN", "add_declarations", "budget", "family", "levels", "numbers", "pairs", "people"]
+
+
+def add_declarations(group: argparse._ArgumentGroup) -> None:
+    """Add the options by which public facts are declared."""
+    many: dict[str, Any] = {"action": "append", "default": []}
+    group.add_argument(
+        "--bounds", metavar="NAME=LOW:HIGH", help="range of a number; values outside are clamped", **many
+    )
+    group.add_argument(
+        "--levels", metavar="NAME=A,B,...", help="levels of a factor; the first is the reference", **many
+    )
+    group.add_argument("--moments", metavar="NAME=MEAN:SD", help="mean and sd of a number that isn't clamped", **many)
+    group.add_argument(
+        "--schema", metavar="FILE", help="these facts in a .yaml or .json file; options given beside it take precedence"
+    )
+
+
+def numbers(option: str, given: Sequence[str], form: str) -> dict[str, tuple[float, ...]]:
+    """Read lists of numbers such as ``smoker=0.8,0.2``; a column's name may hold an equals sign.
+
+    Raises
+    ------
+    SchemaError
+        If one doesn't have that form, or names a column a second time.
+    """
+    out: dict[str, tuple[float, ...]] = {}
+    for item in given:
+        name, _, value = item.rpartition("=")
+        try:
+            found = tuple(float(part) for part in value.split(","))
+        except ValueError:
+            found = ()
+        if not name or not found:
+            raise SchemaError(f"{option}: {item!r} must read {form}.")
+        _once(option, name, out)
+        out[name] = found
+    return out
+
+
+def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[float, float]]:
+    """Read declarations such as ``age=18:65``; a column's name may hold an equals sign.
+
+    Raises
+    ------
+    SchemaError
+        If one doesn't have that form, or names a column a second time.
+    """
+    out: dict[str, tuple[float, float]] = {}
+    for item in given:
+        name, equals, value = item.rpartition("=")
+        parts = value.split(":")
+        try:
+            low, high = (float(part) for part in parts)
+        except ValueError:
+            low = high = math.nan
+            equals = ""
+        if not equals or not name:
+            raise SchemaError(f"{option}: {item!r} must read {form}, such as {option} age=18:65.")
+        _once(option, name, out)
+        out[name] = (low, high)
+    return out
+
+
+_LEVEL: Final = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,"]*?))\s*(,|$)')
+_WHOLE: Final = re.compile(r"[-+]?[0-9]+")
+_NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+
+
+def levels(given: Sequence[str]) -> dict[str, list[Any]]:
+    """Read declarations such as ``smoker=no,yes``, typed as a CSV column of such cells is.
+
+    Raises
+    ------
+    SchemaError
+        If one doesn't have that form, or names a column a second time.
+
+    Examples
+    --------
+    >>> levels(["clinic=1,2", "smoker=no,yes", 'maker="Smith, Inc.",other'])
+    {'clinic': [1, 2], 'smoker': ['no', 'yes'], 'maker': ['Smith, Inc.', 'other']}
+    """
+    out: dict[str, list[Any]] = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise SchemaError(f"--levels: {item!r} must read NAME=A,B,..., such as --levels smoker=no,yes.")
+        _once("--levels", name, out)
+        out[name] = _typed(item, value)
+    return out
+
+
+def _typed(item: str, value: str) -> list[Any]:
+    """Split a list of levels and give them the type that pandas gives to a CSV column of such cells."""
+    texts, at = [], 0
+    while True:
+        found = _LEVEL.match(value, at)
+        if found is None or not (found[1] or found[2]):
+            raise SchemaError(f"--levels: {item!r} has an empty or badly quoted level; write NAME=A,B,...")
+        texts.append(found[2] if found[1] is None else found[1].replace('""', '"'))
+        at = found.end()
+        if not found[3]:
+            break
+    if all(_WHOLE.fullmatch(t) for t in texts):
+        return [int(t) for t in texts]
+    if all(_NUMBER.fullmatch(t) for t in texts):
+        return [float(t) for t in texts]
+    if all(t.lower() in {"true", "false"} for t in texts):
+        return [t.lower() == "true" for t in texts]
+    return texts
+
+
+def _once(option: str, name: str, seen: Iterable[str]) -> None:
+    if name in seen:
+        raise SchemaError(f"{option} declares {name!r} twice; keep one.")
+
+
+def budget(a: argparse.Namespace) -> dict[str, Any]:
+    """Read the one form of budget, as keyword arguments of the model.
+
+    Raises
+    ------
+    BudgetError
+        If none or more than one form is given, or --mu names a column without --mu-max.
+    """
+    if a.delta is not None and a.epsilon is None:
+        raise BudgetError("--delta goes with --epsilon: --epsilon 1 --delta 1e-6.")
+    forms = {
+        "--mu": a.mu is not None,
+        "--epsilon": a.epsilon is not None,
+        "--rho": a.rho is not None,
+        "--no-privacy": a.no_privacy,
+    }
+    got = [name for name, given in forms.items() if given]
+    if len(got) != 1:
+        raise BudgetError(
+            f"give exactly one budget, got {' and '.join(got) or 'none'}: --mu 1, or --epsilon 1 --delta 1e-6, "
+            "or --epsilon 1 alone for pure differential privacy, or --rho 0.5 (or --no-privacy)."
+        )
+    column = isinstance(a.mu, str)
+    if column and a.mu_max is None:
+        raise BudgetError(
+            f"--mu {a.mu!r} is not a number. If it is a column of personal budgets, add the largest of them, "
+            "--mu-max 1, say."
+        )
+    if a.mu_max is not None and not column:
+        raise BudgetError("--mu-max is the largest of a column of personal budgets; name it, --mu COLUMN.")
+    if a.no_privacy:
+        return {"mu": None}
+    given = {"mu": a.mu, "mu_max": a.mu_max, "epsilon": a.epsilon, "delta": a.delta, "rho": a.rho}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+OWN: Final[dict[str, tuple[str, ...]]] = {
+    "huber": ("c", "scale"),
+    "expectile": ("tau", "c", "scale"),
+    "quantile": ("tau",),
+    "logistic": (),
+    "multinomial": (),
+    "poisson": ("y_max",),
+    "hinge": (),
+    "smoothed_hinge": ("width",),
+    "squared": (),
+}
+"""Families, and the options that are theirs."""
+
+
+def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Read the family's name and its own options.
+
+    Returns
+    -------
+    name : str
+        Lower-case name of the family.
+    options : dict of str to object
+        Keyword arguments of its constructor.
+
+    Raises
+    ------
+    OptionError
+        If there is no such family, an option belongs to another one, or Poisson has no largest count.
+    """
+    name = choose("--family", a.family.lower().replace("-", "_"), OWN)
+    options = {o: getattr(a, o) for o in dict.fromkeys(o for own in OWN.values() for o in own)}
+    given = {o: value for o, value in options.items() if value is not None}
+    for option in given:
+        if option not in OWN[name]:
+            owners = " or ".join(f"--family {n}" for n, own in OWN.items() if option in own)
+            raise OptionError(
+                f"--{option.replace('_', '-')} belongs to {owners}, not to --family {name}; leave it out."
+            )
+    if name == "poisson" and a.y_max is None:
+        raise OptionError(
+            "--family poisson needs the largest count anybody may have, a public number: --y-max 20, say."
+        )
+    return name, given
+
+
+def people(a: argparse.Namespace) -> dict[str, Any]:
+    """Read what is said about the people behind the rows, as keyword arguments of the model.
+
+    Raises
+    ------
+    OptionError
+        If several rows of one person are allowed, and nothing tells people apart.
+    """
+    if a.max_per_id is not None and a.id is None:
+        raise OptionError("--max-per-id needs the column that tells people apart; add --id COLUMN.")
+    given = {"id": a.id, "max_per_id": a.max_per_id}
+    return {"missing": a.missing, **{name: value for name, value in given.items() if value is not None}}
