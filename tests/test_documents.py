@@ -10,7 +10,9 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md"))]
 
 
 def blocks(path):
-    return re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    """Python of fenced blocks and of a notebook's cells, without the cells' tags."""
+    found = re.findall(r"^```(?:python|\{code-cell\}.*?)\n(.*?)^```", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [re.sub(r"^:\w+:.*\n", "", code, flags=re.MULTILINE) for code in found]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)

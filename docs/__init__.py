@@ -1,0 +1,1 @@
+"""The documentation: pages, their settings, and the command that builds them, ``python -m docs``."""
