@@ -58,7 +58,12 @@ SETTINGS: dict[str, Callable[[], Plan]] = {
         "y ~ x0", mu=2, width=0.08, family="multinomial", bounds={"x0": (-2, 2)}, levels={"y": ["a", "b", "c"]}
     ),
     "Poisson, p = 1, mu = 2": lambda: pr.plan(
-        "y ~ x0", mu=2, width=0.08, family=pr.Poisson(y_max=9), params={"Intercept": 0.5, "x0": 0.3}, bounds=BOX
+        "y ~ x0",
+        mu=2,
+        width=0.08,
+        family=pr.Poisson(y_max=9),
+        params={"Intercept": 0.5, "x0": 0.3},
+        bounds={"x0": (-2, 2)},
     ),
     "Quantile 0.8, p = 2, mu = 2": lambda: pr.plan(
         "y ~ x0 + x1", mu=2, width=0.05, family=pr.Quantile(0.8), scale=1, bounds=BOX
@@ -78,6 +83,7 @@ def study(name: str, reps: int) -> dict[str, object]:
     seen = found.check(reps, seed=20_261_122, progress=False)
     trials = reps * len(seen)
     low, high = (float(binom.ppf(q, trials, 0.95)) / trials for q in (0.0005, 0.9995))
+    print(name, found.n, seen["ratio"].round(3).to_list(), flush=True)
     ratio, se = seen["ratio"].mean(), seen["ratio_se"].mean()
     coverage = seen["coverage"].mean()
     return {

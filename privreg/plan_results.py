@@ -120,7 +120,7 @@ class Plan:
 
     # --- what it says ----------------------------------------------------------------------------------
 
-    def table(self, n: Any = None, mu: Any = None, coef: str | None = None) -> pd.DataFrame:
+    def table(self, n: Any = None, mu: Any = None, coef: str | None = None, *, epsilon: Any = None) -> pd.DataFrame:
         """Precision of every coefficient; or mean widths of one over numbers of people and budgets.
 
         Parameters
@@ -129,28 +129,42 @@ class Plan:
             People and budgets μ per person; one of them is enough.
         coef : str, optional
             Of the second form; by default the one with the most demanding goal.
+        epsilon : sequence of numbers, optional
+            Pure budgets per person, in place of `mu`.
 
         Returns
         -------
         DataFrame
             Indexed by coefficient, with columns std_error, width (mean length of the interval) and, where effects were
             asked for, effect and power. Or indexed by n, with a column for each budget.
+
+        Raises
+        ------
+        OptionError, BudgetError
+            If a number of people, a budget or a coefficient is none.
         """
-        if n is None and mu is None:
+        if mu is not None and epsilon is not None:
+            raise OptionError("give mu= or epsilon=, not both.")
+        if n is None and mu is None and epsilon is None:
             if coef is not None:
                 raise OptionError("coef= is for tables over n= or mu=; leave it out, or give one of them.")
             return _table(self, self.n, self._per_person)
-        people = [self.n] if n is None else [read_people(v) for v in _several("n", n)]
-        budgets = [self.mu] if mu is None else [_mu(v) for v in _several("mu", mu)]
+        people = [self.n] if n is None else [read_people(v) for v in _several(n)]
+        budgets: dict[float | str, Budget]
+        if mu is not None:
+            label, budgets = "mu", {b.mu: b for b in map(Budget.declare, _several(mu))}
+        elif epsilon is not None:
+            label, budgets = "epsilon", {b.epsilon: b for b in (Budget.declare(epsilon=e) for e in _several(epsilon))}
+        else:
+            label, budgets = "budget", {str(self.budget): self.budget}
         name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
         out, x = {}, assumed_rows(self.spec, self.assumed)
-        for m in budgets:
-            spec = with_mu(self.spec, m)
-            each = precision_of(spec, self.assumed, self.lanes, x)
-            here = replace(self, spec=spec)
-            out[m] = [_value(_table(here, k, each), name, "width") for k in people]
+        for key, budget in budgets.items():
+            here = replace(self, spec=replace(self.spec, budget=budget))
+            each = precision_of(here.spec, self.assumed, self.lanes, x)
+            out[key] = [_value(_table(here, k, each), name, "width") for k in people]
         found = pd.DataFrame(out, index=pd.Index(people, name="n"))
-        found.columns.name = "mu"
+        found.columns.name = label
         found.attrs["coef"] = name
         return found
 
@@ -380,7 +394,7 @@ def find(coef: object, names: Sequence[str]) -> list[str]:
     raise OptionError(f"coef={shown(coef)} is no coefficient; they are {', '.join(map(repr, names))}.")
 
 
-def _several(name: str, values: Any) -> list[Any]:
+def _several(values: Any) -> list[Any]:
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
 
 
@@ -391,10 +405,6 @@ def read_people(n: Any) -> int:
     rows = read_rows(int(n) if isinstance(n, np.integer) else n)
     assert rows is not None
     return rows
-
-
-def _mu(value: Any) -> float:
-    return Budget.declare(value).mu
 
 
 def with_mu(spec: Spec, mu: float) -> Spec:

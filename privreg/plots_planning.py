@@ -11,6 +11,7 @@ from privreg.plots import COLOURS, COLUMN, GREY, SMALL, _literal, _panels
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
     from privreg.plan_results import Plan
@@ -35,31 +36,38 @@ def contours(plan: Plan, coef: str, *, ax: Any = None) -> Axes:
     -------
     Axes
     """
-    middle = plan.mu if math.isfinite(plan.mu) else 1.0
-    mu = np.geomspace(AROUND[0] * middle, AROUND[1] * middle, POINTS[0])
-    n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int))
-    width = plan.table(n=n.tolist(), mu=mu.tolist(), coef=coef).to_numpy()
+    pure = math.isfinite(plan.budget.epsilon)
+    at = plan.budget.epsilon if pure else plan.mu
+    middle = at if math.isfinite(at) else 1.0
+    budgets = np.geomspace(AROUND[0] * middle, AROUND[1] * middle, POINTS[0]).tolist()
+    n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int)).tolist()
+    table = plan.table(n=n, coef=coef, **{"epsilon" if pure else "mu": budgets})
     if ax is not None:
-        return _draw(ax, plan, coef, mu, n, width)
+        return _draw(ax, plan, coef, table, at)
     with _panels(1, 1, (COLUMN, 0.8 * COLUMN)) as (_, axes):
-        return _draw(axes[0, 0], plan, coef, mu, n, width)
+        return _draw(axes[0, 0], plan, coef, table, at)
 
 
-def _draw(ax: Any, plan: Plan, coef: str, mu: Any, n: Any, width: Any) -> Axes:
+def _draw(ax: Any, plan: Plan, coef: str, table: pd.DataFrame, at: float) -> Axes:
+    width = table.to_numpy()
     low, high = math.log10(width.min()), math.log10(width.max())
     marks = [m * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for m in (1.0, 2.0, 5.0)]
     goal = plan.goal.widths.get(coef, 0.0)
     marks = [m for m in marks if width.min() < m < width.max() and m != goal]
-    lines = ax.contour(mu, n, width, levels=marks, colors=COLOURS[0], linewidths=0.8)
-    ax.set(xscale="log", yscale="log", xlabel="budget μ per person", ylabel="people")
+    grid = table.columns.to_numpy(float), table.index.to_numpy(float)
+    lines = ax.contour(*grid, width, levels=marks, colors=COLOURS[0], linewidths=0.8)
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel=f"budget {'ε' if table.columns.name == 'epsilon' else 'μ'} per person",
+        ylabel="people",
+    )
     ax.clabel(lines, fmt=lambda v: f"{v:g}", fontsize=SMALL, inline_spacing=2)
     if width.min() < goal < width.max():
-        ax.contour(mu, n, width, levels=[goal], colors=COLOURS[1], linewidths=1.6)
-    if math.isfinite(plan.mu):
-        ax.plot(plan.mu, plan.n, "o", color=COLOURS[1], markersize=5)
-        ax.annotate(
-            f"{plan.n:,}", (plan.mu, plan.n), xytext=(5, 4), textcoords="offset points", fontsize=SMALL, color=GREY
-        )
+        ax.contour(*grid, width, levels=[goal], colors=COLOURS[1], linewidths=1.6)
+    if math.isfinite(at):
+        ax.plot(at, plan.n, "o", color=COLOURS[1], markersize=5)
+        ax.annotate(f"{plan.n:,}", (at, plan.n), xytext=(5, 4), textcoords="offset points", fontsize=SMALL, color=GREY)
     level = f"{100.0 * (1.0 - plan.alpha):g}%"
     ax.set_title(_literal(f"mean width of {level} intervals, {shorten([coef], 28)[0]}"), loc="left")
     return ax  # type: ignore[no-any-return]

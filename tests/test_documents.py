@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md"))]
+STORIES = [ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md"))]
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 
 def blocks(path):
@@ -15,15 +16,34 @@ def blocks(path):
     return [re.sub(r"^:\w+:.*\n", "", code, flags=re.MULTILINE) for code in found]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
-def test_code_of_a_document_runs_in_order(path, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def run(path):
     found = blocks(path)
     assert len(found) >= 2
     namespace = {}
     for code in found:
         exec(compile(code, path.name, "exec"), namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda p: p.name)
+def test_code_of_a_document_runs_in_order(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(path)
     assert "Private Online Regression Results" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.name)
+def test_a_guide_does_what_it_says_and_names_files_that_exist(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = run(path)
+    if path.name == "add_family.md":
+        limits = found["res"].conf_int(1e-6)
+        assert ((limits[0] < [1, 2]) & (limits[1] > [1, 2])).all()
+    if path.name == "add_mechanism.md":
+        assert found["careless"].lower > found["mu"] >= found["honest"].lower
+    named = re.findall(r"`((?:privreg|tests|benchmarks)/[\w/.]*)`", path.read_text())
+    assert len(named) >= 3
+    assert all((ROOT / name).exists() for name in named)
 
 
 def test_the_readme_has_its_two_commands_of_one_line_each():

@@ -166,6 +166,11 @@ def test_widths_of_one_coefficient_over_people_and_budgets():
     assert (np.diff(table.to_numpy(), axis=1) < 0).all()
     assert table.loc[10**5, 1] == insured(n=10**5).table().loc["age", "width"]
     assert found.table(n=10**5, coef="bmi").attrs["coef"] == "bmi"
+    pure = pr.plan(FORMULA, epsilon=1, n=10**5, scale=2500, **INSURED)
+    own = float(pure.table().loc["age", "width"])
+    assert pure.table(n=10**5, coef="age").iloc[0, 0] == own
+    assert pure.table(epsilon=[1, 2], coef="age").loc[10**5, 1] == own
+    assert pure.table(mu=[1], coef="age").loc[10**5, 1] == table.loc[10**5, 1]
 
 
 def test_a_scale_that_nobody_gave_is_a_quarter_of_the_range_and_said():
@@ -254,6 +259,7 @@ def test_contours_are_drawn_on_axes_of_ones_own():
     _, own = plt.subplots()
     assert found.plot("bmi", ax=own) is own
     assert "bmi" in own.get_title(loc="left")
+    assert "ε" in pr.plan(FORMULA, epsilon=1, n=10**5, scale=2500, **INSURED).plot("age").get_xlabel()
     ax = found.plot()
     assert ax.get_xscale() == ax.get_yscale() == "log"
     assert "age" in ax.get_title(loc="left")
@@ -336,6 +342,7 @@ WRONG = {
         OptionError,
         "is an expression",
     ),
+    "two tables": (lambda: insured(n=1000).table(mu=1, epsilon=1), OptionError, "not both"),
     "table": (lambda: insured(n=1000).table(coef="age"), OptionError, "give one of them"),
 }
 
