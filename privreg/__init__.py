@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privreg import datasets, errors, experiments, families
+    from privreg import datasets, errors, experiments, families, means
     from privreg.accounting import Budget, Ledger, limit_spending
     from privreg.comparison import compare
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
@@ -68,6 +68,7 @@ __all__ = [
     "families",
     "limit_spending",
     "load",
+    "means",
     "plan",
     "rates",
     "rowwise",
@@ -106,7 +107,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-    elif name in {"datasets", "errors", "experiments", "families"}:
+    elif name in {"datasets", "errors", "experiments", "families", "means"}:
         value = import_module(f"privreg.{name}")
     else:
         raise import_module("privreg.unavailable").no_such_name(name, __all__)

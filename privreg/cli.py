@@ -1,4 +1,4 @@
-"""The command line: ``privreg fit``, ``data``, ``plan``, ``schema`` and ``experiment``.
+"""The command line: ``privreg fit``, ``means``, ``data``, ``plan``, ``schema`` and ``experiment``.
 
 Only the standard library and the error classes are imported here; numpy, pandas and the compiler wait until a
 verb needs them, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
@@ -22,7 +22,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg import __version__, cli_plan, cli_schema
+from privreg import __version__, cli_means, cli_plan, cli_schema
 from privreg.cli_options import DATA_SETS, parsers, spread
 from privreg.cli_readers import budget, family, levels, pairs, people
 from privreg.errors import DataError, OptionError, PrivacyLeakWarning, PrivregError, PrivregWarning, choose
@@ -334,7 +334,14 @@ def _run(arguments: Sequence[str]) -> int:
     else:
         verbs[choose("verb", first, verbs)].check_options(rest)
     a = top.parse_args(spread(arguments))
-    run = {"fit": _fit, "data": _data, "plan": cli_plan.run, "schema": cli_schema.run, "experiment": _experiment}
+    run = {
+        "fit": _fit,
+        "means": cli_means.run,
+        "data": _data,
+        "plan": cli_plan.run,
+        "schema": cli_schema.run,
+        "experiment": _experiment,
+    }
     return run[a.verb](a)
 
 

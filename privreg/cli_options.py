@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
-from privreg import __version__, cli_plan, cli_schema
+from privreg import __version__, cli_means, cli_plan, cli_schema
 from privreg.cli_readers import OWN, add_declarations
 from privreg.errors import OptionError
 
@@ -179,6 +179,7 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     verbs = top.add_subparsers(dest="verb", title="verbs", metavar="VERB")
     about = {
         "fit": "fit a regression to a file",
+        "means": "estimate means and frequencies of a file's columns",
         "data": "write a synthetic data set",
         "plan": "how many people, how wide an interval or how large a budget, before any data",
         "schema": "compare a file's columns with public declarations",
@@ -186,6 +187,7 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
     }
     texts = {
         "fit": (_FIT_USAGE, _FIT_HELP, _FIT_EXAMPLES),
+        "means": (cli_means.USAGE, cli_means.HELP, cli_means.EXAMPLES),
         "data": (None, _DATA_HELP, _DATA_EXAMPLES),
         "plan": (cli_plan.USAGE, cli_plan.HELP, cli_plan.EXAMPLES),
         "schema": (cli_schema.USAGE, cli_schema.HELP, cli_schema.EXAMPLES),
@@ -196,6 +198,7 @@ def parsers() -> tuple[_Parser, dict[str, _Parser]]:
         for name, (usage, head, examples) in texts.items()
     }
     _fit_options(made["fit"])
+    cli_means.add_options(made["means"])
     data = made["data"]
     data.add_argument("name", metavar="NAME", help=f"{' or '.join(DATA_SETS)}")
     data.add_argument("path", metavar="PATH", help="CSV or Parquet file to write, by its suffix; replaced if it exists")

@@ -12,6 +12,7 @@ from privreg.design import design_from_json
 from privreg.errors import PrivregError, SavedFileError
 from privreg.families import FAMILIES
 from privreg.family import Family, from_json
+from privreg.means.results import from_saved as means_from_saved
 from privreg.model import PrivateOnlineRegression
 from privreg.people import People
 from privreg.results import from_saved
@@ -35,7 +36,7 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None) ->
 
     Returns
     -------
-    PrivateResults or Stream
+    PrivateResults, Stream or MeansResults
         A stream goes on exactly where it was saved. Its file's key is taken out on the way, so that the same
         noise is never used for other people; a second load draws fresh noise.
 
@@ -60,6 +61,8 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
         raise SavedFileError(
             f"{str(path)!r} is the checkpoint of a fit; give the fit's own call again, with checkpoint={str(path)!r}."
         )
+    if document["kind"] == "means":
+        return means_from_saved(document, arrays)
     design = design_from_json(document["design"], functions)
     family = _family(document["family"])
     if document["kind"] == "results":

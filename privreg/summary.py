@@ -141,6 +141,8 @@ class Summary:
         If the fit was not made with `method`.
     """
 
+    heading = TITLE
+
     def __init__(
         self, results: PrivateResults, alpha: float = 0.05, method: str | None = None, simultaneous: bool = False
     ) -> None:
@@ -194,7 +196,7 @@ class Summary:
         str
         """
         double, single = "=" * WIDTH, "-" * WIDTH
-        out = [TITLE.center(WIDTH).rstrip()]
+        out = [self.heading.center(WIDTH).rstrip()]
         if self._statement.loud:
             out.append(f"*** {self._statement.loud} ***".center(WIDTH).rstrip())
         out += [double, *_header_text(self._title), double]
@@ -215,7 +217,7 @@ class Summary:
         """
         words = self._statement.loud
         loud = f'<p class="loud">{escape(words)}</p>\n' if words else ""
-        head = f'<caption class="title">{TITLE}</caption>\n<tbody>\n{html_rows(paired(self._title))}\n</tbody>'
+        head = f'<caption class="title">{self.heading}</caption>\n<tbody>\n{html_rows(paired(self._title))}\n</tbody>'
         law = f"<p>{escape(self._law)}</p>\n" if self._law else ""
         table = html_table(self._names, self._head, self._rows, blocks=self._blocks())
         body = f"{loud}<table>\n{head}\n</table>\n{table}\n{law}{_privacy_html_body(self._statement)}"
@@ -230,7 +232,7 @@ class Summary:
             The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``. Names in scripts other
             than Latin and Greek need LuaLaTeX or XeLaTeX with a font that has them.
         """
-        title = f"{{\\normalsize\\textbf{{{TITLE}}}}}"
+        title = f"{{\\normalsize\\textbf{{{self.heading}}}}}"
         parts = [title]
         if self._statement.loud:
             parts.append(f"\\textbf{{{tex(self._statement.loud)}}}")

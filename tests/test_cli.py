@@ -448,14 +448,14 @@ def test_help_has_examples(capsys):
         ["--help"],
         ["fit", "--help"],
         ["data", "--help"],
+        ["plan", "--help"],
+        ["means", "--help"],
         ["schema", "--help"],
         ["experiment", "--help"],
     ):
         assert main(arguments) == 0
         out = capsys.readouterr().out
         assert "examples:\n  privreg " in out
-    main(["--help"])
-    assert "plan" not in capsys.readouterr().out  # not there yet, so not promised
 
 
 def test_help_imports_nothing_heavy():

@@ -1,0 +1,35 @@
+"""Means and frequencies under local differential privacy: estimates, the benchmark of mechanisms, shrinking.
+
+Examples
+--------
+>>> import privreg as pr
+>>> people = pr.datasets.us_insurance(20_000)
+>>> res = pr.means.estimate(people, "age + C(smoker) ~ 1", epsilon=1, bounds={"age": (18, 65)},
+...                         levels={"smoker": ["no", "yes"]}, progress=False)
+>>> res.tidy().columns.tolist()
+['term', 'estimate', 'std_error', 'conf_low', 'conf_high']
+"""
+
+from privreg.means.model import PrivateMeans, estimate
+from privreg.means.plots import plot_benchmark
+from privreg.means.results import MeansResults
+from privreg.means.shrinkage import hdr4me, james_stein, shrink, soft_threshold, sure_threshold
+from privreg.means.stream import MeansStream
+from privreg.means.theory import benchmark, break_even, corrections, moments
+
+__all__ = [
+    "MeansResults",
+    "MeansStream",
+    "PrivateMeans",
+    "benchmark",
+    "break_even",
+    "corrections",
+    "estimate",
+    "hdr4me",
+    "james_stein",
+    "moments",
+    "plot_benchmark",
+    "shrink",
+    "soft_threshold",
+    "sure_threshold",
+]

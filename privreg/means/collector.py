@@ -1,0 +1,182 @@
+"""What the collector does with reports: sums of them and of their products, from which all else follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privreg.errors import InferenceError
+from privreg.means.plan import Plan
+from privreg.means.terms import Term
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Estimates", "State", "estimates", "init", "merge", "update"]
+
+
+class State(NamedTuple):
+    """Sums over the people of one subgroup.
+
+    Attributes
+    ----------
+    people : int
+    counts : ndarray, shape (size, size)
+        People who reported both numbers.
+    sums : ndarray, shape (size, size)
+        Of the first number's reports, by people who reported both.
+    products : ndarray, shape (size, size)
+    """
+
+    people: int
+    counts: Array
+    sums: Array
+    products: Array
+
+
+class Estimates(NamedTuple):
+    """Estimates in the user's units and their covariance.
+
+    Attributes
+    ----------
+    params : ndarray, shape (p,)
+    cov : ndarray, shape (p, p)
+    """
+
+    params: Array
+    cov: Array
+
+
+def init(size: int) -> State:
+    """State before anybody reported."""
+    zero = np.zeros((size, size))
+    return State(0, zero, zero, zero)
+
+
+def update(state: State, reports: Array) -> State:
+    """Take in reports, shape (n, size), NaN where a person was not asked."""
+    told = ~np.isnan(reports)
+    given, mask = np.where(told, reports, 0.0), told.astype(np.float64)
+    return State(
+        state.people + len(reports),
+        state.counts + mask.T @ mask,
+        state.sums + given.T @ mask,
+        state.products + given.T @ given,
+    )
+
+
+def merge(a: State, b: State) -> State:
+    """State of the people of both."""
+    return State(a.people + b.people, a.counts + b.counts, a.sums + b.sums, a.products + b.products)
+
+
+def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
+    """Means of reports and their covariance, which holds the mechanism's, the sampling's and the people's variance."""
+    n = np.diag(state.counts)
+    if (n < 2).any():
+        raise InferenceError(
+            f"of {len(plan.items)} items every person was asked {plan.asked}, and one was asked of fewer than 2 people "
+            "of a subgroup; it takes more people, or a larger m."
+        )
+    theta = np.diag(state.sums) / n
+    cross = theta[:, None] * state.sums.T
+    centred = state.products - cross - cross.T + np.outer(theta, theta) * state.counts
+    return theta, centred / np.sqrt(np.outer(n * (n - 1.0), n * (n - 1.0)))
+
+
+def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[Array, Array]:
+    """How a subgroup's means enter: as matrix and constant, numbers about the middle of their overall range.
+
+    Numbers are on the subgroup's own range, about its own middle: with whether there is a number, a, and the number u
+    on [-1, 1] they are half · u a + (middle − overall middle) · a.
+    """
+    matrix, constant = np.eye(plan.size), np.zeros(plan.size)
+    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
+    for item in plan.items:
+        if item.kind != "number":
+            continue
+        mine, all_ = own[item.term], terms[item.term]
+        matrix[item.at, item.at] = 0.5 * (mine.high - mine.low)
+        shift = 0.5 * (mine.high + mine.low) - 0.5 * (all_.high + all_.low)
+        if item.term in answered:
+            matrix[item.at, answered[item.term]] = shift
+        else:
+            constant[item.at] = shift
+    return matrix, constant
+
+
+def _ratios(terms: Sequence[Term], plan: Plan, theta: Array, cov: Array) -> Estimates:
+    """Means among those who have a value: ratios, with the covariance of their linear parts."""
+    params: list[float] = []
+    rows: list[Array] = []
+    answered = {item.term: item.at for item in plan.items if item.kind == "answered"}
+    for item in plan.items:
+        term = terms[item.term]
+        if item.kind == "answered":
+            continue
+        for k in range(len(term.names)):
+            at, slope = item.at + k, np.zeros(plan.size)
+            share, over = 1.0, 0
+            if item.term in answered:
+                share, over, sign = theta[answered[item.term]], answered[item.term], 1.0
+            elif item.size > len(term.names):  # the last level is 'missing'
+                share, over, sign = 1.0 - theta[item.at + item.size - 1], item.at + item.size - 1, -1.0
+            else:
+                sign = 0.0
+            if not share > 0.0:
+                raise InferenceError(
+                    f"hardly anybody seems to have a value of {term.column!r}, as far as the noise lets see; it takes "
+                    "more people, or a larger budget."
+                )
+            value = theta[at] / share
+            slope[at] = 1.0 / share
+            slope[over] -= sign * value / share
+            rows.append(slope)
+            params.append(value + (0.0 if term.is_factor else 0.5 * (term.low + term.high)))
+    jacobian = np.array(rows)
+    return Estimates(np.array(params), jacobian @ cov @ jacobian.T)
+
+
+def estimates(
+    terms: Sequence[Term], own: Sequence[Sequence[Term]], plans: Sequence[Plan], states: Sequence[State]
+) -> Estimates:
+    """Estimates for all people of some subgroups together.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+    own : sequence of sequence of Term
+        The same with each subgroup's own ranges.
+    plans, states : sequence
+        By subgroup.
+
+    Returns
+    -------
+    Estimates
+        Subgroups count by their numbers of people, which are public. The covariance is that about the means of the
+        population that the people were drawn from: mechanism, choice of items and the people's own variance together.
+
+    Raises
+    ------
+    InferenceError
+        If there are too few people.
+    """
+    some = [(o, p, s) for o, p, s in zip(own, plans, states, strict=True) if s.people]
+    total = sum(s.people for _, _, s in some)
+    if total < 2:
+        raise InferenceError(f"{total} people sent reports; it takes 2 or more.")
+    means, weights = [], np.array([s.people / total for _, _, s in some])
+    cov = np.zeros((plans[0].size, plans[0].size))
+    for weight, (mine, plan, state) in zip(weights, some, strict=True):
+        theta, v = _raw(state, plan)
+        matrix, constant = _linear(terms, mine, plan)
+        means.append(matrix @ theta + constant)
+        cov += weight**2 * matrix @ v @ matrix.T
+    theta = weights @ np.array(means)
+    apart = np.array(means) - theta  # subgroups' sizes are those of this sample
+    cov += (apart.T * weights) @ apart / total
+    return _ratios(terms, plans[0], theta, cov)

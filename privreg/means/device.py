@@ -1,0 +1,146 @@
+"""What people's devices send: from a batch of raw columns to randomised reports. Device side.
+
+The only module of this sub-package that sees a raw value, and nothing but `reports` leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from privreg import kernels
+from privreg.columns import prepare
+from privreg.means.factors import FactorMechanism
+from privreg.means.plan import Plan, Vector
+from privreg.means.terms import Term
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.noise import NoiseStream
+    from privreg.schema import Schema
+
+    Array = NDArray[np.float64]
+
+__all__ = ["chosen", "draw", "encoded", "inside", "reports"]
+
+
+def encoded(frame: Any, columns: Sequence[str], schema: Schema, *, gaps: bool) -> dict[str, NDArray[Any]]:
+    """Raw columns as clamped numbers and codes of levels; with `gaps` missing ones are NaN and −1, else refused.
+
+    Raises
+    ------
+    DataError, SchemaError
+        No message quotes a value.
+    """
+    return prepare(frame, columns, schema, frozenset(columns), gaps=gaps)
+
+
+def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[np.bool_] | None) -> list[Array]:
+    """Values of each term as devices take them.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+        With the ranges of the people's own subgroup.
+    raw : dict of ndarray
+        As :func:`encoded` gives them.
+    silent : ndarray of bool, shape (n,), or None
+        People who have nothing to tell, whatever their row says.
+
+    Returns
+    -------
+    list of ndarray, each of shape (n,)
+        Numbers on [-1, 1], NaN if missing; codes of levels, one beyond the last if missing.
+    """
+    out = []
+    for term in terms:
+        values = raw[term.column]
+        if term.is_factor:
+            missing = values < 0 if silent is None else (values < 0) | silent
+            out.append(np.where(missing, len(term.levels), values))
+            continue
+        half, middle = 0.5 * (term.high - term.low), 0.5 * (term.high + term.low)
+        unit = np.clip((np.clip(values, term.low, term.high) - middle) / half, -1.0, 1.0)
+        out.append(unit if silent is None else np.where(silent, np.nan, unit))
+    return out
+
+
+def draw(noise: NoiseStream, n: int) -> Array:
+    """Hand out the next `n` rows of standard normals, shape (n, width)."""
+    out, at = np.empty((n, noise.width)), 0
+    while at < n:
+        rows = noise.peek()[: n - at]
+        out[at : at + len(rows)] = rows
+        noise.advance(len(rows))
+        at += len(rows)
+    return out
+
+
+def chosen(plan: Plan, normals: Array) -> NDArray[np.intp]:
+    """Which items each person is asked, shape (n, asked): by chance alone, each set being as likely as any other."""
+    n, d = len(normals), len(plan.items)
+    if plan.asked == d:
+        return np.tile(np.arange(d), (n, 1))
+    if plan.asked == 1:
+        return np.asarray(np.minimum((ndtr(normals[:, :1]) * d).astype(np.intp), d - 1))
+    return np.asarray(np.argpartition(normals[:, :d], plan.asked, axis=1)[:, : plan.asked])
+
+
+def reports(plan: Plan, values: Sequence[Array], normals: Array) -> Array:
+    """Let every person's device answer what it is asked.
+
+    Parameters
+    ----------
+    plan : Plan
+    values : sequence of ndarray, each of shape (n,)
+        As :func:`inside` gives them, by term.
+    normals : ndarray, shape (n, width)
+        Standard normals, each row drawn for one person and never used again.
+
+    Returns
+    -------
+    ndarray, shape (n, size)
+        NaN where a person was not asked. Unbiased for numbers times whether there is one, for whether there is one,
+        and for indicators of levels, unless the mechanism is a biased one.
+    """
+    if plan.vector is not None:
+        return _whole(plan, plan.vector, values, normals)
+    out = np.full((len(normals), plan.size), np.nan)
+    asked = chosen(plan, normals).ravel()
+    order = np.argsort(asked, kind="stable")
+    ends = np.searchsorted(asked[order], np.arange(len(plan.items) + 1))
+    for j, item in enumerate(plan.items):
+        who, slot = np.divmod(order[ends[j] : ends[j + 1]], plan.asked)
+        width = item.mechanism.width
+        first = plan.selection + slot * plan.slot
+        z = normals[who[:, None], first[:, None] + np.arange(width)]
+        given = values[item.term][who]
+        if isinstance(item.mechanism, FactorMechanism):
+            out[who, item.at : item.at + item.size] = item.mechanism.randomise(given, z)
+        else:
+            number = ~np.isnan(given) if item.kind == "answered" else given
+            out[who, item.at] = item.mechanism.randomise(number, z)
+    return out
+
+
+def _whole(plan: Plan, vector: Vector, values: Sequence[Array], normals: Array) -> Array:
+    """Reports of whole records, each a vector in the ball about the public centre."""
+    out, centre = np.empty((len(normals), vector.size)), np.zeros(vector.size)
+    for item in plan.items:
+        given, here = values[item.term], slice(item.at, item.at + item.size)
+        if isinstance(item.mechanism, FactorMechanism):
+            centre[here] = 1.0 / item.size
+            out[:, here] = np.equal.outer(given, np.arange(item.size)) - centre[here]
+        elif item.kind == "answered":
+            centre[here] = 0.5
+            out[:, item.at] = ~np.isnan(given) - 0.5
+        else:
+            out[:, item.at] = np.nan_to_num(given)
+    channel, radius = vector.mechanism.channel(vector.size), vector.radius
+    for report, z in zip(out, normals, strict=True):
+        kernels.randomise(report, vector.size, radius, channel, z)
+    return out + centre

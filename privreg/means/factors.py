@@ -1,0 +1,212 @@
+"""Frequency oracles: how one of several public levels is randomised, with its exact moments. Device side.
+
+A report is a vector of one number per level, already made unbiased: averages of reports estimate frequencies.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy.special import ndtr
+
+from privreg.accounting import Budget, at_least
+from privreg.errors import OptionError, choose
+from privreg.mechanisms import MOST_EPSILON, bits_sensitivity
+from privreg.numbers import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["FREQUENCIES", "FactorMechanism", "factor_mechanism"]
+
+FREQUENCIES: Final = ("grr", "oue", "histogram", "gaussian")
+
+_TITLES: Final = {
+    "grr": "generalised randomised response",
+    "oue": "optimised unary encoding",
+    "histogram": "histogram encoding",
+    "gaussian": "Gaussian histogram",
+}
+
+
+@dataclass(frozen=True)
+class FactorMechanism:
+    """How one person's level is randomised. Made by :func:`factor_mechanism`.
+
+    Parameters
+    ----------
+    name : str
+        One of `FREQUENCIES`.
+    budget : Budget
+        Budget per report; pure unless the noise is Gaussian.
+    levels : int
+        2 or more.
+    bit : NumberMechanism or None
+        Of "histogram" only: what every bit goes through.
+
+    Notes
+    -----
+    "grr": the level itself with probability p = e^ε/(e^ε + L − 1), else any other. "oue": L bits, the person's own
+    told as 1 with probability 1/2, the others with probability 1/(e^ε + 1). "histogram": L bits, each through a
+    mechanism for numbers in [0, 1] at half the budget, since another level changes two of them. "gaussian": L bits plus
+    normal noise of sd √2/μ.
+
+    References
+    ----------
+    Wang, Blocki, Li & Jha (2017), Locally differentially private protocols for frequency estimation, sections 4.1
+    and 4.3; Duan (2025), section 4, for histogram encoding at ε/(2m).
+
+    Examples
+    --------
+    >>> from privreg import Budget
+    >>> factor_mechanism("grr", Budget.declare(epsilon=1), 3)
+    generalised randomised response(1-DP, pure, for one of 3 levels)
+    """
+
+    name: str
+    budget: Budget
+    levels: int
+    bit: NumberMechanism | None = None
+
+    @property
+    def title(self) -> str:
+        """Name in sentences."""
+        return _TITLES[self.name] + ("" if self.bit is None else f" by {self.bit.title}")
+
+    @property
+    def epsilon(self) -> float:
+        """Pure ε per report; inf for Gaussian noise."""
+        return min(self.budget.epsilon, MOST_EPSILON) if self.name != "gaussian" else math.inf
+
+    @property
+    def width(self) -> int:
+        """Standard normals that a report takes."""
+        if self.name == "grr":
+            return 2
+        return self.levels * (self.bit.width if self.bit is not None else 1)
+
+    @property
+    def sd(self) -> float:
+        """Noise sd per level of the Gaussian histogram."""
+        return bits_sensitivity(2) / self.budget.mu if self.budget.private else 0.0
+
+    @property
+    def chances(self) -> tuple[float, float]:
+        """Probability that a level is told where it is the person's own, and where it is not: "grr" and "oue"."""
+        e = math.exp(-self.epsilon)
+        if self.name == "grr":
+            whole = 1.0 + (self.levels - 1) * e
+            return 1.0 / whole, e / whole
+        return 0.5, e / (1.0 + e)
+
+    def randomise(self, codes: Any, normals: Any) -> Array:
+        """Randomise levels, each of another person.
+
+        Parameters
+        ----------
+        codes : ndarray of int, shape (n,)
+            Positions among the levels.
+        normals : ndarray, shape (n, width)
+            Independent standard normals, each used once.
+
+        Returns
+        -------
+        ndarray, shape (n, levels)
+            Unbiased for the indicators of the levels.
+        """
+        at = np.asarray(codes, dtype=np.intp)
+        own = np.equal.outer(at, np.arange(self.levels))
+        z = np.asarray(normals, dtype=np.float64)
+        if self.name == "gaussian":
+            return np.asarray(own + self.sd * z)
+        if self.bit is not None:
+            width = self.bit.width
+            told = self.bit.randomise(own.ravel(), z.reshape(-1, width))
+            return told.reshape(own.shape)
+        p, q = self.chances
+        uniforms = ndtr(z)
+        if self.name == "grr":
+            other = np.minimum((uniforms[:, 1] * (self.levels - 1)).astype(np.intp), self.levels - 2)
+            other += other >= at
+            answer = np.where(uniforms[:, 0] < p, at, other)
+            bits = np.equal.outer(answer, np.arange(self.levels))
+        else:
+            bits = uniforms < np.where(own, p, q)
+        return np.asarray((bits - q) / (p - q))
+
+    def variances(self) -> tuple[float, float]:
+        """Exact variance of a report's number where the level is the person's own, and where it is not."""
+        if self.name == "gaussian":
+            return self.sd**2, self.sd**2
+        if self.bit is not None:
+            own, other = self.bit.variance(np.array([1.0, 0.0]))
+            return float(own), float(other)
+        p, q = self.chances
+        return p * (1.0 - p) / (p - q) ** 2, q * (1.0 - q) / (p - q) ** 2
+
+    def mean_variance(self) -> float:
+        """Variance of a report's number averaged over the levels, which is the same for every person."""
+        own, other = self.variances()
+        return (own + (self.levels - 1) * other) / self.levels
+
+    def words(self) -> str:
+        """What is done to a level, for the privacy block."""
+        if self.name == "gaussian":
+            return f"noise sd {self.sd:.4g} = sqrt(2) / mu per level, {at_least(self.budget.mu, 4)}-GDP"
+        if self.bit is not None:
+            return f"{self.levels} bits, each by {self.bit.title} at epsilon {at_least(self.bit.epsilon, 4)}"
+        p, q = self.chances
+        told = f"of {self.levels} levels, told with probability {p:.4g}, others {q:.4g}"
+        return f"{told}, epsilon {at_least(self.epsilon, 4)}"
+
+    def __repr__(self) -> str:
+        return f"{self.title}({self.budget}, for one of {self.levels} levels)"
+
+
+def factor_mechanism(name: object, budget: Budget, levels: int, bit: str = "duchi") -> FactorMechanism:
+    """Make a frequency oracle.
+
+    Parameters
+    ----------
+    name : str
+        One of `FREQUENCIES`; "auto" takes the one of "grr" and "oue" with the smaller mean variance under a pure
+        budget, and the best of these and "gaussian" under another.
+    budget : Budget
+        What one report may cost.
+    levels : int
+    bit : str
+        For "histogram": the mechanism of its bits.
+
+    Raises
+    ------
+    OptionError
+        If the name is unknown, Gaussian noise is to keep a pure ε, or the bits of a histogram would be biased.
+    """
+    got = choose("frequencies", name, ("auto", *FREQUENCIES))
+    if not budget.private:
+        return FactorMechanism("gaussian", budget, levels)
+    if got == "auto":
+        some = ("grr", "oue") if budget.pure else ("grr", "oue", "gaussian")
+        made = (factor_mechanism(kind, budget, levels) for kind in some)
+        return min(made, key=FactorMechanism.mean_variance)
+    if got == "gaussian":
+        if budget.pure:
+            raise OptionError(
+                f"frequencies='gaussian' can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or "
+                "use 'grr', 'oue' or 'auto'."
+            )
+        return FactorMechanism(got, budget, levels)
+    if got == "histogram":
+        kind = choose("mechanism", bit, NUMBER_MECHANISMS)
+        if kind == "square_wave_biased":
+            raise OptionError(
+                "a histogram of biased bits has no frequencies to offer; use mechanism='square_wave', which inverts "
+                "their mean, or frequencies='grr', 'oue' or 'auto'."
+            )
+        return FactorMechanism(got, budget, levels, number_mechanism(kind, share(budget, 2), 0.0, 1.0))
+    return FactorMechanism(got, budget.as_pure(), levels)

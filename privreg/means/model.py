@@ -1,0 +1,289 @@
+"""The front door: what to estimate, of whom, under which budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from privreg.accounting import LEDGER, UNSET, Budget
+from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, flag
+from privreg.means.plan import Plan
+from privreg.means.results import MeansResults
+from privreg.means.spec import Spec, declared
+from privreg.means.stream import MeansStream
+from privreg.means.terms import declared_terms, read_columns, read_formula
+from privreg.options import progress_bar, read_seed
+from privreg.people import People
+from privreg.schema import Schema
+from privreg.schema_files import combined
+from privreg.sources import Source, open_table, rows_of
+
+__all__ = ["OPTIONS", "PrivateMeans", "estimate"]
+
+OPTIONS: Final = (
+    *("mu", "epsilon", "delta", "rho", "bounds", "levels", "schema", "mechanism", "frequencies", "m"),
+    *("by", "by_budget", "by_bounds", "id", "max_per_id", "missing"),
+)
+
+
+def refuse_unknown(where: str, unknown: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in unknown:
+        try:
+            choose(f"{where}() option", name, known)
+        except OptionError as e:
+            raise UnsupportedArgumentError(str(e)) from None
+
+
+class PrivateMeans:
+    """Means of numeric columns and frequencies of factors under local differential privacy, in one pass.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Columns to estimate. With `levels` a column is a factor, with `bounds` a number.
+    data : DataFrame, mapping, path or paths, table, query, iterable of DataFrames, or None
+        As of `PrivateOnlineRegression.from_formula`. None for a model fed by :meth:`start` only.
+    mu, epsilon, delta, rho : float
+        Budget *per person*, in exactly one form; ``mu=None`` for estimates without privacy.
+    bounds : mapping of str to (float, float)
+        Public range of each numeric column; values outside are clamped on the device.
+    levels : mapping of str to list
+        Public levels of each factor, and of the column of subgroups.
+    schema : str, Path or Schema, optional
+        Declarations, or the file that holds them; `bounds` and `levels` beside it take precedence.
+    mechanism : str
+        For numbers: "laplace", "gaussian", "duchi", "piecewise", "square_wave" (its mean inverted: unbiased),
+        "square_wave_biased" (as published; it estimates an affine function of the mean), or "privunit" for the whole
+        record at once. "auto" (default) takes the one of least worst variance, see `privreg.numbers`.
+    frequencies : str
+        For factors: "grr", "oue", "gaussian", or "histogram", each bit by `mechanism` at half the budget, as in
+        LDPTube. "auto" takes the least mean variance.
+    m : int, optional
+        Of the d items each person is asked m, drawn at random, at 1/m of the budget each. By default as many as give
+        the least noise.
+    by : str, optional
+        A column of *public* subgroups, its levels declared. Everybody may know who belongs to which.
+    by_budget : mapping, optional
+        Budgets of subgroups, in the form of the model's own budget and at most as large.
+    by_bounds : mapping, optional
+        Ranges of numeric columns in subgroups, as in ``{"children": {"age": (0, 18)}}``: public, and inside the range
+        of all. Noise follows them.
+    id : str, optional
+        Column that tells people apart; `max_per_id` rows of each count. Further ones tell nothing.
+    max_per_id : int
+    missing : {"raise", "noise", "drop"}
+        "noise": whether there is a value is randomised too, and means are those of the people who have one. "drop":
+        a row with any missing value sends nothing, which reveals it.
+
+    Raises
+    ------
+    FormulaError, SchemaError, BudgetError, OptionError, DataError
+        Each message says what was got, what is allowed, and the fix.
+
+    Notes
+    -----
+    An item is a numeric column (two where there may be nothing to tell: the number, and whether there is one) or a
+    factor with all its levels. With r = nm/d people asked, an estimate's variance is [E Var(report) + Var(t)]/r; about
+    the mean of the n people themselves it is E Var(report)/r + (1 − m/d) Var(t)/r, whose second term the source omits.
+    Subgroups count by their public numbers of people.
+
+    References
+    ----------
+    Duan (2025), Benchmarking and enhancing the utility of differential privacy for data mining applications, LDPTube,
+    Theorem 3 for subgroups; Wang et al. (2019), for asking m of d.
+
+    Examples
+    --------
+    >>> import privreg as pr
+    >>> people = pr.datasets.us_insurance(20_000)
+    >>> model = pr.means.PrivateMeans.from_formula(
+    ...     "age + bmi + C(smoker) ~ 1", people, epsilon=1,
+    ...     bounds={"age": (18, 65), "bmi": (18, 50)}, levels={"smoker": ["no", "yes"]})
+    >>> model.fit(progress=False).params.index.tolist()
+    ['age', 'bmi', 'smoker[no]', 'smoker[yes]']
+    """
+
+    _spec: Spec
+    _source: Source | None
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        data: Any = None,
+        *,
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        schema: Any = None,
+        mechanism: Any = "auto",
+        frequencies: Any = "auto",
+        m: Any = None,
+        by: str | None = None,
+        by_budget: Any = None,
+        by_bounds: Any = None,
+        id: str | None = None,
+        max_per_id: int = 1,
+        missing: str = "raise",
+        **unknown: Any,
+    ) -> None:
+        refuse_unknown("PrivateMeans", unknown, OPTIONS)
+        people = People.declare(id=id, max_per_id=max_per_id, missing=missing)
+        budget, public = Budget.declare(mu, epsilon, delta, rho), combined(schema, bounds, levels, {})
+        how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
+        spec = declared(read_columns(columns), (), budget, public, people, by, by_budget, by_bounds, **how)
+        self._build(data, spec)
+
+    @classmethod
+    def from_formula(cls, formula: str, data: Any = None, **options: Any) -> PrivateMeans:
+        """Describe the estimates by a formula.
+
+        Parameters
+        ----------
+        formula : str
+            Columns joined by +, with 1 on the right: ``"age + bmi + C(smoker) ~ 1"``. ``Q("body mass")`` names a column
+            with a blank.
+        data, **options
+            As for the class.
+
+        Returns
+        -------
+        PrivateMeans
+
+        Raises
+        ------
+        FormulaError, SchemaError, BudgetError, OptionError, DataError
+            As for the class.
+        """
+        refuse_unknown("from_formula", {k: v for k, v in options.items() if k not in OPTIONS}, OPTIONS)
+        columns, factors = read_formula(formula)
+        schema = combined(options.get("schema"), options.get("bounds"), options.get("levels"), {})
+        declared_terms(columns, factors, schema)  # C() of a column without levels
+        return cls(columns, data, **options)
+
+    def _build(self, data: Any, spec: Spec) -> None:
+        self._spec = spec
+        wanted = (*spec.columns, *spec.people.columns)
+        self._source = None if data is None else open_table(data, wanted, spec.schema, text=spec.people.text)
+        if self._source is not None and self._source.rows is not None and self._source.rows < 2:
+            raise DataError(f"{self._source.rows} rows can't give a mean and its error; 2 or more people are needed.")
+
+    # --- public facts ------------------------------------------------------------------------------------
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return self._spec.formula
+
+    @property
+    def schema(self) -> Schema:
+        """What was declared public."""
+        return self._spec.schema
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """Who is asked what and how it is randomised, by subgroup. Public."""
+        return self._spec.plans
+
+    def __repr__(self) -> str:
+        return f"<PrivateMeans: {self.formula!r}, {self._spec.budget}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_source": None}
+
+    # --- fitting -----------------------------------------------------------------------------------------
+
+    def start(self, *, seed: int | None = None, **unknown: Any) -> MeansStream:
+        """Begin estimates that are fed batch by batch.
+
+        Returns
+        -------
+        MeansStream
+            With ``update(batch)`` and ``results()`` at any time.
+
+        Raises
+        ------
+        BudgetError
+            Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
+        """
+        refuse_unknown("start", unknown, ("seed",))
+        LEDGER.check(None, self._spec.total_mu)
+        return MeansStream(self._spec, read_seed(seed))
+
+    def fit(self, *, seed: int | None = None, progress: bool | None = None, **unknown: Any) -> MeansResults:
+        """Let every person's device send its report, in one pass, and return the results.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Reproducible noise, for simulation only: it protects nobody, and the results say so.
+        progress : bool, optional
+            Progress bar; by default on passes of more than a second at a terminal.
+
+        Returns
+        -------
+        MeansResults
+
+        Raises
+        ------
+        BudgetError
+            If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
+        DataError, SchemaError
+            If rows can't be used; no message quotes a value.
+        InferenceError
+            If there are too few people.
+        """
+        refuse_unknown("fit", unknown, ("seed", "progress"))
+        if progress is not None:
+            flag("progress", progress)
+        if self._source is None:
+            raise DataError("this model has no data; use start() and update(batch), or build it with data.")
+        source, stream = self._source, MeansStream(self._spec, read_seed(seed))
+        LEDGER.check(source.identity, self._spec.total_mu)
+        with progress_bar(source.expected(), progress) as bar:
+            for batch in source.batches(0):
+                stream.update(batch)
+                bar.update(rows_of(batch))
+        stream.refuse_empty()
+        return stream.released(LEDGER.spend(source.identity, self._spec.total_mu))
+
+
+def estimate(
+    data: Any, columns: Any, *, seed: int | None = None, progress: bool | None = None, **options: Any
+) -> MeansResults:
+    """Estimate means and frequencies in one line.
+
+    Parameters
+    ----------
+    data : DataFrame, path, table, iterable of DataFrames, ...
+        As of :class:`PrivateMeans`.
+    columns : str or sequence of str
+        A formula, or names of columns.
+    seed, progress
+        As of :meth:`PrivateMeans.fit`.
+    **options
+        As of :class:`PrivateMeans`.
+
+    Returns
+    -------
+    MeansResults
+
+    Raises
+    ------
+    FormulaError, SchemaError, BudgetError, OptionError, DataError, InferenceError
+        As of the class and its ``fit``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privreg as pr
+    >>> people = {"age": np.linspace(20, 60, 5000)}
+    >>> res = pr.means.estimate(people, "age", epsilon=2, bounds={"age": (0, 100)}, progress=False)
+    >>> abs(float(res.params["age"]) - 40) < 10
+    True
+    """
+    if isinstance(columns, str):
+        return PrivateMeans.from_formula(columns, data, **options).fit(seed=seed, progress=progress)
+    return PrivateMeans(columns, data, **options).fit(seed=seed, progress=progress)

@@ -1,0 +1,277 @@
+"""Who is asked what, and how answers are randomised: decided before a row is read. Public."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.accounting import Budget
+from privreg.errors import OptionError, choose, shown
+from privreg.means.factors import FactorMechanism, factor_mechanism
+from privreg.means.terms import Term
+from privreg.mechanisms import Mechanism
+from privreg.numbers import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["MECHANISM_NAMES", "Item", "Plan", "Vector", "make_plan"]
+
+MECHANISM_NAMES: Final = ("auto", *NUMBER_MECHANISMS, "privunit")
+MOST_COORDINATES: Final = 2_000
+"""Numbers in a report, at most: the collector keeps products of all pairs of them."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question that a person may be asked.
+
+    Parameters
+    ----------
+    kind : {"number", "answered", "factor"}
+        "answered" is whether there is a number at all, where values may be missing.
+    term : int
+        Position of its term.
+    at : int
+        Position of its first number in a report.
+    mechanism : NumberMechanism or FactorMechanism
+        For numbers on [-1, 1], for "answered" on [0, 1].
+    """
+
+    kind: str
+    term: int
+    at: int
+    mechanism: NumberMechanism | FactorMechanism
+
+    @property
+    def size(self) -> int:
+        """Numbers that it takes in a report."""
+        return self.mechanism.levels if isinstance(self.mechanism, FactorMechanism) else 1
+
+    @property
+    def names(self) -> str:
+        """Title and what is done, for the privacy block."""
+        return f"{self.mechanism.title}: {self.mechanism.words()}"
+
+
+@dataclass(frozen=True)
+class Vector:
+    """The whole record as one vector in a ball, for PrivUnit.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    size : int
+        Numbers in a report.
+    squared : float
+        Squared radius: 1 for every number in [-1, 1], 1 − 1/L for a factor's centred indicators, 1/4 for a bit.
+    """
+
+    mechanism: Mechanism
+    size: int
+    squared: float
+
+    @property
+    def radius(self) -> float:
+        """Radius by which reports are randomised."""
+        return self.mechanism.score_radius(math.sqrt(self.squared))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every device of one subgroup knows before it sees its row.
+
+    Parameters
+    ----------
+    items : tuple of Item
+    asked : int
+        Items that a person is asked, m of d, drawn at random for each.
+    budget : Budget
+        Per person.
+    vector : Vector or None
+        Where the record goes as a whole.
+    """
+
+    items: tuple[Item, ...]
+    asked: int
+    budget: Budget
+    vector: Vector | None = None
+
+    @cached_property
+    def size(self) -> int:
+        """Numbers in a whole report."""
+        return self.items[-1].at + self.items[-1].size
+
+    @property
+    def selection(self) -> int:
+        """Standard normals by which a person's items are drawn."""
+        d = len(self.items)
+        return 0 if self.asked == d else 1 if self.asked == 1 else d
+
+    @cached_property
+    def slot(self) -> int:
+        """Standard normals that an answer takes at most."""
+        return max(item.mechanism.width for item in self.items)
+
+    @property
+    def width(self) -> int:
+        """Standard normals that a person takes."""
+        if self.vector is not None:
+            return self.vector.mechanism.width(self.vector.size)
+        return self.selection + self.asked * self.slot
+
+
+def _layout(terms: Sequence[Term], silence: bool) -> list[tuple[str, int, int]]:
+    """Kinds, terms and levels of the items; a level of its own for what is missing."""
+    out: list[tuple[str, int, int]] = []
+    for i, term in enumerate(terms):
+        if term.is_factor:
+            out.append(("factor", i, len(term.levels) + silence))
+        else:
+            out += [("number", i, 0), *([("answered", i, 0)] if silence else [])]
+    return out
+
+
+def _number(name: str, budget: Budget, bit: bool) -> NumberMechanism:
+    """Mechanism of a number on [-1, 1], or of a bit; "auto" takes the least worst variance."""
+    low = 0.0 if bit else -1.0
+    if not budget.private:
+        return number_mechanism("gaussian", budget, low, 1.0)
+    if bit and name in {"square_wave", "square_wave_biased", "piecewise"}:
+        name = "duchi"  # a bit needs two answers only
+    if name != "auto":
+        return number_mechanism(name, budget, low, 1.0)
+    some = [n for n in ("duchi", "piecewise", "gaussian") if not (n == "gaussian" and budget.pure)]
+    return min((number_mechanism(n, budget, low, 1.0) for n in some), key=NumberMechanism.worst_variance)
+
+
+def _items(
+    layout: Sequence[tuple[str, int, int]], budget: Budget, asked: int, mechanism: str, frequencies: str
+) -> tuple[Item, ...]:
+    each, at, out = share(budget, asked), 0, []
+    bit = mechanism if mechanism in NUMBER_MECHANISMS else "duchi"
+    for kind, term, levels in layout:
+        how: NumberMechanism | FactorMechanism
+        if kind == "factor":
+            how = factor_mechanism(frequencies, each, levels, bit)
+        else:
+            how = _number(mechanism, each, kind == "answered")
+        out.append(Item(kind, term, at, how))
+        at += out[-1].size
+    return tuple(out)
+
+
+def _noise(items: Sequence[Item], asked: int) -> float:
+    """Sum over items of d/m times the worst variance, ranges scaled to length 1, values taken for evenly spread."""
+    total = 0.0
+    for item in items:
+        if isinstance(item.mechanism, FactorMechanism):
+            total += item.mechanism.mean_variance() + (1.0 - 1.0 / item.size) / item.size
+        else:
+            # biased answers vary little and tell as little: what their mean, inverted, would be worth
+            honest = item.mechanism if item.mechanism.unbiased else replace(item.mechanism, name="square_wave")
+            total += honest.worst_variance() * (0.25 if item.kind == "number" else 1.0) + 1.0 / 12.0
+    return total * len(items) / asked
+
+
+def _privunit(layout: Sequence[tuple[str, int, int]], budget: Budget) -> Vector:
+    squared = sum({"number": 1.0, "answered": 0.25}.get(kind, 1.0 - 1.0 / max(n, 1)) for kind, _, n in layout)
+    size = sum(n if kind == "factor" else 1 for kind, _, n in layout)
+    return Vector(Mechanism("privunit", budget.as_pure()), size, squared)
+
+
+def make_plan(
+    terms: Sequence[Term],
+    budget: Budget,
+    *,
+    mechanism: Any = "auto",
+    frequencies: Any = "auto",
+    m: Any = None,
+    silence: bool = False,
+    pure: bool | None = None,
+) -> Plan:
+    """Choose mechanisms and how many items a person is asked.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+    budget : Budget
+        Per person.
+    mechanism : str
+        One of `MECHANISM_NAMES`, for numbers; "privunit" for the whole record.
+    frequencies : str
+        For factors, see `privreg.means.factors`.
+    m : int, optional
+        Items asked, of d; by default the number with the least noise by the exact worst variances.
+    silence : bool
+        Whether values may be missing.
+    pure : bool, optional
+        Whether a budget of another form is to be kept by pure mechanisms alone; whichever has less noise by default.
+
+    Raises
+    ------
+    OptionError
+        If an option is not among its choices, or m is out of range.
+    """
+    name = choose("mechanism", mechanism, MECHANISM_NAMES)
+    choose("frequencies", frequencies, ("auto", "grr", "oue", "histogram", "gaussian"))
+    layout = _layout(terms, silence)
+    d = len(layout)
+    size = sum(n if kind == "factor" else 1 for kind, _, n in layout)
+    if size > MOST_COORDINATES:
+        raise OptionError(
+            f"a report would have {size:,} numbers, and at most {MOST_COORDINATES:,} are kept with the products of all "
+            "pairs; estimate fewer columns or levels at a time."
+        )
+    if m is not None and (isinstance(m, bool) or not isinstance(m, Integral) or not 1 <= int(m) <= d):
+        beside = ", counting for every number whether there is one" if silence and d > len(terms) else ""
+        raise OptionError(f"m={shown(m)} must be a whole number from 1 to d = {d}, the items there are{beside}.")
+    if name == "privunit" and budget.private:
+        if m not in {None, d}:
+            raise OptionError(f"mechanism='privunit' sends the whole record; leave m={shown(m)} out, or m={d}.")
+        if frequencies != "auto":
+            raise OptionError("mechanism='privunit' randomises factors with the rest; leave frequencies= out.")
+        spent = budget.as_pure()
+        return Plan(_items(layout, spent, d, "auto", "auto"), d, spent, _privunit(layout, spent))
+    if not budget.private:
+        asked = d if m is None else int(m)
+        return Plan(_items(layout, budget, asked, "gaussian", "auto"), asked, budget)
+    tried = [int(m)] if m is not None else _worth_trying(d)
+    best: tuple[float, Plan | None] = (math.inf, None)
+    for promised, spent in _forms(budget, "gaussian" in {name, frequencies}, pure):
+        for k in tried:
+            items = _items(layout, spent, k, name, frequencies)
+            noise = _noise(items, k)
+            if noise < best[0] * (1.0 - 1e-9):
+                best = noise, Plan(items, k, promised)
+    assert best[1] is not None  # variances are finite
+    return best[1]
+
+
+def _worth_trying(d: int) -> list[int]:
+    """Numbers of items to ask; ties go to the first."""
+    some = [d, *(d // k for k in (2, 4, 8, 16)), *range(64, 8, -8), *range(8, 0, -1)]
+    return sorted({k for k in some if 1 <= k <= d} if d > 64 else range(1, d + 1), reverse=True)
+
+
+def _forms(budget: Budget, gaussian: bool, pure: bool | None) -> list[tuple[Budget, Budget]]:
+    """What may be promised, and how it is spent.
+
+    (ε, δ) and ρ are spent as the μ calibrated to them, which implies both: parts then add up whatever their mechanisms
+    are. Or everything as pure ε.
+    """
+    if budget.pure:
+        return [(budget, budget)]
+    mixed = (budget, Budget.declare(mu=budget.mu))
+    alone = (budget.as_pure(), budget.as_pure())
+    if gaussian or pure is False:
+        return [mixed]
+    return [alone] if pure else [mixed, alone]

@@ -1,0 +1,91 @@
+"""Plots of means and of the benchmark, in the house style."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privreg.errors import OptionError
+from privreg.plots import COLOURS, COLUMN, DASHES, GREY, MARKERS, _footer, _guarantee, _literal, _panels, _pyplot
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from privreg.means.results import MeansResults
+
+__all__ = ["estimates", "plot_benchmark"]
+
+
+def estimates(results: MeansResults, *, alpha: float = 0.05, ax: Any = None) -> Any:
+    """Draw estimates with their intervals, each on its public range scaled to [0, 1].
+
+    Parameters
+    ----------
+    results : MeansResults
+    alpha : float
+        One minus the level of the intervals.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    f = results._fit
+    low, length = f.centres - f.halves, 2.0 * f.halves
+    table = results.tidy(alpha=alpha)
+    middle, left, right = ((table[c] - low) / length for c in ("estimate", "conf_low", "conf_high"))
+    if ax is None:
+        with _panels(1, 1, (COLUMN, 0.6 + 0.18 * len(f.names))) as (_, axes):
+            ax = axes[0, 0]
+    at = np.arange(len(f.names))
+    ax.errorbar(middle, at, xerr=[middle - left, right - middle], fmt=MARKERS[0], color=COLOURS[0], ms=3, lw=1)
+    ax.set_yticks(at, [_literal(n) for n in f.names])
+    ax.invert_yaxis()
+    ax.set_xlabel("share of the public range")
+    ax.axvline(0.0, color=GREY, lw=0.5)
+    ax.axvline(1.0, color=GREY, lw=0.5)
+    _footer(ax, f"{100 * (1 - alpha):.6g}% intervals; {_guarantee([f.statement])}", COLUMN)
+    return ax
+
+
+def plot_benchmark(table: pd.DataFrame, *, ax: Any = None) -> Any:
+    """Draw the mean squared error of mechanisms against the number of people.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of `privreg.means.benchmark`, with several n.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    OptionError
+        If it is another table.
+    """
+    lacking = {"mechanism", "n", "mse"} - set(getattr(table, "columns", ()))
+    if lacking:
+        raise OptionError("plot_benchmark draws the table that privreg.means.benchmark returns.")
+    _pyplot()
+    if ax is None:
+        with _panels(1, 1, (COLUMN, 2.6)) as (_, axes):
+            ax = axes[0, 0]
+    for i, (name, rows) in enumerate(table.groupby("mechanism", sort=False)):
+        ax.plot(
+            *(rows["n"], rows["mse"], DASHES[i % len(DASHES)]),
+            color=COLOURS[i % len(COLOURS)],
+            marker=MARKERS[i % len(MARKERS)],
+            ms=3,
+            lw=1,
+            label=str(name).replace("_", " "),
+        )
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("people")
+    ax.set_ylabel("mean squared error")
+    ax.legend(fontsize="small", frameon=False)
+    return ax

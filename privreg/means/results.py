@@ -1,0 +1,322 @@
+"""Results: estimates, intervals, tables and files, from reports and public state only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privreg import storage
+from privreg.errors import InferenceError, NotPrivateError, OptionError
+from privreg.errors import level as _level
+from privreg.inference import Normal
+from privreg.means.privacy import MeansStatement, MeansSummary
+from privreg.means.shrinkage import shrink
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["MeansFit", "MeansResults", "from_saved"]
+
+
+@dataclass(frozen=True)
+class MeansFit:
+    """Everything a result knows.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of the estimates: columns, and column[level].
+    centres, halves : ndarray, shape (p,)
+        Middle and half length of each one's public range; shrinking takes estimates towards the middle.
+    params : ndarray, shape (p,)
+    cov : ndarray, shape (p, p)
+        About the means of the population that the people were drawn from.
+    nobs : int
+        People who sent a report.
+    by : str or None
+        Column of public subgroups.
+    groups : tuple of str
+        Their names.
+    group_people : tuple of int
+        People of each, which is public.
+    group_params, group_variances : ndarray, shape (g, p)
+        NaN where a subgroup had too few people.
+    header : tuple of (str, str)
+    biased : bool
+        Whether the mechanism is a biased one, so that the estimates are not means.
+    statement : MeansStatement
+    """
+
+    names: tuple[str, ...]
+    centres: Array
+    halves: Array
+    params: Array
+    cov: Array
+    nobs: int
+    by: str | None
+    groups: tuple[str, ...]
+    group_people: tuple[int, ...]
+    group_params: Array
+    group_variances: Array
+    header: tuple[tuple[str, str], ...]
+    biased: bool
+    statement: MeansStatement
+
+
+class MeansResults:
+    """Results of a private estimation of means and frequencies.
+
+    Parameters
+    ----------
+    fit : MeansFit
+        Frozen payload.
+
+    Notes
+    -----
+    Holds randomised numbers and public declarations; never a row.
+    """
+
+    def __init__(self, fit: MeansFit) -> None:
+        self._fit = fit
+
+    # --- estimates ---------------------------------------------------------------------------------------
+
+    @property
+    def params(self) -> pd.Series:
+        """Means in the user's units and frequencies of levels, shape (p,).
+
+        A frequency may come out below 0 or above 1: it is unbiased as it stands.
+        """
+        return self._series(self._fit.params)
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors about the population's means: mechanism, choice of items and people, together."""
+        return self._series(np.sqrt(np.diag(self._fit.cov)))
+
+    @property
+    def nobs(self) -> int:
+        """People who sent a report."""
+        return self._fit.nobs
+
+    @property
+    def privacy(self) -> MeansStatement:
+        """The privacy statement."""
+        return self._fit.statement
+
+    @property
+    def header(self) -> tuple[tuple[str, str], ...]:
+        """Entries of the summary's header."""
+        return self._fit.header
+
+    @property
+    def biased(self) -> bool:
+        """Whether the estimates are biased by the mechanism ("square_wave_biased"), and no means therefore."""
+        return self._fit.biased
+
+    def _series(self, values: Array) -> pd.Series:
+        return pd.Series(values.copy(), index=pd.Index(self._fit.names))
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance of the estimates, DataFrame of shape (p, p)."""
+        names = list(self._fit.names)
+        return pd.DataFrame(self._fit.cov.copy(), index=names, columns=names)
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Normal confidence intervals of the population's means and frequencies.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level, in (0, 1).
+
+        Returns
+        -------
+        DataFrame
+            Columns 0 and 1: lower and upper limit.
+
+        Raises
+        ------
+        OptionError
+            If `alpha` is not in (0, 1).
+
+        Notes
+        -----
+        The variance is that of the reports as they came. It holds the mechanism's part, what comes of asking m of d
+        items, (1 − m/d) Var(t)/r, which LDPTube leaves out, and the people's own variance, Var(t)/n. For the mean of
+        the very people who reported the last part is not needed, and the intervals are a little long.
+        """
+        half = Normal().critical(_level(alpha)) * self.bse.to_numpy()
+        return pd.DataFrame({0: self._fit.params - half, 1: self._fit.params + half}, index=list(self._fit.names))
+
+    def tidy(self, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Build the one table that every view renders.
+
+        Returns
+        -------
+        DataFrame
+            term, estimate, std_error, conf_low, conf_high.
+        """
+        limits = self.conf_int(alpha).to_numpy()
+        return pd.DataFrame(
+            {
+                "term": list(self._fit.names),
+                "estimate": self._fit.params,
+                "std_error": self.bse.to_numpy(),
+                "conf_low": limits[:, 0],
+                "conf_high": limits[:, 1],
+            }
+        )
+
+    def by_group(self, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Estimates of every public subgroup.
+
+        Returns
+        -------
+        DataFrame
+            group, people (public, as the column is), term, estimate, std_error, conf_low, conf_high; NaN where a
+            subgroup has too few people.
+
+        Raises
+        ------
+        InferenceError
+            If there are no subgroups.
+        """
+        f = self._fit
+        if f.by is None:
+            raise InferenceError("there are no subgroups; fit with by='column', whose levels are declared and public.")
+        se = np.sqrt(f.group_variances).ravel()
+        half, estimate = Normal().critical(_level(alpha)) * se, f.group_params.ravel()
+        p = len(f.names)
+        return pd.DataFrame(
+            {
+                "group": np.repeat(list(f.groups), p),
+                "people": np.repeat(list(f.group_people), p),
+                "term": list(f.names) * len(f.groups),
+                "estimate": estimate,
+                "std_error": se,
+                "conf_low": estimate - half,
+                "conf_high": estimate + half,
+            }
+        )
+
+    def shrunk(self, method: str = "sure") -> pd.Series:
+        """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
+
+        Parameters
+        ----------
+        method : {"sure", "james_stein", "hdr4me"}
+            See `privreg.means.shrink`. Free post-processing.
+
+        Returns
+        -------
+        Series
+            They are biased, and the intervals of :meth:`conf_int` are not theirs.
+
+        Raises
+        ------
+        OptionError
+            If the method is unknown, or the mechanism's estimates are biased.
+        """
+        f = self._fit
+        if f.biased:
+            raise OptionError("estimates of a biased mechanism are not shrunk; fit with mechanism='square_wave'.")
+        sd = np.sqrt(np.diag(f.cov)) / f.halves
+        return self._series(f.centres + f.halves * shrink((f.params - f.centres) / f.halves, sd, method))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"resid", "fittedvalues", "rsquared", "aic", "llf"}:
+            raise NotPrivateError(f"{name!r} needs the raw rows; means have params, bse and conf_int().")
+        raise AttributeError(f"results of means have no attribute {name!r}; see dir(res)")
+
+    # --- views -------------------------------------------------------------------------------------------
+
+    def summary(self, alpha: float = 0.05) -> MeansSummary:
+        """Header, estimates and privacy block, as text, HTML or LaTeX."""
+        return MeansSummary(self, alpha)
+
+    def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
+        """Draw the estimates with their intervals, each on its public range scaled to [0, 1]."""
+        from privreg.means.plots import estimates
+
+        return estimates(self, alpha=alpha, ax=ax)
+
+    def __repr__(self) -> str:
+        f = self._fit
+        return f"<MeansResults: {len(f.names)} estimates, {f.nobs:,} people, {f.statement.short}>"
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_fit": self._fit}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    # --- storage -----------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Save as one file of arrays and JSON, atomically, read by ``privreg.load``. No rows, no keys.
+
+        Raises
+        ------
+        SavedFileError
+            If the folder is missing or not writable.
+        UnsupportedArgumentError
+            If the name is that of a page, a text or a table.
+        """
+        storage.refuse_suffix(path)
+        f = self._fit
+        document = {
+            "names": list(f.names),
+            "by": f.by,
+            "groups": list(f.groups),
+            "counts": [f.nobs, *f.group_people],
+            "header": f.header,
+            "biased": f.biased,
+            "statement": f.statement.to_json(),
+        }
+        arrays = {name: getattr(f, name) for name in _ARRAYS}
+        storage.write_archive(path, "means", document, arrays)
+
+
+_ARRAYS = ("centres", "halves", "params", "cov", "group_params", "group_variances")
+
+
+def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansResults:
+    """Rebuild results from what :meth:`MeansResults.save` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the arrays don't fit each other.
+    """
+    names, groups = tuple(map(str, document["names"])), tuple(map(str, document["groups"]))
+    p, g = len(names), len(groups)
+    shapes = {"cov": (p, p), "group_params": (g, p), "group_variances": (g, p)}
+    if any(arrays[k].shape != shapes.get(k, (p,)) or arrays[k].dtype.kind != "f" for k in _ARRAYS):
+        raise ValueError("saved arrays don't fit the names")  # load() says that the file is damaged
+    nobs, *people = (int(v) for v in document["counts"])
+    if len(people) != g:
+        raise ValueError("saved counts don't fit the subgroups")  # load() says that the file is damaged
+    return MeansResults(
+        MeansFit(
+            names=names,
+            by=None if document["by"] is None else str(document["by"]),
+            groups=groups,
+            nobs=nobs,
+            group_people=tuple(people),
+            header=tuple((str(a), str(b)) for a, b in document["header"]),
+            biased=bool(document["biased"]),
+            statement=MeansStatement.from_json(document["statement"]),
+            **{k: arrays[k] for k in _ARRAYS},
+        )
+    )

@@ -1,0 +1,236 @@
+"""Shrinking many noisy means: HDR4ME* as published, beside SURE-tuned soft thresholding and James–Stein.
+
+All of it is post-processing of estimates and their known standard deviations, on the scale where every range is [-1, 1]
+and the value to shrink to is 0.
+
+HDR4ME* needs two warnings. Its L2 rule shrinks by 1/(2λ + 1) with λ = q/(mechanism's mean), q a quantile of
+|deviation|: for an unbiased mechanism that is a division by zero, λ is infinite and the estimate 0, whatever the
+reports say. And its Theorems 4 and 5 take the probability that *some* deviation exceeds 1 for
+the probability that *all* do: with deviations that exceed 1 with probability π each and independently, the published
+bound on the improvement holds with π^d, not 1 − (1 − π)^d (:func:`threshold_probabilities`).
+
+Measured (``python -m benchmarks.means shrinkage``): SURE wins where few means are away from the middle, James–Stein
+where all are a little away; neither was more than 4% worse than the estimates as they come, at 10 dimensions. HDR4ME*
+leaves estimates alone where their sd is below 0.3 or so, since P(|deviation| ≤ 1) is 1 then, and gives them up (0)
+where it is well above 1; its L1 rule alone, at a 95% quantile, makes means that are far from the middle up to five
+times worse in squared error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from privreg.errors import OptionError, choose, level
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "SHRINKAGE",
+    "hdr4me",
+    "james_stein",
+    "shrink",
+    "soft_threshold",
+    "sure_threshold",
+    "threshold_probabilities",
+]
+
+SHRINKAGE: Final = ("sure", "james_stein", "hdr4me")
+
+
+def soft_threshold(estimates: ArrayLike, thresholds: ArrayLike) -> Array:
+    """Take estimates towards 0 by their thresholds, at most to 0; an L1 penalty's solution.
+
+    Examples
+    --------
+    >>> soft_threshold([-0.5, 0.1, 2.0], 0.3).tolist()
+    [-0.2, 0.0, 1.7]
+    """
+    x = np.asarray(estimates, dtype=np.float64)
+    return np.asarray(np.sign(x) * np.maximum(np.abs(x) - np.asarray(thresholds), 0.0))
+
+
+def hdr4me(
+    estimates: ArrayLike, sds: ArrayLike, *, bias: ArrayLike = 0.0, quantile: float = 0.95, rule: str = "mixture"
+) -> Array:
+    """Regularise estimates as HDR4ME* does, coordinate by coordinate.
+
+    Parameters
+    ----------
+    estimates : array_like, shape (d,)
+    sds : array_like, shape (d,)
+        Standard deviations of the deviations from the true means.
+    bias : array_like, shape (d,)
+        Means of the deviations; 0 for unbiased mechanisms.
+    quantile : float
+        λ is this quantile of |deviation|, for L1.
+    rule : {"mixture", "l1", "l2"}
+        "mixture": none, L1 and L2 with weights P(|dev| ≤ 1), P(1 < |dev| ≤ 2) and the rest.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+
+    Raises
+    ------
+    OptionError
+        If the rule is unknown, or the quantile not in (0, 1).
+
+    Notes
+    -----
+    L2's λ is the quantile over the |bias|: infinite for an unbiased mechanism, so that L2 gives 0 for every estimate.
+    This is built as published, to be compared.
+
+    References
+    ----------
+    Duan (2025), Benchmarking and enhancing the utility of differential privacy for data mining applications, HDR4ME*.
+    """
+    choose("rule", rule, ("mixture", "l1", "l2"))
+    x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
+    shift = np.broadcast_to(np.asarray(bias, dtype=np.float64), x.shape)
+    threshold = _absolute_quantile(shift, sd, 1.0 - level(1.0 - quantile))
+    one = soft_threshold(x, threshold)
+    with np.errstate(divide="ignore"):
+        two = x / (2.0 * threshold / np.abs(shift) + 1.0)
+    if rule != "mixture":
+        return one if rule == "l1" else two
+    within = [_within(shift, sd, t) for t in (1.0, 2.0)]
+    return np.asarray(within[0] * x + (within[1] - within[0]) * one + (1.0 - within[1]) * two)
+
+
+def _within(mean: Array, sd: Array, limit: Any) -> Array:
+    """P(|N(mean, sd²)| ≤ limit)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = ndtr((limit - mean) / sd) - ndtr((-limit - mean) / sd)
+    return np.asarray(np.where(sd > 0.0, inside, (np.abs(mean) <= limit).astype(np.float64)))
+
+
+def _absolute_quantile(mean: Array, sd: Array, q: float) -> Array:
+    """Quantile of |N(mean, sd²)|, by bisection where the mean is not 0."""
+    low, high = np.zeros_like(sd), np.abs(mean) + sd * float(-ndtri((1.0 - q) / 2.0))
+    if not np.any(mean):
+        return high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        short = _within(mean, sd, middle) < q
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return np.asarray(high)
+
+
+def threshold_probabilities(sds: ArrayLike, *, limit: float = 1.0) -> tuple[float, float]:
+    """Probability that some, and that all, of independent deviations exceed a limit.
+
+    Theorems 4 and 5 need the second and print the first.
+
+    Parameters
+    ----------
+    sds : array_like, shape (d,)
+        Of deviations with mean 0.
+    limit : float
+
+    Returns
+    -------
+    some, every : float
+
+    Examples
+    --------
+    >>> some, every = threshold_probabilities([1.0] * 10)
+    >>> round(some, 3), f"{every:.1e}"
+    (0.978, '1.0e-05')
+    """
+    sd = np.asarray(sds, dtype=np.float64)
+    beyond = 1.0 - _within(np.zeros_like(sd), sd, limit)
+    return float(1.0 - np.prod(1.0 - beyond)), float(np.prod(beyond))
+
+
+def sure_threshold(estimates: ArrayLike, sds: ArrayLike) -> float:
+    """Threshold, in units of each sd, that minimises Stein's unbiased estimate of the risk of soft thresholding.
+
+    Parameters
+    ----------
+    estimates, sds : array_like, shape (d,)
+
+    Returns
+    -------
+    float
+        0 leaves the estimates as they are.
+
+    References
+    ----------
+    Donoho & Johnstone (1995), Adapting to unknown smoothness via wavelet shrinkage, section 2.
+    """
+    x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
+    some = sd > 0.0
+    if not some.any():
+        return 0.0
+    z, v = np.abs(x[some] / sd[some]), sd[some] ** 2
+    order = np.argsort(z)
+    z, v = z[order], v[order]
+    # risk at threshold t: Σ v − 2 Σ_{z ≤ t} v + Σ v min(z, t)²; its minimum is at 0 or at one of the |z|
+    small, square = np.cumsum(v), np.cumsum(v * z**2)
+    risk = v.sum() - 2.0 * small + square + (v.sum() - small) * z**2
+    best = int(np.argmin(risk))
+    return float(z[best]) if risk[best] < v.sum() else 0.0
+
+
+def james_stein(estimates: ArrayLike, sds: ArrayLike) -> Array:
+    """Shrink all estimates by one factor, Stein's positive part; weighted by precision where sds differ.
+
+    Parameters
+    ----------
+    estimates, sds : array_like, shape (d,)
+
+    Returns
+    -------
+    ndarray, shape (d,)
+        max(0, 1 − (d − 2)/Σ(x/sd)²) times the estimates; unchanged for d < 3. With equal sds its risk is below that of
+        the estimates for all means; with unequal ones the risk in units of each sd is.
+
+    References
+    ----------
+    James & Stein (1961); Efron & Morris (1973), for the positive part.
+    """
+    x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
+    d = len(x)
+    if d < 3 or not (sd > 0.0).all():
+        return x.copy()
+    return np.asarray(max(0.0, 1.0 - (d - 2) / max(float(np.sum((x / sd) ** 2)), 1e-300)) * x)
+
+
+def shrink(estimates: ArrayLike, sds: ArrayLike, method: str = "sure") -> Array:
+    """Shrink unbiased estimates of many means on [-1, 1] towards 0.
+
+    Parameters
+    ----------
+    estimates, sds : array_like, shape (d,)
+    method : {"sure", "james_stein", "hdr4me"}
+        "sure": soft thresholding at the threshold of least estimated risk, good where most means are near the middle
+        and few are not. "james_stein": positive part, good where all are somewhat near. "hdr4me": as published, with
+        λ the 95% quantile of |deviation|; it gives up coordinates (0) whose sd is above about 1.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+
+    Raises
+    ------
+    OptionError
+        If the method is unknown, or the arrays are not finite and of one length.
+
+    Examples
+    --------
+    >>> shrink([0.02, -0.04, 0.03, 0.9], [0.1] * 4).round(2).tolist()
+    [0.0, -0.0, 0.0, 0.86]
+    """
+    kind = choose("method", method, SHRINKAGE)
+    x, sd = np.asarray(estimates, dtype=np.float64), np.asarray(sds, dtype=np.float64)
+    if x.ndim != 1 or x.shape != sd.shape or not np.isfinite(x).all() or not np.isfinite(sd).all() or (sd < 0).any():
+        raise OptionError("estimates and their sds must be finite arrays of one length, sds not negative.")
+    if kind == "hdr4me":
+        return hdr4me(x, sd)
+    return james_stein(x, sd) if kind == "james_stein" else soft_threshold(x, sure_threshold(x, sd) * sd)

@@ -1,0 +1,182 @@
+"""What is declared before a row is read: terms, subgroups, budgets, ranges, and who is asked what. Public."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privreg.accounting import Budget
+from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
+from privreg.means.plan import Plan, make_plan
+from privreg.means.terms import Term, declared_terms
+from privreg.people import People
+from privreg.schema import Schema
+
+__all__ = ["Spec", "declared"]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is declared.
+
+    Parameters
+    ----------
+    formula : str
+    terms : tuple of Term
+    schema : Schema
+    budget : Budget
+        As asked for.
+    people : People
+    by : str or None
+        Column of public subgroups.
+    groups : tuple
+        Their levels; one nameless subgroup if there is no such column.
+    own : tuple of tuple of Term
+        Terms with each subgroup's own ranges.
+    plans : tuple of Plan
+        By subgroup.
+    """
+
+    formula: str
+    terms: tuple[Term, ...]
+    schema: Schema
+    budget: Budget
+    people: People
+    by: str | None
+    groups: tuple[Any, ...]
+    own: tuple[tuple[Term, ...], ...]
+    plans: tuple[Plan, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that hold what is estimated, and the subgroup."""
+        return (*(t.column for t in self.terms), *([] if self.by is None else [self.by]))
+
+    @property
+    def silence(self) -> bool:
+        """Whether there may be nothing to tell."""
+        return self.people.missing == "noise" or self.people.id is not None
+
+    @property
+    def spent(self) -> Budget:
+        """Largest budget that anybody spends on one row."""
+        return max((p.budget for p in self.plans), key=lambda b: b.mu)
+
+    @property
+    def total_mu(self) -> float:
+        """GDP parameter per person of a release, all rows of a person together."""
+        return math.sqrt(self.people.max_per_id) * self.spent.mu
+
+
+def declared(
+    columns: Sequence[str],
+    factors: Sequence[str],
+    budget: Budget,
+    schema: Schema,
+    people: People,
+    by: Any,
+    by_budget: Any,
+    by_bounds: Any,
+    **how: Any,
+) -> Spec:
+    """Check declarations and plan who is asked what; `how` goes to `privreg.means.plan.make_plan`.
+
+    Raises
+    ------
+    SchemaError, BudgetError, OptionError
+        Each message says what was got, what is allowed, and the fix.
+    """
+    terms = declared_terms(columns, factors, schema)
+    people.check_columns(columns)
+    groups = read_groups(by, schema, columns, people, by_budget, by_bounds)
+    budgets = read_budgets(budget, groups, by_budget)
+    own = read_ranges(terms, groups, by_bounds)
+    silence = people.missing == "noise" or people.id is not None
+    most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
+    kind = make_plan(terms, most, silence=silence, **how).budget.pure
+    plans = tuple(make_plan(terms, b, silence=silence, pure=kind, **how) for b in budgets)
+    formula = " + ".join(f"C({t.column})" if t.is_factor else t.column for t in terms) + " ~ 1"
+    return Spec(formula, terms, schema, budget, people, by, groups, own, plans)
+
+
+def read_groups(
+    by: Any, schema: Schema, columns: Sequence[str], people: People, by_budget: Any, by_bounds: Any
+) -> tuple[Any, ...]:
+    """Levels of the public column of subgroups; one nameless subgroup if there is none."""
+    if by is None:
+        if by_budget is not None or by_bounds is not None:
+            given = "by_budget" if by_budget is not None else "by_bounds"
+            raise OptionError(f"{given}= is by subgroup; name their public column too, by='column'.")
+        return (None,)
+    if not isinstance(by, str):
+        raise OptionError(f"by={shown(by)} must be the name of a column of public subgroups.")
+    if by not in schema.levels:
+        raise SchemaError(f"by={by!r} needs its public levels; give levels={{{by!r}: [...]}} with all of them.")
+    if by in columns or by in people.columns:
+        raise SchemaError(f"by={by!r} is public, so nothing about it is to be estimated; take it out of the rest.")
+    return schema.levels[by]
+
+
+def _by_group(option: str, given: Any, groups: Sequence[Any]) -> Mapping[Any, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise OptionError(f"{option} must be a mapping from subgroups, got {type(given).__name__}.")
+    for name in given:
+        if name not in groups:
+            listed = ", ".join(map(repr, groups))
+            raise OptionError(f"{option} names {shown(name)}, which is no subgroup; they are {listed}.")
+    return given
+
+
+def read_budgets(budget: Budget, groups: Sequence[Any], by_budget: Any) -> list[Budget]:
+    """Budget of every subgroup, in the form of the model's own."""
+    given = _by_group("by_budget", by_budget, groups)
+    if given and not budget.private:
+        raise BudgetError("by_budget= needs a budget of the model, the largest of all, and mu=None is none.")
+    out = []
+    for name in groups:
+        if name not in given:
+            out.append(budget)
+            continue
+        value = real(given[name])
+        if value is None or not 0.0 < value <= budget.asked[0]:
+            raise BudgetError(
+                f"by_budget[{name!r}] is {shown(given[name])}; it must be a number above 0 and at most the model's "
+                f"own, {budget.asked[0]:g}."
+            )
+        form = {"epsilon": {"epsilon": value}, "mu": {"mu": value}, "rho": {"rho": value}}
+        both = {"epsilon": value, "delta": budget.asked[-1]}
+        out.append(Budget.declare(**form.get(budget.form, both)))
+    return out
+
+
+def read_ranges(terms: Sequence[Term], groups: Sequence[Any], by_bounds: Any) -> tuple[tuple[Term, ...], ...]:
+    """Terms with each subgroup's own ranges."""
+    given = _by_group("by_bounds", by_bounds, groups)
+    known = {t.column: t for t in terms if not t.is_factor}
+    out = []
+    for name in groups:
+        own = given.get(name, {})
+        inside = Schema.declare(bounds=own).bounds
+        for column, (low, high) in inside.items():
+            if column not in known:
+                raise SchemaError(
+                    f"by_bounds[{name!r}] names {column!r}, which is no numeric column here; there are "
+                    f"{', '.join(map(repr, known)) or 'none'}."
+                )
+            term = known[column]
+            if not term.low <= low < high <= term.high:
+                raise SchemaError(
+                    f"by_bounds[{name!r}][{column!r}] = ({low:g}, {high:g}) must lie inside the range of all, "
+                    f"({term.low:g}, {term.high:g}), low < high."
+                )
+        out.append(
+            tuple(
+                replace(t, low=inside[t.column][0], high=inside[t.column][1]) if t.column in inside else t
+                for t in terms
+            )
+        )
+    return tuple(out)

@@ -1,0 +1,144 @@
+"""Estimates in progress: rows go in, devices are played, reports are collected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privreg.accounting import Release
+from privreg.columns import complete_rows
+from privreg.errors import DataError, InferenceError
+from privreg.means import collector, device
+from privreg.means.results import MeansFit, MeansResults
+from privreg.means.spec import Spec
+from privreg.means.words import header, is_biased, statement
+from privreg.noise import NoiseStream, fresh_key, seeded_key
+from privreg.people import Counter
+from privreg.sources import CHUNK, chunk_of, pieces
+
+__all__ = ["MeansStream"]
+
+
+class MeansStream:
+    """Estimates in progress. Made by :meth:`PrivateMeans.start`.
+
+    Parameters
+    ----------
+    spec : Spec
+        What is declared.
+    seed : int or None
+    """
+
+    def __init__(self, spec: Spec, seed: int | None) -> None:
+        self._spec, self._seed = spec, seed
+        key = fresh_key() if seed is None else seeded_key(seed, "means")
+        self._noise = NoiseStream(key, max(max(p.width for p in spec.plans), 1))
+        self._states = [collector.init(p.size) for p in spec.plans]
+        self._counter: Counter | None = spec.people.counter()
+
+    def update(self, batch: Any) -> None:
+        """Let the next people send their reports.
+
+        Parameters
+        ----------
+        batch : DataFrame or mapping of str to array
+
+        Raises
+        ------
+        DataError, SchemaError
+            If a row can't be used; nobody of the piece of rows that holds it has then reported.
+        """
+        widest = max(p.width + 3 * p.size for p in self._spec.plans)
+        for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
+            self._take(piece)
+
+    def _take(self, batch: Any) -> None:
+        spec = self._spec
+        raw = device.encoded(batch, spec.columns, spec.schema, gaps=spec.people.missing != "raise")
+        if spec.by is not None and (raw[spec.by] < 0).any():
+            raise DataError(f"column {spec.by!r} has a missing value; a subgroup is public and known for everybody.")
+        silent = self._counter.excess(spec.people.ids(batch)) if self._counter is not None else None
+        if spec.people.missing == "drop":
+            kept = complete_rows(raw.values())
+            if kept is not None:
+                raw = {name: values[kept] for name, values in raw.items()}
+                silent = None if silent is None else silent[kept]
+        n = len(next(iter(raw.values())))
+        normals = device.draw(self._noise, n)
+        for g, plan in enumerate(spec.plans):
+            here = slice(None) if spec.by is None else np.flatnonzero(raw[spec.by] == g)
+            part = {name: values[here] for name, values in raw.items()}
+            values = device.inside(spec.own[g], part, None if silent is None else silent[here])
+            reports = device.reports(plan, values, normals[here][:, : plan.width])
+            self._states[g] = collector.update(self._states[g], reports)
+
+    @property
+    def nobs(self) -> int:
+        """People who sent a report so far."""
+        return sum(s.people for s in self._states)
+
+    def results(self) -> MeansResults:
+        """Results so far; looking at them costs nothing.
+
+        Raises
+        ------
+        InferenceError
+            If there are too few people.
+        """
+        return self.released(Release(0, self._spec.total_mu))
+
+    def refuse_empty(self) -> None:
+        """Refuse to release anything about fewer than two people.
+
+        Raises
+        ------
+        DataError
+        """
+        if self.nobs < 2:
+            raise DataError(f"{self.nobs} rows can't give a mean and its error; 2 or more people are needed.")
+
+    def released(self, release: Release) -> MeansResults:
+        """Results, with the release as the ledger has it.
+
+        Raises
+        ------
+        InferenceError
+            If there are too few people.
+        """
+        spec = self._spec
+        whole = collector.estimates(spec.terms, spec.own, spec.plans, self._states)
+        apart = [self._alone(g) for g in range(len(spec.plans))] if spec.by is not None else []
+        p = len(whole.params)
+        numbers = [t for t in spec.terms for _ in t.names]
+        fit = MeansFit(
+            names=tuple(n for t in spec.terms for n in t.names),
+            centres=np.array([0.5 * (t.low + t.high) for t in numbers]),
+            halves=np.array([0.5 * (t.high - t.low) for t in numbers]),
+            params=whole.params,
+            cov=whole.cov,
+            nobs=self.nobs,
+            by=spec.by,
+            groups=tuple(str(g) for g in spec.groups) if spec.by is not None else (),
+            group_people=tuple(s.people for s in self._states) if spec.by is not None else (),
+            group_params=np.array([a.params for a in apart]).reshape(-1, p),
+            group_variances=np.array([np.diag(a.cov) for a in apart]).reshape(-1, p),
+            header=header(spec, self.nobs),
+            biased=is_biased(spec),
+            statement=statement(spec, release, seeded=self._seed is not None, people=self.nobs),
+        )
+        return MeansResults(fit)
+
+    def _alone(self, g: int) -> collector.Estimates:
+        spec, one = self._spec, slice(g, g + 1)
+        try:
+            return collector.estimates(spec.terms, spec.own[one], spec.plans[one], self._states[one])
+        except InferenceError:
+            p = sum(len(t.names) for t in spec.terms)
+            return collector.Estimates(np.full(p, np.nan), np.full((p, p), np.nan))
+
+    def __reduce__(self) -> str:
+        raise TypeError("estimates in progress hold a secret key and can't be pickled; take results() and save those")
+
+    def __repr__(self) -> str:
+        return f"<MeansStream: {self._spec.formula!r}, {self.nobs:,} people>"

@@ -1,0 +1,169 @@
+"""Auditing the mechanisms that estimates used, on made-up neighbours. Device side; nobody's row is there any more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from privreg.accounting import Budget
+from privreg.audit import audit
+from privreg.errors import OptionError, shown
+from privreg.means import device
+from privreg.means.factors import FactorMechanism
+from privreg.means.plan import Item, Plan, Vector
+from privreg.mechanisms import Mechanism
+from privreg.noise import NoiseStream, fresh_key
+from privreg.numbers import NumberMechanism
+from privreg.verification import LEAST, MOST, Verification
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["described", "verify"]
+
+WHOLE: Final = "whole report"
+
+
+# --- what is kept: numbers only, for JSON ----------------------------------------------------------------
+
+
+def _budget(budget: Budget) -> list[Any]:
+    return [budget.form, *budget.asked]
+
+
+def _restored(saved: Sequence[Any]) -> Budget:
+    return Budget.restore(str(saved[0]), tuple(saved[1:]))
+
+
+def _mechanism(m: NumberMechanism | FactorMechanism) -> dict[str, Any]:
+    known: dict[str, Any] = {"name": m.name, "budget": _budget(m.budget)}
+    if isinstance(m, FactorMechanism):
+        return {**known, "levels": m.levels, "bit": None if m.bit is None else _mechanism(m.bit)}
+    return {**known, "low": m.low, "high": m.high}
+
+
+def _remade(saved: Mapping[str, Any]) -> NumberMechanism | FactorMechanism:
+    budget = _restored(saved["budget"])
+    if "levels" not in saved:
+        return NumberMechanism(saved["name"], budget, saved["low"], saved["high"])
+    bit = None if saved["bit"] is None else _remade(saved["bit"])
+    assert bit is None or isinstance(bit, NumberMechanism)
+    return FactorMechanism(saved["name"], budget, saved["levels"], bit)
+
+
+def described(group: str, plan: Plan) -> dict[str, Any]:
+    """Describe a subgroup's plan, as `verify` reads it."""
+    return {
+        "group": group,
+        "asked": plan.asked,
+        "budget": _budget(plan.budget),
+        "items": [[i.kind, i.term, i.at, _mechanism(i.mechanism)] for i in plan.items],
+        "vector": None if plan.vector is None else [_budget(plan.vector.mechanism.budget), plan.vector.squared],
+    }
+
+
+def _plan(saved: Mapping[str, Any]) -> Plan:
+    items = tuple(Item(kind, term, at, _remade(m)) for kind, term, at, m in saved["items"])
+    size, vector = items[-1].at + items[-1].size, None
+    if saved["vector"] is not None:
+        budget, squared = saved["vector"]
+        vector = Vector(Mechanism("privunit", _restored(budget)), size, squared)
+    return Plan(items, saved["asked"], _restored(saved["budget"]), vector)
+
+
+# --- the audit -------------------------------------------------------------------------------------------
+
+
+def _distinct(plan: Plan) -> list[tuple[str, NumberMechanism | FactorMechanism]]:
+    """Kinds of answers, each once; none where the record goes as a whole."""
+    if plan.vector is not None:
+        return []
+    found = {(item.kind, item.mechanism): None for item in plan.items}
+    return [(kind, m) for kind, m in found]
+
+
+def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array]:
+    """Answers of two people as far apart as can be."""
+    stream = NoiseStream(fresh_key(), m.width)
+    if isinstance(m, FactorMechanism):
+        first, second = (m.randomise(np.full(n, k), device.draw(stream, n)) for k in (0, 1))
+    else:
+        first, second = (m.randomise(np.full(n, x), device.draw(stream, n)) for x in (m.high, m.low))
+    return first, second
+
+
+def _people(plan: Plan) -> Iterator[tuple[str, list[Array], list[Array]]]:
+    """Pairs of made-up people: all values at opposite ends; everything told against nothing."""
+    terms = 1 + max(item.term for item in plan.items)
+    levels = {i.term: i.mechanism.levels for i in plan.items if isinstance(i.mechanism, FactorMechanism)}
+    high = [np.array(0 if t in levels else 1.0) for t in range(terms)]
+    low = [np.array(1 if t in levels else -1.0) for t in range(terms)]
+    yield "opposite ends", high, low
+    if any(item.kind == "answered" for item in plan.items):
+        none = [np.array(levels[t] - 1 if t in levels else np.nan) for t in range(terms)]
+        yield "all told, nothing to tell", high, none
+
+
+def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
+    stream, out = NoiseStream(fresh_key(), max(plan.width, 1)), np.empty((n, plan.size))
+    for a in range(0, n, 4096):
+        k = min(4096, n - a)
+        people = [np.full(k, v) for v in values]
+        # an item that isn't asked says nothing; 0 for it keeps the projection defined
+        out[a : a + k] = np.nan_to_num(device.reports(plan, people, device.draw(stream, k)))
+    return out
+
+
+def verify(mechanics: Sequence[Mapping[str, Any]], claim: str, n: int, alpha: float) -> Verification:
+    """Audit every kind of answer at its own share of the budget, and whole reports at all of it.
+
+    Parameters
+    ----------
+    mechanics : sequence of mapping
+        From :func:`described`.
+    claim : str
+        In words.
+    n : int
+        Reports of each neighbour.
+    alpha : float
+        Probability that any limit exceeds its true value.
+
+    Raises
+    ------
+    OptionError
+        If `n` or `alpha` is out of range.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or not LEAST <= n <= MOST:
+        raise OptionError(f"n={shown(n)} must be a whole number of reports, {LEAST:,} to {MOST:,}.")
+    if not isinstance(alpha, float) or not 0.0 < alpha < 1.0:
+        raise OptionError(f"alpha={shown(alpha)} must be a number in (0, 1); 1e-6 is usual.")
+    plans = [(str(m["group"]), _plan(m)) for m in mechanics]
+    tried = sum(len(_distinct(p)) + len(list(_people(p))) for _, p in plans)
+    lines = []
+
+    def line(report: str, words: str, budget: Budget, first: Array, second: Array) -> None:
+        found = audit(first, second, alpha=alpha / tried)
+        pure = math.isfinite(budget.epsilon)
+        lines.append(
+            {
+                "report": report,
+                "neighbours": words,
+                "measure": "epsilon" if pure else "mu",
+                "claimed": budget.epsilon if pure else budget.mu,
+                "lower": found.epsilon_lower if pure else found.lower,
+            }
+        )
+
+    for group, plan in plans:
+        of = f", {group}" if group else ""
+        for kind, m in _distinct(plan):
+            line(f"{kind}, {m.title}{of}", "opposite ends", m.budget, *_answers(m, n))
+        for words, high, low in _people(plan):
+            line(f"{WHOLE}{of}", words, plan.budget, _whole(plan, high, n), _whole(plan, low, n))
+    return Verification(pd.DataFrame(lines), claim, alpha, n)

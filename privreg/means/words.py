@@ -1,0 +1,126 @@
+"""What estimates state beside their numbers: header, privacy statement, notes. Public."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privreg.accounting import Release
+from privreg.means import verification
+from privreg.means.factors import FactorMechanism
+from privreg.means.plan import Plan
+from privreg.means.privacy import WITHIN, MeansStatement, blank
+from privreg.means.spec import Spec
+from privreg.statements import ROUNDING_NOTE, SEED_NOTE
+
+__all__ = ["header", "is_biased", "statement"]
+
+
+def is_biased(spec: Spec) -> bool:
+    """Whether numbers go through a mechanism whose bias stays."""
+    return any(
+        not isinstance(i.mechanism, FactorMechanism) and not i.mechanism.unbiased for p in spec.plans for i in p.items
+    )
+
+
+def _titles(plan: Plan) -> list[str]:
+    if plan.vector is not None:
+        return [plan.vector.mechanism.title]
+    return list(dict.fromkeys(item.mechanism.title for item in plan.items))
+
+
+def header(spec: Spec, people: int) -> tuple[tuple[str, str], ...]:
+    """Entries of the summary's header, in order."""
+    titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
+    out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", "; ".join(titles))]
+    if spec.by is not None:
+        out.append(("Subgroups", f"{spec.by}, {len(spec.groups)}"))
+    out.append(("Asked", _asked(spec)))
+    return tuple(out)
+
+
+def _asked(spec: Spec) -> str:
+    d = len(spec.plans[0].items)
+    asked = sorted({p.asked for p in spec.plans})
+    if asked == [d]:
+        return f"everybody of all {d} items" if d > 1 else "everybody of the one item"
+    words = str(asked[0]) if len(asked) == 1 else f"{asked[0]} to {asked[-1]}"
+    return f"everybody of {words} of {d} items, drawn at random"
+
+
+def _words(spec: Spec) -> str:
+    said = []
+    for plan in spec.plans:
+        if plan.vector is not None:
+            said.append(plan.vector.mechanism.words(plan.vector.radius, plan.vector.size))
+        else:
+            said += [item.names for item in plan.items]
+    said = list(dict.fromkeys(said))
+    more = f"; and {len(said) - 6} more" if len(said) > 6 else ""
+    return "numbers on [-1, 1]. " + "; ".join(said[:6]) + more
+
+
+def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
+    out = []
+    for t in spec.terms:
+        levels = "levels " + ", ".join(map(str, t.levels))
+        out.append((t.column, levels if t.is_factor else f"bounds {t.low:g} to {t.high:g}"))
+    if spec.by is not None:
+        out.append((spec.by, "who belongs to which: " + ", ".join(map(str, spec.groups))))
+        for g, own in zip(spec.groups, spec.own, strict=True):
+            parts = [
+                f"{t.column} {t.low:g} to {t.high:g}" for t, all_ in zip(own, spec.terms, strict=True) if t != all_
+            ]
+            if parts:
+                out.append((f"{spec.by}={g}", ", ".join(parts)))
+    people = spec.people
+    if people.id is not None:
+        rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
+        out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
+    if people.missing != "raise":
+        said = {
+            "noise": "whether there is a value is randomised too; means of those who have one",
+            "drop": "their people send nothing",
+        }
+        out.append(("missing values", said[people.missing]))
+    return tuple(out)
+
+
+def statement(spec: Spec, release: Release, *, seeded: bool, people: int) -> MeansStatement:
+    """Make the privacy statement of a release."""
+    budget, notes = spec.spent, []
+    if not budget.private:
+        notes.append("mu=None: NOT private; the reports carry no noise")
+    elif seeded:
+        notes.append(SEED_NOTE)
+    if spec.people.missing == "drop":
+        notes.append("missing='drop': who has a missing value sends nothing, which reveals who answered")
+    if is_biased(spec):
+        notes.append(
+            "square_wave_biased: the estimates of numbers are NOT means but an affine function of them, whose slope "
+            "the budget fixes; mechanism='square_wave' inverts it"
+        )
+    if budget.pure and not spec.budget.pure:
+        notes.append(f"asked for was {spec.budget}; the mechanism keeps it by {budget}, which is what is stated")
+    if budget.private:
+        notes.append(ROUNDING_NOTE)
+    titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
+    more: dict[str, Any] = {} if spec.by is None else {"protects": WITHIN}
+    return blank(
+        budget,
+        release,
+        mechanism="; ".join(titles),
+        noise=_words(spec),
+        weights=_asked(spec),
+        declared=_declared(spec),
+        notes=tuple(notes),
+        seeded=seeded and budget.private,
+        mu_max=len({p.budget.mu for p in spec.plans}) > 1,
+        per_id=spec.people.max_per_id,
+        people=people,
+        mechanics=tuple(
+            verification.described("" if spec.by is None else f"{spec.by}={g}", plan)
+            for g, plan in zip(spec.groups, spec.plans, strict=True)
+            if budget.private
+        ),
+        **more,
+    )
