@@ -86,6 +86,8 @@ def test_the_class_the_formula_and_the_function_are_one():
     data = people(3000)
     a = pr.means.PrivateMeans(["age", "income", "sector"], data, epsilon=1, **PUBLIC).fit(seed=3, **QUIET)
     b = pr.means.PrivateMeans.from_formula(FORMULA, data, epsilon=1, **PUBLIC).fit(seed=3, **QUIET)
+    named = pr.means.estimate(data, formula=FORMULA, epsilon=1, seed=3, **PUBLIC, **QUIET)
+    assert named.params.equals(b.params)
     c = estimate(data, seed=3)
     for other in (b, c):
         pd.testing.assert_frame_equal(a.tidy(), other.tidy())

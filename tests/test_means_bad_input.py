@@ -31,6 +31,8 @@ def test_the_good_one_runs():
     [
         ({"columns": "age + bni ~ 1"}, SchemaError, "Did you mean 'bmi'"),
         ({"columns": "age + height ~ 1"}, SchemaError, "no public range"),
+        ({"columns": None}, OptionError, "say what to estimate"),
+        ({"formula": "age ~ 1"}, OptionError, "say what to estimate"),
         ({"columns": "age ~ bmi"}, FormulaError, "no covariates"),
         ({"columns": "age + np.mean(bmi) ~ 1"}, FormulaError, "not a column"),
         ({"columns": "age * bmi ~ 1"}, FormulaError, "not a column"),

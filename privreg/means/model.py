@@ -251,7 +251,13 @@ class PrivateMeans:
 
 
 def estimate(
-    data: Any, columns: Any, *, seed: int | None = None, progress: bool | None = None, **options: Any
+    data: Any,
+    columns: Any = None,
+    *,
+    formula: str | None = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **options: Any,
 ) -> MeansResults:
     """Estimate means and frequencies in one line.
 
@@ -261,6 +267,8 @@ def estimate(
         As of :class:`PrivateMeans`.
     columns : str or sequence of str
         A formula, or names of columns.
+    formula : str, optional
+        A formula, in place of `columns`.
     seed, progress
         As of :meth:`PrivateMeans.fit`.
     **options
@@ -284,6 +292,9 @@ def estimate(
     >>> abs(float(res.params["age"]) - 40) < 10
     True
     """
+    if (columns is None) == (formula is None):
+        raise OptionError("say what to estimate: columns, as in ['age', 'bmi'], or formula='age + C(smoker) ~ 1'.")
+    columns = formula if columns is None else columns
     if isinstance(columns, str):
         return PrivateMeans.from_formula(columns, data, **options).fit(seed=seed, progress=progress)
     return PrivateMeans(columns, data, **options).fit(seed=seed, progress=progress)
