@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privreg import datasets, errors, experiments, families, means
+    from privreg import central, datasets, errors, experiments, families, means
     from privreg.accounting import Budget, Ledger, limit_spending
     from privreg.comparison import compare
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
@@ -61,6 +61,7 @@ __all__ = [
     "Schema",
     "SmoothedHinge",
     "Squared",
+    "central",
     "compare",
     "datasets",
     "errors",
@@ -107,7 +108,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-    elif name in {"datasets", "errors", "experiments", "families", "means"}:
+    elif name in {"central", "datasets", "errors", "experiments", "families", "means"}:
         value = import_module(f"privreg.{name}")
     else:
         raise import_module("privreg.unavailable").no_such_name(name, __all__)

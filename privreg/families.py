@@ -394,6 +394,11 @@ def resolve_family(family: Any) -> Family:
         If `family` is a class, function or object of another library.
     """
     if isinstance(family, Family):
+        if family.code < 0:
+            raise UnsupportedArgumentError(
+                f"{family!r} has no score of bounded length, which people's reports need; it is for a trusted "
+                "curator, trust='central'."
+            )
         return family
     if isinstance(family, str):
         name = choose("family", family, FAMILIES)

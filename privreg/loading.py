@@ -64,6 +64,10 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     if document["kind"] == "means":
         return means_from_saved(document, arrays)
     design = design_from_json(document["design"], functions)
+    if document["kind"] == "central results":
+        from privreg.central.results import from_saved as from_curator
+
+        return from_curator(document, arrays, design)
     family = _family(document["family"])
     if document["kind"] == "results":
         return from_saved(document, arrays, design, family)

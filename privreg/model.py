@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from privreg.errors import (
     FormulaError,
     InferenceError,
     OptionError,
+    UnsupportedArgumentError,
+    choose,
     shown,
 )
 from privreg.families import resolve_family
@@ -49,9 +52,14 @@ from privreg.streaming import Stream
 from privreg.tuning import resolve_tuning
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from privreg.family import Family
 
 __all__ = ["PrivateOnlineRegression"]
+
+TRUST = ("local", "central")
+"""Who may see rows: nobody but their people, or a curator."""
 
 
 class PrivateOnlineRegression:
@@ -111,6 +119,8 @@ class PrivateOnlineRegression:
         Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none; "x1", "x2", … and "y" by default.
+    trust : {"local"}
+        Arrays that a trusted curator holds go to `privreg.central.Regression`.
 
     Raises
     ------
@@ -170,8 +180,14 @@ class PrivateOnlineRegression:
         allow_leak: Any = (),
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
+        trust: str = "local",
         **unknown: Any,
     ) -> None:
+        if choose("trust", trust, TRUST) == "central":
+            raise UnsupportedArgumentError(
+                "arrays that a trusted curator holds go to pr.central.Regression(endog, exog, ...); trust='central' "
+                "here is for from_formula()."
+            )
         refuse_people(mu, unknown)
         refuse_unknown("PrivateOnlineRegression", unknown, ARRAY_OPTIONS)
         budget = Budget.declare(mu, epsilon, delta, rho)
@@ -222,6 +238,7 @@ class PrivateOnlineRegression:
         missing: str = "raise",
         rows: Any = None,
         allow_leak: Any = (),
+        trust: str = "local",
         **unknown: Any,
     ) -> PrivateOnlineRegression:
         """Describe a model by a formula.
@@ -258,10 +275,14 @@ class PrivateOnlineRegression:
             As for the class.
         allow_leak
             As for the class.
+        trust : {"local", "central"}
+            "local" (default): people's devices send noisy reports. "central": a trusted curator holds the rows and
+            releases coefficients with noise; see `privreg.central.Regression`, whose options and families then apply.
 
         Returns
         -------
         PrivateOnlineRegression
+            With ``trust="central"`` a `privreg.central.Regression`.
 
         Raises
         ------
@@ -270,6 +291,9 @@ class PrivateOnlineRegression:
         FormulaError, SchemaError, BudgetError, OptionError, DataError
             Each message says what was got, what is allowed, and the fix.
         """
+        if choose("trust", trust, TRUST) == "central":
+            given = {name: value for name, value in locals().items() if name in MODEL_OPTIONS and name != "trust"}
+            return cls._central(formula, data, {**given, **unknown}, sys._getframe(1))
         refuse_unknown("from_formula", unknown, MODEL_OPTIONS)
         personal = isinstance(mu, str)
         people = People.declare(mu if personal else None, mu_max, id, max_per_id, missing)
@@ -295,6 +319,16 @@ class PrivateOnlineRegression:
         self = cls.__new__(cls)
         self._build(spec, None if data is None else open_for(data, spec), rows)
         return self
+
+    @classmethod
+    def _central(cls, formula: str, data: Any, options: dict[str, Any], caller: FrameType) -> PrivateOnlineRegression:
+        """Hand over to the trusted curator's front door, whose model has the same methods."""
+        from privreg.central.regression import Regression
+
+        parameters = inspect.signature(cls.from_formula).parameters
+        defaults = {name: p.default for name, p in parameters.items() if name in options}
+        scopes = [caller.f_locals, caller.f_globals]
+        return cast("PrivateOnlineRegression", Regression._delegated(formula, data, scopes, options, defaults))
 
     def _build(self, spec: Spec, source: Source | None, rows: Any) -> None:
         self._rows = read_rows(rows)

@@ -37,6 +37,7 @@ MOST_DEFAULT_THREADS: Final = 4
 _EVERY: Final = (
     *("family", "mu", "mu_max", "epsilon", "delta", "rho", "bounds", "levels", "moments", "scaling", "mechanism"),
     *("private", "score_weights", "offset", "exposure", "id", "max_per_id", "missing", "rows", "allow_leak"),
+    "trust",
 )
 MODEL_OPTIONS: Final = (*_EVERY, "schema")
 ARRAY_OPTIONS: Final = (*_EVERY, "exog_names", "endog_name")

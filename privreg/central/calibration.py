@@ -1,0 +1,225 @@
+"""From sensitivities to noise: how much a curator's release needs for its budget, and what it then keeps.
+
+Output perturbation adds one draw to the average of the iterates. With permuted passes the record that differs is drawn
+as often as there are passes, so the release is one Gaussian mechanism. With sampling it is drawn K ~ Bin(T, 1/n)
+times, the same in both runs, and the release is a mixture of Gaussian mechanisms over K. Gradient perturbation adds
+noise to each step's sum: over all records, so many Gaussian mechanisms in a row, or over a Poisson sample.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+
+from privreg.central.sensitivity import Constants, sensitivity
+from privreg.errors import OptionError
+from privreg.extras import need
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.accounting import Budget
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "full_sd",
+    "gradient_delta",
+    "gradient_multiplier",
+    "mixture_delta",
+    "permuted_sd",
+    "sampled_law",
+    "sampled_sd",
+]
+
+TAIL: Final = 1e-3
+"""Share of δ that the draws beyond those looked at may have; they count as lost in full."""
+
+GRID: Final = 1e-4
+"""Finest grid of privacy losses."""
+
+SLACK: Final = 1e-7
+"""Relative slack by which noise is rounded up, after a root was found to less."""
+
+
+def permuted_sd(c: Constants, step: float, steps: int, passes: int, budget: Budget) -> float:
+    """Noise sd of one release after so many passes, each over all records in a permuted order.
+
+    Parameters
+    ----------
+    c : Constants
+    step, steps, passes : float, int, int
+    budget : Budget
+        Of one release by Gaussian noise; 0 is returned without privacy.
+
+    Returns
+    -------
+    float
+        Δ(passes)/μ, internal units.
+    """
+    return sensitivity(passes, c, step, steps) / budget.mu if budget.private else 0.0
+
+
+def sampled_law(c: Constants, step: float, steps: int, n: int, delta: float) -> tuple[Array, Array]:
+    """Sensitivities Δ(k) and probabilities of K = k draws of one record of n, K ~ Bin(steps, 1/n).
+
+    Draws beyond the last k looked at have infinite sensitivity, as if they lost everything.
+
+    Returns
+    -------
+    delta_k, probability : ndarray, shape (m,)
+    """
+    from scipy.stats import binom
+
+    last = int(binom.isf(TAIL * delta, steps, 1.0 / n)) + 1
+    k = np.arange(last + 1)
+    moves = np.array([sensitivity(int(i), c, step, steps) for i in k] + [math.inf])
+    return moves, np.append(binom.pmf(k, steps, 1.0 / n), binom.sf(last, steps, 1.0 / n))
+
+
+def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float) -> float:
+    """δ(ε) of a Gaussian mechanism whose sensitivity is random, the same in both runs, and not published.
+
+    Parameters
+    ----------
+    moves, probability : ndarray, shape (m,)
+        Sensitivities and their probabilities.
+    sd : float
+    epsilon : float
+        ε ≥ 0.
+
+    Returns
+    -------
+    float
+        E δ_{Δ(K)/sd}(ε): the hockey-stick divergence is jointly convex.
+    """
+    if sd <= 0.0:
+        return 1.0
+    mu = moves / sd
+    finite = np.isfinite(mu) & (mu > 0.0)
+    m = mu[finite]
+    lost = ndtr(m / 2 - epsilon / m) - np.exp(epsilon + log_ndtr(-epsilon / m - m / 2))
+    out = float(probability[finite] @ np.maximum(lost, 0.0)) + float(probability[np.isinf(mu)].sum())
+    return min(out, 1.0)
+
+
+def sampled_sd(moves: Array, probability: Array, epsilon: float, delta: float) -> float:
+    """Noise sd with which sampled draws keep (ε, δ)-DP: the root of E δ_{Δ(K)/sd}(ε) = δ, rounded up.
+
+    Raises
+    ------
+    OptionError
+        If the sensitivities are too large to be covered.
+    """
+    top = float(moves[np.isfinite(moves)].max(initial=0.0))
+    low, high = top * 1e-9, top
+    while mixture_delta(moves, probability, high, epsilon) > delta:
+        high *= 2.0
+        if not math.isfinite(high) or high > top * 1e9:
+            raise OptionError("no amount of noise keeps this budget; take a smaller step= or fewer epochs=.")
+    if mixture_delta(moves, probability, low, epsilon) <= delta:
+        return low
+    root = brentq(lambda s: mixture_delta(moves, probability, math.exp(s), epsilon) - delta, *np.log([low, high]))
+    sd = math.exp(root)
+    while mixture_delta(moves, probability, sd, epsilon) > delta:
+        sd *= 1.0 + SLACK
+    return sd
+
+
+# --- gradient perturbation -------------------------------------------------------------------------------
+
+
+def full_sd(c: Constants, steps: int, budget: Budget) -> float:
+    """Noise sd of each of so many sums over all records: 2G√T/μ, which composes to μ exactly.
+
+    Returns
+    -------
+    float
+        Internal units; 0 without privacy.
+    """
+    return 2.0 * c.gradient * math.sqrt(steps) / budget.mu if budget.private else 0.0
+
+
+def _accountant() -> tuple[Any, Any, Any]:
+    what = "gradient perturbation"
+    pld = need("dp_accounting.pld", "central", what)
+    return need("dp_accounting", "central", what), pld, need("dp_accounting.privacy_accountant", "central", what)
+
+
+def _spent(multiplier: float, share: float, steps: int) -> Any:
+    """Accountant of so many noisy sums over Poisson samples, neighbours replacing one record."""
+    dp, pld, base = _accountant()
+    # a coarser grid for wider losses; whatever it is, the accountant rounds so that δ is never too small
+    grid = min(max(GRID, 2e-3 * share / multiplier), 0.01)
+    out = pld.PLDAccountant(base.NeighboringRelation.REPLACE_ONE, value_discretization_interval=grid)
+    one = dp.PoissonSampledDpEvent(share, dp.GaussianDpEvent(multiplier))
+    return out.compose(one, steps)
+
+
+@cache
+def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float) -> float:
+    """δ(ε) of so many noisy sums over Poisson samples, neighbours replacing one record; an upper bound.
+
+    Parameters
+    ----------
+    multiplier : float
+        Noise sd of each sum over G, the bound of one record's gradient.
+    share : float
+        Probability with which each record is in a batch, independently of all others.
+    steps : int
+    epsilon : float
+        ε ≥ 0.
+
+    Notes
+    -----
+    Given the other members of a batch, the noisy sums of two neighbours are (1 − q)N(0) + qN(g) and
+    (1 − q)N(0) + qN(g'), up to a shift and in units of the noise sd. By advanced joint convexity their hockey-stick
+    divergence is q E(X − a − bY)₊ for lognormal X and Y of mean 1 whose logs have the covariance of g and g', which
+    falls in ⟨g, g'⟩ and rises along rays (Plackett's identity): the worst pair is g' = −g with ‖g‖ = G. That is the
+    pair the accountant composes, with sensitivity G to its "noise multiplier", 2G between neighbours.
+
+    References
+    ----------
+    Balle, Barthe & Gaboardi (2018), Privacy amplification by subsampling, Theorem 2; Zhu, Dong & Wang (2022), Optimal
+    accounting of differential privacy via characteristic function, Theorem 10; the library dp-accounting.
+    """
+    return float(_spent(multiplier, share, steps).get_delta(epsilon))
+
+
+@cache  # of public numbers, a second each
+def gradient_multiplier(share: float, steps: int, epsilon: float, delta: float) -> float:
+    """Noise multiplier with which so many noisy sums over Poisson samples keep (ε, δ)-DP, rounded up.
+
+    Parameters
+    ----------
+    share, steps, epsilon, delta
+        As for :func:`gradient_delta`.
+
+    Raises
+    ------
+    MissingExtraError
+        If dp-accounting is not installed.
+    OptionError
+        If the multiplier is beyond what can be accounted.
+    """
+
+    def kept(log: float) -> bool:
+        return gradient_delta(math.exp(log), share, steps, epsilon) <= delta
+
+    # a first guess: the central limit of subsampled Gaussian mechanisms
+    low = high = math.log(max(2.0 * share * math.sqrt(steps * math.log(1.0 / delta)) / epsilon, 0.5))
+    while not kept(high):
+        high += 0.5
+        if high > math.log(1e6):
+            raise OptionError("the noise would be beyond what can be accounted; take fewer steps or a larger budget.")
+    while low > math.log(1e-2) and kept(low):
+        high, low = min(high, low), low - 0.5
+    while high - low > 2e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if kept(middle) else (middle, high)
+    return math.exp(high)

@@ -1,0 +1,255 @@
+"""Losses of a trusted curator's fits: what each is in numbers, for the kernel and for its sensitivity.
+
+A loss is f(w) = φ(⟨x, w⟩, y) with φ convex in its first argument and φ' α-Hölder there, so that for ‖x‖ ≤ r
+
+    ‖∂f(w) − ∂f(w')‖ ≤ h r^(1+α) ‖w − w'‖^α,    ‖∂f(w)‖ ≤ r sup|φ'|,
+
+h being φ's own Hölder constant. α = 0 is a loss with a kink, α = 1 one with a Lipschitz gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from privreg import kernels
+from privreg.central.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
+from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
+from privreg.families import Hinge, Huber, Logistic, Quantile, SmoothedHinge
+from privreg.family import Family
+from privreg.rules import CLASSICAL_C
+
+__all__ = ["LOSSES", "Absolute", "Loss", "PowerFamily", "QHinge", "QNorm", "resolve", "resolve_loss", "restored"]
+
+ASSUMED_SCALE: Final = 0.2
+"""Residual scale that Huber()'s "auto" assumes, in halves of the response's public range."""
+
+_POWER_HINGE: Final = -1
+_POWER_NORM: Final = -2
+
+
+@dataclass(frozen=True)
+class PowerFamily(Family):
+    """A family of a trusted curator: losses with a power q, for which no report of bounded length is known.
+
+    Parameters
+    ----------
+    q : float
+        In [1, 2].
+    """
+
+    q: float = 1.5
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.q:g})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (self.to_json(),)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the response has units, so that it is scaled inside."""
+        return self.code == _POWER_NORM
+
+    @property
+    def estimand(self) -> str:
+        """What the coefficients are, in words."""
+        if self.code == _POWER_HINGE:
+            return f"direction and offset of the hyperplane with the least mean hinge loss to the power {self.q:g}"
+        line = {1.0: "the conditional median line", 2.0: "the conditional mean line"}.get(
+            self.q, "between the conditional median line and mean line"
+        )
+        return f"minimiser of the mean absolute error to the power {self.q:g}; {line}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Represent by JSON values."""
+        return {**super().to_json(), "q": self.q}
+
+
+def restored(doc: dict[str, Any]) -> Family:
+    """Rebuild a family from its ``to_json()``, of this module or of the core."""
+    return PowerFamily(**doc) if "q" in doc else Family(**doc)
+
+
+def _power(q: object) -> float:
+    number = real(q)
+    if number is None or not 1 <= number <= 2:
+        raise OptionError(
+            f"q={shown(q)} must lie in [1, 2]: the loss is then convex with a Hölder gradient of exponent q - 1."
+        )
+    return number
+
+
+def QHinge(q: float = 1.5) -> Family:
+    """Classifier with the hinge loss to the power q, max(0, 1 − sη)^q for s = ±1.
+
+    Parameters
+    ----------
+    q : float
+        In [1, 2]; α = q − 1.
+
+    Raises
+    ------
+    OptionError
+        If `q` is outside.
+
+    Examples
+    --------
+    >>> QHinge(1.5)
+    QHinge(1.5)
+    """
+    return PowerFamily("QHinge", _POWER_HINGE, "margin", "binary", q=_power(q))
+
+
+def QNorm(q: float = 1.5) -> Family:
+    """Regression with the loss |y − η|^q; q = 2 is least squares, q = 1 the absolute loss.
+
+    Parameters
+    ----------
+    q : float
+        In [1, 2]; α = q − 1.
+
+    Raises
+    ------
+    OptionError
+        If `q` is outside.
+
+    Examples
+    --------
+    >>> QNorm(2).estimand
+    'minimiser of the mean absolute error to the power 2; the conditional mean line'
+    """
+    return PowerFamily("QNorm", _POWER_NORM, "identity", "number", q=_power(q))
+
+
+def Absolute() -> Family:
+    """Regression with the absolute loss |y − η|: the conditional median line, as ``Quantile(0.5)``."""
+    return Quantile(0.5)
+
+
+LOSSES: Final = {
+    "hinge": Hinge,
+    "q_hinge": QHinge,
+    "smoothed_hinge": SmoothedHinge,
+    "absolute": Absolute,
+    "quantile": Quantile,
+    "huber": Huber,
+    "logistic": Logistic,
+    "q_norm": QNorm,
+}
+"""What a curator's fit can minimise, by name."""
+
+_CODES: Final = {
+    kernels.HINGE: "hinge",
+    kernels.SMOOTHED_HINGE: "smoothed_hinge",
+    kernels.QUANTILE: "quantile",
+    kernels.HUBER: "huber",
+    kernels.LOGISTIC: "logistic",
+    _POWER_HINGE: "q_hinge",
+    _POWER_NORM: "q_norm",
+}
+
+
+def resolve(family: Any) -> Family:
+    """Read ``family=`` of a curator's fit: a family, its name, or the function that makes it.
+
+    Raises
+    ------
+    OptionError
+        If the name is not known; the choices are listed and the nearest suggested.
+    UnsupportedArgumentError
+        If it is a family of local fits only.
+    """
+    if isinstance(family, str):
+        return LOSSES[choose("family", family, LOSSES)]()
+    if callable(family) and family in LOSSES.values():
+        family = family()
+    if not isinstance(family, Family):
+        raise OptionError(
+            f"family must be a family or its name ({', '.join(map(repr, LOSSES))}), got {type(family).__name__}."
+        )
+    if family.code not in _CODES:
+        squared = " For least squares take pr.central.QNorm(2)." if family.code == kernels.SQUARED else ""
+        raise UnsupportedArgumentError(
+            f"a trusted curator's fit needs a convex loss with a Hölder gradient, and has none for {family!r}; choose "
+            f"one of {', '.join(map(repr, LOSSES))}.{squared}"
+        )
+    return family
+
+
+class Loss(NamedTuple):
+    """A loss in internal units, numbers only.
+
+    Attributes
+    ----------
+    code : int
+        Kernel code.
+    a : float
+        Power q, level τ, corner c or width, as the loss has it.
+    alpha : float
+        Hölder exponent of φ'.
+    holder : float
+        Hölder constant h of φ' in its first argument.
+    slope : float
+        sup |φ'|; ``inf`` where it grows with the predictor.
+    start : float
+        sup φ(0, y) over the public range of y.
+    words : str
+        For the header.
+    """
+
+    code: int
+    a: float
+    alpha: float
+    holder: float
+    slope: float
+    start: float
+    words: str
+
+    def slope_within(self, eta: float) -> float:
+        """Largest |φ'| at predictors up to `eta` in size."""
+        if math.isfinite(self.slope):
+            return self.slope
+        grows = self.start ** (1.0 / self.a) + eta  # |y| or 1, and then the predictor
+        return float(self.a * grows ** (self.a - 1.0))
+
+
+def resolve_loss(family: Family, *, unit: float = 1.0, y_max: float = 1.0) -> Loss:
+    """Turn a family into numbers.
+
+    Parameters
+    ----------
+    family : Family
+        One that :func:`resolve` gives.
+    unit : float
+        Response units per internal unit.
+    y_max : float
+        sup |y| inside.
+    """
+    name = _CODES[family.code]
+    words = repr(family)
+    if name == "hinge":
+        return Loss(HINGE, 1.0, 0.0, 1.0, 1.0, 1.0, words)
+    if name == "logistic":
+        return Loss(LOGISTIC, 0.0, 1.0, 0.25, 1.0, math.log(2.0), words)
+    if name == "smoothed_hinge":
+        return Loss(SMOOTHED_HINGE, family.width, 1.0, 1.0 / family.width, 1.0, 1.0, words)
+    if name == "quantile":
+        steep = max(family.tau, 1.0 - family.tau)
+        return Loss(PINBALL, family.tau, 0.0, 1.0, steep, steep * y_max, words)
+    if name == "huber":
+        scale = ASSUMED_SCALE if isinstance(family.scale, str) else family.scale / unit
+        ratio = CLASSICAL_C if isinstance(family.c, str) else family.c
+        how = "assumed" if isinstance(family.scale, str) else "declared"
+        words = f"Huber, c = {ratio:.4g} × residual scale {scale * unit:.4g} ({how})"
+        c = ratio * scale
+        return Loss(HUBER, c, 1.0, 1.0, c, c * y_max, words)
+    assert isinstance(family, PowerFamily)
+    q = family.q
+    alpha = q - 1.0
+    flat = q if q == 1.0 else math.inf
+    if name == "q_hinge":
+        return Loss(Q_HINGE, q, alpha, q, flat, 1.0, words)
+    # |sgn(u)|u|^α − sgn(v)|v|^α| ≤ 2^(1−α)|u − v|^α, attained at v = −u
+    return Loss(Q_NORM, q, alpha, q * 2.0 ** (1.0 - alpha), flat, y_max**q, words)

@@ -1,0 +1,366 @@
+"""The public numbers of a curator's fit: passes, step, lanes, sensitivity and noise, all fixed before any row is used.
+
+They follow from the schema, the budget, the options and the number of records, which is public as neighbours replace
+one record.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.central import calibration
+from privreg.central.kernels import LOGISTIC, Q_HINGE, Q_NORM, SMOOTHED_HINGE
+from privreg.central.options import check_budget, read_epochs, read_number, read_whole
+from privreg.central.sensitivity import Constants, constants, sensitivity
+from privreg.errors import OptionError, choose
+
+if TYPE_CHECKING:
+    from privreg.accounting import Budget
+    from privreg.central.losses import Loss
+
+__all__ = ["Plan", "doubt", "make_plan"]
+
+LANES: Final = 8
+"""Lanes by default."""
+
+FEWEST: Final = 500
+"""Records a lane needs before several lanes are the default."""
+
+MOST_STEPS: Final = 20_000_000
+"""Steps of all passes together by default, at most, for losses that are not smooth."""
+
+NOISY_PASSES: Final = 20
+"""Passes of Poisson samples by default."""
+
+LONGEST: Final = 1.8
+"""Step times L of one lane's noisy descent at most; from 2 on it would diverge for some records."""
+
+SETTLED: Final = 10.0
+"""Step times steps times least curvature for which the start is forgotten by the iterates that are averaged."""
+
+WANDER: Final = 0.03
+SYMMETRIC: Final = 0.5
+"""How far iterates may wander, relative to the range over which the loss is quadratic; of regressions."""
+
+FULL_WORK: Final = 200_000_000
+"""Records read in all by default, where each step reads all of them."""
+
+PASSES_EACH: Final = 50
+"""Steps over all records by default, for each coefficient."""
+
+BATCHES: Final = 50
+"""Batches a pass of gradient perturbation has by default."""
+
+ACCOUNTED: Final = 1_000_000
+"""Noisy steps that can be accounted for in reasonable time."""
+
+GUESS: Final = 2.0
+"""How far off the solution is taken to be in choosing a step, internal units."""
+
+ROOMY: Final = {Q_HINGE: 5.0, Q_NORM: 2.0}
+"""Default radius for losses that are not Lipschitz, internal units."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a fit runs. Public.
+
+    Parameters
+    ----------
+    perturbation : str
+        "output" or "gradient".
+    order : str
+        "permuted" or "sampled"; "full" or "poisson" for gradient perturbation.
+    epochs : int
+        Passes over the records.
+    step : float
+        η, internal units.
+    radius : float or None
+        Of the ball that iterates are projected on.
+    average : float
+        Share of the iterates, the last ones, that are averaged.
+    sizes : tuple of int
+        Records of each lane.
+    share : float
+        Probability of a record to be in a batch; 1/size where steps take one record.
+    constants : Constants
+    move : float
+        Δ at K = epochs for output perturbation, G for gradient perturbation.
+    noise_sd : float
+        Of each coordinate: of a lane's average, or of the sum over a batch.
+    """
+
+    perturbation: str
+    order: str
+    epochs: int
+    step: float
+    radius: float | None
+    average: float
+    sizes: tuple[int, ...]
+    share: float
+    constants: Constants
+    move: float
+    noise_sd: float
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the release is one Gaussian mechanism."""
+        return self.order in {"permuted", "full"}
+
+    def steps(self, size: int) -> int:
+        """Steps of a lane of so many records."""
+        return math.ceil(self.epochs / self.share) if self.perturbation == "gradient" else self.epochs * size
+
+    def wait(self, size: int) -> int:
+        """Iterates of such a lane that are left out of its average."""
+        steps = self.steps(size)
+        return min(int((1.0 - self.average) * steps), steps - 1)
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε) that the noise keeps, one for every lane: a record is in one of them."""
+        if self.noise_sd <= 0.0:
+            return 1.0
+        if self.order == "poisson":
+            z = self.noise_sd / self.constants.gradient
+            return calibration.gradient_delta(z, self.share, self.steps(self.sizes[0]), epsilon)
+        if self.gaussian:
+            return calibration.mixture_delta(np.array([self.certain_mu()]), np.ones(1), 1.0, epsilon)
+        return max(
+            calibration.mixture_delta(
+                *calibration.sampled_law(self.constants, self.step, self.steps(n), n, 1e-9), self.noise_sd, epsilon
+            )
+            for n in set(self.sizes)
+        )
+
+    def certain_mu(self) -> float:
+        """Return a μ for which the release is μ-GDP whatever was drawn: the only one that composes with others."""
+        if self.noise_sd <= 0.0:
+            return math.inf
+        n = max(self.sizes)
+        if self.perturbation == "gradient":
+            return 2.0 * self.constants.gradient * math.sqrt(self.steps(n)) / self.noise_sd
+        times = self.epochs if self.order == "permuted" else self.steps(n)
+        return sensitivity(times, self.constants, self.step, self.steps(n)) / self.noise_sd
+
+    def words(self) -> str:
+        """Passes, step and average in words."""
+        passes = "1 pass" if self.epochs == 1 else f"{self.epochs:,} passes"
+        if self.order == "full":
+            how = f"{self.epochs:,} noisy steps, each over all records"
+        elif self.order == "poisson":
+            batch = self.share * self.sizes[0]
+            how = f"{self.steps(self.sizes[0]):,} Poisson samples of {batch:.4g} expected ({passes})"
+        else:
+            how = f"{passes}, " + ("permuted" if self.order == "permuted" else "sampled with replacement")
+        mean = "average of all iterates" if self.average == 1 else f"average of the last {100 * self.average:g}%"
+        return f"{how}; step {self.step:.4g} (internal units); {mean}"
+
+
+def make_plan(
+    loss: Loss,
+    budget: Budget,
+    *,
+    n: int,
+    p: int,
+    reach: float,
+    perturbation: Any = "gradient",
+    order: Any = None,
+    epochs: Any = None,
+    step: Any = None,
+    radius: Any = "auto",
+    lanes: Any = None,
+    average: Any = 0.5,
+    batch_size: Any = None,
+) -> Plan:
+    """Fix the public numbers of a fit.
+
+    Parameters
+    ----------
+    loss : Loss
+    budget : Budget
+    n, p : int
+        Records and coefficients.
+    reach : float
+        sup ‖x‖ over the public box, internal units.
+    perturbation, order, epochs, step, radius, lanes, average, batch_size
+        As for `privreg.central.Regression.fit`.
+
+    Raises
+    ------
+    OptionError, BudgetError
+    """
+    choose("perturbation", perturbation, ("output", "gradient"))
+    noisy = perturbation == "gradient"
+    allowed = ("full", "poisson") if noisy else ("permuted", "sampled")
+    order = choose("order", allowed[0] if order is None else order, allowed)
+    check_budget(budget, gaussian=order in {"permuted", "full"}, how=f"perturbation={perturbation!r}, order={order!r}")
+    average = read_number("average", average, "the share of the iterates that are averaged, in (0, 1]", 0.0, 1.0)
+    if batch_size is not None and order != "poisson":
+        raise OptionError("batch_size= goes with perturbation='gradient', order='poisson'; leave it out.")
+    lanes = _lanes(lanes, n)
+    sizes = tuple(len(part) for part in np.array_split(np.empty(n, dtype=np.bool_), lanes))
+    size, fewest = max(sizes), min(sizes)
+    ball = _radius(radius, loss, noisy=noisy)
+    if epochs is None:
+        epochs = _noisy_passes(order, loss.alpha, n, p) if noisy else _passes(loss, size, n)
+    epochs = read_epochs(epochs)
+    if step is not None:
+        step = read_number("step", step, "a positive number, the size of every step in internal units")
+    if noisy:
+        batch = size / BATCHES if batch_size is None else read_whole("batch_size", batch_size, fewest, "records a step")
+        share = 1.0 if order == "full" else min(max(batch / size, 1.0 / size), 1.0)
+        return _noisy(loss, budget, reach, ball, epochs, step, average, sizes, share, p)
+    if step is None:
+        step = _step(loss, budget, reach, ball, epochs, size, lanes)
+        if loss.alpha == 1.0 and lanes > 1:  # of several lanes the bias is shared and the noise is not
+            flat = least_curvature(loss.holder * reach**2, p)
+            step = min(max(step, SETTLED / (flat * epochs * fewest)), 1.0 / (loss.holder * reach**2))
+    known = constants(loss, reach, ball, step, epochs * size)
+    move = sensitivity(epochs, known, step, epochs * size)
+    if order == "permuted":
+        sd = calibration.permuted_sd(known, step, epochs * size, epochs, budget)
+    elif budget.private:
+        epsilon, delta = budget.asked
+        laws = [calibration.sampled_law(known, step, epochs * m, m, delta) for m in set(sizes)]
+        sd = max(calibration.sampled_sd(*law, epsilon, delta) for law in laws)
+    else:
+        sd = 0.0
+    if not math.isfinite(sd):
+        raise OptionError("the sensitivity is beyond what can be computed; take a smaller step=.")
+    return Plan("output", order, epochs, step, ball, average, sizes, 1.0 / size, known, move, sd)
+
+
+def _noisy(
+    loss: Loss,
+    budget: Budget,
+    reach: float,
+    ball: float | None,
+    epochs: int,
+    step: float | None,
+    average: float,
+    sizes: tuple[int, ...],
+    share: float,
+    p: int,
+) -> Plan:
+    """Fix the numbers of gradient perturbation."""
+    steps, full = math.ceil(epochs / share), share == 1.0
+    if not full and steps > ACCOUNTED:
+        raise OptionError(
+            f"{steps:,} noisy steps are more than the {ACCOUNTED:,} that are accounted for; take fewer epochs= or a "
+            "larger batch_size=."
+        )
+    known = constants(loss, reach, ball, 1.0, steps)  # the step matters only to iterates without bound, refused above
+    if full:  # every record is in every step: so many Gaussian mechanisms of sensitivity 2G
+        sd = calibration.full_sd(known, steps, budget)
+    else:
+        sd = calibration.gradient_multiplier(share, steps, *budget.asked) * known.gradient if budget.private else 0.0
+    if step is None:
+        batch = share * min(sizes)
+        # a smooth loss needs short steps for what is random in them only; one with a kink for the gradient too
+        length2 = known.gradient**2 / (batch if known.alpha == 1.0 else 1.0) + p * (sd / batch) ** 2
+        step = min(ball or GUESS, GUESS) / math.sqrt(steps * length2)
+        if known.alpha == 1.0:  # of several lanes the bias is shared and the noise is not
+            step = 1.0 / known.holder if len(sizes) > 1 else min(step, LONGEST / known.holder)
+    return Plan(
+        "gradient", "full" if full else "poisson", epochs, step, ball, average, sizes, share, known, known.gradient, sd
+    )
+
+
+def _lanes(lanes: Any, n: int) -> int:
+    if lanes is None:
+        return LANES if n >= LANES * FEWEST else 1
+    return read_whole("lanes", lanes, min(n, 1000), "a whole number of disjoint parts of the records")
+
+
+def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:
+    grows = math.isinf(loss.slope)
+    if isinstance(radius, str):
+        choose("radius", radius, ("auto",))
+        return ROOMY[loss.code] if grows else None
+    if radius is None:
+        if grows and noisy:
+            raise OptionError(
+                "radius=None leaves the gradient of this loss without a bound, which perturbation='gradient' needs; "
+                "give a positive radius=, or perturbation='output'."
+            )
+        return None
+    return read_number("radius", radius, "a positive number (of internal units), 'auto', or None for no projection")
+
+
+def least_curvature(holder: float, p: int) -> float:
+    """Guess at the least curvature of a smooth mean loss from the bound L on the greatest: a fifth over p."""
+    return holder / (5.0 * p)
+
+
+def doubt(plan: Plan, loss: Loss, p: int) -> str | None:
+    """Say why intervals between the lanes of a plan should not be relied on, from public numbers; None if they may be.
+
+    Notes
+    -----
+    Two biases are shared by all lanes, so that they don't show between them: a start that is not forgotten, and
+    curvature that falls off over the range in which noisy iterates wander, which pushes asymmetric losses outwards.
+    The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
+    """
+    if loss.alpha < 1.0 or len(plan.sizes) == 1:
+        return None
+    c, size = plan.constants, min(plan.sizes)
+    flat = least_curvature(c.holder, p)
+    steps = plan.steps(size)
+    if plan.step * flat * steps < 0.8 * SETTLED:
+        return (
+            f"the steps are too small, or too few, to forget the start: step × passes should be {SETTLED / flat:.3g} "
+            f"or more and is {plan.step * steps:.3g}; take a larger step=, more epochs=, or fewer lanes="
+        )
+    if plan.perturbation == "gradient":
+        wander = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * flat))
+        limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
+        if wander * loss.holder / loss.slope > limit:
+            more = wander * loss.holder / loss.slope / limit
+            return (
+                f"there are few records for this budget, and noisy iterates wander where the loss is no longer "
+                f"quadratic: some {more * sum(plan.sizes):,.2g} records, or as many times the budget, would do"
+            )
+    return None
+
+
+def _noisy_passes(order: str, alpha: float, n: int, p: int) -> int:
+    """Passes of gradient perturbation by default.
+
+    The average's noise hardly depends on them, but that of the iterates grows with them: as many as the start needs to
+    be forgotten at steps of 1/L, where the least curvature is taken to be a fifth of the greatest over the number of
+    coefficients.
+    """
+    if order == "poisson":
+        return NOISY_PASSES
+    wanted = max(PASSES_EACH * p, 200) if alpha == 1.0 else 1000
+    return max(min(wanted, 2000, FULL_WORK // n), 100)
+
+
+def _passes(loss: Loss, size: int, n: int) -> int:
+    """Passes by default: more shorten the steps, which is all that a kink's share of the sensitivity falls with."""
+    if loss.alpha == 1.0:
+        return 1
+    return max(1, min(size // 4, MOST_STEPS // n))
+
+
+def _step(loss: Loss, budget: Budget, reach: float, ball: float | None, epochs: int, size: int, lanes: int) -> float:
+    """Step that is best by a bound on the excess risk of one lane, over a grid: all public numbers."""
+    steps = epochs * size
+    away = min(ball or GUESS, GUESS)
+    holder = loss.holder * reach ** (1.0 + loss.alpha)
+    top = 1.0 / holder if loss.alpha == 1.0 else away / reach
+    best, least = top, math.inf
+    for step in np.geomspace(top * 1e-7, top, 240).tolist():
+        known = constants(loss, reach, ball, step, steps)
+        sd = calibration.permuted_sd(known, step, steps, epochs, budget)  # near enough for sampled draws
+        lost = known.gradient * sd * math.sqrt(2.0 / math.pi / lanes)
+        if loss.alpha == 1.0:
+            lost = min(lost, 0.5 * holder * sd * sd / lanes)
+        risk = away**2 / (2.0 * step * steps) + step * known.gradient**2 / 2.0 / math.sqrt(size) + lost
+        if risk < least:
+            best, least = step, risk
+    return best

@@ -1,0 +1,152 @@
+"""Results of a curator's fit: the core's, with what differs when there is one release and no reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privreg import saving, storage
+from privreg.central.losses import restored as restored_family
+from privreg.central.plan import doubt
+from privreg.central.statement import CentralStatement
+from privreg.errors import InferenceError
+from privreg.inference import DOUBT, Estimate, StudentT
+from privreg.payload import Fit
+from privreg.results import PrivateResults
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.central.losses import Loss
+    from privreg.central.plan import Plan
+    from privreg.spec import Spec
+
+    Array = NDArray[np.float64]
+
+__all__ = ["KIND", "CentralResults", "estimate_of", "from_saved", "payload"]
+
+KIND = "central results"
+ONE_LANE = f"{DOUBT} standard errors: one lane tells nothing of its precision, so there are none; fit with lanes=8"
+
+
+class CentralResults(PrivateResults):
+    """Results of a trusted curator's fit. Holds the release and the public schema; never a row."""
+
+    @property
+    def params_last(self) -> pd.Series | pd.DataFrame:
+        """Refuse: the last iterate is not released.
+
+        Raises
+        ------
+        InferenceError
+        """
+        raise InferenceError("a curator's fit releases the average only, and no last iterate; see params.")
+
+    def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
+        """Draw the trade-off curve of a release that is one Gaussian mechanism.
+
+        Raises
+        ------
+        InferenceError
+            If it isn't one.
+        """
+        statement = self.privacy
+        if isinstance(statement, CentralStatement) and not statement.gaussian:
+            raise InferenceError(
+                f"{statement.short} is not one Gaussian mechanism, whose curve this draws; fit with "
+                "order='full' or 'permuted'."
+            )
+        return super().plot_privacy(ax=ax)
+
+    def using(self, method: str) -> CentralResults:
+        """Return the same results; there is one method."""
+        return CentralResults(super().using(method)._fit)
+
+    def save(self, path: str | Path) -> None:
+        """Save as one file of arrays and JSON, atomically. No rows, no keys.
+
+        Raises
+        ------
+        SavedFileError
+            If the folder is missing or not writable.
+        UnsupportedArgumentError
+            If the name is that of a page, a text or a table.
+        """
+        storage.refuse_suffix(path)
+        document, arrays = saving.parts(self._fit)
+        storage.write_archive(path, KIND, document, arrays)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("<PrivateResults", "<CentralResults", 1)
+
+
+def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any) -> CentralResults:
+    """Rebuild results from what :meth:`CentralResults.save` wrote."""
+    fit = saving.restored(document, arrays, design, restored_family(dict(document["family"])))
+    return CentralResults(replace(fit, statement=CentralStatement.from_json(document["statement"])))
+
+
+def estimate_of(lanes: Array, why: str | None = None) -> Estimate:
+    """Precision of the mean of lanes, from how far they lie apart.
+
+    Parameters
+    ----------
+    lanes : ndarray, shape (B, p)
+        Released averages, user's units.
+    why : str, optional
+        Why their intervals should not be relied on.
+    """
+    b, p = lanes.shape
+    if b == 1:
+        return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE,))
+    apart = lanes - lanes.mean(axis=0)
+    notes = () if why is None else (f"{DOUBT} the intervals: {why}",)
+    return Estimate("between_lanes", apart.T @ apart / (b * (b - 1)), StudentT(b - 1), notes)
+
+
+def payload(spec: Spec, plan: Plan, loss: Loss, lanes: Array, statement: CentralStatement, n: int) -> Fit:
+    """Collect what results know: the release, public numbers, the statement."""
+    outside = np.array([spec.units.params_outside(w) for w in lanes])
+    params = outside.mean(axis=0)
+    estimate = estimate_of(outside, doubt(plan, loss, len(params)))
+    steps = sum(plan.steps(size) for size in plan.sizes)
+    one = np.array([n], dtype=np.int64)
+    return Fit(
+        design=spec.design,
+        family=spec.family,
+        title=_title(spec, plan, loss.words, n),
+        names=spec.coefficients,
+        params=params,
+        last=params,
+        estimates=(estimate,),
+        nobs=n,
+        senders=n,
+        updates=steps,
+        trail_n=one,
+        trail_senders=one,
+        trail_params=params[None, :],
+        trail_variances=estimate.variances[None, :],
+        statement=replace(statement, notes=(*statement.notes, *estimate.notes)),
+    )
+
+
+def _title(spec: Spec, plan: Plan, words: str, n: int) -> tuple[tuple[str, str], ...]:
+    lanes = len(plan.sizes)
+    domain = "all of R^p" if plan.radius is None else f"ball of radius {plan.radius:g} (internal units)"
+    return (
+        ("Dep. Variable", spec.design.endog_name),
+        ("Family", words),
+        ("Formula", spec.formula),
+        ("No. Observations", f"{n:,}"),
+        ("Trust", "central"),
+        ("Perturbation", plan.perturbation),
+        ("Tuning", plan.words()),
+        ("Domain", domain),
+        ("Inference", "none (one lane)" if lanes == 1 else f"between {lanes} lanes of disjoint records"),
+        ("Estimand", spec.family.estimand),
+    )

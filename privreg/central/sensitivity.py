@@ -1,0 +1,177 @@
+"""How far one replaced record can move a curator's averaged iterate: in this file, nowhere else.
+
+Both perturbations take their noise from here: `sensitivity` bounds the average of the iterates (output perturbation),
+`Constants.gradient` one record's gradient (gradient perturbation).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from privreg.errors import OptionError
+
+if TYPE_CHECKING:
+    from privreg.central.losses import Loss
+
+__all__ = ["Constants", "constants", "iterates_within", "sensitivity"]
+
+ROUNDING = 1e-9
+"""Relative slack for steps that are 2/L up to their last bits."""
+
+
+class Constants(NamedTuple):
+    """What the theory needs to know of a loss on its domain, internal units.
+
+    Attributes
+    ----------
+    alpha : float
+        Hölder exponent of the gradient.
+    holder : float
+        L with ‖∂f(w) − ∂f(w')‖ ≤ L ‖w − w'‖^α.
+    gradient : float
+        G = sup ‖∂f‖ over the domain.
+    slope : float
+        The same for φ', to which the kernel clips: G/r.
+    domain : float
+        Radius of a ball that holds all iterates; ``inf`` where none is needed.
+    """
+
+    alpha: float
+    holder: float
+    gradient: float
+    slope: float
+    domain: float
+
+
+def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
+    """Largest distance between the averaged iterates of two runs whose records differ in one, drawn so many times.
+
+    Parameters
+    ----------
+    times : int
+        K, how often the record that differs is drawn, the same in both runs.
+    c : Constants
+    step : float
+        η of every step.
+    steps : int
+        T.
+
+    Returns
+    -------
+    float
+        c η^(1/(1−α)) √T 1{K ≥ 1} + 2 G η K with c² = ((1−α)/(1+α)) (2^(−α) L)^(2/(1−α)); for α = 1 and η ≤ 2/L it is
+        2 G η K. Internal units.
+
+    Raises
+    ------
+    OptionError
+        If α is outside [0, 1], or α = 1 and η > 2/L, where steps expand.
+
+    Notes
+    -----
+    It bounds every single iterate, so it holds for any average of them with weights that don't depend on the records.
+    A shared record moves two iterates at distance D to one of at most √(D² + c² η^(2/(1−α))), as the gradient is
+    co-coercive; a record that differs adds 2Gη at most; projection on a convex set brings them no further apart; and
+    until it is first drawn the runs are the same.
+
+    The Hölder condition is needed only between predictors that occur, not around the ball: for a loss of ⟨x, w⟩
+    co-coercivity is the Hölder condition of φ' read from right to left.
+
+    References
+    ----------
+    Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
+
+    Examples
+    --------
+    >>> sensitivity(1, Constants(1.0, 1.0, 1.0, 1.0, 1.0), 0.01, 10_000)
+    0.02
+    """
+    if not 0.0 <= c.alpha <= 1.0:
+        raise OptionError(f"the Hölder exponent alpha={c.alpha:g} must lie in [0, 1].")
+    if times == 0:
+        return 0.0
+    drawn = 2.0 * c.gradient * step * times
+    if c.alpha == 1.0:
+        if step * c.holder > 2.0 * (1.0 + ROUNDING):
+            raise OptionError(
+                f"step={step:.6g} is too large: with a smooth loss the sensitivity is known for steps up to 2/L = "
+                f"{2.0 / c.holder:.6g} (internal units, L = {c.holder:.4g}); take a smaller one, or leave step= out."
+            )
+        return drawn
+    rest = 1.0 - c.alpha
+    # in logs: L^(1/(1−α)) overflows as α nears 1 where the product with η^(1/(1−α)) is small
+    log = 0.5 * math.log(rest / (1.0 + c.alpha)) + (math.log(step * c.holder) - c.alpha * math.log(2.0)) / rest
+    return (math.exp(log) if log < 700.0 else math.inf) * math.sqrt(steps) + drawn
+
+
+def constants(loss: Loss, reach: float, radius: float | None, step: float, steps: int) -> Constants:
+    """What the theory needs to know of a loss on its domain.
+
+    Parameters
+    ----------
+    loss : Loss
+    reach : float
+        r = sup ‖x‖ over the public box, internal units.
+    radius : float or None
+        Of the ball that iterates are projected on; None for all of ℝ^d.
+    step : float
+        η, for the reach of iterates that are not projected.
+    steps : int
+        T.
+
+    Raises
+    ------
+    OptionError
+        If iterates on all of ℝ^d have no known bound.
+    """
+    holder = loss.holder * reach ** (1.0 + loss.alpha)
+    domain = math.inf if radius is None else radius
+    if math.isinf(loss.slope) and radius is None:
+        domain = iterates_within(loss.alpha, holder, loss.start, step, steps)
+    top = loss.slope_within(reach * domain) if math.isfinite(domain) else loss.slope
+    return Constants(loss.alpha, holder, reach * top, top, domain)
+
+
+def iterates_within(alpha: float, holder: float, start: float, step: float, steps: int) -> float:
+    """Radius R_T that iterates from 0 without projection stay within.
+
+    Parameters
+    ----------
+    alpha, holder : float
+        α in (0, 1] and L of the gradient on all of ℝ^d, for a loss that is nowhere negative.
+    start : float
+        sup f(0).
+    step, steps : float, int
+        η and T.
+
+    Returns
+    -------
+    float
+        R_T² = T sup_f {2ηf(0) + η²c₁²f^(2α/(1+α)) − 2ηf}, c₁ = (1 + 1/α)^(α/(1+α)) L^(1/(1+α)); for α = 1 and η ≤ 1/L
+        that is 2ηT f(0).
+
+    Raises
+    ------
+    OptionError
+        For α = 0, whose losses are Lipschitz and need no radius, or α = 1 with η > 1/L, where iterates may run away.
+
+    References
+    ----------
+    Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
+    """
+    if not 0.0 < alpha <= 1.0:
+        raise OptionError(f"iterates have a known reach for alpha in (0, 1], got {alpha:g}.")
+    gain = 0.0
+    if alpha == 1.0:
+        if step * holder > 1.0 + ROUNDING:
+            raise OptionError(
+                f"step={step:.6g} is too large: without radius= it must be at most 1/L = {1.0 / holder:.6g} (internal "
+                "units); take a smaller one, or give radius=."
+            )
+    else:
+        power = 2.0 * alpha / (1.0 + alpha)
+        c2 = (1.0 + 1.0 / alpha) ** power * holder ** (2.0 / (1.0 + alpha))
+        at = (step * c2 * power / 2.0) ** (1.0 / (1.0 - power))  # where the derivative in f is 0
+        gain = (step * step) * c2 * at**power - 2.0 * step * at
+    return math.sqrt(steps * (2.0 * step * start + gain))
