@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privreg import central, datasets, errors, experiments, families, means
+    from privreg import central, datasets, errors, experiments, families, federated, means
     from privreg.accounting import Budget, Ledger, limit_spending
     from privreg.comparison import compare
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
@@ -67,6 +67,7 @@ __all__ = [
     "errors",
     "experiments",
     "families",
+    "federated",
     "limit_spending",
     "load",
     "means",
@@ -108,7 +109,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-    elif name in {"central", "datasets", "errors", "experiments", "families", "means"}:
+    elif name in {"central", "datasets", "errors", "experiments", "families", "federated", "means"}:
         value = import_module(f"privreg.{name}")
     else:
         raise import_module("privreg.unavailable").no_such_name(name, __all__)

@@ -1,0 +1,40 @@
+"""Federated regression: silos that keep their records and send randomised model updates.
+
+The unit of protection is one silo's whole contribution, records and their number (client level).
+
+Examples
+--------
+>>> import privreg as pr
+>>> people = pr.datasets.us_insurance(6000)
+>>> model = pr.federated.FederatedRegression.from_formula(
+...     "smoker ~ age + charges", [people.iloc[i::60] for i in range(60)], family="logistic", mu=2,
+...     bounds={"age": (18, 65), "charges": (0, 35_000)}, levels={"smoker": ["no", "yes"]})
+>>> model.fit(progress=False).params.index.tolist()
+['Intercept', 'age', 'charges']
+"""
+
+from __future__ import annotations
+
+from privreg.federated.convergence import Convergence, predicted_error
+from privreg.federated.geometry import AngleBox, from_angles, to_angles
+from privreg.federated.model import FederatedRegression
+from privreg.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
+from privreg.federated.results import FederatedResults
+from privreg.federated.statement import ClientStatement
+from privreg.federated.verification import Verdict, verify_mechanism
+
+__all__ = [
+    "UPDATE_MECHANISMS",
+    "AngleBox",
+    "ClientStatement",
+    "Convergence",
+    "FederatedRegression",
+    "FederatedResults",
+    "UpdateMechanism",
+    "Verdict",
+    "from_angles",
+    "predicted_error",
+    "to_angles",
+    "update_mechanism",
+    "verify_mechanism",
+]

@@ -1,0 +1,164 @@
+"""What one silo does, the only code here that sees raw records: local steps, clip, randomise.
+
+The order is always records → local steps from the public model → difference to it → clip → randomise. Only the last
+leaves the silo. All of a silo's records may differ between neighbours, and so may their number: it is not sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privreg import kernels, scores
+from privreg.errors import OptionError, PrivregError, StreamError
+from privreg.noise import NoiseStream, fresh_key, seeded_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.federated.plan import Plan
+    from privreg.sources import Source
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Client", "clipped", "local_update", "read_silo"]
+
+
+def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
+    """Encode a silo's records, internal units.
+
+    Parameters
+    ----------
+    plan : Plan
+    source : Source
+    number : int
+        Which silo, from 1; for messages.
+
+    Returns
+    -------
+    x : ndarray, shape (n, p)
+    y : ndarray, shape (n,)
+
+    Raises
+    ------
+    PrivregError
+        The design's own, with the silo's number; never a value.
+    """
+    design, units = plan.spec.design, plan.spec.units
+    xs, ys = [np.empty((0, len(design.names)))], [np.empty(0)]
+    try:
+        for batch in source.batches(0):
+            encoded = design.encode(batch, plan.missing)
+            x = np.array(encoded.exog, dtype=np.float64, order="C")
+            units.rows_inside(x)
+            xs.append(x)
+            ys.append(units.response_inside(encoded.endog))
+    except PrivregError as error:
+        raise type(error)(f"silo {number}: {error}") from None
+    return np.concatenate(xs), np.concatenate(ys)
+
+
+def gradient(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
+    """Mean gradient of the loss over records, shape (size,); internal units."""
+    if plan.spec.family.code == kernels.MULTINOMIAL:
+        linear = x @ theta.reshape(plan.classes, -1).T
+        top = np.maximum(linear.max(axis=1, keepdims=True), 0.0)
+        shares = np.exp(linear - top)  # of all classes but the first, whose linear predictor is 0
+        shares /= shares.sum(axis=1, keepdims=True) + np.exp(-top)
+        shares -= y[:, None] == np.arange(1.0, plan.classes + 1.0)
+        return np.asarray((shares.T @ x).ravel() / len(y))
+    return np.asarray(x.T @ scores.psi(plan.score, x @ theta, y) / len(y))
+
+
+def local_update(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
+    """Difference to the public model after the local steps, neither clipped nor randomised, shape (size,).
+
+    No records, or records so large that they overflow, give no difference.
+    """
+    if not len(y):
+        return np.zeros(plan.size)
+    local = theta.copy()
+    with np.errstate(all="ignore"):  # a warning would tell of the records
+        for step in range(plan.local_steps):
+            rows = _batch(len(y), plan.batch, step)
+            local -= plan.step * gradient(plan, local, x[rows], y[rows])
+        update = local - theta
+    return update if np.isfinite(update).all() else np.zeros(plan.size)
+
+
+def _batch(n: int, batch: int | None, step: int) -> Any:
+    if batch is None or batch >= n:
+        return slice(None)
+    return np.arange(step * batch, (step + 1) * batch) % n
+
+
+def clipped(update: Array, clip: float) -> Array:
+    """Shorten an update to norm `clip`, the bound that the noise is calibrated to."""
+    with np.errstate(over="ignore"):
+        norm = float(np.linalg.norm(update))
+    return update * (clip / norm) if norm > clip else update
+
+
+class Client:
+    """One silo that takes part in a fit: it holds records and gives reports, one a round and no more.
+
+    Parameters
+    ----------
+    plan : Plan
+    x, y : ndarray, shape (n, p), (n,)
+        Internal units, see :func:`read_silo`.
+    seed : int, optional
+        For simulation only: noise that anybody can draw again protects nobody.
+    label : str
+        Tells the noise of seeded silos apart.
+
+    Notes
+    -----
+    Privacy doesn't depend on the server: whatever model it sends, a report is clipped and randomised as the silo's own
+    plan says, and the silo counts the rounds itself.
+    """
+
+    def __init__(self, plan: Plan, x: Array, y: Array, seed: int | None = None, label: str = "") -> None:
+        self._plan, self._x, self._y = plan, x, y
+        self._seed, self._label, self._answered = seed, label, 0
+
+    def update(self, theta: Array) -> Array:
+        """Clipped update, which must not leave the silo, shape (size,)."""
+        return clipped(local_update(self._plan, theta, self._x, self._y), self._plan.mechanism.clip)
+
+    def report(self, theta: Array, normals: Array | None = None) -> Array:
+        """Randomised update at the public model `theta`, shape (size,): what is sent.
+
+        Parameters
+        ----------
+        theta : ndarray, shape (size,)
+        normals : ndarray, shape (width,), optional
+            Noise for this report alone; drawn here, from a new key, if it isn't given.
+
+        Raises
+        ------
+        StreamError
+            If the silo has answered in all rounds of its plan.
+        OptionError
+            If the model is not one of this plan.
+        """
+        plan = self._plan
+        if theta.shape != (plan.size,) or not np.isfinite(theta).all():
+            raise OptionError(f"the model sent must be {plan.size} finite numbers.")
+        if self._answered >= plan.rounds:
+            raise StreamError(
+                f"this silo has sent its {plan.rounds} reports; another would cost more than {plan.budget}."
+            )
+        self._answered += 1  # before anything is computed: a failure spends the round
+        if normals is None:
+            label = f"federated {self._label} {self._answered}"
+            key = fresh_key() if self._seed is None else seeded_key(self._seed, label)
+            normals = NoiseStream(key, plan.mechanism.width).peek()[0]
+        return plan.mechanism.randomise(self.update(theta), normals)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a silo holds raw records and can't be pickled; make it where the records are")
+
+    def __repr__(self) -> str:
+        return f"<Client: {self._answered} of {self._plan.rounds} rounds>"

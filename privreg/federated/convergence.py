@@ -1,0 +1,180 @@
+"""How far federated rounds end from where they would settle without noise, told before anything is run.
+
+Each round adds the weighted mean of the silos' noise to the model, of variance Σ w_i² v in a coordinate, v being the
+mechanism's exact variance, and E local steps pull the model back. On a quadratic loss the two are a linear recursion.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from privreg.accounting import gdp_mu
+from privreg.errors import OptionError, shown
+from privreg.federated.reports import UpdateMechanism
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Convergence", "case_study", "predicted_error"]
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """Predicted errors, internal units. Made by :func:`predicted_error`.
+
+    Parameters
+    ----------
+    noise : float
+        Variance that the mean of the silos' reports adds in one round, summed over coordinates.
+    table : DataFrame
+        Rows are rounds, from 0: ``squared_bias`` (what is left of the start), ``variance`` and ``mse`` of the model,
+        summed over coordinates.
+    averaged : float
+        Mean square error of the mean of the models of the second half of the rounds.
+    """
+
+    noise: float
+    table: pd.DataFrame
+    averaged: float
+
+
+def predicted_error(
+    mechanism: UpdateMechanism,
+    *,
+    rounds: int,
+    silos: int | None = None,
+    weights: ArrayLike | None = None,
+    curvature: ArrayLike = 0.0,
+    step: float = 0.0,
+    local_steps: int = 1,
+    start: ArrayLike = 0.0,
+    update_norm: float = 0.0,
+) -> Convergence:
+    """Predict the error of a federated fit of a quadratic loss from its public numbers.
+
+    Parameters
+    ----------
+    mechanism : UpdateMechanism
+        An unbiased one: what "geodp" and "ldpvec" do to an update's mean has no such recursion.
+    rounds : int
+    silos : int
+        Silos with equal weights; or `weights`.
+    weights : array_like, shape (silos,)
+        Public weights, with any sum.
+    curvature : float or array_like, shape (d,)
+        Eigenvalues of the loss's Hessian, internal units, the same in every silo. 0: rounds only add noise.
+    step : float
+        Local step.
+    local_steps : int
+        Local steps E of a round.
+    start : float or array_like, shape (d,)
+        Distance of the first model from the minimum along each eigenvector.
+    update_norm : float
+        ℓ2 norm of a typical update, for mechanisms whose noise depends on it; PrivUnit's is largest at 0.
+
+    Returns
+    -------
+    Convergence
+
+    Raises
+    ------
+    OptionError
+        If the mechanism is biased, or silos and weights are both or neither given.
+
+    Notes
+    -----
+    Exact where every silo's loss is quadratic with this Hessian, no update is clipped and the noise doesn't depend on
+    the update. Clipping slows the pull and adds a bias that no public number tells.
+
+    References
+    ----------
+    Duan (2025), PhD thesis, section 6.1, with exact variances in place of the printed ones, see :func:`case_study`.
+
+    Examples
+    --------
+    >>> from privreg import Budget
+    >>> from privreg.federated import update_mechanism
+    >>> m = update_mechanism("gaussian", Budget.declare(mu=0.5), 2, 1.0)
+    >>> found = predicted_error(m, rounds=2, silos=16)
+    >>> found.noise, found.table["mse"].tolist()
+    (2.0, [0.0, 2.0, 4.0])
+    """
+    if (silos is None) == (weights is None):
+        raise OptionError("give either silos= (equal weights) or weights=, the public weights of all silos.")
+    if not mechanism.unbiased:
+        raise OptionError(
+            f"mechanism={mechanism.name!r} is biased, and its error is no such recursion; take 'gaussian', 'privunit', "
+            "'laplace' or 'piecewise', or run a simulation."
+        )
+    if rounds < 1 or local_steps < 1:
+        raise OptionError(f"rounds={shown(rounds)} and local_steps={shown(local_steps)} must be 1 or more.")
+    w = np.full(silos or 1, 1.0 / (silos or 1)) if weights is None else np.asarray(weights, dtype=np.float64)
+    w = w / w.sum()
+    d = mechanism.size
+    update = np.full(d, update_norm / math.sqrt(d))
+    noise = float(w @ w) * mechanism.mean_square(update)
+    kept = np.broadcast_to((1.0 - step * np.asarray(curvature, dtype=np.float64)) ** local_steps, (d,))
+    begun = np.broadcast_to(np.asarray(start, dtype=np.float64), (d,))
+    t = np.arange(rounds + 1)[:, None]
+    squared_bias = ((kept**t * begun) ** 2).sum(axis=1)
+    added = np.cumsum(kept ** (2 * t), axis=0)[:-1]  # Σ q^{2s} over the noise of the rounds so far
+    variance = np.append(0.0, noise / d * added.sum(axis=1))
+    table = pd.DataFrame({"squared_bias": squared_bias, "variance": variance, "mse": squared_bias + variance})
+    return Convergence(noise, table.rename_axis("round"), _averaged(kept, begun, rounds, noise / d))
+
+
+def _averaged(kept: Array, begun: Array, rounds: int, noise: float) -> float:
+    """Mean square error of the mean of the models of the second half."""
+    times = np.arange(1 + rounds // 2, rounds + 1)
+    bias = np.mean(kept ** times[:, None], axis=0) * begun
+    since = times[:, None] - np.arange(1, rounds + 1)[None]  # rounds from each noise to each model
+    shares = np.where(since >= 0, 1.0, 0.0)[..., None] * kept ** np.maximum(since, 0)[..., None]
+    return float(np.sum(bias**2) + noise * np.sum(shares.mean(axis=0) ** 2))
+
+
+def case_study() -> pd.DataFrame:
+    """Printed numbers of Duan's case study beside what the formulas give.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``quantity``, ``printed`` (NaN where nothing is), ``computed``, ``reason``.
+
+    Notes
+    -----
+    The printed variance is 400 ln(1.25/δ), that is 2 ln(1.25/δ) R²/ε² with R²/ε² = 200. The case study doesn't name the
+    range R: with ε = 0.1 it is the variance for [−1, 1] (R²/ε² = 400), halved. R and ε are inferred from the number.
+
+    References
+    ----------
+    Duan (2025), PhD thesis, section 6.1.4 and eq. 6.29. Balle & Wang (2018) for the exact calibration.
+    """
+    stated, meant, ratio, epsilon = 1e-7, 1e-5, 200.0, 0.1
+
+    def classical(delta: float, squared_ratio: float) -> float:
+        return 2.0 * math.log(1.25 / delta) * squared_ratio
+
+    rows: list[tuple[str, float, float, str]] = [
+        ("eq. 6.29, Gaussian variance at the stated delta 1e-7", 4694.5, classical(stated, ratio), "delta differs"),
+        ("the same at delta 1e-5", 4694.5, classical(meant, ratio), "what is printed, but for its rounding"),
+        (
+            "not halved: range [-1, 1], epsilon 0.1, delta 1e-7",
+            math.nan,
+            classical(stated, 2 * ratio),
+            "range inferred",
+        ),
+        (
+            "the same, calibrated exactly",
+            math.nan,
+            (2.0 / gdp_mu(epsilon, stated)) ** 2,
+            "smallest noise that keeps it",
+        ),
+    ]
+    return pd.DataFrame(rows, columns=["quantity", "printed", "computed", "reason"])

@@ -1,0 +1,167 @@
+"""A federated fit on Flower: a ClientApp that randomises before it answers, and a ServerApp that sees reports only.
+
+Needs ``pip install privreg[flower]``. A message to a silo holds the public model, the number of the round and the
+plan's fingerprint; an answer holds the randomised update and the silo's public number, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.accounting import LEDGER, Release
+from privreg.errors import OptionError, StreamError
+from privreg.extras import need
+from privreg.federated import server
+from privreg.federated.client import Client, read_silo
+from privreg.federated.plan import whole
+from privreg.federated.results import FederatedResults, make_results
+from privreg.federated.statement import ClientStatement
+from privreg.options import read_seed
+from privreg.sources import open_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.federated.model import FederatedRegression
+    from privreg.federated.plan import Plan
+
+    Array = NDArray[np.float64]
+
+__all__ = ["client_app", "server_app"]
+
+_WHAT: Final = "a federated fit on Flower"
+_COUNT: Final = "privreg"
+"""Record of a node's own state that holds how many rounds it has answered."""
+
+
+def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = None) -> Any:
+    """Make the ClientApp of one silo.
+
+    Parameters
+    ----------
+    model : FederatedRegression
+        The same as the server's; a formula with a number for `silos` describes it without data.
+    data : DataFrame, mapping, path or table
+        This silo's records. Read here, before any message: what is wrong with them is told to whoever calls this, not
+        to the server.
+    silo : int
+        Public number of this silo, from 1.
+    seed : int, optional
+        For simulation only.
+
+    Returns
+    -------
+    flwr.clientapp.ClientApp
+        It answers each of the plan's rounds once, in order, and refuses further ones; it keeps that count in the
+        node's own state as well, so that a restart doesn't forget it.
+
+    Raises
+    ------
+    MissingExtraError
+        If Flower is not installed.
+    BudgetError
+        If a limit on spending in this process (:func:`privreg.limit_spending`) would be exceeded.
+    PrivregError
+        If the records can't be used.
+    """
+    flwr, plan = need("flwr.clientapp", "flower", _WHAT), model.plan
+    number = whole("silo", silo, plan.silos)
+    source = open_table(data, plan.spec.design.columns, plan.spec.design.schema)
+    client = Client(plan, *read_silo(plan, source, number), seed=read_seed(seed), label=str(number))
+    LEDGER.spend(source.identity, plan.total_mu)
+    app = flwr.ClientApp()
+
+    @app.train()  # type: ignore[untyped-decorator]
+    def train(message: Any, context: Any) -> Any:
+        return _answer(plan, client, number, message, context)
+
+    return app
+
+
+def _answer(plan: Plan, client: Client, number: int, message: Any, context: Any) -> Any:
+    records = need("flwr.app", "flower", _WHAT)
+    told = message.content["round"]
+    if told["plan"] != plan.fingerprint:
+        raise OptionError("the server's plan is not this silo's; give both the same model, options and declarations.")
+    answered = int(context.state[_COUNT]["answered"]) if _COUNT in context.state else 0
+    if answered >= plan.rounds:
+        raise StreamError(f"this silo has sent its {plan.rounds} reports; another would cost more than {plan.budget}.")
+    if int(told["number"]) != answered + 1:
+        raise StreamError(
+            f"round {int(told['number'])} was asked for and round {answered + 1} of {plan.rounds} is next: a silo "
+            "answers every round once; start a new run, which spends anew."
+        )
+    context.state[_COUNT] = records.ConfigRecord({"answered": answered + 1})  # before anything is computed
+    (theta,) = message.content["model"].to_numpy_ndarrays()
+    report = client.report(np.array(theta, dtype=np.float64))
+    content = {"report": records.ArrayRecord([report]), "silo": records.ConfigRecord({"number": number})}
+    return records.Message(records.RecordDict(content), reply_to=message)
+
+
+def server_app(
+    model: FederatedRegression, done: Callable[[FederatedResults], None], *, timeout: float | None = None
+) -> Any:
+    """Make the ServerApp: it sends the model, averages the answers, and calls `done` with the results.
+
+    Parameters
+    ----------
+    model : FederatedRegression
+        Needs no data.
+    done : callable
+        Takes the :class:`FederatedResults`.
+    timeout : float, optional
+        Seconds to wait for the answers of a round.
+
+    Returns
+    -------
+    flwr.serverapp.ServerApp
+        It needs an answer of every silo in every round, and raises StreamError otherwise. Silos that failed are told
+        by count only.
+
+    Raises
+    ------
+    MissingExtraError
+        If Flower is not installed.
+    """
+    flwr, plan = need("flwr.serverapp", "flower", _WHAT), model.plan
+    app = flwr.ServerApp()
+
+    @app.main()  # type: ignore[untyped-decorator]
+    def main(grid: Any, context: Any) -> None:
+        nodes = list(grid.get_node_ids())
+        if len(nodes) != plan.silos:
+            raise StreamError(f"{len(nodes)} silos are connected and the plan has {plan.silos}; wait for all of them.")
+        state = server.begin(plan)
+        for number in range(1, plan.rounds + 1):
+            answers = grid.send_and_receive(_messages(plan, state.theta, number, nodes), timeout=timeout)
+            state = server.step(plan, state, _reports(plan, answers))
+        done(make_results(plan, state.path, ClientStatement(plan, Release(0, plan.total_mu), "flower")))
+
+    return app
+
+
+def _messages(plan: Plan, theta: Array, number: int, nodes: list[int]) -> list[Any]:
+    records = need("flwr.app", "flower", _WHAT)
+    told = records.ConfigRecord({"number": number, "plan": plan.fingerprint})
+    content = records.RecordDict({"model": records.ArrayRecord([theta]), "round": told})
+    return [records.Message(content, dst_node_id=node, message_type="train", group_id=str(number)) for node in nodes]
+
+
+def _reports(plan: Plan, answers: Any) -> list[Array]:
+    """One report of every silo, in their order."""
+    found: dict[int, Array] = {}
+    for answer in answers:
+        if answer.has_error():
+            continue
+        (report,) = answer.content["report"].to_numpy_ndarrays()
+        found[int(answer.content["silo"]["number"])] = np.asarray(report, dtype=np.float64)
+    lacking = [i for i in range(1, plan.silos + 1) if i not in found]
+    if lacking:
+        raise StreamError(
+            f"{len(lacking)} of {plan.silos} silos sent no report; a round needs all of them. Each silo's own log says "
+            "why; a new run spends anew."
+        )
+    return [found[i] for i in range(1, plan.silos + 1)]

@@ -1,0 +1,365 @@
+"""The front door of federated fits: a frozen description of silos and model, and a fit that plays the silos here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from privreg.accounting import LEDGER, UNSET, Budget, Release
+from privreg.arrays import array_design, check_array_levels, read_arrays
+from privreg.design import formula_design
+from privreg.errors import DataError, FormulaError, OptionError, PrivregError
+from privreg.families import resolve_family
+from privreg.federated import server
+from privreg.federated.client import Client, read_silo
+from privreg.federated.plan import Plan, make_plan
+from privreg.federated.results import FederatedResults, make_results
+from privreg.federated.statement import ClientStatement
+from privreg.formula import collect_rowwise
+from privreg.noise import NoiseStream, fresh_key, seeded_key
+from privreg.options import progress_bar, read_seed, refuse_unknown
+from privreg.people import People
+from privreg.schema import Schema
+from privreg.schema_files import combined
+from privreg.sources import Source, open_arrays, open_table
+from privreg.spec import Spec
+
+__all__ = ["FederatedRegression"]
+
+_OPTIONS = (
+    "family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "rounds", "local_steps", "step", "clip",
+    "batch_size", "weights", "mechanism", "beta", "magnitude_share", "debias", "missing",
+)  # fmt: skip
+
+
+class FederatedRegression:
+    """Regression over silos that share nothing but randomised updates: federated averaging under local privacy.
+
+    The unit of protection is **one silo's whole contribution** (client level), not one record. In each round every
+    silo takes some gradient steps on its own records from the public model, clips the difference to the model as a
+    whole, randomises it and sends it; the server averages. A person whose records are all in one silo is protected at
+    least as well as the silo; a person with records in k silos, √k times less well (k times under pure ε). Within a
+    silo nobody is protected from the silo.
+
+    Parameters
+    ----------
+    endogs : sequence of array_like, each of shape (n_i,)
+        Responses, one array a silo.
+    exogs : sequence of array_like, each of shape (n_i, p)
+        Designs. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
+    family : Family or str
+        "logistic", "multinomial", "huber" or "squared".
+    mu : float or None
+        μ-GDP *per silo, for all rounds together*; None for a fit without privacy. Or `epsilon`, alone or with `delta`,
+        or `rho`.
+    epsilon, delta, rho : float
+        As for :class:`privreg.PrivateOnlineRegression`, per silo and for all rounds.
+    bounds, levels, moments : mapping
+        Public declarations, as for :class:`privreg.PrivateOnlineRegression`: numbers are clamped and scaled by them in
+        the silo.
+    rounds : int
+        Rounds; each has 1/√rounds of μ, or 1/rounds of ε.
+    local_steps : int
+        Gradient steps a silo takes in a round.
+    step : float or "auto"
+        Size of a local step; "auto" takes the inverse of the steepest curvature over the public box.
+    clip : float or "auto"
+        Largest ℓ2 norm of a silo's update, internal units (covariates in [−1, 1]); "auto" takes 6/rounds.
+    batch_size : int, optional
+        Records of a silo in one local step, in their order and round again; all by default.
+    weights : sequence of float, optional
+        Public weights of silos, such as record counts that may be known; equal by default.
+    mechanism : {"auto", "gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec"}
+        How updates are randomised; see :class:`privreg.federated.UpdateMechanism`. "auto" takes the unbiased one with
+        the least noise.
+    beta, magnitude_share, debias
+        Options of "geodp" and "ldpvec".
+    missing : {"raise", "drop"}
+        What becomes of records with a missing value. How many a silo has is not sent either way.
+    exog_names, endog_name : sequence of str, str
+        Names for arrays that have none.
+
+    Raises
+    ------
+    FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
+        Each message says what was got, what is allowed, and the fix; silos are told by number, never by a value.
+
+    Notes
+    -----
+    Convex linear models only: images (MNIST, CIFAR) and deep networks, on which GeoDP and LDPVec were published, are
+    out of scope. Frozen: `fit` returns results and leaves the model unchanged. Pickling it leaves its data out.
+
+    References
+    ----------
+    McMahan et al. (2017), Communication-efficient learning of deep networks from decentralized data. Duan (2025),
+    PhD thesis, chapter 6, whose noise on the last of E clipped gradients is worth E·μ a round, not μ: here the whole
+    update is clipped and randomised, and rounds are accounted for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privreg as pr
+    >>> rng = np.random.default_rng(0)
+    >>> xs = [np.column_stack([np.ones(50), rng.uniform(-1, 1, 50)]) for _ in range(200)]
+    >>> ys = [(rng.uniform(size=50) < 1 / (1 + np.exp(-x @ [0.5, 2.0]))).astype(float) for x in xs]
+    >>> model = pr.federated.FederatedRegression(
+    ...     ys, xs, exog_names=["const", "dose"], bounds={"dose": (-1, 1)}, family="logistic", mu=2)
+    >>> model.fit(progress=False).params.index.tolist()
+    ['const', 'dose']
+    """
+
+    _plan: Plan
+    _sources: tuple[Source, ...] | None
+
+    def __init__(
+        self,
+        endogs: Any,
+        exogs: Any,
+        *,
+        family: Any = "logistic",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        rounds: Any = 20,
+        local_steps: Any = 5,
+        step: Any = "auto",
+        clip: Any = "auto",
+        batch_size: Any = None,
+        weights: Any = None,
+        mechanism: Any = "auto",
+        beta: Any = 1.0,
+        magnitude_share: Any = 0.1,
+        debias: Any = True,
+        missing: str = "raise",
+        exog_names: Sequence[str] | None = None,
+        endog_name: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        refuse_unknown("FederatedRegression", unknown, (*_OPTIONS, "exog_names", "endog_name"))
+        budget = Budget.declare(mu, epsilon, delta, rho)
+        fam = resolve_family(family)
+        schema = Schema.declare(bounds, levels, moments)
+        ys, xs = _listed("endogs", endogs), _listed("exogs", exogs)
+        if len(ys) != len(xs):
+            raise DataError(f"endogs has {len(ys)} silos and exogs {len(xs)}; give one array of each for every silo.")
+        held = []
+        for i, (y, x) in enumerate(zip(ys, xs, strict=True), 1):
+            with _SiloNamed(i):
+                held.append(read_arrays(y, x, None, exog_names, endog_name))
+                if held[-1].names != held[0].names or held[-1].endog_name != held[0].endog_name:
+                    raise DataError("its columns are named unlike those of silo 1; give exog_names= and endog_name=.")
+        check_array_levels(schema, held[0].endog_name)
+        design = array_design(held[0].names, held[0].endog_name, schema, kind=fam.kind)
+        sources = tuple(open_arrays(h.endog, h.exog, None, x) for h, x in zip(held, xs, strict=True))
+        self._build(
+            design, fam, budget, sources, len(sources), rounds=rounds, local_steps=local_steps, step=step, clip=clip,
+            batch=batch_size, weights=weights, mechanism=mechanism, beta=beta, magnitude_share=magnitude_share,
+            debias=debias, missing=missing,
+        )  # fmt: skip
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        silos: Any,
+        *,
+        family: Any = "logistic",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        schema: Any = None,
+        rounds: Any = 20,
+        local_steps: Any = 5,
+        step: Any = "auto",
+        clip: Any = "auto",
+        batch_size: Any = None,
+        weights: Any = None,
+        mechanism: Any = "auto",
+        beta: Any = 1.0,
+        magnitude_share: Any = 0.1,
+        debias: Any = True,
+        missing: str = "raise",
+        **unknown: Any,
+    ) -> FederatedRegression:
+        """Describe a federated model by a formula.
+
+        Parameters
+        ----------
+        formula : str
+            From the same allow-list as :meth:`privreg.PrivateOnlineRegression.from_formula`.
+        silos : sequence of DataFrame, mapping, path or table; or int
+            One a silo. A number of silos describes a model without data, for Flower.
+        schema : str, Path or Schema, optional
+            Declarations, or the file that holds them.
+        family, mu, epsilon, delta, rho, bounds, levels, moments, rounds, local_steps, step, clip, batch_size, weights
+            As for the class.
+        mechanism, beta, magnitude_share, debias, missing
+            As for the class.
+
+        Returns
+        -------
+        FederatedRegression
+
+        Raises
+        ------
+        FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
+        """
+        refuse_unknown("from_formula", unknown, (*_OPTIONS, "schema"))
+        budget = Budget.declare(mu, epsilon, delta, rho)
+        fam = resolve_family(family)
+        declared = combined(schema, bounds, levels, moments)
+        if not isinstance(formula, str):
+            raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
+        frame = sys._getframe(1)
+        functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
+        design = formula_design(formula, declared, functions=functions, kind=fam.kind)
+        sources: tuple[Source, ...] | None = None
+        if isinstance(silos, int) and not isinstance(silos, bool):
+            count = silos
+        else:
+            given = _listed("silos", silos)
+            opened = []
+            for i, data in enumerate(given, 1):
+                with _SiloNamed(i):
+                    opened.append(open_table(data, design.columns, design.schema))
+            sources, count = tuple(opened), len(given)
+        self = cls.__new__(cls)
+        self._build(
+            design, fam, budget, sources, count, rounds=rounds, local_steps=local_steps, step=step, clip=clip,
+            batch=batch_size, weights=weights, mechanism=mechanism, beta=beta, magnitude_share=magnitude_share,
+            debias=debias, missing=missing,
+        )  # fmt: skip
+        return self
+
+    def _build(
+        self, design: Any, family: Any, budget: Budget, sources: tuple[Source, ...] | None, silos: int, **options: Any
+    ) -> None:
+        spec = Spec.declare(design, family, budget, None, "auto", "record", People.declare())
+        self._plan = make_plan(spec, silos=silos, **options)
+        self._sources = sources
+        for i, source in enumerate(sources or (), 1):
+            if not source.repeatable:
+                raise DataError(f"silo {i}: {source.kind} can be read once only; give a DataFrame, arrays or a file.")
+        identities = [s.identity for s in sources or () if s.identity is not None]
+        keys = [i if isinstance(i, str | tuple) else id(i) for i in identities]
+        if len(set(keys)) < len(keys):
+            raise DataError("the same data are given for two silos; each silo must come once.")
+
+    # --- public facts ----------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """Everything public about the fit to come: what a server and every silo must agree on."""
+        return self._plan
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return self._plan.spec.formula
+
+    @property
+    def exog_names(self) -> list[str]:
+        """Names of the design's columns."""
+        return list(self._plan.spec.design.names)
+
+    @property
+    def endog_names(self) -> str:
+        """Name of the response."""
+        return str(self._plan.spec.design.endog_name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_plan": self._plan, "_sources": None}
+
+    def __repr__(self) -> str:
+        plan = self._plan
+        return (
+            f"<FederatedRegression: {self.formula}, {plan.spec.family!r}, {plan.silos} silos, {plan.rounds} rounds, "
+            f"{plan.budget} per silo>"
+        )
+
+    # --- the fit ---------------------------------------------------------------------------------------
+
+    def fit(self, *, seed: Any = None, progress: bool | None = None, **unknown: Any) -> FederatedResults:
+        """Fit here, in one process that plays all silos.
+
+        Parameters
+        ----------
+        seed : int, optional
+            For simulation: reproducible noise protects nobody, and the results say so. Cryptographic noise otherwise.
+        progress : bool, optional
+            Whether to show a bar.
+
+        Returns
+        -------
+        FederatedResults
+
+        Raises
+        ------
+        BudgetError
+            If a limit on spending would be exceeded for any silo; nothing is released then.
+        DataError, SchemaError
+            If a silo's records can't be used; the message names the silo and the column, never a value.
+        """
+        refuse_unknown("fit", unknown, ("seed", "progress"))
+        got, plan = read_seed(seed), self._plan
+        if self._sources is None:
+            raise DataError("this model has no silos' data (it was given a number of them, or unpickled); give silos=.")
+        clients = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(self._sources, 1)]
+        release = _spend(self._sources, plan.total_mu)
+        key = fresh_key() if got is None else seeded_key(got, "federated")
+        stream = NoiseStream(key, plan.mechanism.width)
+        state = server.begin(plan)
+        with progress_bar(plan.rounds, progress) as bar:
+            bar.unit = " rounds"
+            for _ in range(plan.rounds):
+                reports = []
+                for client in clients:
+                    reports.append(client.report(state.theta, stream.peek()[0]))
+                    stream.advance(1)
+                state = server.step(plan, state, reports)
+                bar.update()
+        return make_results(plan, state.path, ClientStatement(plan, release, "simulated", got is not None))
+
+
+def _spend(sources: Sequence[Source], mu: float) -> Release:
+    """Enter the release for every silo, after none has refused it; the most that any of them has spent."""
+    for source in sources:
+        LEDGER.check(source.identity, mu)
+    entered = [LEDGER.spend(source.identity, mu) for source in sources]
+    return max(entered, key=lambda r: (r.number, r.total_mu))
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    if isinstance(given, np.ndarray) and given.ndim > 1:
+        return list(given)
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise OptionError(
+            f"{name} must be a list with one entry a silo, got {type(given).__name__}; a single table has no silos, "
+            "split it, or use PrivateOnlineRegression, where every record reports by itself."
+        )
+    return list(given)
+
+
+class _SiloNamed:
+    """Puts the silo's number before the words of an error about it."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
+        if isinstance(error, PrivregError):
+            raise type(error)(f"silo {self._number}: {error}") from None

@@ -1,0 +1,215 @@
+"""What a federated fit is to do: fixed before the first round, public, the same for the server and every silo."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg import kernels
+from privreg.accounting import Budget
+from privreg.errors import OptionError, choose, real, shown
+from privreg.federated.reports import UpdateMechanism, update_mechanism
+from privreg.numbers import share
+from privreg.scores import Score
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.spec import Spec
+
+    Array = NDArray[np.float64]
+
+__all__ = ["FAMILIES", "Plan", "make_plan"]
+
+FAMILIES: Final = ("logistic", "multinomial", "huber", "squared")
+_CODES: Final = {kernels.LOGISTIC, kernels.MULTINOMIAL, kernels.HUBER, kernels.SQUARED}
+_STEEPEST: Final = {kernels.LOGISTIC: 0.25, kernels.MULTINOMIAL: 0.5}
+TRAVEL: Final = 6.0
+"""How far all rounds together can move the model, internal units: coefficients of covariates in [−1, 1]."""
+MOST_ROUNDS: Final = 100_000
+MISSING: Final = ("raise", "drop")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything public about a fit, but for its results. Made by :func:`make_plan`.
+
+    Parameters
+    ----------
+    spec : Spec
+        Design, units, family and the budget of one silo for all rounds.
+    score : Score
+        The family's score, internal units.
+    words : str
+        The family with its values, user's units.
+    mechanism : UpdateMechanism
+        How one report is randomised, with the clip and what one report costs.
+    rounds, local_steps : int
+        Rounds, and gradient steps of each silo in a round.
+    step : float
+        Size of a local step.
+    batch : int or None
+        Records of a silo in one step, taken in order and round again; None for all.
+    silos : int
+        How many there are; public.
+    weights : ndarray, shape (silos,), or None
+        Public weights with sum 1; None for equal ones.
+    missing : {"raise", "drop"}
+        What becomes of records with a missing value.
+    """
+
+    spec: Spec
+    score: Score
+    words: str
+    mechanism: UpdateMechanism
+    rounds: int
+    local_steps: int
+    step: float
+    batch: int | None
+    silos: int
+    weights: Array | None = field(compare=False, default=None)
+    missing: str = "raise"
+
+    @property
+    def budget(self) -> Budget:
+        """What one silo may lose in all rounds."""
+        return self.spec.budget
+
+    @property
+    def size(self) -> int:
+        """Coefficients."""
+        return self.mechanism.size
+
+    @property
+    def classes(self) -> int:
+        """Linear predictors of a record: 1, or one for each level but the first."""
+        return self.size // len(self.spec.design.names)
+
+    @property
+    def shares(self) -> Array:
+        """Weights of the silos' reports, shape (silos,), with sum 1."""
+        return np.full(self.silos, 1.0 / self.silos) if self.weights is None else self.weights
+
+    @property
+    def report_mu(self) -> float:
+        """GDP parameter of one report, as accounted."""
+        m = self.mechanism
+        return math.sqrt(m.coordinates) * m.number.budget.mu if m.coordinates else m.budget.mu
+
+    @property
+    def total_mu(self) -> float:
+        """GDP parameter per silo of all rounds: √rounds times that of a report."""
+        return math.sqrt(self.rounds) * self.report_mu
+
+    def outside(self, thetas: Array) -> Array:
+        """Coefficients in the user's units, shape (..., size), of those inside."""
+        parts = thetas.reshape(-1, len(self.spec.design.names))
+        return np.array([self.spec.units.params_outside(p) for p in parts]).reshape(thetas.shape)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sixteen digits that tell this plan from another: what a silo and a server compare before they work."""
+        m = self.mechanism
+        said = [
+            self.spec.design.to_json(), self.spec.family.to_json(), self.budget.form, self.budget.asked, m.name, m.clip,
+            m.beta, m.magnitude_share, m.debias, m.coordinates, self.rounds, self.local_steps, self.step, self.batch,
+            self.silos, self.shares.tolist(), self.missing,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def make_plan(
+    spec: Spec,
+    *,
+    silos: int,
+    rounds: Any,
+    local_steps: Any,
+    step: Any,
+    clip: Any,
+    batch: Any,
+    weights: Any,
+    mechanism: Any,
+    beta: Any,
+    magnitude_share: Any,
+    debias: Any,
+    missing: str,
+) -> Plan:
+    """Read the options of a federated fit.
+
+    Raises
+    ------
+    OptionError
+        If one is out of range, or the family has no federated fit.
+    """
+    family = spec.family
+    if family.code not in _CODES:
+        raise OptionError(
+            f"federated fits take the families {', '.join(map(repr, FAMILIES))}, got {family!r}; for others use "
+            "PrivateOnlineRegression, where every record reports by itself."
+        )
+    if silos < 2:
+        raise OptionError(
+            f"silos must be 2 or more, got {silos}; the noise of one silo's reports can't be averaged out."
+        )
+    times = whole("rounds", rounds, MOST_ROUNDS)
+    low, high = (float(v) for v in spec.units.response_inside(np.array(spec.design.endog_limits)))
+    score, words = family.resolve(unit=spec.units.y_scale, low=low, high=high)
+    length = TRAVEL / times if clip == "auto" else positive("clip", clip)
+    steepest = _STEEPEST.get(family.code, 1.0)
+    p = len(spec.design.names)
+    reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * p
+    made = update_mechanism(
+        mechanism, share(spec.budget, times), len(spec.coefficients), length,
+        beta=beta, magnitude_share=magnitude_share, debias=debias,
+    )  # fmt: skip
+    return Plan(
+        spec,
+        score,
+        words,
+        made,
+        times,
+        whole("local_steps", local_steps, MOST_ROUNDS),
+        1.0 / (steepest * reach2) if step == "auto" else positive("step", step),
+        None if batch is None else whole("batch_size", batch, 10**9),
+        silos,
+        _weights(weights, silos),
+        choose("missing", missing, MISSING),
+    )
+
+
+def whole(name: str, got: Any, most: int) -> int:
+    """Return a whole number from 1 to `most`, or raise OptionError."""
+    if isinstance(got, bool) or not isinstance(got, Integral) or not 1 <= int(got) <= most:
+        raise OptionError(f"{name}={shown(got)} must be a whole number, 1 to {most:,}.")
+    return int(got)
+
+
+def positive(name: str, got: Any) -> float:
+    """Return a positive finite number, or raise OptionError."""
+    number = real(got)
+    if number is None or not 1e-12 <= number <= 1e12:
+        raise OptionError(f"{name}={shown(got)} must be a positive number (1e-12 to 1e12), or 'auto'.")
+    return number
+
+
+def _weights(weights: Any, silos: int) -> Array | None:
+    if weights is None:
+        return None
+    if isinstance(weights, str) or not isinstance(weights, Sequence | np.ndarray):
+        raise OptionError(
+            f"weights={shown(weights)} must be a list of numbers, one a silo, that are public (such as record counts "
+            "that may be known); without it every silo counts alike."
+        )
+    numbers = [real(w) for w in weights]
+    if len(numbers) != silos or any(w is None or not 0.0 < w < math.inf for w in numbers):
+        raise OptionError(f"weights must be {silos} positive finite numbers, one a silo; got {len(numbers)}.")
+    values = np.array(numbers, dtype=np.float64)
+    return np.asarray(values / values.sum())

@@ -1,0 +1,288 @@
+"""Results of a federated fit: made of reports and public numbers only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import pandas as pd
+
+from privreg.errors import NotPrivateError
+from privreg.federated.plan import Plan
+from privreg.federated.server import settled
+from privreg.federated.statement import ClientStatement
+from privreg.payload import Fit
+from privreg.prediction import check_which, predicted
+from privreg.summary import paired, privacy_text
+from privreg.tables import (
+    WIDTH,
+    cells,
+    html_block,
+    html_rows,
+    html_table,
+    plain,
+    table_text,
+    tex,
+    tex_block,
+    tex_notes,
+    tex_pairs,
+    tex_table,
+    wrapped,
+)
+from privreg.unavailable import refuse_arguments, unavailable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["FederatedResults", "FederatedSummary", "make_results"]
+
+TITLE: Final = "Private Federated Regression Results"
+STILL_MOVING: Final = (
+    "The model was still on its way: it moved in the second half of the rounds by more than noise explains, so "
+    "coefficients fall short of where the rounds would settle. Ask for more rounds, more local steps, or a larger clip."
+)
+ENOUGH: Final = 0.1
+"""Share of the model's length by which it may move in the second half of the rounds."""
+FAR: Final = 2.0
+"""Root mean squares of noise by which it may move."""
+_NO_ERRORS: Final = frozenset(
+    [
+        "bse",
+        "tvalues",
+        "pvalues",
+        "conf_int",
+        "cov_params",
+        "t_test",
+        "wald_test",
+        "f_test",
+        "get_prediction",
+        "marginal_effects",
+    ]
+)
+
+
+class FederatedResults:
+    """Coefficients of a federated fit, with the guarantee they were made under.
+
+    Made by :meth:`FederatedRegression.fit` or a Flower server. Holds randomised and public numbers only.
+    """
+
+    def __init__(self, plan: Plan, path: Array, statement: ClientStatement) -> None:
+        self._plan, self._path = plan, path
+        spec = plan.spec
+        many = len(path) - 1
+        outside = plan.outside(path)
+        self._outside = outside
+        self._fit = Fit(
+            design=spec.design, family=spec.family, title=_title(plan), names=spec.coefficients,
+            params=plan.outside(settled(path)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
+            updates=many, trail_n=np.arange(many + 1), trail_senders=np.full(many + 1, plan.silos),
+            trail_params=outside, trail_variances=np.full_like(outside, np.nan),
+            statement=cast("Any", statement), baseline=spec.baseline,
+        )  # fmt: skip
+        self._statement = statement
+
+    @property
+    def params(self) -> pd.Series | pd.DataFrame:
+        """Coefficients in the user's units: the mean of the models of the second half of the rounds.
+
+        Series of shape (p,); of a multinomial fit a DataFrame, terms by levels without the baseline.
+        """
+        return self._fit.shaped(self._fit.params)
+
+    @property
+    def params_last(self) -> pd.Series | pd.DataFrame:
+        """The model after the last round, shaped like :attr:`params` and noisier."""
+        return self._fit.shaped(self._fit.last)
+
+    @property
+    def privacy(self) -> ClientStatement:
+        """Who is protected, and by how much."""
+        return self._statement
+
+    @property
+    def silos(self) -> int:
+        """How many silos reported in every round; public."""
+        return self._plan.silos
+
+    @property
+    def rounds(self) -> int:
+        """Rounds."""
+        return self._plan.rounds
+
+    def trajectory(self) -> pd.DataFrame:
+        """Models sent to the silos and the last one, user's units; columns term, round, estimate (and level)."""
+        m, p = self._outside.shape
+        return self._fit.labels(m).assign(round=np.repeat(np.arange(m), p), estimate=self._outside.ravel())
+
+    def tidy(self) -> pd.DataFrame:
+        """Coefficients as a tidy table: term, estimate, of a multinomial fit level too."""
+        return self._fit.labels().assign(estimate=self._fit.params)
+
+    def predict(self, exog: Any, *, which: str = "mean", **unknown: object) -> pd.Series | pd.DataFrame:
+        """Predict at new covariate values, on the response's scale.
+
+        Parameters
+        ----------
+        exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
+            Nothing is clamped to the declared bounds.
+        which : {"mean", "linear", "class"}
+            As :meth:`privreg.results.PrivateResults.predict` has it.
+
+        Raises
+        ------
+        OptionError
+            If the family has no such predictions.
+        DataError, SchemaError
+            If the new rows can't be encoded.
+        """
+        refuse_arguments("predict", unknown)
+        kind = check_which(which, self._fit.family)
+        x, offset = self._fit.design.encode_new(exog)
+        index = exog.index if isinstance(exog, pd.DataFrame | pd.Series) else pd.RangeIndex(len(x))
+        return predicted(self._fit, x, offset, index, kind)
+
+    def plot(self, terms: Any = None, *, ax: Any = None) -> Axes:
+        """Draw coefficients over the rounds.
+
+        Parameters
+        ----------
+        terms : str or sequence of str, optional
+            Names of coefficients ("level:term" of a multinomial fit); all by default, up to twelve.
+        ax : Axes, optional
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        OptionError
+            If a term is not known.
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        from privreg.federated.plots import over_rounds
+
+        return over_rounds(self, terms, ax)
+
+    def summary(self) -> FederatedSummary:
+        """Header, coefficients and privacy statement; prints as text, shows as HTML in notebooks."""
+        return FederatedSummary(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in _NO_ERRORS:
+            raise NotPrivateError(
+                f"{name!r} needs standard errors, which federated fits don't have: clipping and local steps move what "
+                "rounds settle at by an unknown amount. Where every record may report by itself, "
+                "PrivateOnlineRegression has them."
+            )
+        raise unavailable(name)
+
+    def __repr__(self) -> str:
+        spec = self._plan.spec
+        return f"<FederatedResults: {spec.formula}, {self.silos} silos, {self.rounds} rounds, {self._statement.short}>"
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+
+def make_results(plan: Plan, path: tuple[Array, ...], statement: ClientStatement) -> FederatedResults:
+    """Results of the models that a server sent and ended with, internal units."""
+    models = np.array(path)
+    found = (STILL_MOVING,) if _still_moving(plan, models) else ()
+    return FederatedResults(plan, models, replace(statement, found=found))
+
+
+def _still_moving(plan: Plan, path: Array) -> bool:
+    """Whether the model moved in the second half of the rounds by more than noise explains; from reports alone."""
+    since = plan.rounds - plan.rounds // 2
+    moved, size = (float(np.linalg.norm(v)) for v in (path[-1] - path[-1 - since], path[-1]))
+    m = plan.mechanism
+    noise = since * float(plan.shares @ plan.shares) * m.mean_square(np.zeros(m.size)) if m.unbiased else 0.0
+    return moved > max(ENOUGH * size, FAR * math.sqrt(noise))
+
+
+def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
+    spec = plan.spec
+    batch = "all records" if plan.batch is None else f"{plan.batch:,} records"
+    return (
+        ("Dep. Variable", str(spec.design.endog_name)),
+        ("Family", plan.words),
+        ("Silos", f"{plan.silos:,}"),
+        ("Rounds", f"{plan.rounds:,}"),
+        ("Local steps", f"{plan.local_steps:,} of {plan.step:.4g}, {batch}"),
+        ("Update clip", f"{plan.mechanism.clip:.4g}"),
+        ("Weights", "equal" if plan.weights is None else "public"),
+        ("Model", spec.formula),
+        ("Estimand", f"{spec.family.estimand}, as far as clipping and local steps let it be reached"),
+    )
+
+
+class FederatedSummary:
+    """Header, coefficients and privacy statement of a federated result; rendering only."""
+
+    def __init__(self, results: FederatedResults) -> None:
+        self._statement, self._title = results.privacy, results._fit.title
+        fit, spec = results._fit, results._plan.spec
+        self._names = [str(t) for t in results.tidy()["term"]]
+        self._head, self._rows = cells(results.tidy(), 0.05)
+        terms, base = len(spec.design.names), spec.baseline
+        self._blocks = {
+            i * terms: f"{fit.design.endog_name}={level}  (baseline {fit.design.endog_name}={base[0]})"
+            for i, level in enumerate(base[1:])
+        }
+
+    def as_text(self) -> str:
+        """Lay out as plain text, at most 80 columns wide."""
+        double = "=" * WIDTH
+        out = [TITLE.center(WIDTH).rstrip()]
+        if self._statement.loud:
+            out.append(f"*** {self._statement.loud} ***".center(WIDTH).rstrip())
+        out.append(double)
+        for label, value in self._title:
+            out += wrapped(f"{label}:", plain(value), 16)
+        out += [double, *table_text(self._names, self._head, self._rows, self._blocks), double]
+        return "\n".join(
+            [*out, "", "Privacy".center(WIDTH).rstrip(), "-" * WIDTH, privacy_text(cast("Any", self._statement))]
+        )
+
+    def as_html(self) -> str:
+        """Lay out as a self-contained block of HTML, every name escaped."""
+        loud = f'<p class="loud">{escape(self._statement.loud)}</p>\n' if self._statement.loud else ""
+        rows = html_rows(paired(self._title))
+        head = f'<table>\n<caption class="title">{TITLE}</caption>\n<tbody>\n{rows}\n</tbody>\n</table>'
+        table = html_table(self._names, self._head, self._rows, blocks=self._blocks)
+        pairs = html_rows([(pair,) for pair in self._statement.rows()])
+        said = f'<table>\n<caption class="title">Privacy</caption>\n<tbody>\n{pairs}\n</tbody>\n</table>'
+        notes = "".join(f"<li>{escape(plain(n))}</li>\n" for n in self._statement.notes)
+        return html_block(f"{loud}{head}\n{table}\n{said}\n<ol>\n{notes}</ol>")
+
+    def as_latex(self) -> str:
+        """Lay out as LaTeX; the preamble needs the packages booktabs and array."""
+        parts = [f"{{\\normalsize\\textbf{{{TITLE}}}}}"]
+        if self._statement.loud:
+            parts.append(f"\\textbf{{{tex(self._statement.loud)}}}")
+        parts += [
+            tex_pairs(self._title, r"\toprule"),
+            tex_table(self._names, self._head, self._rows, self._blocks),
+            tex_pairs(self._statement.rows(), r"\multicolumn{2}{c}{\textbf{Privacy}} \\ \midrule"),
+            tex_notes([f"{{[}}{i}{{]}} {tex(n)}" for i, n in enumerate(self._statement.notes, 1)]),
+        ]
+        return tex_block(parts)
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.as_html()

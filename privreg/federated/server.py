@@ -1,0 +1,70 @@
+"""What the server does with reports: a weighted mean a round, and the model after all of them.
+
+Sees reports and public numbers only; everything it computes is free post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privreg.errors import DataError, StreamError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.federated.plan import Plan
+
+    Array = NDArray[np.float64]
+
+__all__ = ["State", "begin", "settled", "step"]
+
+
+class State(NamedTuple):
+    """A fit in progress. Public.
+
+    Attributes
+    ----------
+    theta : ndarray, shape (size,)
+        Model to be sent next, internal units.
+    path : tuple of ndarray, each of shape (size,)
+        The model at the start and after each round.
+    """
+
+    theta: Array
+    path: tuple[Array, ...]
+
+
+def begin(plan: Plan) -> State:
+    """The zero model."""
+    zero = np.zeros(plan.size)
+    return State(zero, (zero,))
+
+
+def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
+    """Move by the weighted mean of one report of each silo, in the silos' order.
+
+    Raises
+    ------
+    StreamError
+        If the rounds are over, or reports are missing.
+    DataError
+        If a report is not of this plan.
+    """
+    if len(state.path) > plan.rounds:
+        raise StreamError(f"all {plan.rounds} rounds are done; start another fit, which spends anew.")
+    if len(reports) != plan.silos:
+        raise StreamError(f"{len(reports)} of {plan.silos} silos reported; a round needs all of them.")
+    for number, report in enumerate(reports, 1):
+        if np.shape(report) != (plan.size,) or not np.isfinite(report).all():
+            raise DataError(f"the report of silo {number} is not {plan.size} finite numbers.")
+    theta = state.theta + plan.shares @ np.asarray(reports)
+    return State(theta, (*state.path, theta))
+
+
+def settled(path: Array) -> Array:
+    """Mean of the models of the second half of the rounds, shape (size,): steadier than the last one."""
+    rounds = len(path) - 1
+    return np.asarray(path[1 + rounds // 2 :].mean(axis=0))

@@ -1,0 +1,169 @@
+"""An audit of a report mechanism: how well do reports tell two silos apart that differ as much as silos can?
+
+Made-up updates only; nothing here reads a record.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from privreg.audit import Audit, audit
+from privreg.errors import BudgetError
+from privreg.federated.geometry import from_angles
+from privreg.noise import NoiseStream, fresh_key, seeded_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.federated.reports import UpdateMechanism
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Verdict", "evidence", "transcripts", "verify_mechanism", "worst_updates"]
+
+
+class Verdict(NamedTuple):
+    """Outcome of an audit.
+
+    Attributes
+    ----------
+    claimed : float
+        What the reports of all audited rounds are said to cost: μ, or ε of a pure budget.
+    lower : float
+        Lower confidence limit of the same from the reports.
+    passed : bool
+        Whether the limit is within the claim.
+    unit : {"mu", "epsilon"}
+    """
+
+    claimed: float
+    lower: float
+    passed: bool
+    unit: str
+
+    def __str__(self) -> str:
+        return (
+            f"{'passed' if self.passed else 'FAILED'}: {self.unit} is at least {self.lower:.4g} by the audit, "
+            f"{self.claimed:.4g} is claimed"
+        )
+
+
+def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
+    """Two updates as far apart as the mechanism allows, each of shape (d,)."""
+    m = mechanism
+    if m.geometric:
+        box = m.box
+        low, high = box.centre - box.half, box.centre + box.half
+        # on the edge of the half circle the angle of a vector is +π; just inside, −π + a little
+        high[-1] -= 1e-9
+        low[-1] += 1e-9
+        short = 1e-6 * m.clip if m.magnitude_share else m.clip
+        inner = 1e-4  # at 0 and π exactly a vector has no further angles
+        low[:-1], high[:-1] = np.maximum(low[:-1], inner), np.minimum(high[:-1], math.pi - inner)
+        return from_angles(short, low), from_angles(m.clip, high)
+    if m.name in {"laplace", "piecewise"}:
+        along = np.full(m.size, m.clip / math.sqrt(m.size))
+    else:
+        along = m.clip * np.eye(m.size)[0]
+    return -along, along
+
+
+def evidence(mechanism: UpdateMechanism, first: Array, second: Array, normals: Array, who: int) -> Array:
+    """Log-likelihood ratios (up to constants) of reports for `second` against `first`.
+
+    Parameters
+    ----------
+    mechanism : UpdateMechanism
+    first, second : ndarray, shape (d,)
+        Updates of the neighbours, as :func:`worst_updates` makes them.
+    normals : ndarray, shape (n, width)
+        For n independent reports.
+    who : {0, 1}
+        Whose reports are drawn.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+    """
+    m, update = mechanism, (first, second)[who]
+    if m.geometric:
+        magnitude, angles = m.release(update, normals)
+        ends = [m.release(u, np.zeros(m.width)) for u in (first, second)]
+        out = angles @ (ends[1][1] - ends[0][1]) / m.angle_sd**2
+        return np.asarray(out + (ends[1][0] - ends[0][0]) * magnitude / m.magnitude_sd**2 if m.magnitude_share else out)
+    reports = np.array([m.randomise(update, z) for z in normals])
+    if m.name == "laplace":
+        return np.asarray(np.sum(np.abs(reports - first) - np.abs(reports - second), axis=1))
+    if m.name == "piecewise":  # all coordinates of a worst update are alike
+        values = (reports * m.coordinates / m.size).ravel()
+        with np.errstate(divide="ignore"):
+            logs = [np.log(m.number.density(float(u[0]), values)) for u in (first, second)]
+        told = np.where(reports.ravel() != 0.0, logs[1] - logs[0], 0.0)
+        return np.asarray(told.reshape(reports.shape).sum(axis=1))
+    along = reports @ (second - first)
+    if m.name == "privunit" and m.size > 1:  # beyond the cut it is e^ε times likelier
+        channel = m.whole.channel(m.size)
+        part = along / float(np.linalg.norm(second - first)) / (channel.scale * m.radius)
+        cut = -float(ndtri(channel.above))
+        return (part >= cut).astype(np.float64) - (part <= -cut)
+    return np.asarray(along)
+
+
+def transcripts(mechanism: UpdateMechanism, rounds: int, n: int, seed: int | None = None) -> tuple[Array, Array]:
+    """Evidence of all reports of one silo, `n` times for each of two neighbours that differ in every round.
+
+    Returns
+    -------
+    ndarray, shape (n,), twice
+    """
+    first, second = worst_updates(mechanism)
+    out = []
+    for who in (0, 1):
+        key = fresh_key() if seed is None else seeded_key(seed, f"federated audit {who}")
+        stream, sums = NoiseStream(key, mechanism.width), np.zeros(n)
+        with ThreadPoolExecutor(1) as pool:
+            for _ in range(rounds):
+                sums += evidence(mechanism, first, second, stream.take(n, pool), who)
+        out.append(sums)
+    return out[0], out[1]
+
+
+def verify_mechanism(
+    mechanism: UpdateMechanism, *, rounds: int = 1, n: int = 20_000, alpha: float = 1e-6, seed: int | None = None
+) -> Verdict:
+    """Audit the reports of all rounds together.
+
+    Parameters
+    ----------
+    mechanism : UpdateMechanism
+    rounds : int
+    n : int
+        Transcripts of each neighbour.
+    alpha : float
+        Probability of a lower limit above the true value.
+    seed : int, optional
+        For simulation.
+
+    Raises
+    ------
+    BudgetError
+        If there is no noise to audit.
+
+    References
+    ----------
+    Clopper & Pearson (1934); see `privreg.audit.audit`.
+    """
+    m = mechanism
+    if not m.budget.private:
+        raise BudgetError("there is no mechanism to audit: mu=None asked for no privacy.")
+    found: Audit = audit(*transcripts(m, rounds, n, seed), alpha=alpha, direction=np.ones(1))
+    if m.budget.pure:
+        claimed = rounds * m.budget.epsilon
+        return Verdict(claimed, found.epsilon_lower, found.epsilon_lower <= claimed, "epsilon")
+    claimed = math.sqrt(rounds) * (math.sqrt(m.coordinates) * m.number.budget.mu if m.coordinates else m.budget.mu)
+    return Verdict(claimed, found.lower, found.lower <= claimed, "mu")
