@@ -54,8 +54,9 @@ class Ledger:
     """Releases from each data source in this process.
 
     A source is the object or file the rows came from, so a copy counts as another source: the ledger
-    reminds, it can't know people. Entries go when the object goes. Fits enter their releases in the process's own
-    ledger, which :func:`limit_spending` gives a limit; a ledger made here keeps the accounts you enter yourself.
+    reminds, it can't know people. Of several files each has its own account, and the fullest one is told.
+    Entries go when the object goes. Fits enter their releases in the process's own ledger, which
+    :func:`limit_spending` gives a limit; a ledger made here keeps the accounts you enter yourself.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ class Ledger:
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
         with self._lock:
-            return compose(self._spent.get(_key(source), ()))
+            return max(compose(self._spent.get(key, ())) for key in _keys(source))
 
     def check(self, source: Any, mu: float) -> None:
         """Refuse a release of `mu` per person from `source` that would exceed the limit; enter nothing.
@@ -113,7 +114,7 @@ class Ledger:
                     f"this ledger allows {at_least(limit, 4)}-GDP per person, but rows that come as a stream have no "
                     "source to count by; give a DataFrame or a file, or take the limit away."
                 )
-            spent = self._spent.get(_key(source), [])
+            spent = max((self._spent.get(key, []) for key in _keys(source)), key=compose)
             total, used = compose([*spent, mu]), compose(spent)
         if total <= limit * (1 + 1e-12):  # k equal parts of √k pass, whatever their last bits
             return
@@ -137,14 +138,16 @@ class Ledger:
             self.check(source, mu)
             if not _countable(source):
                 return Release(0, mu)
-            key = _key(source)
-            if key not in self._spent:
-                self._spent[key] = []
-                if isinstance(key, int):
-                    weakref.finalize(source, self._spent.pop, key, None).atexit = False
-            spent = self._spent[key]
-            spent.append(mu)
-            return Release(len(spent), compose(spent))
+            accounts = []
+            for key in _keys(source):
+                if key not in self._spent:
+                    self._spent[key] = []
+                    if isinstance(key, int):
+                        weakref.finalize(source, self._spent.pop, key, None).atexit = False
+                self._spent[key].append(mu)
+                accounts.append(self._spent[key])
+            most = max(accounts, key=compose)
+            return Release(len(most), compose(most))
 
     def __repr__(self) -> str:
         count = len(self._spent)
@@ -162,8 +165,11 @@ def _allowed(limit: float | None) -> float | None:
     return allowed
 
 
-def _key(source: Any) -> object:
-    return source if isinstance(source, str | tuple) else id(source)
+def _keys(source: Any) -> list[object]:
+    """Accounts that a release from `source` goes to: of several files each has its own, in whatever lists they come."""
+    if isinstance(source, tuple) and source and all(isinstance(one, tuple) for one in source):
+        return list(dict.fromkeys(source))
+    return [source if isinstance(source, str | tuple) else id(source)]
 
 
 def _countable(source: Any) -> bool:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
+from scipy.stats import poisson
 
 from privreg import kernels
+from privreg.accounting import refuse_fitted
 from privreg.errors import DataError, OptionError, SchemaError, real, shown
 from privreg.rules import normal_expectile
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from privreg.spec import Spec
 
     Array = NDArray[np.float64]
+
+OUTSIDE: Final = 4096
+"""Assumed people by whom it is found how many responses lie outside the declared range."""
 
 __all__ = ["USUAL_SCALE", "Assumed", "check_covariates", "read_shares"]
 
@@ -96,11 +101,11 @@ class Assumed:
             out = _numbers(numbers, schema, n, rng)
             for c in names:
                 if c in schema.levels:
-                    values = np.asarray(schema.levels[c])
+                    values = _levels(schema.levels[c])
                     out[c] = values[rng.choice(len(values), n, p=self.shares.get(c))]
         for c in own:
             if c in schema.levels:
-                out[c] = np.repeat(np.asarray(schema.levels[c])[:1], n)
+                out[c] = np.repeat(_levels(schema.levels[c])[:1], n)
             else:
                 low, high = schema.reference(c)
                 out[c] = np.full(n, 0.0 if spec.family.binary else round(0.5 * (low + high)))
@@ -134,7 +139,19 @@ class Assumed:
         levels = design.schema.levels.get(name, (0, 1))
         eta = np.column_stack([np.zeros(len(x)), eta])
         gumbel = -np.log(-np.log(rng.uniform(size=eta.shape)))
-        return np.asarray(levels)[np.argmax(eta + gumbel, axis=1)]
+        return _levels(levels)[np.argmax(eta + gumbel, axis=1)]
+
+    def outside(self, spec: Spec) -> float:
+        """Share of responses that lie outside their declared range, and would be clamped."""
+        design, family = spec.design, spec.family
+        if not family.scaled and family.code != kernels.POISSON:
+            return 0.0
+        _, x = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
+        eta = x @ self.params
+        if family.code == kernels.POISSON:
+            return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
+        low, high = design.endog_limits
+        return float((ndtr((low - eta) / self.scale) + ndtr((eta - high) / self.scale)).mean())
 
     def truth(self, spec: Spec, ratio: float) -> Array:
         """Coefficients that a fit estimates, user's units; `ratio` is the corner in residual sd."""
@@ -165,6 +182,11 @@ class Assumed:
             else:
                 out.append((c, "uniform on {:g} to {:g}".format(*schema.bounds[c])))
         return out
+
+
+def _levels(given: Sequence[Any]) -> Any:
+    """Levels as an array, each of its own type: NumPy would make texts of 1 beside "b"."""
+    return np.asarray(given, dtype=None if len({type(v) for v in given}) == 1 else object)
 
 
 def _percent(shares: Sequence[float]) -> str:
@@ -199,6 +221,8 @@ def check_covariates(covariates: Any, columns: Sequence[str]) -> pd.DataFrame | 
     Raises
     ------
     OptionError, DataError
+    NotPrivateError
+        If they were fitted privately in this process.
     """
     import pandas as pd
 
@@ -209,6 +233,7 @@ def check_covariates(covariates: Any, columns: Sequence[str]) -> pd.DataFrame | 
     lacking = [c for c in columns if c not in covariates]
     if lacking:
         raise DataError(f"covariates has no column {lacking[0]!r}.")
+    refuse_fitted(covariates, "a plan that draws people from them")
     if len(covariates) < 2:
         raise DataError("covariates has fewer than two rows.")
     return covariates[list(columns)]

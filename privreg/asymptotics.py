@@ -50,11 +50,14 @@ class PerPerson(NamedTuple):
         Whether the covariates are so correlated that a further round of moments is held.
     growth : float
         How much more people the stages before the lanes take, as effects are strong.
+    shares : ndarray, shape (p,)
+        Of a column that takes two values, the share of people with the rarer one; NaN for others.
     """
 
     covariance: Array
     correlated: bool
     growth: float
+    shares: Array
 
 
 def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: float) -> PerPerson:
@@ -104,7 +107,17 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
         _, flat = _sandwich(settings, z, 0.0 * eta, corner, scale_inside)
         growth = max(float(np.sum(np.linalg.inv(bread) ** 2) / np.sum(np.linalg.inv(flat) ** 2)), 1.0)
     back = np.kron(np.eye(blocks), units.matrix @ rows.T)
-    return PerPerson(back @ covariance @ back.T, correlated, growth)
+    return PerPerson(back @ covariance @ back.T, correlated, growth, _shares(inside, constant))
+
+
+def _shares(inside: Array, constant: int | None) -> Array:
+    """Shares of the rarer of two values, as the fit learns them to tell levels that are too rare."""
+    low, high = inside.min(axis=0), inside.max(axis=0)
+    above = (inside == high).mean(axis=0)
+    two = ((inside == low) | (inside == high)).all(axis=0) & (high > low)
+    if constant is not None:
+        two[constant] = False
+    return np.where(two, np.minimum(above, 1.0 - above), np.nan)
 
 
 def _map(inside: Array, constant: int | None, *, whitened: bool, wide: bool) -> tuple[Array, bool]:

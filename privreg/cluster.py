@@ -63,6 +63,8 @@ def connected(client: Any) -> Iterator[Any]:
         If it is neither a client nor "local".
     MissingExtraError
         If Dask is not installed.
+    StreamError
+        If no cluster can be started here.
     """
     distributed = need("distributed", "dask", "a fit over several processes")
     if isinstance(client, distributed.Client):
@@ -72,11 +74,20 @@ def connected(client: Any) -> Iterator[Any]:
         raise OptionError(
             f"client is a {type(client).__name__}; give a distributed.Client, or 'local' for a cluster of this machine."
         )
-    with (
-        distributed.LocalCluster(threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as own,
-    ):
+    with _local(distributed) as cluster, distributed.Client(cluster) as own:
         yield own
+
+
+def _local(distributed: Any) -> Any:
+    """A cluster of this machine's processors."""
+    try:
+        return distributed.LocalCluster(threads_per_worker=1, dashboard_address=":0")
+    except Exception as e:
+        problem = StreamError(
+            f"no cluster could be started here ({type(e).__name__}). Workers are processes that import the script: "
+            'what fits must stand below `if __name__ == "__main__":`. Nobody has reported.'
+        )
+    raise problem
 
 
 def spread(client: Any, done: Callable[[int], None]) -> Each:

@@ -26,7 +26,7 @@ from privreg.errors import DataError, InferenceError, OptionError, PrivregError
 from privreg.kernels import Lanes
 from privreg.noise import derived_key, fresh_key, seeded_key
 from privreg.pipeline import Pipeline
-from privreg.sources import Batch, file_stamp, first, open_for, rows_of
+from privreg.sources import Batch, file_mark, first, open_for, rows_of
 from privreg.stages import LEAST_IN_LANE
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Span(NamedTuple):
     path : str
     first, rows : int
     mark : tuple of int
-        Size and time of change of the file when the fit began; a key is for no other rows.
+        Size and times of change of the file when the fit began; a key is for no other rows.
     """
 
     path: str
@@ -136,7 +136,7 @@ class Work:
     def _of_span(self, span: Span, rows: int) -> Iterator[Batch]:
         source = open_for(span.path, self.model._spec)
         changed = DataError(f"{span.path!r} is not what it was when the fit began; files must not change under a fit.")
-        if span.mark and tuple(file_stamp(Path(span.path))[1:]) != span.mark:
+        if span.mark and tuple(file_mark(Path(span.path))[1:]) != span.mark:
             raise changed
         for batch in first(source.batches(span.first), rows):
             rows -= rows_of(batch)

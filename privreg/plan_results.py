@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,8 @@ from scipy.stats import norm, t
 
 from privreg.accounting import Budget
 from privreg.asymptotics import PerPerson, per_person, taking_part
-from privreg.errors import OptionError, shown
+from privreg.coordinates import rare
+from privreg.errors import InferenceError, OptionError, shown
 from privreg.findings import wanted_more
 from privreg.options import progress_bar, read_rows, read_seed
 from privreg.settings import Settings, Wishes
@@ -51,6 +53,8 @@ FEWEST: Final = 100
 NUMBERS: Final = 4_000_000
 """Numbers in the assumed rows, at most."""
 ROWS: Final = 65_536
+MOST_OUTSIDE: Final = 0.02
+"""Share of responses beyond their declared range from which on a plan warns."""
 SEED: Final = 20_250_508
 """Of the assumed rows: the same question has the same answer."""
 
@@ -282,8 +286,19 @@ class Plan:
                 f"{self.needed:,} people would do for that precision, but intervals can be relied on from "
                 f"{self.reliable:,} on"
             )
+        elif self.reliable > MOST_PEOPLE:
+            out.append(
+                "don't rely on intervals, with however many people: a level is too rare, so that its interval is far "
+                "too short and the others suffer; merge levels, or leave it out"
+            )
         elif self.n < self.reliable:
             out.append(f"don't rely on intervals with so few people: {self.reliable:,} are wanted for that")
+        outside = self.assumed.outside(self.spec)
+        if outside > MOST_OUTSIDE:
+            out.append(
+                f"some {100.0 * outside:.0f}% of the responses, as assumed, lie outside the declared range and would "
+                "be clamped, which moves the estimates and is not planned for: declare a wider range, or mend params="
+            )
         if self.spec.family.scaled and self.assumed.usual:
             low_, high = self.spec.design.endog_limits
             out.append(
@@ -310,8 +325,19 @@ def assumed_rows(spec: Spec, assumed: Assumed) -> Array:
 
 
 def precision_of(spec: Spec, assumed: Assumed, lanes: int | None, x: Array) -> PerPerson:
-    """Precision of one person's report, over assumed rows of the design."""
-    return per_person(spec, _settings(spec, None, lanes), x, assumed.params, assumed.scale)
+    """Precision of one person's report, over assumed rows of the design.
+
+    Raises
+    ------
+    InferenceError
+        If people as assumed don't determine the coefficients.
+    """
+    with suppress(np.linalg.LinAlgError):
+        return per_person(spec, _settings(spec, None, lanes), x, assumed.params, assumed.scale)
+    raise InferenceError(
+        "people as assumed don't determine the coefficients: a column hardly varies, or params= leave nothing to "
+        "chance; give other shares=, covariates= or params=."
+    )
 
 
 def _settings(spec: Spec, n: int | None, lanes: int | None) -> Settings:
@@ -363,7 +389,8 @@ def reliable_from(plan: Plan) -> int:
             settings, n, len(plan.spec.design.names), correlated=each.correlated, growth=each.growth
         )
         more = wanted_more(each.growth, correlated=each.correlated, moving=settings.efficient.rules.moving)
-        return lanes >= settings.efficient.schedule.wanted(d) * more
+        schedule, rules = settings.efficient.schedule, settings.efficient.rules
+        return lanes >= schedule.wanted(d) * more and not rare(each.shares, rules, schedule.effective, n)
 
     return least(enough)
 

@@ -39,6 +39,7 @@ from privreg.plan_results import (
 )
 from privreg.schema_files import combined
 from privreg.spec import Spec
+from privreg.stages import FEWEST_LANES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,6 +176,11 @@ def plan(
         raise OptionError("give n= for the precision of so many people, or width= or effect= to find how many.")
     if not given and (people is None or not wanted):
         raise BudgetError("give mu= (or epsilon=, rho=); it can be left out to be found from n= and width= or effect=.")
+    if isinstance(lanes, int) and lanes < FEWEST_LANES:
+        raise OptionError(
+            f"lanes={shown(lanes)}: a plan is of intervals between lanes, the default from {FEWEST_LANES} lanes on; "
+            "leave lanes= out, or give more."
+        )
     assumed = _assumed(spec, scale, params, shares, covariates)
     x = assumed_rows(spec, assumed)
     each = precision_of(spec, assumed, lanes, x)
@@ -188,7 +194,8 @@ def plan(
             raise InferenceError(f"even {MOST_PEOPLE:.0e} people would not do; raise the budget, or ask for less.")
         out = replace(out, n=needed, asked="people", needed=needed)
     out = replace(out, reliable=reliable_from(out))
-    return replace(out, n=max(out.n, out.reliable)) if out.asked == "people" else out
+    raised = out.asked == "people" and out.reliable <= MOST_PEOPLE
+    return replace(out, n=max(out.n, out.reliable)) if raised else out
 
 
 def _find_budget(plan: Plan, n: int, x: Array) -> Plan:

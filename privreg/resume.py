@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Generator, Iterator
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -96,7 +97,7 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
         for _ in _progress(stream, source, threads, bar, None):
             pass
         return
-    stamp = _begin(stream, source, kept)
+    stamp, killed = _begin(stream, source, kept)
     bar.update(stream.nobs)
     try:
         with _stopping() as stop, contextlib.closing(_progress(stream, source, threads, bar, kept.rows)) as steps:
@@ -112,12 +113,15 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
                     _write(stream, stamp, kept, clean=False)
                     at, since = stream.rows_read, time.monotonic()
     except KeyboardInterrupt:
-        _keep(stream, stamp, kept)
+        _keep(stream, stamp, kept, killed=killed)
         raise KeyboardInterrupt(f"the fit is kept in {str(kept.path)!r}; the same call goes on") from None
     except PrivregError as e:
-        if _keep(stream, stamp, kept):
+        if _keep(stream, stamp, kept, killed=killed):
             told = f"The {stream.rows_read:,} rows before are kept in {str(kept.path)!r}"
-            e.args = (f"{e} {told}: once the rest is mended, the same call with mended=True goes on.", *e.args[1:])
+            how = "once the rest is mended, the same call with mended=True goes on."
+            if killed:
+                how = "but the fit was killed before, so that it goes on with these very files only."
+            e.args = (f"{e} {told}: {how}", *e.args[1:])
         raise
 
 
@@ -153,26 +157,29 @@ def _stopping() -> Iterator[threading.Event]:
 # --- the file -------------------------------------------------------------------------------------------
 
 
-def _write(stream: Stream, stamp: list[Any], kept: Checkpoints, *, clean: bool) -> None:
+def _write(stream: Stream, stamp: list[Any], kept: Checkpoints, *, clean: bool, new: bool = False) -> None:
     """Write the state; `clean` says that no noise was used beyond it, not even in memory."""
     document, arrays = stream._snapshot()
     # numbers of rows are the holder's own: the file stays with the rows
     document |= {"version": __version__, "source": stamp, "read": stream.rows_read, "clean": clean}
-    storage.write_archive(kept.path, KIND, document, arrays, secret=True)
+    storage.write_archive(kept.path, KIND, document, arrays, secret=True, new=new)
 
 
-def _keep(stream: Stream, stamp: list[Any], kept: Checkpoints) -> bool:
-    """Write a last state where there is one to write: an update that was cut off leaves none."""
+def _keep(stream: Stream, stamp: list[Any], kept: Checkpoints, *, killed: bool) -> bool:
+    """Write a last state where there is one to write: an update that was cut off leaves none.
+
+    A fit that was ever killed stays so: nothing tells how far beyond this state its noise was used then.
+    """
     if stream.interrupted:
         return False
     with contextlib.suppress(PrivregError):
-        _write(stream, stamp, kept, clean=True)
+        _write(stream, stamp, kept, clean=not killed)
         return True
     return False
 
 
-def _begin(stream: Stream, source: Source, kept: Checkpoints) -> list[Any]:
-    """Take the checkpoint over, or write the first; what tells the source's rows, as they are now."""
+def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any], bool]:
+    """Take the checkpoint over, or write the first; what tells the rows, as they are now, and if it ever was killed."""
     stamp = source.stamp()
     if stamp is None:
         raise UnsupportedArgumentError(
@@ -180,8 +187,8 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> list[Any]:
             f"{source.kind} nothing can tell; write them to a Parquet or CSV file and give its path."
         )
     if not kept.path.exists():
-        _write(stream, stamp, kept, clean=False)
-        return stamp
+        _write(stream, stamp, kept, clean=False, new=True)
+        return stamp, False
     document, arrays = storage.read(kept.path)
     name = str(kept.path)
     if document.get("kind") != KIND:
@@ -209,7 +216,7 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> list[Any]:
         raise SavedFileError(f"{name!r} is damaged; remove it to begin anew.") from None
     if clean:  # no longer, once rows are read; and a new key is bound to what the files are now
         _write(stream, stamp, kept, clean=False)
-    return stamp
+    return stamp, not clean
 
 
 _PARTS: Final = {
@@ -221,6 +228,8 @@ _PARTS: Final = {
     "seed": "seed",
     "options": "set of fit options",
     "plan": "plan",
+    "probe": "function in its formula",
+    "start": "start_params",
 }
 
 
@@ -242,8 +251,11 @@ def _changed(name: str, *, clean: bool) -> str:
 def forget(kept: Checkpoints | None) -> None:
     """Take the file, and with it the key, away once there are results."""
     if kept is not None:
+        target = kept.path.resolve()
         try:
-            kept.path.unlink(missing_ok=True)
+            target.unlink(missing_ok=True)
+            for cut_off in target.parent.glob(f".{escape(target.name)}.????????"):  # by a kill in the middle of writing
+                cut_off.unlink(missing_ok=True)
         except OSError:
             warnings.warn(
                 f"{str(kept.path)!r} can't be removed, and it holds a noise key; remove it yourself.",

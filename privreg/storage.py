@@ -29,13 +29,13 @@ FORMAT: Final = 1
 _DOCUMENT: Final = "privreg.json"
 
 
-def write_bytes(path: str | Path, content: bytes, *, secret: bool = False) -> None:
-    """Write a file atomically, readable by its owner only if it holds a secret.
+def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: bool = False) -> None:
+    """Write a file atomically, readable by its owner only if it holds a secret; with `new` only where there is none.
 
     Raises
     ------
     SavedFileError
-        If the folder is missing or not writable.
+        If the folder is missing or not writable, or `new` and there is a file of that name already.
     """
     target = _path(path).resolve()  # through a link, so that no second name keeps an old key
     try:
@@ -51,13 +51,31 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False) -> No
             mask = os.umask(0)
             os.umask(mask)
             Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(target)
+        if new:
+            _claim(Path(name), target)
+        else:
+            Path(name).replace(target)
     except OSError as e:
         Path(name).unlink(missing_ok=True)
         raise SavedFileError(f"can't write {str(target)!r}: {_why(e)}; give a file in a writable folder.") from None
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _claim(made: Path, target: Path) -> None:
+    """Give a file a name that nobody has; of two processes at once, one gets it."""
+    try:
+        os.link(made, target)
+    except FileExistsError:
+        made.unlink(missing_ok=True)
+        raise SavedFileError(
+            f"{str(target)!r} was made by another process just now; let one of them write it."
+        ) from None
+    except OSError:  # a file system without links
+        made.replace(target)
+        return
+    made.unlink()
 
 
 def _path(path: object) -> Path:
@@ -99,6 +117,7 @@ def write_archive(
     arrays: Mapping[str, NDArray[Any]],
     *,
     secret: bool = False,
+    new: bool = False,
 ) -> None:
     """Save a JSON document and named arrays as one file of a given kind."""
     buffer = io.BytesIO()
@@ -107,7 +126,7 @@ def write_archive(
         for name, array in arrays.items():
             with z.open(f"{name}.npy", "w", force_zip64=True) as f:
                 np.lib.format.write_array(f, np.asarray(array), allow_pickle=False)
-    write_bytes(path, buffer.getvalue(), secret=secret)
+    write_bytes(path, buffer.getvalue(), secret=secret, new=new)
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import threading
@@ -121,6 +122,7 @@ class Stream:
         self, spec: Spec, settings: Settings, options: dict[str, Any], *, seed: int | None, start: Array | None
     ) -> None:
         self._spec, self._settings, self._options, self._seed = spec, settings, options, seed
+        self._start = None if start is None else start.tolist()
         key = None
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
@@ -430,6 +432,9 @@ class Stream:
             "people": self._spec.people.to_json(),
             "seed": self._seed,
             "plan": self._plan(),
+            "start": self._start,
+            # functions are known by name only: what they make of public rows tells one from another
+            "probe": hashlib.sha256(self._spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
         }
         return document, self._run.to_arrays() | self._run.secrets()
 

@@ -141,3 +141,18 @@ def test_budgets_and_ledgers_are_at_hand():
     assert pr.Budget.declare(epsilon=1) <= pr.Budget.declare(mu=1.3)
     assert pr.Ledger is Ledger
     assert {"Budget", "Ledger", "limit_spending"} <= {*pr.__all__} & {*dir(pr)}
+
+
+def test_people_of_a_file_are_counted_in_whatever_list_it_comes():
+    ledger = Ledger(limit=1.5)
+    one, two = ("one.csv", 3, 5), ("two.csv", 4, 6)
+    ledger.spend(one, 1.2)
+    assert ledger.spent((one, two)) == pytest.approx(1.2)
+    assert ledger.spent(two) == 0.0
+    for source in (one, (one, two), (two, one)):
+        with pytest.raises(BudgetError, match="release 2"):
+            ledger.check(source, 1.0)
+    told = ledger.spend((two, one), 0.5)
+    assert (told.number, told.total_mu) == (2, pytest.approx(1.3))
+    assert ledger.spent(two) == pytest.approx(0.5)
+    assert ledger.spend((two,), 0.5).number == 2

@@ -13,9 +13,10 @@ import pytest
 
 import privreg as pr
 from privreg import cluster, partitions
-from privreg.accounting import Release
-from privreg.errors import DataError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
+from privreg.accounting import LEDGER, Release
+from privreg.errors import BudgetError, DataError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.partitions import Span, cut, fit_parts, in_turn
+from privreg.sources import file_mark
 from privreg.settings import Wishes
 from privreg.sources.dask_frames import paths_of
 
@@ -159,6 +160,28 @@ def test_what_is_refused(folder, client):
         model(folder, mu=0.1).fit(client=client, progress=False)
 
 
+def test_releases_are_entered_and_a_limit_is_kept(folder, client, monkeypatch):
+    fitted = model(folder)
+    people = fitted._source.identity
+    before = LEDGER.spent(people)
+    fitted.fit(client=client, progress=False)
+    assert LEDGER.spent(people) == pytest.approx(np.hypot(before, 1.0))
+    monkeypatch.setattr(LEDGER, "_limit", 1.0)
+    monkeypatch.setattr(cluster, "fit_parts", lambda *_: pytest.fail("people have reported"))
+    with pytest.raises(BudgetError, match="would cost"):
+        fitted.fit(client=client, progress=False)
+
+
+def test_a_cluster_that_does_not_start_names_the_guard(monkeypatch):
+    def fail(**_):
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(distributed, "LocalCluster", fail)
+    with pytest.raises(StreamError, match=r"\(RuntimeError\).*below `if __name__ ==") as caught:
+        cluster.connected("local").__enter__()
+    assert caught.value.__context__ is None
+
+
 def test_workers_that_cannot_finish_are_told_without_their_text(folder):
     class Future:
         key = "x"
@@ -188,4 +211,4 @@ def test_few_large_files_are_cut(folder):
     parts = cluster.files_of(one._source, one._spec)
     assert len(parts) == 8
     path = sorted(folder.glob("*.parquet"))[0].resolve()
-    assert parts == cut([Span(str(path), 0, N // FILES, (path.stat().st_size, path.stat().st_mtime_ns))])
+    assert parts == cut([Span(str(path), 0, N // FILES, tuple(file_mark(path)[1:]))])

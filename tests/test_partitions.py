@@ -104,6 +104,15 @@ def elsewhere(function, given):
     return [pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(some))))) for some in given]
 
 
+def test_no_part_s_lanes_are_in_the_estimate_twice(files):
+    run = fit_parts(model(), Wishes(), None, 3, cut(files), in_turn)._run
+    _, *own = run.groups()
+    batch = run.start.schedule.batch
+    assert len(own) == run.start.schedule.lanes
+    assert len({g.estimate.tobytes() for g in own}) == len(own)
+    assert run.at - len(own) * batch < sum(g.people for g in own) <= run.at
+
+
 @pytest.mark.parametrize("each", [backwards, twice, elsewhere])
 def test_order_repetition_and_place_change_no_bit(files, each):
     assert bits(fitted(files, each)) == bits(fitted(files))

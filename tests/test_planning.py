@@ -11,7 +11,15 @@ from scipy.stats import norm
 import privreg as pr
 from privreg.asymptotics import taking_part
 from privreg.cli import main
-from privreg.errors import BudgetError, DataError, InferenceError, OptionError, PrivregError, SchemaError
+from privreg.errors import (
+    BudgetError,
+    DataError,
+    InferenceError,
+    NotPrivateError,
+    OptionError,
+    PrivregError,
+    SchemaError,
+)
 from privreg.experiments.designs import Design, asymptotic_sd
 from privreg.plan_results import Plan, _settings, least
 from privreg.settings import Wishes
@@ -180,6 +188,16 @@ def test_a_scale_that_nobody_gave_is_a_quarter_of_the_range_and_said():
     declared = pr.plan(FORMULA, mu=1, n=10**5, family=pr.Huber(scale=2500), **INSURED)
     assert declared.assumed.scale == 2500
     assert not any("quarter" in note for note in declared.notes)
+
+
+def test_responses_beyond_their_range_are_said():
+    inside = {"bounds": {"x0": (-1, 1), "y": (0, 10)}, "mu": 2, "n": 60_000, "scale": 2}
+    beyond = pr.plan("y ~ x0", params={"Intercept": 1, "x0": 3}, **inside)
+    assert any("% of the responses, as assumed, lie outside the declared range" in note for note in beyond.notes)
+    assert not any("lie outside" in note for note in pr.plan("y ~ x0", params={"x0": 1}, **inside).notes)
+    counts = {"mu": 2, "n": 60_000, "family": pr.Poisson(y_max=4), "bounds": {"x0": (-1, 1)}}
+    assert any("lie outside" in note for note in pr.plan("y ~ x0", params={"Intercept": 1.3}, **counts).notes)
+    assert not any("lie outside" in note for note in pr.plan("y ~ x0", params={"Intercept": -1}, **counts).notes)
 
 
 def test_the_same_question_has_the_same_answer_and_no_global_random_numbers():
@@ -365,3 +383,51 @@ def test_precision_of_many_coefficients_comes_to_an_end():
     )
     assert np.isfinite(found.table().to_numpy()).all()
     assert found._per_person.covariance.shape == (151, 151)
+
+
+@pytest.mark.parametrize("share", [0.03, 0.25])
+def test_rare_levels_are_told_as_the_fit_tells_them(share):
+    declared = {"bounds": {"y": (-2, 2)}, "levels": {"g": ["a", "b"]}, "mu": 2}
+    found = pr.plan("y ~ g", n=100_000, scale=0.3, shares={"g": [1 - share, share]}, **declared)
+    rng = np.random.default_rng(1)
+    rows = {"y": 0.3 * rng.normal(size=found.n), "g": np.where(rng.random(found.n) < share, "b", "a")}
+    res = pr.PrivateOnlineRegression.from_formula("y ~ g", rows, **declared).fit(seed=1, progress=False)
+    told = any("don't rely on the intervals" in note for note in res.privacy.notes)
+    assert (found.n < found.reliable) is told
+    assert any("don't rely" in note for note in found.notes) is told
+    if share == 0.03:
+        wanted = pr.plan("y ~ g", width={"g": 0.3}, scale=0.3, shares={"g": [1 - share, share]}, **declared)
+        assert wanted.n == wanted.needed
+        assert any("with however many people: a level is too rare" in note for note in wanted.notes)
+
+
+def test_levels_of_several_types_are_planned_for():
+    found = pr.plan("y ~ g", n=100_000, mu=1, bounds={"y": (0, 1)}, levels={"g": [1, "b"]})
+    assert found.table().shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"covariates": pd.DataFrame({"x0": [0.5] * 9})},
+        {"family": "logistic", "bounds": {"x0": (-1, 1)}, "levels": {"y": [0, 1]}, "params": {"Intercept": 1e6}},
+    ],
+)
+def test_people_who_determine_nothing_are_told(more):
+    with pytest.raises(InferenceError, match="don't determine the coefficients"):
+        pr.plan("y ~ x0", **{"n": 100_000, "mu": 1, "bounds": {"x0": (-1, 1), "y": (-2, 2)}, **more})
+
+
+def test_plans_are_of_intervals_between_lanes():
+    with pytest.raises(OptionError, match="leave lanes= out"):
+        pr.plan("y ~ x0", n=100_000, mu=1, bounds={"x0": (-1, 1), "y": (-2, 2)}, lanes=4)
+
+
+def test_rows_that_were_fitted_privately_are_no_public_rows():
+    rng = np.random.default_rng(1)
+    held = pd.DataFrame({"x0": rng.uniform(-1, 1, 3000), "y": rng.uniform(-1, 1, 3000)})
+    public = {"bounds": {"x0": (-1, 1), "y": (-2, 2)}, "mu": 3}
+    pr.plan("y ~ x0", n=100_000, covariates=held, scale=1, **public)
+    pr.PrivateOnlineRegression.from_formula("y ~ x0", held, **public).fit(progress=False, inference=None)
+    with pytest.raises(NotPrivateError, match="fitted privately in this process"):
+        pr.plan("y ~ x0", n=100_000, covariates=held, scale=1, **public)

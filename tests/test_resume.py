@@ -15,7 +15,8 @@ import pytest
 import privreg as pr
 from privreg import storage
 from privreg.errors import DataError, InferenceError, OptionError, SavedFileError, UnsupportedArgumentError
-from privreg.sources import CHUNK
+from privreg.pipeline import Pipeline
+from privreg.sources import CHUNK, file_mark
 from privreg.streaming import Stream
 
 N = 150_000
@@ -140,7 +141,7 @@ def test_a_checkpoint_is_its_owner_s_and_holds_the_present_key_only(people, tmp_
     document, arrays = storage.read(kept)
     keys = [k for k in arrays if k.startswith("secret")]
     assert set(keys) == {"secret_score_key", "secret_score_rest", "secret_keys"}
-    assert document["source"] == [[str(people.resolve()), people.stat().st_size, people.stat().st_mtime_ns]]
+    assert document["source"] == [file_mark(people)]
     with pytest.raises(SavedFileError, match="is the checkpoint of a fit; give the fit's own call again"):
         pr.load(kept)
 
@@ -182,6 +183,7 @@ def test_rows_that_have_changed_are_refused(begun):
         ({}, {"seed": 3}, "seed"),
         ({}, {"inference": "random_scaling"}, "set of fit options"),
         ({}, {"lanes": 9}, "set of fit options"),
+        ({}, {"start_params": [0.1, 0.2, 0.3]}, "start_params"),
     ],
 )
 def test_another_fit_is_refused(begun, more, how, word):
@@ -190,6 +192,50 @@ def test_another_fit_is_refused(begun, more, how, word):
     with pytest.raises(SavedFileError, match=f"has another {word}; give the call it was begun with"):
         model(copy, **more).fit(checkpoint=kept, progress=False, **how)
     assert kept.read_bytes() == saved
+
+
+def test_an_edit_that_sets_the_times_back_is_seen(begun):
+    copy, kept = begun
+    seen, text = copy.stat(), copy.read_text()
+    copy.write_text(text[:-4] + "000\n")  # the last number's last digits: as long as before
+    os.utime(copy, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert copy.stat().st_size == seen.st_size
+    assert copy.stat().st_mtime_ns == seen.st_mtime_ns
+    with pytest.raises(SavedFileError, match="changed or moved since it was killed"):
+        model(copy).fit(checkpoint=kept, progress=False)
+
+
+def test_another_function_of_the_same_name_is_refused(people, tmp_path, monkeypatch):
+    def fitted(times):
+        bent = pr.rowwise(lambda v: v * times)  # noqa: F841 - the formula finds it
+        return pr.PrivateOnlineRegression.from_formula("y ~ bent(a)", people, **PUBLIC).fit(
+            checkpoint=tmp_path / "run", checkpoint_rows=30_000, progress=False
+        )
+
+    with monkeypatch.context() as m:
+        killed_after(m, 100_000)
+        with pytest.raises(Killed):
+            fitted(1.0)
+    with pytest.raises(SavedFileError, match="another function in its formula"):
+        fitted(1.5)
+    assert fitted(1.0).nobs == N
+
+
+def test_of_two_processes_that_begin_at_once_one_is_refused(people, tmp_path, monkeypatch):
+    kept = tmp_path / "run"
+    original = storage.write_archive
+
+    def late(path, *given, **how):
+        if how.get("new"):
+            kept.write_bytes(b"another process was here first")
+        original(path, *given, **how)
+
+    with monkeypatch.context() as m:
+        m.setattr(storage, "write_archive", late)
+        with pytest.raises(SavedFileError, match="was made by another process just now"):
+            model(people).fit(checkpoint=kept, progress=False)
+    assert kept.read_bytes() == b"another process was here first"
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
 def test_threads_may_change(begun):
@@ -318,6 +364,73 @@ def test_a_mended_file_is_noised_by_a_fresh_key(people, tmp_path):
             model(copy, rows=N).fit(checkpoint=kept, mended=True, progress=False)
     assert found[0][0]
     assert found[0][1] != before["secret_score_key"].tobytes()
+
+
+def stopped_after(monkeypatch, rows):
+    """Press Ctrl-C once so many people have reported."""
+    original = Stream._take
+
+    def take(self, given):
+        original(self, given)
+        if self.rows_read >= rows:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Stream, "_take", take)
+
+
+def test_once_killed_no_later_stop_lets_the_rest_be_mended(begun, monkeypatch):
+    # the killed run used noise beyond where the next one is stopped: the rest must not be noised a second time
+    copy, kept = begun
+    with monkeypatch.context() as m:
+        stopped_after(m, 1)
+        with pytest.raises(KeyboardInterrupt, match="is kept in"):
+            model(copy).fit(checkpoint=kept, progress=False)
+    document, _ = storage.read(kept)
+    assert not document["clean"]
+    copy.write_text(copy.read_text().replace("\n", "\n\n", 1))
+    with pytest.raises(SavedFileError, match="changed or moved since it was killed"):
+        model(copy, rows=N).fit(checkpoint=kept, mended=True, progress=False)
+
+
+def test_a_fit_that_goes_on_from_a_clean_stop_is_not_clean_while_it_runs(people, tmp_path, monkeypatch):
+    kept = tmp_path / "run"
+    with monkeypatch.context() as m:
+        stopped_after(m, 1)
+        with pytest.raises(KeyboardInterrupt):
+            model(people).fit(checkpoint=kept, progress=False)
+    assert storage.read(kept)[0]["clean"]
+    with monkeypatch.context() as m:  # killed before the next checkpoint is due
+        killed_after(m, 100_000)
+        with pytest.raises(Killed):
+            model(people).fit(checkpoint=kept, progress=False, checkpoint_rows=10 * N)
+    assert not storage.read(kept)[0]["clean"]
+
+
+def test_an_update_that_is_cut_off_is_not_kept(people, tmp_path, monkeypatch):
+    kept, original = tmp_path / "run", Pipeline.advance
+
+    def advance(self, *given, **how):
+        original(self, *given, **how)
+        if self.people > 60_000:
+            raise KeyboardInterrupt  # the second Ctrl-C
+
+    with monkeypatch.context() as m:
+        m.setattr(Pipeline, "advance", advance)
+        with pytest.raises(KeyboardInterrupt):
+            model(people).fit(checkpoint=kept, progress=False, checkpoint_rows=EVERY, threads=1, seed=5)
+    document, _ = storage.read(kept)
+    assert document["read"] <= 60_000
+    assert not document["clean"]
+    whole = model(people).fit(progress=False, threads=1, seed=5)
+    assert bits(model(people).fit(checkpoint=kept, progress=False, threads=1, seed=5)) == bits(whole)
+
+
+def test_what_a_kill_in_the_middle_of_writing_left_goes_with_the_checkpoint(people, tmp_path):
+    left, other = tmp_path / ".run.abcd_123", tmp_path / ".run.privreg.abcd_123"
+    for path in (left, other):
+        path.write_bytes(b"a noise key")
+    model(people).fit(checkpoint=tmp_path / "run", progress=False)
+    assert list(tmp_path.iterdir()) == [other]
 
 
 SCRIPT = """

@@ -1,5 +1,7 @@
 """Rows at the edges of files, batches and groups of threads: none is lost, none is taken twice, none is misread."""
 
+import os
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -216,3 +218,68 @@ def test_a_fit_knows_people_of_level_na(tmp_path):
     res = pr.PrivateOnlineRegression.from_formula("y ~ g", path, **options).fit()
     assert res.params["g[T.NA]"] == pytest.approx(1.0, abs=0.05)
     assert res.nobs == 4000
+
+
+def test_numbers_of_a_csv_file_are_the_nearest_doubles(tmp_path):
+    rng = np.random.default_rng(3)
+    values = np.concatenate([rng.uniform(size=20_000), rng.normal(size=20_000) * 10.0 ** rng.integers(-20, 20, 20_000)])
+    path = tmp_path / "numbers.csv"
+    path.write_text("x\n" + "\n".join(map(repr, values.tolist())))
+    read = [b["x"].to_numpy() for b in open_table(path, ("x",), Schema.declare({"x": (0, 1)})).batches(0)]
+    assert np.array_equal(np.concatenate(read), values)
+
+
+ENDS = {
+    "bare returns": b"1,2\n\r,\n11,3\r\n12,\r\n13,4\r14,5\n",
+    "blank lines": b"\n1,2\n\n \t\n11,3\r\n\r\n12,\n\n13,4\n14,5",
+    "quoted breaks": b'1,2\n11,"3\n4\n5"\n12,\n13,"4\n"\n14,5\n',
+}
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("skip", range(5))
+def test_rows_are_passed_by_as_they_are_read_whatever_ends_a_line(ends, skip, tmp_path):
+    path = tmp_path / "ends.csv"
+    path.write_bytes(b"x,y\n" + ENDS[ends])
+    source = open_table(path, ("x",), Schema.declare({"x": (0, 1)}))
+
+    def read(skip):
+        return [str(v) for b in source.batches(skip) for v in b["x"].astype(float)]
+
+    assert read(skip) == read(0)[skip:]
+
+
+def test_an_archive_of_several_files_is_refused(tmp_path):
+    path = tmp_path / "people.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("one.csv", "x\n1\n")
+        archive.writestr("two.csv", "x\n2\n")
+    with pytest.raises(DataError, match=r"people\.zip holds 2 files; unpack it"):
+        list(open_table(path, ("x",), Schema.declare({"x": (0, 1)})).batches(0))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights")
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_file_that_comes_twice_by_a_link_is_refused(link, tmp_path):
+    pytest.importorskip("pyarrow")
+    one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
+    pd.DataFrame({"x": [1.0, 2.0]}).to_parquet(one)
+    link(one, two)
+    for given in (tmp_path, [one, two]):
+        with pytest.raises(DataError, match="one twice, perhaps by a link"):
+            open_table(given, ("x",), Schema.declare({"x": (0, 1)}))
+
+
+@pytest.mark.parametrize(
+    "levels", [["1", "2"], ["01", "2"], ["True", "False"], ["1", "x"], ["1e3", "inf"], ["+1", "-1"]]
+)
+def test_levels_that_look_like_numbers_stay_texts(levels, tmp_path):
+    path = tmp_path / "levels.csv"
+    rows = pd.DataFrame({"g": np.repeat(levels, [5_000, 70_000]), "y": 0.5})  # chunks of one level, and of both
+    rows.to_csv(path, index=False)
+    declared = {"mu": 3, "bounds": {"y": (0, 1)}, "levels": {"g": levels}}
+    fits = [
+        pr.PrivateOnlineRegression.from_formula("y ~ g", data, **declared).fit(seed=1, progress=False, inference=None)
+        for data in (rows, path)
+    ]
+    assert np.array_equal(fits[0].params, fits[1].params)

@@ -4,14 +4,14 @@ All of it is post-processing of estimates and their known standard deviations, o
 and the value to shrink to is 0.
 
 HDR4ME* needs two warnings. Its L2 rule shrinks by 1/(2λ + 1) with λ = q/(mechanism's mean), q a quantile of
-|deviation|: for an unbiased mechanism that is a division by zero, λ is infinite and the estimate 0, whatever the
+abs(deviation): for an unbiased mechanism that is a division by zero, λ is infinite and the estimate 0, whatever the
 reports say. And its Theorems 4 and 5 take the probability that *some* deviation exceeds 1 for
 the probability that *all* do: with deviations that exceed 1 with probability π each and independently, the published
 bound on the improvement holds with π^d, not 1 − (1 − π)^d (:func:`threshold_probabilities`).
 
 Measured (``python -m benchmarks.means shrinkage``): SURE wins where few means are away from the middle, James–Stein
 where all are a little away; neither was more than 4% worse than the estimates as they come, at 10 dimensions. HDR4ME*
-leaves estimates alone where their sd is below 0.3 or so, since P(|deviation| ≤ 1) is 1 then, and gives them up (0)
+leaves estimates alone where their sd is below 0.3 or so, since P(abs(deviation) ≤ 1) is 1 then, and gives them up (0)
 where it is well above 1; its L1 rule alone, at a 95% quantile, makes means that are far from the middle up to five
 times worse in squared error.
 """
@@ -68,9 +68,9 @@ def hdr4me(
     bias : array_like, shape (d,)
         Means of the deviations; 0 for unbiased mechanisms.
     quantile : float
-        λ is this quantile of |deviation|, for L1.
+        λ is this quantile of abs(deviation), for L1.
     rule : {"mixture", "l1", "l2"}
-        "mixture": none, L1 and L2 with weights P(|dev| ≤ 1), P(1 < |dev| ≤ 2) and the rest.
+        "mixture": none, L1 and L2 with weights P(abs(dev) ≤ 1), P(1 < abs(dev) ≤ 2) and the rest.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def hdr4me(
 
     Notes
     -----
-    L2's λ is the quantile over the |bias|: infinite for an unbiased mechanism, so that L2 gives 0 for every estimate.
+    L2's λ is the quantile over abs(bias): infinite for an unbiased mechanism, so that L2 gives 0 for every estimate.
     This is built as published, to be compared.
 
     References
@@ -211,7 +211,7 @@ def shrink(estimates: ArrayLike, sds: ArrayLike, method: str = "sure") -> Array:
     method : {"sure", "james_stein", "hdr4me"}
         "sure": soft thresholding at the threshold of least estimated risk, good where most means are near the middle
         and few are not. "james_stein": positive part, good where all are somewhat near. "hdr4me": as published, with
-        λ the 95% quantile of |deviation|; it gives up coordinates (0) whose sd is above about 1.
+        λ the 95% quantile of abs(deviation); it gives up coordinates (0) whose sd is above about 1.
 
     Returns
     -------

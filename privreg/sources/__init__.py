@@ -18,7 +18,7 @@ from privreg.sources.dask_frames import is_dask, paths_of
 from privreg.sources.database import Sql, open_sql
 from privreg.sources.files import open_files
 from privreg.sources.frames import open_arrays, open_frame, open_frames, open_mapping
-from privreg.sources.source import CHUNK, Batch, Source, chunk_of, file_stamp, first, pieces, rows_of
+from privreg.sources.source import CHUNK, Batch, Source, chunk_of, file_mark, first, pieces, rows_of
 from privreg.sources.tables import open_object
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ __all__ = [
     "Batch",
     "Source",
     "chunk_of",
-    "file_stamp",
+    "file_mark",
     "first",
     "open_arrays",
     "open_for",

@@ -14,7 +14,7 @@ import numpy as np
 
 from privreg.columns import missing, quietly
 from privreg.errors import DataError, PrivregError
-from privreg.sources.source import CHUNK, Batch, Source, file_stamp
+from privreg.sources.source import CHUNK, Batch, Source, file_mark, file_stamp
 
 if TYPE_CHECKING:
     from privreg.schema import Schema
@@ -91,6 +91,8 @@ def _reader(lines: Any, columns: int, **how: Any) -> Any:
 
     names = ",".join(map(str, range(columns + 1))) + "\n"
     fixed: dict[str, Any] = {"index_col": False, "keep_default_na": False, "low_memory": False}
+    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):  # before it, the last bits of numbers are lost
+        fixed["float_precision"] = "round_trip"
     return pd.read_csv(_Headed(names, lines), chunksize=TOGETHER * CHUNK, **fixed, **how)
 
 
@@ -116,8 +118,9 @@ def header_of(path: Path) -> list[str]:
 def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: frozenset[str]) -> Source:
     """Rows of a CSV file that exists; fields of `verbatim` columns are kept as they are written."""
     text = {c for c in columns if c in verbatim or all(isinstance(v, str) for v in schema.levels.get(c, (0,)))}
-    # ids are nearly all different: a chunk's categories would only cost time
-    kinds = {c: "category" if c in schema.levels else "str" for c in text}
+    # ids are nearly all different: a chunk's categories would only cost time; and pandas makes numbers of categories
+    # that all look like numbers
+    kinds = {c: "category" if c in schema.levels and not any(map(_typed, schema.levels[c])) else "str" for c in text}
 
     def batches(skip: int) -> Iterator[Batch]:
         import pandas as pd
@@ -173,15 +176,22 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
 
     identity = tuple(file_stamp(path))
     return Source(
-        f"CSV file {path.name}", None, batches, identity, lambda: _count_lines(path), lambda: [file_stamp(path)]
+        f"CSV file {path.name}", None, batches, identity, lambda: _count_lines(path), lambda: [file_mark(path)]
     )
 
 
+def _typed(level: str) -> bool:
+    """Whether a text could be taken for a number or a truth value."""
+    import pandas as pd
+
+    return level.lower() in {"true", "false"} or not np.isnan(pd.to_numeric(level, errors="coerce"))
+
+
 def _pass(lines: Any, records: int) -> bool:
-    """Read past so many records; False if one of them is quoted, somewhere among them then."""
+    """Read past so many records; False, somewhere among them, where pandas alone knows: at a quote or a bare return."""
     while records:
         line = lines.readline()
-        if not line or '"' in line:
+        if not line or '"' in line or line.endswith("\r"):
             return not line
         records -= bool(line.strip(" \t\r\n"))
     return True
@@ -234,7 +244,10 @@ def _text(path: Path) -> Any:
             import zipfile
 
             archive = zipfile.ZipFile(path)
-            return io.TextIOWrapper(archive.open(archive.namelist()[0]), **how)
+            names = [name for name in archive.namelist() if not name.startswith("__MACOSX/") and name[-1] != "/"]
+            if len(names) != 1:
+                raise DataError(f"{path.name} holds {len(names)} files; unpack it and give a list of them.")
+            return io.TextIOWrapper(archive.open(names[0]), **how)
     return path.open(**how)
 
 

@@ -73,9 +73,9 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
             return _folder(given)
         files = {given.name: given}
     else:
-        twice = len({path.resolve() for path in given}) < len(given)
-        if twice or not given:
-            raise DataError(f"the list of files {'names one twice' if twice else 'is empty'}; give each file once.")
+        if not given:
+            raise DataError("the list of files is empty; give at least one.")
+        _refuse_twice(given, "the list of files names")
         names = [path.name for path in given]
         files = {p.name if names.count(p.name) == 1 else str(p): p for p in given}
     for path in files.values():
@@ -94,7 +94,16 @@ def _folder(folder: Path) -> Mapping[str, Path]:
             found[inside.as_posix()] = path
     if not found:
         raise DataError(f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(folder)!r}.")
+    _refuse_twice(list(found.values()), f"{str(folder)!r} holds")
     return {name: found[name] for name in sorted(found, key=natural)}
+
+
+def _refuse_twice(paths: Sequence[Path], what: str) -> None:
+    """Refuse a file that comes twice, by links too: its people would report twice."""
+    found = [path.stat() for path in paths if path.is_file()]
+    places = {(stat.st_dev, stat.st_ino) for stat in found if stat.st_ino}
+    if len({path.resolve() for path in paths}) < len(paths) or 0 < len(places) < len(found):
+        raise DataError(f"{what} one twice, perhaps by a link; give each file once.")
 
 
 def natural(name: str) -> tuple[list[tuple[int, str]], str]:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from privreg.columns import quietly
 from privreg.errors import DataError
 from privreg.sources.arrow import batches_of, kind_of, pyarrow
-from privreg.sources.source import CHUNK, Batch, Source, check_labels, file_stamp, files_identity
+from privreg.sources.source import CHUNK, Batch, Source, check_labels, file_mark, files_identity
 
 __all__ = ["open_parquet"]
 
@@ -46,7 +46,7 @@ def open_parquet(files: Mapping[str, Path], columns: Sequence[str], factors: Col
         sum(sum(file.groups) for file in held),
         batches,
         files_identity(paths),
-        stamp=lambda: [file_stamp(path) for path in paths],
+        stamp=lambda: [file_mark(path) for path in paths],
     )
 
 

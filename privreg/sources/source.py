@@ -17,6 +17,7 @@ __all__ = [
     "beyond",
     "check_labels",
     "chunk_of",
+    "file_mark",
     "file_stamp",
     "files_identity",
     "first",
@@ -134,6 +135,11 @@ def file_stamp(path: Path) -> list[Any]:
     """What tells a file from another, or from what it was before, without reading it."""
     stat = path.stat()
     return [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
+
+
+def file_mark(path: Path) -> list[Any]:
+    """The same, and when anything about the file was changed last, which nobody can set back: keys are bound to it."""
+    return [*file_stamp(path), path.stat().st_ctime_ns]
 
 
 def files_identity(paths: Iterable[Path]) -> Any:

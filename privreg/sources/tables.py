@@ -11,7 +11,7 @@ from privreg.columns import quietly
 from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.extras import comes_from
 from privreg.sources.arrow import pyarrow, read_stream
-from privreg.sources.source import CHUNK, Batch, Source, beyond, check_labels, file_stamp, once
+from privreg.sources.source import CHUNK, Batch, Source, beyond, check_labels, file_mark, file_stamp, once
 
 __all__ = ["open_feather", "open_object"]
 
@@ -159,7 +159,7 @@ def open_feather(path: Path, columns: Sequence[str], factors: Collection[str]) -
 
     batches = _again(parts, columns, factors, path.name)
     return Source(
-        f"Feather file {path.name}", count(), batches, tuple(file_stamp(path)), stamp=lambda: [file_stamp(path)]
+        f"Feather file {path.name}", count(), batches, tuple(file_stamp(path)), stamp=lambda: [file_mark(path)]
     )
 
 
