@@ -16,8 +16,8 @@ from privreg import cluster, partitions
 from privreg.accounting import LEDGER, Release
 from privreg.errors import BudgetError, DataError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.partitions import Span, cut, fit_parts, in_turn
-from privreg.sources import file_mark
 from privreg.settings import Wishes
+from privreg.sources import file_mark
 from privreg.sources.dask_frames import paths_of
 
 distributed = pytest.importorskip("distributed")
