@@ -40,7 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
         source = Path(folder) / "source"
         source.mkdir()
         stage(source)
-        env = {**os.environ, "PRIVREG_ROOT": str(ROOT), "MPLBACKEND": "agg"}
+        env = {**os.environ, "PRIVREG_ROOT": str(ROOT)}
+        env.pop("MPLBACKEND", None)  # the kernel's own puts figures into the pages
+        env["PYTHONWARNINGS"] = "ignore:IProgress not found"  # bars are drawn as text, which pages don't show
         env["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         more = ["-D", "nb_execution_mode=off"] if a.fast else []
         command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", *more]

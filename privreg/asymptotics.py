@@ -13,11 +13,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privreg import kernels
-from privreg.coordinates import is_correlated
+from privreg.coordinates import bring_in, is_correlated, scaled, without_constant
 from privreg.errors import OptionError
 from privreg.rules import normal_expectile
 from privreg.scores import unit
-from privreg.stages import kappa_of
+from privreg.stages import MOMENT_ROUNDS, kappa_of
+from privreg.whitening import Layout, learn, start_from
 from privreg.wide import is_wide
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ __all__ = ["PerPerson", "per_person", "taking_part"]
 
 POINTS: Final = 1 << 14
 """Of a normal law, for expectiles."""
+
+ROUNDS: Final = len(MOMENT_ROUNDS) + 1
 
 TOLD: Final = 1 << 13
 """Reports by which the noise of mechanisms that depend on them is averaged."""
@@ -95,56 +98,68 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
     p = inside.shape[1]
     blocks = reports.blocks
     constant = units.constant_column(spec.design.probe)
-    rows, correlated = _map(inside, constant, whitened=efficient.whitened, wide=is_wide(p, label=reports.label))
-    z = inside @ rows.T
     theta = np.concatenate([units.params_inside(block) for block in params.reshape(blocks, p)])
     eta = inside @ theta.reshape(blocks, p).T
     scale_inside = scale / units.y_scale if spec.family.of_residuals or spec.family.code == kernels.SQUARED else 1.0
     corner = efficient.corner if spec.family.cornered and not rules.track else rules.ratio * scale_inside
+    order, gaps = _order(p, constant), units.gaps(spec.design.probe)
+    x_, fixed = np.ascontiguousarray(inside[:, order]), constant is not None
+    shares, correlated = np.full(p, np.nan), False
+    if reports.label or is_wide(p, label=False):
+        rows = _exact(x_, fixed, scales=not reports.label)
+    else:
+        rng = np.random.Generator(np.random.PCG64(len(x_)))
+        y = eta[:, 0] + scale_inside * rng.standard_normal(len(x_)) if spec.family.scaled else None
+        rows, shares, correlated = _learned(x_, y, gaps[order], fixed)
+        rows = rows if efficient.whitened else scaled(rows, fixed)
+    z = x_ @ rows.T
     covariance, bread = _sandwich(settings, z, eta, corner, scale_inside)
     growth = 1.0
     if rules.from_predictor:
         _, flat = _sandwich(settings, z, 0.0 * eta, corner, scale_inside)
         growth = max(float(np.sum(np.linalg.inv(bread) ** 2) / np.sum(np.linalg.inv(flat) ** 2)), 1.0)
-    back = np.kron(np.eye(blocks), units.matrix @ rows.T)
-    return PerPerson(back @ covariance @ back.T, correlated, growth, _shares(inside, constant))
+    back = np.kron(np.eye(blocks), units.matrix[:, order] @ rows.T)
+    return PerPerson(back @ covariance @ back.T, correlated, growth, shares)
 
 
-def _shares(inside: Array, constant: int | None) -> Array:
-    """Shares of the rarer of two values, as the fit learns them to tell levels that are too rare."""
-    low, high = inside.min(axis=0), inside.max(axis=0)
-    above = (inside == high).mean(axis=0)
-    two = ((inside == low) | (inside == high)).all(axis=0) & (high > low)
-    if constant is not None:
-        two[constant] = False
-    return np.where(two, np.minimum(above, 1.0 - above), np.nan)
+def _order(p: int, constant: int | None) -> list[int]:
+    """Columns as a fit has them inside: the constant first."""
+    return list(range(p)) if constant is None else [constant, *(j for j in range(p) if j != constant)]
 
 
-def _map(inside: Array, constant: int | None, *, whitened: bool, wide: bool) -> tuple[Array, bool]:
-    """Row map that the lanes learn, from exact moments; whether a further round of moments is held."""
-    m, p = inside.shape
-    order = list(range(p))
-    if constant is not None:
-        order = [constant, *(j for j in order if j != constant)]
-    ordered = inside[:, order]
-    if wide or not whitened:
-        rows = np.eye(p)
-        first = int(constant is not None)
-        size = np.sqrt(np.mean((ordered - (ordered.mean(axis=0) if first else 0.0)) ** 2, axis=0))
-        rows[first:, first:] = np.diag(1.0 / size[first:])
-        if first:
-            rows[1:, 0] = -ordered.mean(axis=0)[1:] / size[1:]
-    else:
-        rows = np.linalg.inv(np.linalg.cholesky(ordered.T @ ordered / m))
-    correlated = not wide and p > 1 and _is_correlated(ordered, constant is not None)
-    out = np.empty((p, p))
-    out[:, order] = rows
-    return out, correlated
+def _exact(x: Array, constant: bool, *, scales: bool) -> Array:
+    """Row map from moments: whitening, or scales (and middles, beside a constant) alone."""
+    if not scales:
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(x.T @ x / len(x))))
+    first, rows = int(constant), np.eye(x.shape[1])
+    middle = x.mean(axis=0) if constant else np.zeros(x.shape[1])
+    size = np.sqrt(np.mean((x - middle) ** 2, axis=0))
+    rows[first:, first:] = np.diag(1.0 / size[first:])
+    if constant:
+        rows[1:, 0] = -middle[1:] / size[1:]
+    return rows
 
 
-def _is_correlated(x: Array, constant: bool) -> bool:
-    held = x if constant else np.column_stack([np.ones(len(x)), x])
-    return is_correlated(np.linalg.inv(np.linalg.cholesky(held.T @ held / len(x))), constant=True)
+def _learned(x: Array, y: Array | None, gaps: Array, constant: bool) -> tuple[Array, Array, bool]:
+    """Row map that reports on directions lead to, were there no noise in them; shares of rarer values; correlation.
+
+    It makes directions even, not moments: that is another map where covariates are not elliptical, as levels aren't.
+    """
+    d = x.shape[1]
+    v = x if constant else np.column_stack([np.ones(len(x)), x])
+    v = v if y is None else np.column_stack([v, y])
+    scatter = start_from(np.eye(v.shape[1]))
+    at = np.tril_indices(v.shape[1])
+    twice = np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
+    for _ in range(ROUNDS):
+        z = v @ scatter.rows.T
+        u = z / np.linalg.norm(z, axis=1, keepdims=True)
+        scatter = learn(scatter, twice * (u.T @ u)[at], float(len(u)), 0.0, Layout(True, y is not None))
+    held = d + int(not constant)
+    correlated = is_correlated(scatter.rows[:held, :held], constant=True)
+    rows = scatter.rows if constant else without_constant(scatter.rows, d)
+    rows, shares = bring_in(rows, gaps.tolist(), constant)
+    return rows[:d, :d], shares, correlated
 
 
 def _sandwich(settings: Settings, z: Array, eta: Array, corner: float, scale: float) -> tuple[Array, Array]:

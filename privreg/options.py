@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
@@ -233,7 +234,9 @@ def read_threads(threads: Any, lanes: int, rows: int | None) -> int:
 
 def progress_bar(total: int | None, progress: bool | None) -> Any:
     """Make a bar; by default it shows on fits of more than a second at a terminal."""
-    from tqdm.auto import tqdm
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # in a notebook without ipywidgets the bar is text, which is fine
+        from tqdm.auto import tqdm
 
     quiet = {None: None, True: False, False: True}[progress]
     # disable=None: silent when stderr is not a terminal

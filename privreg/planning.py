@@ -139,7 +139,9 @@ def plan(
     Notes
     -----
     The sizes of stages are those of the fit itself, whose rules know n. Beyond them the answer is asymptotic: fits of
-    few people, near the number from which intervals can be relied on, are some percent less precise.
+    few people, near the number from which intervals can be relied on, are some percent less precise. In simulations
+    intervals of factors with two levels were 2 to 15% wider than planned, and of a level that 15% have half as wide
+    again, with fewer people than the plan says intervals can be relied on from.
 
     References
     ----------

@@ -60,9 +60,9 @@ def _pyplot() -> Any:
 def _panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
     """A new figure in the house style, and its axes as an array of shape (rows, columns)."""
     plt = _pyplot()
-    import matplotlib
-
-    matplotlib.get_backend()  # chosen now: chosen inside, leaving the context would undo a notebook's interactive mode
+    # loads the backend now: loaded inside, leaving the context would undo a notebook's interactive mode, which the
+    # backend sets, and every figure but the first would stay unseen
+    plt.draw_if_interactive()
     with plt.rc_context(_RC):
         figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
         for ax in axes.flat:

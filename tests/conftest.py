@@ -7,6 +7,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     xdist workers inherit the variable from the process that made the folder; that process removes it.
     """
     os.environ.setdefault("MPLBACKEND", "Agg")
+    os.environ.setdefault("PRIVREG_ROOT", str(Path(__file__).parent.parent))  # where vignettes find stored results
     if "NUMBA_CACHE_DIR" not in os.environ:
         config.stash[_MADE] = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="privreg-numba-")
 

@@ -53,3 +53,11 @@ def test_the_readme_has_its_two_commands_of_one_line_each():
         assert block is not None
         (line,) = block.group(1).strip().splitlines()
         assert end in line
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_closed_and_settings_restored():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    with plt.rc_context():
+        yield
+    plt.close("all")

@@ -1,12 +1,16 @@
 """Plots draw what the results hold, in their own style, and leave matplotlib's settings alone."""
 
 import builtins
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+import privreg as pr
 from privreg.errors import InferenceError, MissingExtraError, OptionError, PrivregError
 from tests.helpers import array_model, people
 from tests.test_summary import wide
@@ -258,3 +262,15 @@ def test_calibration_is_drawn_in_the_house_style(binary):
     assert res.plot_calibration((y, x), ax=given) is given
     assert "3,000 public rows in 10 groups" in words(given)
     res.plot_calibration((y[:1], x[:1])).figure.canvas.draw()  # one person: no whisker
+
+
+def test_drawing_leaves_a_notebooks_interactive_mode_on(tmp_path):
+    """A notebook's backend turns it on where it is loaded; off, only the first figure would be seen."""
+    backend = "import matplotlib\nfrom matplotlib.backends.backend_agg import *\nmatplotlib.interactive(True)\n"
+    (tmp_path / "a_notebook.py").write_text(backend)
+    code = "import matplotlib, privreg as pr\nfrom privreg.plots_privacy import privacy_curve\n"
+    code += "privacy_curve(pr.Budget.declare(mu=1))\nprint(matplotlib.is_interactive())"
+    paths = os.pathsep.join([str(tmp_path), str(Path(pr.__file__).parents[1])])
+    env = {**os.environ, "MPLBACKEND": "module://a_notebook", "PYTHONPATH": paths}
+    out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "True"
