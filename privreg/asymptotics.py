@@ -86,6 +86,8 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
     ------
     OptionError
         If the family has no model of the response.
+    LinAlgError
+        If the rows don't determine the coefficients.
 
     References
     ----------
@@ -104,6 +106,8 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
     corner = efficient.corner if spec.family.cornered and not rules.track else rules.ratio * scale_inside
     order, gaps = _order(p, constant), units.gaps(spec.design.probe)
     x_, fixed = np.ascontiguousarray(inside[:, order]), constant is not None
+    if np.linalg.matrix_rank(x_) < p:
+        raise np.linalg.LinAlgError
     shares, correlated = np.full(p, np.nan), False
     if reports.label or is_wide(p, label=False):
         rows = _exact(x_, fixed, scales=not reports.label)
