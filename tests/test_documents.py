@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -20,16 +21,24 @@ def run(path):
     found = blocks(path)
     assert len(found) >= 2
     namespace = {}
-    for code in found:
-        exec(compile(code, path.name, "exec"), namespace)
+    with pd.option_context("display.max_colwidth", pd.get_option("display.max_colwidth")):  # pages may widen tables
+        for code in found:
+            exec(compile(code, path.name, "exec"), namespace)
     return namespace
+
+
+PRINTED = {
+    "means_and_mechanisms.md": r"Private Means and Frequencies",
+    "where_papers_are_wrong.md": r"printed 27\.08, with two slips 27\.08",
+}
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda p: p.name)
 def test_code_of_a_document_runs_in_order(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run(path)
-    assert re.search(r"Private (Online|Federated) Regression Results", capsys.readouterr().out)
+    wanted = PRINTED.get(path.name, r"Private (Online|Federated) Regression Results")
+    assert re.search(wanted, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.name)
