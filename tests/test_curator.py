@@ -14,6 +14,7 @@ from privreg.accounting import Budget
 from privreg.central import QHinge, QNorm, Regression, audit, calibration, descent, kernels, twins
 from privreg.central.losses import resolve_loss
 from privreg.central.plan import make_plan
+from privreg.central.results import estimate_of, still_moving
 from privreg.central.sampling import Turns
 from privreg.central.sensitivity import Constants, constants, iterates_within, sensitivity
 from privreg.conversions import gdp_delta, gdp_mu
@@ -254,6 +255,76 @@ def test_noise_has_the_planned_sd_in_every_lane():
     drawn = np.concatenate([descent.noisy_lanes(x, y, loss, plan, turns, noise)[:, 0] for _ in range(1000)])
     ratio = (drawn**2).sum() / plan.noise_sd**2
     assert stats.chi2.ppf(1e-4, len(drawn)) < ratio < stats.chi2.isf(1e-4, len(drawn))
+
+
+@pytest.mark.parametrize("family", [pr.Huber(1.0, 0.2), pr.Quantile(0.5), QHinge(1.5)])
+@pytest.mark.parametrize("epochs", [1, 7])
+def test_output_noise_is_that_of_all_passes(family, epochs):
+    loss = resolve_loss(family)
+    plan = make_plan(
+        loss, Budget.declare(mu=0.5), n=40, p=1, reach=1.0, lanes=2, perturbation="output", epochs=epochs, step=0.01
+    )
+    c, steps = plan.constants, epochs * 20
+    flat = 0.0
+    if c.alpha < 1:
+        flat = math.sqrt((1 - c.alpha) / (1 + c.alpha) * steps) * (0.01 * c.holder * 2**-c.alpha) ** (1 / (1 - c.alpha))
+    assert plan.noise_sd == pytest.approx((flat + 2 * c.gradient * 0.01 * epochs) / 0.5)
+    assert plan.certain_mu() == pytest.approx(0.5)
+
+
+def test_steps_over_all_records_have_the_planned_noise_in_every_lane():
+    loss = resolve_loss(pr.Huber(1.0, 0.2))
+    plan = make_plan(loss, Budget.declare(mu=0.5), n=40, p=1, reach=1.0, lanes=4, epochs=3, average=0.01, step=0.1)
+    assert plan.noise_sd == pytest.approx(2 * 0.2 * math.sqrt(3) / 0.5)
+    x, y = np.zeros((40, 1)), np.zeros(40)  # no gradient: noise is all there is
+    turns, noise = descent.randomness(seeded_key(4, "test"), 1)
+    drawn = np.concatenate([descent.noisy_lanes(x, y, loss, plan, turns, noise)[:, 0] for _ in range(1000)])
+    ratio = (drawn**2).sum() / (3 * (0.1 * plan.noise_sd / 10) ** 2)  # the last iterate: three steps of 1/10 the sum
+    assert stats.chi2.ppf(1e-4, len(drawn)) < ratio < stats.chi2.isf(1e-4, len(drawn))
+
+
+def test_the_precision_is_that_of_a_mean_of_lanes():
+    lanes = np.random.default_rng(0).standard_normal((5, 3)) * [1.0, 2.0, 30.0] + 7.0
+    assert np.allclose(estimate_of(lanes).cov, np.cov(lanes.T) / 5)
+
+
+def test_movement_is_that_of_the_averaged_halves_and_is_known_of_gradient_perturbation_only():
+    loss = resolve_loss(pr.Huber(1.0, 0.2))
+    rng = np.random.default_rng(3)
+    x, y = rng.uniform(-1, 1, (40, 2)) / 2, rng.uniform(-1, 1, 40)
+    given = {"n": 40, "p": 2, "reach": 1.0, "lanes": 2, "step": 0.5}
+    for options in ({"epochs": 11, "average": 0.7}, {"epochs": 1, "average": 1.0}):
+        plan = make_plan(loss, Budget.declare(mu=9.0), **given, **options)
+        moved = np.zeros((2, 2))
+        out = descent.release(x, y, loss, plan, bytes(32), None, moved)
+        assert (out == descent.release(x, y, loss, plan, bytes(32))).all()
+        if options["epochs"] == 1:
+            assert np.isnan(moved).all()
+            continue
+        steps, wait = plan.steps(20), plan.wait(20)
+        path = []
+        for some in range(1, steps + 1):  # the same noise, so the same path
+            turns, noise = descent.randomness(bytes(32), 2)
+            mine = turns.permutation(40)[:20]
+            short = replace(plan, epochs=some, average=1e-9)
+            path.append(descent.descend(x[mine], y[mine], loss, short, turns, noise))
+        kept = np.array(path)[wait:]
+        assert np.allclose(out[0], kept.mean(axis=0))
+        assert np.allclose(moved[0], kept[len(kept) // 2 :].mean(axis=0) - kept[: len(kept) // 2].mean(axis=0))
+    plan = make_plan(loss, Budget.declare(mu=9.0), **given, perturbation="output")
+    moved = np.zeros((2, 2))
+    descent.release(x, y, loss, plan, bytes(32), None, moved)
+    assert np.isnan(moved).all()
+
+
+def test_a_note_on_movement_comes_as_often_as_it_should_and_when_it_should():
+    rng = np.random.default_rng(5)
+    seen = sum(still_moving(rng.standard_normal((8, 3)) * [1.0, 5.0, 0.1]) is not None for _ in range(2000))
+    assert seen <= binom.isf(1e-4, 2000, 0.05)
+    assert seen >= binom.ppf(1e-4, 2000, 0.03)  # Bonferroni gives away little
+    assert "still moving" in still_moving(rng.standard_normal((8, 3)) + np.array([0.0, 9.0, 0.0]))
+    assert still_moving(np.full((8, 3), np.nan)) is None
+    assert still_moving(np.ones((1, 3))) is None
 
 
 def test_between_lane_intervals_hold_their_level():

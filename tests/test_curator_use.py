@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.accounting import LEDGER
+from privreg.accounting import LEDGER, Budget
 from privreg.central import CentralResults, QHinge, QNorm, Regression
-from privreg.central.losses import LOSSES
+from privreg.central.losses import LOSSES, resolve_loss
+from privreg.central.plan import doubt, make_plan
 from privreg.errors import (
     BudgetError,
     DataError,
@@ -130,6 +131,33 @@ def test_intervals_that_should_not_be_relied_on_say_so():
     assert "DON'T RELY ON THE INTERVALS" in str(fit(data, "h ~ a", {"lanes": 8}, **more).summary())
     assert "DON'T RELY" in str(fit(data, options={"perturbation": "output", "lanes": 8, "step": 1e-6}).summary())
     assert "DON'T RELY" not in str(fit(rows(20_000), options={"lanes": 8}, epsilon=4).summary())
+
+
+def test_columns_that_fill_little_of_their_range_are_seen_by_what_iterates_do():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(16_000), rng.uniform(-0.2, 0.2, 16_000)])
+    y = x @ [0.1, 1.0] + rng.normal(0, 0.25, 16_000)
+    public = {"bounds": {"x": (-1, 1), "y": (-2, 2)}, "exog_names": ["const", "x"], "mu": 2}
+    res = Regression(y, x, family=pr.Huber(), **public).fit(seed=0, progress=False)
+    assert abs(res.params["x"] - 1.0) > 10 * res.bse["x"]  # far off, which lanes alone don't show
+    assert any("still moving" in note for note in res.privacy.doubts)
+
+
+@pytest.mark.parametrize("family", [pr.Quantile(0.9), pr.Hinge(), QHinge(1.5)])
+def test_noise_about_a_kink_that_is_not_symmetric_is_noted(family):
+    loss = resolve_loss(family)
+    few = make_plan(loss, Budget.declare(mu=0.5), n=4000, p=3, reach=3**0.5)
+    many = make_plan(loss, Budget.declare(mu=0.5), n=4_000_000, p=3, reach=3**0.5)
+    assert "few records" in doubt(few, loss, 3)
+    assert doubt(many, loss, 3) is None
+    median = resolve_loss(pr.Quantile(0.5))
+    assert doubt(make_plan(median, Budget.declare(mu=0.5), n=4000, p=3, reach=3**0.5), median, 3) is None
+
+
+@pytest.mark.parametrize("options", [{"step": 1e308}, {"radius": 1e300}])
+def test_numbers_that_would_overflow_are_refused(options):
+    with pytest.raises(OptionError, match="must be a positive number"):
+        fit(options=options)
 
 
 def test_results_are_saved_and_loaded(tmp_path):

@@ -185,3 +185,21 @@ def test_bad_options(options, words):
 def test_one_coefficient_has_no_direction():
     with pytest.raises(OptionError, match="2 coefficients or more"):
         update_mechanism("ldpvec", Budget.declare(mu=1), 1, 1.0, debias=False)
+
+
+@pytest.mark.parametrize("name", ["geodp", "ldpvec"])
+@pytest.mark.parametrize("beta", [0.05, 0.5, 1.0])
+def test_released_angles_are_in_the_box_before_noise_whatever_the_update(name, beta):
+    for size in (2, 3, 17):
+        m = update_mechanism(name, Budget.declare(mu=1.0), size, 2.0, beta=beta, debias=False)
+        low, high = m.box.centre - m.box.half, m.box.centre + m.box.half
+        found = []
+        for update in [np.zeros(size), *vectors(size, 30)]:
+            norm = np.linalg.norm(update)
+            magnitude, angles = m.release(update * (2.0 / norm) if norm > 2.0 else update, np.zeros(m.width))
+            assert ((low <= angles) & (angles <= high)).all()
+            assert 0.0 <= magnitude <= 2.0 * (1 + 1e-12)
+            assert m.magnitude_share or magnitude == 2.0
+            found.append(angles)
+        apart = np.linalg.norm(np.array(found)[:, None] - np.array(found), axis=-1)
+        assert apart.max() <= m.angle_sd * math.sqrt(1.0 - m.magnitude_share) * (1 + 1e-12)

@@ -149,7 +149,7 @@ def test_the_covariance_is_that_of_the_reports():
     rng = np.random.default_rng(1)
     told = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 3))
     terms = [Term(c, -1, 1) for c in "abc"]
-    plan = make_plan(terms, pr.Budget.declare(mu=1), mechanism="gaussian", m=3)
+    plan = make_plan(terms, pr.Budget.declare(mu=None), m=3)  # these reports carry no noise
     half = collector.update(collector.init(3), told[:200])
     whole = collector.merge(half, collector.update(collector.init(3), told[200:]))
     got = collector.estimates(terms, [terms], [plan], [whole])
@@ -441,6 +441,79 @@ def test_errors_quote_no_value():
         assert "SECRET" not in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None or "SECRET" not in str(caught.value.__context__)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.parametrize("way", ["grr", "oue", "histogram"])
+def test_answers_that_are_all_alike_have_an_error_still(epsilon, way):
+    """A level that nobody has, or everybody: limits are never of length 0 or NaN, and a note says what they are."""
+    data = {"c": np.repeat("a", 40), "x": np.ones(40)}
+    options = {"epsilon": epsilon, "frequencies": way, "levels": {"c": ["a", "b", "z"]}, "bounds": {"x": (0, 1)}}
+    for seed in range(5):
+        res = pr.means.estimate(data, ["c", "x"], seed=seed, progress=False, mechanism="duchi", **options)
+        assert (res.bse > 0).all()
+    if epsilon == 8.0:
+        assert any("fewer than 10 people" in note for note in res.privacy.doubts)
+
+
+@pytest.mark.parametrize("name", ["duchi", "piecewise", "square_wave", "laplace"])
+def test_the_least_variance_of_reports_is_no_more_than_theirs(name):
+    one = pr.Budget.declare(epsilon=2.0)
+    plan = make_plan([Term("x", -1.0, 1.0), Term("c", levels=("a", "b", "z"))], one, mechanism=name, m=1)
+    rng = np.random.default_rng(1)
+    values = rng.beta(0.3, 0.7, 100_000) * 2 - 1
+    law = np.array([0.2, 0.75, 0.05])
+    theta = np.append(values.mean(), law)
+    number, factor = (item.mechanism for item in plan.items)
+    own, other = factor.variances()
+    exact = np.append(np.mean(number.variance(values)) + values.var(), law * own + (1 - law) * other + law * (1 - law))
+    least = collector._least(plan, theta)
+    assert (least <= exact * (1 + 1e-12)).all()
+    assert np.allclose(least[1:], exact[1:])
+    assert name != "duchi" or least[0] == pytest.approx(exact[0])
+
+
+@pytest.mark.parametrize("silence", [False, True])
+def test_whole_records_at_the_corners_come_out_unbiased(silence):
+    """The radius is that of the longest record: a shorter one would pull such records in."""
+    terms = [Term("x", -1.0, 1.0), Term("y", -1.0, 1.0), Term("c", levels=("a", "b", "z"))]
+    plan = make_plan(terms, pr.Budget.declare(epsilon=6.0), mechanism="privunit", silence=silence)
+    n = 40_000
+    values = [np.ones(n), -np.ones(n), np.zeros(n, dtype=int)]
+    reports = device.reports(plan, values, np.random.default_rng(2).standard_normal((n, plan.width)))
+    want = [1.0, 1.0, -1.0, 1.0, 1.0, 0.0, 0.0, 0.0] if silence else [1.0, -1.0, 1.0, 0.0, 0.0]
+    z = (reports.mean(axis=0) - want) / (reports.std(axis=0) / n**0.5)
+    assert (np.abs(z) < 4.5).all()
+
+
+def test_enough_people_are_not_doubted():
+    data = {"c": np.repeat(["a", "b", "z"], [300, 300, 400])}
+    res = pr.means.estimate(data, ["c"], epsilon=1, levels={"c": ["a", "b", "z"]}, seed=0, progress=False)
+    assert not res.privacy.doubts
+
+
+def test_several_rows_of_a_person_are_charged_for():
+    data = pd.DataFrame({"x": np.linspace(0, 1, 60), "who": np.arange(60) // 4})
+    options = {"bounds": {"x": (0, 1)}, "id": "who", "max_per_id": 4, "progress": False}
+    for count in (1, 2):
+        res = pr.means.estimate(data, ["x"], mu=0.5, **options)
+        assert (res.privacy.release.number, res.privacy.release.total_mu) == (count, pytest.approx(count**0.5))
+    model = pr.means.PrivateMeans(["x"], data, epsilon=0.5, **{k: v for k, v in options.items() if k != "progress"})
+    pr.limit_spending(1.6)
+    try:
+        with pytest.raises(BudgetError, match="release 3"):
+            model.fit(progress=False)
+    finally:
+        pr.limit_spending(None)
+
+
+def test_subgroups_that_lie_apart_count_in_the_error_of_all():
+    rng = np.random.default_rng(0)
+    part = rng.choice(["u", "v"], 20_000, p=[0.3, 0.7])
+    x = np.where(part == "u", 0.1, 0.9) + rng.uniform(-0.05, 0.05, len(part))
+    options = {"mu": None, "bounds": {"x": (0, 1)}, "levels": {"g": ["u", "v"]}, "by": "g", "progress": False}
+    res = pr.means.estimate({"x": x, "g": part}, ["x"], **options)
+    assert res.bse["x"] == pytest.approx(x.std() / len(x) ** 0.5, rel=1e-3)
 
 
 def test_too_few_people():

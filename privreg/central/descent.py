@@ -84,7 +84,13 @@ def _check_size(rows: int, width: int) -> None:
 
 
 def release(
-    x: Array, y: Array, loss: Loss, plan: Plan, key: bytes, report: Callable[[int], Any] | None = None
+    x: Array,
+    y: Array,
+    loss: Loss,
+    plan: Plan,
+    key: bytes,
+    report: Callable[[int], Any] | None = None,
+    moved: Array | None = None,
 ) -> Array:
     """Run every lane on its own records and add the noise.
 
@@ -99,6 +105,8 @@ def release(
         Secret; orders and noise come from it.
     report : callable, optional
         Told on the way how many more records count as done.
+    moved : ndarray, shape (lanes, p), optional
+        Filled with how far each lane's iterates still moved, see :func:`descend`: as private as the release.
 
     Returns
     -------
@@ -111,7 +119,7 @@ def release(
     between them and each may spend the whole budget (parallel composition).
     """
     turns, noise = randomness(key, x.shape[1])
-    return noisy_lanes(x, y, loss, plan, turns, noise, report)
+    return noisy_lanes(x, y, loss, plan, turns, noise, report, moved)
 
 
 def randomness(key: bytes, width: int) -> tuple[Turns, NoiseStream]:
@@ -127,6 +135,7 @@ def noisy_lanes(
     turns: Turns,
     noise: NoiseStream,
     report: Callable[[int], Any] | None = None,
+    moved: Array | None = None,
 ) -> Array:
     """One release, of streams that may have made others before; as :func:`release`."""
     people = turns.permutation(len(y))
@@ -134,7 +143,7 @@ def noisy_lanes(
     for b, size in enumerate(plan.sizes):
         mine = people[begin : begin + size]
         begin += size
-        out[b] = descend(x[mine], y[mine], loss, plan, turns, noise, report)
+        out[b] = descend(x[mine], y[mine], loss, plan, turns, noise, report, None if moved is None else moved[b])
         if plan.perturbation == "output":
             out[b] += plan.noise_sd * _normals(noise, 1)[0]
     return out
@@ -148,8 +157,15 @@ def descend(
     turns: Turns,
     noise: NoiseStream | None,
     report: Callable[[int], Any] | None = None,
+    moved: Array | None = None,
 ) -> Array:
     """Averaged iterate of one lane; without noise for output perturbation, which adds it afterwards.
+
+    Parameters
+    ----------
+    moved : ndarray, shape (p,), optional
+        Filled with the mean of the second half of the averaged iterates less that of the first. Only gradient
+        perturbation does so, whose iterates are functions of its noisy sums: it costs nothing. Else left NaN.
 
     Returns
     -------
@@ -159,12 +175,13 @@ def descend(
     w, total = np.zeros(p), np.zeros(p)
     steps, wait = plan.steps(n), plan.wait(n)
     kept = steps - wait
+    middle, early = wait + kept // 2, np.full(p, np.nan)
     numbers = loss.code, loss.a, plan.constants.slope, plan.step
     radius = 0.0 if plan.radius is None else plan.radius
     done = told = 0
     while done < steps:
         if plan.perturbation == "gradient":
-            some = min(max(int(AT_ONCE / max(plan.share * n, 1.0)), 1), steps - done)
+            some = min(max(int(AT_ONCE / max(plan.share * n, 1.0)), 1), (middle if done < middle else steps) - done)
             who = [turns.poisson(n, plan.share) for _ in range(some)]
             ends = np.cumsum([len(members) for members in who])
             extra = np.zeros((some, p)) if noise is None else plan.noise_sd * _normals(noise, some)
@@ -173,6 +190,8 @@ def descend(
             share = 1.0 / (plan.share * n)
             wait = kernels.noisy_walk(x, y, members, ends, extra, *numbers, share, radius, w, total, wait)
             done += some
+            if done == middle:
+                early = total.copy()
         elif plan.order == "permuted":
             wait = kernels.walk(x, y, turns.permutation(n), *numbers, radius, w, total, wait)
             done += n
@@ -183,6 +202,8 @@ def descend(
         if report is not None:  # in shares of the lane: how many were really drawn would tell of the sample
             report(int(n * done / steps) - told)
             told = int(n * done / steps)
+    if moved is not None:
+        moved[:] = (total - early) / (kept - kept // 2) - early / (kept // 2) if kept > 1 else np.nan
     return np.asarray(total / kept)
 
 

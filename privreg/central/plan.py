@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.central import calibration
-from privreg.central.kernels import LOGISTIC, Q_HINGE, Q_NORM, SMOOTHED_HINGE
+from privreg.central.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
 from privreg.central.options import check_budget, read_epochs, read_number, read_whole
 from privreg.central.sensitivity import Constants, constants, sensitivity
 from privreg.errors import OptionError, choose
@@ -45,6 +45,9 @@ SETTLED: Final = 10.0
 WANDER: Final = 0.03
 SYMMETRIC: Final = 0.5
 """How far iterates may wander, relative to the range over which the loss is quadratic; of regressions."""
+
+KINKED: Final = 0.03
+"""How far iterates may wander, internal units; of losses whose kink is not symmetric."""
 
 FULL_WORK: Final = 200_000_000
 """Records read in all by default, where each step reads all of them."""
@@ -209,7 +212,7 @@ def make_plan(
         epochs = _noisy_passes(order, loss.alpha, n, p) if noisy else _passes(loss, size, n)
     epochs = read_epochs(epochs)
     if step is not None:
-        step = read_number("step", step, "a positive number, the size of every step in internal units")
+        step = read_number("step", step, "a positive number, the size of every step in internal units", 0.0, 1e100)
     if noisy:
         batch = size / BATCHES if batch_size is None else read_whole("batch_size", batch_size, fewest, "records a step")
         share = 1.0 if order == "full" else min(max(batch / size, 1.0 / size), 1.0)
@@ -288,7 +291,9 @@ def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:
                 "give a positive radius=, or perturbation='output'."
             )
         return None
-    return read_number("radius", radius, "a positive number (of internal units), 'auto', or None for no projection")
+    return read_number(
+        "radius", radius, "a positive number (of internal units), 'auto', or None for no projection", 0.0, 1e100
+    )
 
 
 def least_curvature(holder: float, p: int) -> float:
@@ -303,11 +308,18 @@ def doubt(plan: Plan, loss: Loss, p: int) -> str | None:
     -----
     Two biases are shared by all lanes, so that they don't show between them: a start that is not forgotten, and
     curvature that falls off over the range in which noisy iterates wander, which pushes asymmetric losses outwards.
-    The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
+    The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage). Curvature is a
+    guess, from columns that fill their public range; `privreg.central.results.still_moving` looks at the iterates.
     """
-    if loss.alpha < 1.0 or len(plan.sizes) == 1:
+    if len(plan.sizes) == 1:
         return None
     c, size = plan.constants, min(plan.sizes)
+    if loss.alpha < 1.0:  # how flat it is depends on the records near its kink: a guess will do for noise alone
+        lopsided = loss.code in {HINGE, Q_HINGE} or (loss.code == PINBALL and loss.a != 0.5)
+        wander = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * least_curvature(1.0, p)))
+        if plan.perturbation == "gradient" and lopsided and wander > KINKED:
+            return _few(wander / KINKED * sum(plan.sizes))
+        return None
     flat = least_curvature(c.holder, p)
     steps = plan.steps(size)
     if plan.step * flat * steps < 0.8 * SETTLED:
@@ -319,12 +331,15 @@ def doubt(plan: Plan, loss: Loss, p: int) -> str | None:
         wander = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * flat))
         limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
         if wander * loss.holder / loss.slope > limit:
-            more = wander * loss.holder / loss.slope / limit
-            return (
-                f"there are few records for this budget, and noisy iterates wander where the loss is no longer "
-                f"quadratic: some {more * sum(plan.sizes):,.2g} records, or as many times the budget, would do"
-            )
+            return _few(wander * loss.holder / loss.slope / limit * sum(plan.sizes))
     return None
+
+
+def _few(records: float) -> str:
+    return (
+        "there are few records for this budget, and noisy iterates wander where the loss is no longer quadratic: "
+        f"some {records:,.2g} records, or as many times the budget, would do"
+    )
 
 
 def _noisy_passes(order: str, alpha: float, n: int, p: int) -> int:

@@ -378,9 +378,10 @@ class Regression:
         LEDGER.check(identity, stated.total_mu)
         key = fresh_key() if seed is None else seeded_key(seed, "central")
         with progress_bar(n, progress) as bar:
-            lanes_out = descent.release(x, y, self._loss, plan, key, bar.update)
+            moved = np.full((len(plan.sizes), x.shape[1]), np.nan)
+            lanes_out = descent.release(x, y, self._loss, plan, key, bar.update, moved)
         stated = stated.with_release(LEDGER.spend(identity, stated.total_mu))
-        return CentralResults(payload(self._spec, plan, self._loss, lanes_out, stated, n))
+        return CentralResults(payload(self._spec, plan, self._loss, lanes_out, moved, stated, n))
 
     def _plan(self, n: int, options: Mapping[str, Any]) -> Plan:
         reach, p = self._spec.units.reach, len(self._spec.coefficients)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -109,11 +109,40 @@ def estimate_of(lanes: Array, why: str | None = None) -> Estimate:
     return Estimate("between_lanes", apart.T @ apart / (b * (b - 1)), StudentT(b - 1), notes)
 
 
-def payload(spec: Spec, plan: Plan, loss: Loss, lanes: Array, statement: CentralStatement, n: int) -> Fit:
+STILL: Final = 0.05
+"""Probability of a note on lanes that still move where none does."""
+
+
+def still_moving(moved: Array) -> str | None:
+    """Say that lanes had not settled, from how far the iterates that are averaged moved; None if that isn't seen.
+
+    Parameters
+    ----------
+    moved : ndarray, shape (B, p)
+        From `privreg.central.descent.release`; NaN where it is not known.
+
+    Notes
+    -----
+    How soon the start is forgotten depends on how the records lie within their public range, which no public number
+    tells. The noisy iterates tell, for free: once settled they move by noise alone, which differs between lanes.
+    """
+    b, p = moved.shape
+    if b == 1 or not np.isfinite(moved).all():
+        return None
+    mean, se = moved.mean(axis=0), moved.std(axis=0, ddof=1) / np.sqrt(b)
+    if not (np.abs(mean) > StudentT(b - 1).critical(STILL / p) * se).any():
+        return None
+    return (
+        "the iterates that are averaged were still moving the same way in all lanes, so the start is not forgotten; "
+        "take more epochs=, or bounds= that fit the columns more closely"
+    )
+
+
+def payload(spec: Spec, plan: Plan, loss: Loss, lanes: Array, moved: Array, statement: CentralStatement, n: int) -> Fit:
     """Collect what results know: the release, public numbers, the statement."""
     outside = np.array([spec.units.params_outside(w) for w in lanes])
     params = outside.mean(axis=0)
-    estimate = estimate_of(outside, doubt(plan, loss, len(params)))
+    estimate = estimate_of(outside, doubt(plan, loss, len(params)) or still_moving(moved))
     steps = sum(plan.steps(size) for size in plan.sizes)
     one = np.array([n], dtype=np.int64)
     return Fit(

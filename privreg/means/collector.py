@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from privreg.errors import InferenceError
+from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.terms import Term
+from privreg.numbers import NumberMechanism
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["Estimates", "State", "estimates", "init", "merge", "update"]
+__all__ = ["Estimates", "State", "estimates", "few", "init", "merge", "update"]
+
+
+FEW: Final = 10.0
+"""People who must have given an answer, and who must have not, for normal limits."""
 
 
 class State(NamedTuple):
@@ -85,7 +91,50 @@ def _raw(state: State, plan: Plan) -> tuple[Array, Array]:
     theta = np.diag(state.sums) / n
     cross = theta[:, None] * state.sums.T
     centred = state.products - cross - cross.T + np.outer(theta, theta) * state.counts
-    return theta, centred / np.sqrt(np.outer(n * (n - 1.0), n * (n - 1.0)))
+    cov = centred / np.sqrt(np.outer(n * (n - 1.0), n * (n - 1.0)))
+    return theta, cov + np.diag(np.maximum(_least(plan, theta) / n - np.diag(cov), 0.0))
+
+
+def _least(plan: Plan, theta: Array) -> Array:
+    """Least variance that reports of these means can have; 0 where the record goes as a whole.
+
+    The mechanism's own at the mean, which is a lower bound as it is convex in the value, and with that of the values
+    exact where answers are two. Few reports of few answers may be all alike, and their variance 0.
+    """
+    out = np.zeros(plan.size)
+    if plan.vector is not None:
+        return out
+    for item in plan.items:
+        here, m = slice(item.at, item.at + item.size), item.mechanism
+        if isinstance(m, NumberMechanism):
+            if m.unbiased:
+                out[here] = m.variance(theta[here])
+            continue
+        share = np.clip(theta[here], 0.0, 1.0)
+        own, other = m.variances()
+        out[here] = share * own + (1.0 - share) * (other + share)
+    return out
+
+
+def few(plan: Plan, state: State) -> bool:
+    """Whether some answer was given by, or withheld by, so few people that normal limits don't hold; from reports."""
+    n = np.diag(state.counts)
+    if plan.vector is not None or not state.people:
+        return False
+    for item in plan.items:
+        here, m = slice(item.at, item.at + item.size), item.mechanism
+        least = n[here].min()
+        if isinstance(m, FactorMechanism) and m.name in {"grr", "oue"}:
+            p, q = m.chances
+            told = q + (p - q) * np.diag(state.sums)[here] / np.maximum(n[here], 1.0)  # people who gave it, a share
+            least = (n[here] * np.minimum(told, 1.0 - told)).min()
+        elif isinstance(m, NumberMechanism) and m.name == "duchi":
+            low, high = m.output_range
+            told = (np.diag(state.sums)[here] / np.maximum(n[here], 1.0) - low) / (high - low)
+            least = (n[here] * np.minimum(told, 1.0 - told)).min()
+        if least < FEW:
+            return True
+    return False
 
 
 def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[Array, Array]:

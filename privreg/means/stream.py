@@ -125,7 +125,13 @@ class MeansStream:
             group_variances=np.array([np.diag(a.cov) for a in apart]).reshape(-1, p),
             header=header(spec, self.nobs),
             biased=is_biased(spec),
-            statement=statement(spec, release, seeded=self._seed is not None, people=self.nobs),
+            statement=statement(
+                spec,
+                release,
+                seeded=self._seed is not None,
+                people=self.nobs,
+                few=any(map(collector.few, spec.plans, self._states)),
+            ),
         )
         return MeansResults(fit)
 

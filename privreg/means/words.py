@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from privreg.accounting import Release
+from privreg.inference import DOUBT
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
@@ -85,7 +86,7 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
     return tuple(out)
 
 
-def statement(spec: Spec, release: Release, *, seeded: bool, people: int) -> MeansStatement:
+def statement(spec: Spec, release: Release, *, seeded: bool, people: int, few: bool = False) -> MeansStatement:
     """Make the privacy statement of a release."""
     budget, notes = spec.spent, []
     if not budget.private:
@@ -94,6 +95,11 @@ def statement(spec: Spec, release: Release, *, seeded: bool, people: int) -> Mea
         notes.append(SEED_NOTE)
     if spec.people.missing == "drop":
         notes.append("missing='drop': who has a missing value sends nothing, which reveals who answered")
+    if few:
+        notes.append(
+            f"{DOUBT} the intervals: some answer came, or failed to come, from fewer than 10 people, too few for "
+            "normal limits; it takes more people or fewer levels"
+        )
     if is_biased(spec):
         notes.append(
             "square_wave_biased: the estimates of numbers are NOT means but an affine function of them, whose slope "
