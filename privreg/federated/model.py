@@ -6,8 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from privreg.accounting import LEDGER, UNSET, Budget, Release
 from privreg.arrays import array_design, check_array_levels, read_arrays
 from privreg.design import formula_design
@@ -341,12 +339,11 @@ def _spend(sources: Sequence[Source], mu: float) -> Release:
 
 
 def _listed(name: str, given: Any) -> list[Any]:
-    if isinstance(given, np.ndarray) and given.ndim > 1:
-        return list(given)
+    # the parts of an array are new objects every time, which no account of releases could know again
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise OptionError(
-            f"{name} must be a list with one entry a silo, got {type(given).__name__}; a single table has no silos, "
-            "split it, or use PrivateOnlineRegression, where every record reports by itself."
+            f"{name} must be a list with one entry a silo, got {type(given).__name__}; a single table or array has no "
+            "silos, split it and keep the list, or use PrivateOnlineRegression, where every record reports by itself."
         )
     return list(given)
 

@@ -195,7 +195,8 @@ def benchmark(
     if not budget.private:
         raise OptionError("a benchmark of mechanisms needs a budget: epsilon=1, say, or mu=1.")
     columns, asked = _asked(d, m)
-    sizes = [_people("n", k, 2) for k in (n if isinstance(n, Sequence) and not isinstance(n, str) else [n])]
+    several = isinstance(n, np.ndarray | Sequence) and not isinstance(n, str)
+    sizes = [_people("n", k, 2) for k in (n if several else [n])]
     if mechanisms is None:
         names = [k for k in NUMBER_MECHANISMS if not (k == "gaussian" and budget.pure)]
     elif isinstance(mechanisms, str):
