@@ -22,6 +22,8 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
 }
 html_sidebars = {"index": []}
+html_static_path = ["static"]
+html_css_files = ["privreg.css"]
 html_show_sourcelink = True
 
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]

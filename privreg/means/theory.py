@@ -108,6 +108,8 @@ def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | 
 
 
 def _people(name: str, value: object, least: int = 1) -> int:
+    if isinstance(value, float) and value.is_integer():  # 1e6
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise OptionError(f"{name}={shown(value)} must be a whole number, {least} or more.")
     return int(value)
