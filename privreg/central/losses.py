@@ -103,7 +103,7 @@ def QHinge(q: float = 1.5) -> Family:
 
 
 def QNorm(q: float = 1.5) -> Family:
-    """Regression with the loss |y − η|^q; q = 2 is least squares, q = 1 the absolute loss.
+    """Regression with the loss abs(y − η)^q; q = 2 is least squares, q = 1 the absolute loss.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def QNorm(q: float = 1.5) -> Family:
 
 
 def Absolute() -> Family:
-    """Regression with the absolute loss |y − η|: the conditional median line, as ``Quantile(0.5)``."""
+    """Regression with the absolute loss abs(y − η): the conditional median line, as ``Quantile(0.5)``."""
     return Quantile(0.5)
 
 
