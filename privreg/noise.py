@@ -92,6 +92,16 @@ class NoiseStream:
         """Mark `rows` rows as used."""
         self._used += rows
 
+    def draw(self, rows: int) -> NDArray[np.float64]:
+        """Hand out the next `rows` rows as an array of one's own, shape (rows, width)."""
+        out, at = np.empty((rows, self.width)), 0
+        while at < rows:
+            some = self.peek()[: rows - at]
+            out[at : at + len(some)] = some
+            self.advance(len(some))
+            at += len(some)
+        return out
+
     def take(self, rows: int, pool: Executor) -> NDArray[np.float64]:
         """Hand out the next `rows` rows, the same as by `peek`, their blocks made in parallel.
 

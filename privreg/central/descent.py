@@ -145,7 +145,7 @@ def noisy_lanes(
         begin += size
         out[b] = descend(x[mine], y[mine], loss, plan, turns, noise, report, None if moved is None else moved[b])
         if plan.perturbation == "output":
-            out[b] += plan.noise_sd * _normals(noise, 1)[0]
+            out[b] += plan.noise_sd * noise.draw(1)[0]
     return out
 
 
@@ -184,7 +184,7 @@ def descend(
             some = min(max(int(AT_ONCE / max(plan.share * n, 1.0)), 1), (middle if done < middle else steps) - done)
             who = [turns.poisson(n, plan.share) for _ in range(some)]
             ends = np.cumsum([len(members) for members in who])
-            extra = np.zeros((some, p)) if noise is None else plan.noise_sd * _normals(noise, some)
+            extra = np.zeros((some, p)) if noise is None else plan.noise_sd * noise.draw(some)
             members = np.concatenate(who)
             # the expected size: the size itself tells who was drawn, and would be another release
             share = 1.0 / (plan.share * n)
@@ -205,14 +205,3 @@ def descend(
     if moved is not None:
         moved[:] = (total - early) / (kept - kept // 2) - early / (kept // 2) if kept > 1 else np.nan
     return np.asarray(total / kept)
-
-
-def _normals(noise: NoiseStream, rows: int) -> Array:
-    """Rows of standard normals, each handed out once."""
-    out, at = np.empty((rows, noise.width)), 0
-    while at < rows:
-        some = noise.peek()[: rows - at]
-        out[at : at + len(some)] = some
-        noise.advance(len(some))
-        at += len(some)
-    return out

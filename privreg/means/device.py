@@ -20,12 +20,11 @@ from privreg.means.terms import Term
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.noise import NoiseStream
     from privreg.schema import Schema
 
     Array = NDArray[np.float64]
 
-__all__ = ["chosen", "draw", "encoded", "inside", "reports"]
+__all__ = ["chosen", "encoded", "inside", "reports"]
 
 
 def encoded(frame: Any, columns: Sequence[str], schema: Schema, *, gaps: bool) -> dict[str, NDArray[Any]]:
@@ -66,17 +65,6 @@ def inside(terms: Sequence[Term], raw: dict[str, NDArray[Any]], silent: NDArray[
         half, middle = 0.5 * (term.high - term.low), 0.5 * (term.high + term.low)
         unit = np.clip((np.clip(values, term.low, term.high) - middle) / half, -1.0, 1.0)
         out.append(unit if silent is None else np.where(silent, np.nan, unit))
-    return out
-
-
-def draw(noise: NoiseStream, n: int) -> Array:
-    """Hand out the next `n` rows of standard normals, shape (n, width)."""
-    out, at = np.empty((n, noise.width)), 0
-    while at < n:
-        rows = noise.peek()[: n - at]
-        out[at : at + len(rows)] = rows
-        noise.advance(len(rows))
-        at += len(rows)
     return out
 
 

@@ -65,7 +65,7 @@ class MeansStream:
                 raw = {name: values[kept] for name, values in raw.items()}
                 silent = None if silent is None else silent[kept]
         n = len(next(iter(raw.values())))
-        normals = device.draw(self._noise, n)
+        normals = self._noise.draw(n)
         for g, plan in enumerate(spec.plans):
             here = slice(None) if spec.by is None else np.flatnonzero(raw[spec.by] == g)
             part = {name: values[here] for name, values in raw.items()}

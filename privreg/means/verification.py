@@ -92,9 +92,9 @@ def _answers(m: NumberMechanism | FactorMechanism, n: int) -> tuple[Array, Array
     """Answers of two people as far apart as can be."""
     stream = NoiseStream(fresh_key(), m.width)
     if isinstance(m, FactorMechanism):
-        first, second = (m.randomise(np.full(n, k), device.draw(stream, n)) for k in (0, 1))
+        first, second = (m.randomise(np.full(n, k), stream.draw(n)) for k in (0, 1))
     else:
-        first, second = (m.randomise(np.full(n, x), device.draw(stream, n)) for x in (m.high, m.low))
+        first, second = (m.randomise(np.full(n, x), stream.draw(n)) for x in (m.high, m.low))
     return first, second
 
 
@@ -116,7 +116,7 @@ def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
         k = min(4096, n - a)
         people = [np.full(k, v) for v in values]
         # an item that isn't asked says nothing; 0 for it keeps the projection defined
-        out[a : a + k] = np.nan_to_num(device.reports(plan, people, device.draw(stream, k)))
+        out[a : a + k] = np.nan_to_num(device.reports(plan, people, stream.draw(k)))
     return out
 
 
