@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from privreg.errors import OptionError, choose, shown
-from privreg.plots import COLOURS, COLUMN, DASHES, GREY, _corner, _footer, _literal, _panels, _pyplot
+from privreg.plots import COLOURS, COLUMN, DASHES, GREY, _corner, _footer, _literal, _panels, _pyplot, _unit_label
 from privreg.tables import plain, shorten
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from privreg.federated.results import FederatedResults
 
 __all__ = ["over_rounds"]
+
+APART: Final = 10.0
+"""Ratio of the largest coefficients from which on each has a unit of its own."""
 
 MOST: Final = 12
 """Curves drawn unless terms are named: more can't be told apart."""
@@ -44,13 +48,25 @@ def over_rounds(results: FederatedResults, terms: Any, ax: Any) -> Axes:
     return made
 
 
+def _powers(values: Any) -> list[int]:
+    """Powers of ten by which coefficients of very different sizes are made comparable; 0 for all if they are."""
+    sizes = np.abs(values).max(axis=0, initial=0.0)
+    seen = sizes[sizes > 0.0]
+    if not seen.size or seen.max() < APART * seen.min():
+        return [0] * values.shape[1]
+    return [math.floor(math.log10(s)) if s > 0.0 else 0 for s in sizes]
+
+
 def _curves(ax: Any, values: Any, names: list[str]) -> None:
+    powers = _powers(values)
     for i, (name, column) in enumerate(zip(shorten(map(plain, names), 24), values.T, strict=True)):
+        unit = _unit_label(powers[i])
+        name, column = name + unit, column / 10.0 ** powers[i]
         style = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // len(COLOURS) % len(DASHES)]}
         ax.plot(np.arange(len(column)), column, linewidth=1.2, label=_literal(name), **style)
     ax.axhline(0, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("rounds")
-    ax.set_ylabel("coefficient")
+    ax.set_ylabel("coefficient, in units of its label" if any(powers) else "coefficient")
     if len(names) > 1:
         ax.legend(frameon=False)

@@ -36,12 +36,12 @@ def estimates(results: MeansResults, *, alpha: float = 0.05, ax: Any = None) -> 
     table = results.tidy(alpha=alpha)
     middle, left, right = ((table[c] - low) / length for c in ("estimate", "conf_low", "conf_high"))
     if ax is None:
-        with _panels(1, 1, (COLUMN, 0.6 + 0.18 * len(f.names))) as (_, axes):
+        with _panels(1, 1, (COLUMN, 0.9 + 0.2 * len(f.names))) as (_, axes):
             ax = axes[0, 0]
     at = np.arange(len(f.names))
     ax.errorbar(middle, at, xerr=[middle - left, right - middle], fmt=MARKERS[0], color=COLOURS[0], ms=3, lw=1)
     ax.set_yticks(at, [_literal(n) for n in f.names])
-    ax.invert_yaxis()
+    ax.set_ylim(len(f.names) - 0.5, -0.5)
     ax.set_xlabel("share of the public range")
     ax.axvline(0.0, color=GREY, lw=0.5)
     ax.axvline(1.0, color=GREY, lw=0.5)
