@@ -49,6 +49,14 @@ class Release:
     number: int
     total_mu: float
 
+    def __str__(self) -> str:
+        if self.number == 0:
+            return "not counted: rows that come as a stream have no source to count by; add up fits on the same people"
+        if self.number == 1:
+            return "release 1 from these data in this process"
+        total = f"{at_least(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
+        return f"release {self.number} from these data in this process: {total}"
+
 
 class Ledger:
     """Releases from each data source in this process.

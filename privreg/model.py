@@ -215,7 +215,7 @@ class PrivateOnlineRegression:
     def from_formula(
         cls,
         formula: str,
-        data: Any,
+        data: Any = None,
         *,
         family: Any = "huber",
         mu: Any = UNSET,

@@ -268,7 +268,8 @@ class Plan:
         if not self.spec.family.scaled:
             names = self.spec.coefficients
             said = [f"{c} = {v:g}" for c, v in zip(names, self.assumed.params, strict=True) if v]
-            out.append(("coefficients", ", ".join(said) + (" and 0 otherwise" if said else "0")))
+            rest = " and 0 otherwise" if len(said) < len(names) else ""
+            out.append(("coefficients", ", ".join(said) + rest if said else "0"))
         return out
 
     @property

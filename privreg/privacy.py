@@ -257,20 +257,11 @@ class PrivacyStatement:
             ("Mechanism", f"{self.mechanism}, {noise}"),
             ("Score bound", self.weights),
             ("Pilot, curvature", self.curvature),
-            ("Releases", self._releases()),
+            ("Releases", str(self.release)),
         ]
         out += [(f"Released: {name}", cost) for name, cost in self.fit_measures]
         out += [(f"Public: {name}", text) for name, text in self.declared]
         return out
-
-    def _releases(self) -> str:
-        r = self.release
-        if r.number == 0:
-            return "not counted: rows that come as a stream have no source to count by; add up fits on the same people"
-        if r.number == 1:
-            return "release 1 from these data in this process"
-        total = f"{at_least(r.total_mu, 4)}-GDP in all" if r.total_mu < math.inf else "not private in all"
-        return f"release {r.number} from these data in this process: {total}"
 
     # --- shuffling ---------------------------------------------------------------------------------------
 

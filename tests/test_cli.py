@@ -499,15 +499,6 @@ def test_readme_fit_runs_on_fewer_rows(tmp_path, monkeypatch, capsys):
     assert "std err" in capsys.readouterr().out
 
 
-def test_readme_python_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    code = "\n".join(re.findall(r"^```python\n(.*?)^```", README.read_text("utf-8"), re.M | re.S))
-    names: dict[str, object] = {}
-    exec(code, names)
-    assert names["res"].nobs == 200_000
-    assert "smoker[T.yes]" in capsys.readouterr().out
-
-
 def test_a_fit_is_kept_on_the_way(fit, tmp_path):
     kept = tmp_path / "run.privreg"
     status, out, _ = fit("--checkpoint", kept, "--checkpoint-rows", 1000)

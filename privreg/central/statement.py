@@ -88,7 +88,7 @@ class CentralStatement(PrivacyStatement):
         """The statement as (label, text) pairs, which every view renders."""
         if not self.budget.private:
             return [("In words", self.in_words), ("Guarantee", self.guarantee), ("Trust model", CURATOR)]
-        releases = self._releases()
+        releases = str(self.release)
         if not self.gaussian:
             releases += (
                 f"; counted as {at_least(self.certain_mu, 3)}-GDP, the least that composes with others whatever was "

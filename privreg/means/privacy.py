@@ -48,7 +48,7 @@ class MeansStatement(PrivacyStatement):
                  "published is as private"),
                 ("Asked", self.weights),
                 ("Mechanism", self.noise),
-                ("Releases", self._releases()),
+                ("Releases", str(self.release)),
             ]  # fmt: skip
         return out + [(f"Public: {name}", text) for name, text in self.declared]
 
