@@ -106,9 +106,11 @@ class Assumed:
         for c in own:
             if c in schema.levels:
                 out[c] = np.repeat(_levels(schema.levels[c])[:1], n)
+            elif spec.family.binary:
+                out[c] = np.zeros(n)  # 0 or 1 needs no declaration
             else:
                 low, high = schema.reference(c)
-                out[c] = np.full(n, 0.0 if spec.family.binary else round(0.5 * (low + high)))
+                out[c] = np.full(n, round(0.5 * (low + high)))
         return {c: out[c] for c in design.columns}
 
     def exog(self, spec: Spec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array]:

@@ -260,6 +260,10 @@ def _mix(
     return mix, reach
 
 
+def _crowded(correlation: Array) -> bool:
+    return bool(np.linalg.cond(correlation) > CROWDED)
+
+
 def _orthogonal(inside: Array) -> Array | None:
     """Row map that makes crowded columns orthogonal over the public box, each within [−1, 1]; None if not needed.
 
@@ -267,10 +271,13 @@ def _orthogonal(inside: Array) -> Array | None:
     """
     if not inside.shape[1]:
         return None
+    varies = inside.std(axis=0) > 0.0
+    if not varies.all() and varies.any() and not _crowded(np.atleast_2d(np.corrcoef(inside[:, varies].T))):
+        return None  # beside a constant a column that is off its middle, np.log(x) say, is no cause to mix factors
     gram = inside.T @ inside / inside.shape[0]
     size = np.sqrt(np.diag(gram))
     correlation = gram / np.outer(size, size)
-    if np.linalg.cond(correlation) <= CROWDED:
+    if not _crowded(correlation):
         return None
     low = np.linalg.cholesky(correlation)
     rows = np.linalg.inv(low) / size

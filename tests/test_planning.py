@@ -99,6 +99,12 @@ def test_power_is_how_often_an_effect_is_found():
     assert abs(found["told"] - power) < 4.0 * np.sqrt(power * (1 - power) / 40)
 
 
+def test_a_label_that_nobody_declared_is_0_or_1():
+    asked = {"mu": 1, "n": 10**5, "family": "logistic", "bounds": {"x0": (-2, 2)}}
+    declared = pr.plan("y ~ x0", levels={"y": [0, 1]}, **asked).table()
+    pd.testing.assert_frame_equal(pr.plan("y ~ x0", **asked).table(), declared)
+
+
 def test_power_of_large_and_small_effects():
     table = insured(n=10**6, effect={"age": 1e4, "bmi": 1e-9}).table()
     assert table.loc["age", "power"] == pytest.approx(1.0)

@@ -668,3 +668,21 @@ def test_help_shows_them_with_an_example(capsys):
     assert all(option in out for option in ("--scaling S", "--lanes K", "--threads T", "--batch-size B"))
     example = next(line for line in out.splitlines() if "--scaling private" in line and "privreg fit" in line)
     assert "--bounds" not in example
+
+
+def test_a_column_off_its_middle_beside_a_constant_mixes_no_factors():
+    """np.log of a number with wide bounds is far from the middle of its range: factors must stay of two values."""
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ age + np.log(income) + sex + region",
+        None,
+        mu=1,
+        bounds={"age": (18, 90), "income": (1000, 300_000), "y": (0, 80)},
+        levels={"sex": ["f", "m"], "region": ["n", "s", "e", "w"]},
+    )
+    units, probe = model._spec.units, model._spec.design.probe
+    assert units.mix is None
+    assert int((units.gaps(probe) > 0).sum()) == 4
+    crowded = pr.PrivateOnlineRegression.from_formula(
+        "y ~ age + I(age**2) + I(age**3)", None, mu=1, bounds={"age": (18, 90), "y": (0, 80)}
+    )
+    assert crowded._spec.units.mix is not None
