@@ -17,6 +17,9 @@ __all__ = ["at_limit", "gauge", "lead", "measured", "rare", "relied", "wide"]
 USUAL_GROWTH: Final = 6.0
 """Growth with three slopes of 1, for which it was simulated how many people intervals need."""
 
+FLAT: Final = 1e-4
+"""Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
+
 CORRELATED: Final = 6.0
 """The same where covariates are so correlated that what was learned of it from noisy reports is in every lane: with
 10 of correlation 0.5^|j−k| and μ = 1, 91% of 95% intervals held with 200,000 people, 93% with 400,000. Twice that where
@@ -91,6 +94,16 @@ def at_limit(run: Pipeline) -> bool:
         return False
     limits = run.start.reports.y_low, run.start.reports.y_high
     return bool(np.isclose(run.inside(theta)[0], limits, rtol=0.0, atol=1e-9).any())
+
+
+def flat(run: Pipeline) -> bool:
+    """Whether the learned residual scale is next to nothing beside the response's range, as where all are clamped."""
+    start = run.start
+    low, high = start.reports.y_low, start.reports.y_high
+    if not start.rules.track or start.rules.moving or run.chains is None or not math.isfinite(high - low):
+        return False
+    learned = math.exp(float(np.mean(run.chains.state.log_c))) / start.rules.ratio
+    return learned * run.y_scale < FLAT * (high - low)
 
 
 def lost(run: Pipeline) -> list[int]:

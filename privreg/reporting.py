@@ -309,6 +309,11 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
             "too wide to find its scale, or most people share one value (a rare indicator, an amount that is mostly "
             "0); declare tighter bounds=, levels=, or scaling='private'"
         )
+    if have and findings.flat(run):
+        out.append(
+            f"{DOUBT} the results: the response hardly varies inside its declared range, as where everybody was "
+            "clamped to one end of it; see that bounds= are those of the response, in its units"
+        )
     if have and findings.at_limit(run):
         out.append(
             f"{DOUBT} the interval: the estimate lies at a public limit of the response, where the search ran out of "

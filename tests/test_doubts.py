@@ -155,3 +155,13 @@ def test_a_search_among_nearly_separated_classes_does_not_run_away():
         assert np.corrcoef(x[:5000] @ slopes, x[:5000].sum(axis=1))[0, 1] > 0.95
         strong = np.linalg.norm(slopes) > 7.5
         assert any("effects are so strong" in note for note in res.privacy.notes) or not strong
+
+
+@pytest.mark.parametrize(("high", "sd", "doubted"), [(8, 5.0, True), (80, 5.0, False), (80, 0.05, False)])
+def test_bounds_that_clamp_everybody_are_doubted_and_precise_responses_are_not(high, sd, doubted):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.uniform(0, 1, 60_000)})
+    data["y"] = 30 + 5 * data["x"] + rng.normal(0, sd, len(data))
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", data, mu=1, bounds={"x": (0, 1), "y": (0, high)})
+    notes = model.fit(seed=1, progress=False).privacy.doubts
+    assert any("hardly varies inside its declared range" in note for note in notes) is doubted

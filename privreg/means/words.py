@@ -43,9 +43,9 @@ def _asked(spec: Spec) -> str:
     d = len(spec.plans[0].items)
     asked = sorted({p.asked for p in spec.plans})
     if asked == [d]:
-        return f"everybody of all {d} items" if d > 1 else "everybody of the one item"
+        return f"everybody, all {d} items" if d > 1 else "everybody, the one item"
     words = str(asked[0]) if len(asked) == 1 else f"{asked[0]} to {asked[-1]}"
-    return f"everybody of {words} of {d} items, drawn at random"
+    return f"everybody, {words} of {d} items, drawn at random"
 
 
 def _words(spec: Spec) -> str:
