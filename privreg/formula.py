@@ -30,6 +30,7 @@ __all__ = [
     "needed_columns",
     "needed_levels",
     "private_columns",
+    "refuse_other",
     "rowwise",
 ]
 
@@ -189,6 +190,17 @@ def private_columns(
             'or allow_leak=("levels",).'
         )
     return tuple(names)
+
+
+def refuse_other(formula: object) -> None:
+    """Refuse a formula that is no string.
+
+    Raises
+    ------
+    FormulaError
+    """
+    if not isinstance(formula, str):
+        raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
 
 
 def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> dict[str, Rowwise]:

@@ -15,7 +15,6 @@ from privreg.arrays import array_design, check_array_levels, read_arrays
 from privreg.design import formula_design
 from privreg.errors import (
     DataError,
-    FormulaError,
     InferenceError,
     OptionError,
     UnsupportedArgumentError,
@@ -24,7 +23,7 @@ from privreg.errors import (
 )
 from privreg.families import resolve_family
 from privreg.family import with_counts
-from privreg.formula import collect_rowwise, private_columns
+from privreg.formula import collect_rowwise, private_columns, refuse_other
 from privreg.options import (
     ARRAY_OPTIONS,
     FIT_OPTIONS,
@@ -301,8 +300,7 @@ class PrivateOnlineRegression:
         fam = resolve_family(family)
         schema = combined(schema, bounds, levels, moments)
         refuse_arrays(offset=offset, exposure=exposure)
-        if not isinstance(formula, str):
-            raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
+        refuse_other(formula)
         schema = with_counts(schema, fam, formula.partition("~")[0].strip())
         frame = sys._getframe(1)
         functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])

@@ -17,10 +17,10 @@ import numpy as np
 from privreg.accounting import UNSET, Budget
 from privreg.assumed import USUAL_SCALE, Assumed, check_covariates, read_shares
 from privreg.design import formula_design
-from privreg.errors import BudgetError, FormulaError, InferenceError, OptionError, level, real, shown
+from privreg.errors import BudgetError, InferenceError, OptionError, level, real, shown
 from privreg.families import resolve_family
 from privreg.family import with_counts
-from privreg.formula import collect_rowwise
+from privreg.formula import collect_rowwise, refuse_other
 from privreg.options import refuse_unknown
 from privreg.people import People
 from privreg.plan_results import (
@@ -163,8 +163,7 @@ def plan(
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     fam = resolve_family(family)
     declared = combined(schema, bounds, levels, moments)
-    if not isinstance(formula, str):
-        raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
+    refuse_other(formula)
     declared = with_counts(declared, fam, formula.partition("~")[0].strip())
     frame = sys._getframe(1)
     functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])

@@ -21,7 +21,6 @@ from privreg.central.statement import make_statement
 from privreg.design import formula_design
 from privreg.errors import (
     DataError,
-    FormulaError,
     OptionError,
     PrivregWarning,
     SchemaError,
@@ -29,7 +28,7 @@ from privreg.errors import (
     shown,
 )
 from privreg.family import check_response
-from privreg.formula import collect_rowwise
+from privreg.formula import collect_rowwise, refuse_other
 from privreg.noise import fresh_key, seeded_key
 from privreg.options import progress_bar, read_seed
 from privreg.scaling import public_units
@@ -207,8 +206,7 @@ class Regression:
         budget = _budget(mu, epsilon, delta, rho)
         fam = resolve(family)
         public = combined(schema, bounds, levels, moments)
-        if not isinstance(formula, str):
-            raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
+        refuse_other(formula)
         functions = collect_rowwise(formula, scopes)
         design = formula_design(formula, public, functions=functions, kind=fam.kind)
         source = None if data is None else open_table(data, design.columns, public)

@@ -9,14 +9,14 @@ from typing import Any
 from privreg.accounting import LEDGER, UNSET, Budget, Release
 from privreg.arrays import array_design, check_array_levels, read_arrays
 from privreg.design import formula_design
-from privreg.errors import DataError, FormulaError, OptionError, PrivregError
+from privreg.errors import DataError, OptionError, PrivregError
 from privreg.families import resolve_family
 from privreg.federated import server
 from privreg.federated.client import Client, read_silo
 from privreg.federated.plan import Plan, make_plan
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import ClientStatement
-from privreg.formula import collect_rowwise
+from privreg.formula import collect_rowwise, refuse_other
 from privreg.noise import NoiseStream, fresh_key, seeded_key
 from privreg.options import progress_bar, read_seed, refuse_unknown
 from privreg.people import People
@@ -217,8 +217,7 @@ class FederatedRegression:
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
         declared = combined(schema, bounds, levels, moments)
-        if not isinstance(formula, str):
-            raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
+        refuse_other(formula)
         frame = sys._getframe(1)
         functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
         design = formula_design(formula, declared, functions=functions, kind=fam.kind)
