@@ -13,17 +13,22 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privreg import kernels
+from privreg.cells import believed, rarer
 from privreg.coordinates import bring_in, is_correlated, scaled, without_constant
 from privreg.errors import OptionError
 from privreg.rules import normal_expectile
 from privreg.scores import unit
 from privreg.stages import MOMENT_ROUNDS, kappa_of
-from privreg.whitening import Layout, learn, start_from
+from privreg.start import order_of
+from privreg.whitening import Layout, learn, start_even
 from privreg.wide import is_wide
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from privreg.cells import Cells
     from privreg.rules import ChainRules
     from privreg.settings import Settings
     from privreg.spec import Spec
@@ -49,8 +54,10 @@ class PerPerson(NamedTuple):
     ----------
     covariance : ndarray, shape (b p, b p)
         Of √n times the error of the coefficients, user's units.
-    correlated : bool
+    held : bool
         Whether the covariates are so correlated that a further round of moments is held.
+    correlated : bool
+        Whether they are, were it not for levels of one factor.
     growth : float
         How much more people the stages before the lanes take, as effects are strong.
     shares : ndarray, shape (p,)
@@ -58,6 +65,7 @@ class PerPerson(NamedTuple):
     """
 
     covariance: Array
+    held: bool
     correlated: bool
     growth: float
     shares: Array
@@ -104,17 +112,19 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
     eta = inside @ theta.reshape(blocks, p).T
     scale_inside = scale / units.y_scale if spec.family.of_residuals or spec.family.code == kernels.SQUARED else 1.0
     corner = efficient.corner if spec.family.cornered and not rules.track else rules.ratio * scale_inside
-    order, gaps = _order(p, constant), units.gaps(spec.design.probe)
+    label = reports.label
+    order, factors = order_of(spec, factors=not label and not is_wide(p, label=False))
+    gaps = units.gaps(spec.design.probe)
     x_, fixed = np.ascontiguousarray(inside[:, order]), constant is not None
     if np.linalg.matrix_rank(x_) < p:
         raise np.linalg.LinAlgError
-    shares, correlated = np.full(p, np.nan), False
-    if reports.label or is_wide(p, label=False):
-        rows = _exact(x_, fixed, scales=not reports.label)
+    shares, held, correlated = np.full(p, np.nan), False, False
+    if label or is_wide(p, label=False):
+        rows = _exact(x_, fixed, scales=not label)
     else:
         rng = np.random.Generator(np.random.PCG64(len(x_)))
         y = eta[:, 0] + scale_inside * rng.standard_normal(len(x_)) if spec.family.scaled else None
-        rows, shares, correlated = _learned(x_, y, gaps[order], fixed)
+        rows, shares, held, correlated = _learned(x_, y, gaps[order], fixed, factors)
         rows = rows if efficient.whitened else scaled(rows, fixed)
     z = x_ @ rows.T
     covariance, bread = _sandwich(settings, z, eta, corner, scale_inside)
@@ -123,12 +133,7 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
         _, flat = _sandwich(settings, z, 0.0 * eta, corner, scale_inside)
         growth = max(float(np.sum(np.linalg.inv(bread) ** 2) / np.sum(np.linalg.inv(flat) ** 2)), 1.0)
     back = np.kron(np.eye(blocks), units.matrix[:, order] @ rows.T)
-    return PerPerson(back @ covariance @ back.T, correlated, growth, shares)
-
-
-def _order(p: int, constant: int | None) -> list[int]:
-    """Columns as a fit has them inside: the constant first."""
-    return list(range(p)) if constant is None else [constant, *(j for j in range(p) if j != constant)]
+    return PerPerson(back @ covariance @ back.T, held, correlated, growth, shares)
 
 
 def _exact(x: Array, constant: bool, *, scales: bool) -> Array:
@@ -144,7 +149,9 @@ def _exact(x: Array, constant: bool, *, scales: bool) -> Array:
     return rows
 
 
-def _learned(x: Array, y: Array | None, gaps: Array, constant: bool) -> tuple[Array, Array, bool]:
+def _learned(
+    x: Array, y: Array | None, gaps: Array, constant: bool, factors: Sequence[Cells]
+) -> tuple[Array, Array, bool, bool]:
     """Row map that reports on directions lead to, were there no noise in them; shares of rarer values; correlation.
 
     It makes directions even, not moments: that is another map where covariates are not elliptical, as levels aren't.
@@ -152,18 +159,22 @@ def _learned(x: Array, y: Array | None, gaps: Array, constant: bool) -> tuple[Ar
     d = x.shape[1]
     v = x if constant else np.column_stack([np.ones(len(x)), x])
     v = v if y is None else np.column_stack([v, y])
-    scatter = start_from(np.eye(v.shape[1]))
+    extra = int(not constant)
+    told_of = [g._replace(columns=g.columns + extra) for g in factors]
+    scatter = start_even(np.eye(v.shape[1]), told_of)
     at = np.tril_indices(v.shape[1])
     twice = np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
     for _ in range(ROUNDS):
         z = v @ scatter.rows.T
         u = z / np.linalg.norm(z, axis=1, keepdims=True)
-        scatter = learn(scatter, twice * (u.T @ u)[at], float(len(u)), 0.0, Layout(True, y is not None))
-    held = d + int(not constant)
-    correlated = is_correlated(scatter.rows[:held, :held], constant=True)
+        scatter = learn(scatter, twice * (u.T @ u)[at], float(len(u)), 0.0, Layout(True, y is not None), told_of)
+    own = scatter.rows[: d + extra, : d + extra]
+    held = is_correlated(own, constant=True)
+    correlated = held and is_correlated(own, constant=True, groups=[g.columns for g in told_of])
     rows = scatter.rows if constant else without_constant(scatter.rows, d)
     rows, shares = bring_in(rows, gaps.tolist(), constant)
-    return rows[:d, :d], shares, correlated
+    known = rarer(factors, believed(factors, scatter.shares), d)
+    return rows[:d, :d], np.where(np.isnan(known), shares, known), held, correlated
 
 
 def _sandwich(settings: Settings, z: Array, eta: Array, corner: float, scale: float) -> tuple[Array, Array]:
@@ -261,7 +272,7 @@ def _multinomial(eta: Array) -> tuple[Array, Array]:
     return law / widest[:, None, None], law / widest[:, None, None] ** 2
 
 
-def taking_part(settings: Settings, n: int, d: int, *, correlated: bool, growth: float) -> tuple[float, int, int]:
+def taking_part(settings: Settings, n: int, d: int, *, held: bool, growth: float) -> tuple[float, int, int]:
     """People whose reports the estimate is made of, in units of a lane's; how many are in lanes; groups.
 
     Parameters
@@ -271,7 +282,8 @@ def taking_part(settings: Settings, n: int, d: int, *, correlated: bool, growth:
     n : int
     d : int
         Covariates.
-    correlated : bool
+    held : bool
+        Whether a further round of moments is.
     growth : float
 
     Returns
@@ -284,7 +296,7 @@ def taking_part(settings: Settings, n: int, d: int, *, correlated: bool, growth:
     before, common = 0.0, 0.0
     for stage in schedule.stages:
         people = float(stage.people)
-        if stage.kind in {"lanes", "measures"} or (stage.optional and not correlated):
+        if stage.kind in {"lanes", "measures"} or (stage.optional and not held):
             continue
         if stage.kind in {"search", "pilot", "common"} and growth > 1.0:
             people = max(min(people * growth, stage.most), people)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg import blocks, coordinates, kernels, lanes, location, whitening
+from privreg import blocks, cells, coordinates, kernels, lanes, location, whitening
 from privreg.lanes import Chains
 from privreg.stages import chain_steps, lane_plan
 from privreg.wide import places
@@ -59,7 +59,7 @@ def place(run: Pipeline) -> None:
             continue
         k = j + run.extra
         rows[k, k], rows[k, 0] = 1.0 / s, -m / s
-    run.scatter = whitening.start_from(rows)
+    run.scatter = whitening.start_from(rows, run.scatter.shares)
 
 
 def begin_chains(run: Pipeline) -> None:
@@ -72,8 +72,12 @@ def begin_chains(run: Pipeline) -> None:
     elif run.chains is None:
         rows = coordinates.without_constant(run.scatter.rows, run.d) if run.extra else run.scatter.rows
         gaps = (0.0,) * run.d if reports.label else start.gaps  # there whitening is exact
-        rows, run.shares = coordinates.bring_in(rows, gaps, constant)
-        run.scatter = whitening.start_from(rows)
+        near, run.shares = coordinates.bring_in(rows, gaps, constant)
+        run.stretch = (np.diag(near) / np.diag(rows))[: run.d]
+        if start.cells:
+            own = cells.rarer(start.cells, cells.believed(start.cells, run.scatter.shares), run.d)
+            run.shares = np.where(np.isnan(own), run.shares, own)
+        run.scatter = whitening.start_from(near, run.scatter.shares)
         theta, log_c = _first_guess(run)
     else:
         theta, log_c = lanes.late_average(run.chains.state, run.chains.plan)
@@ -120,9 +124,13 @@ def _expected(run: Pipeline, theta: Array) -> coordinates.Expected:
         theta = theta * min(1.0, FARTHEST / max(strength(run, theta), 1e-300))
     if start.wide is not None:
         return coordinates.expect_wide(start.rules, theta, run.scatter.rows, start.wide, start.layout.constant)
-    label = start.reports.label
+    label, rows = start.reports.label, run.scatter.rows[: run.d, : run.d]
+    if start.cells and start.whitened:
+        shares = cells.believed(start.cells, run.scatter.shares)
+        points, _ = cells.stand_ins(start.cells, shares, rows, run.stretch, run.shares, constant=start.layout.constant)
+        return coordinates.expect_at(start.rules, theta, points)
     return coordinates.expect(
-        *(start.rules, theta, run.scatter.rows[: run.d, : run.d]),
+        *(start.rules, theta, rows),
         *((0.0,) * run.d if label else start.gaps, run.shares),
         constant=start.layout.constant,
         whitened=start.whitened,

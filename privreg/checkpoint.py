@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privreg import blocks, lanes, location, whitening
+from privreg.cells import Shares
 from privreg.engine import like
 from privreg.kernels import Lanes
 from privreg.lanes import Chains
@@ -31,6 +32,7 @@ def to_arrays(run: Pipeline) -> dict[str, Any]:
         "total": run.total,
         "outer": run.outer,
         "response": np.array([run.y_centre, run.y_scale]),
+        "stretch": run.stretch,
         "shares": np.nan_to_num(run.shares, nan=-1.0),
         "guess": np.zeros(0) if run.start.theta is None else run.start.theta,
         "trail_people": np.array(run.trail_people, dtype=np.int64),
@@ -38,14 +40,19 @@ def to_arrays(run: Pipeline) -> dict[str, Any]:
         "trail_means": np.array(run.trail_means).reshape(-1, run.coefficients),
         "trail_variances": np.array(run.trail_variances).reshape(-1, run.coefficients),
     }
-    named: dict[str, Any] = {"location": run.location, "scatter": run.scatter}
+    named: dict[str, Any] = {"location": run.location, "scatter": run.scatter, "levels": run.scatter.shares}
     for name, chains in (("chains", run.chains), ("common", run.common)):
         if chains is not None:
             out[f"{name}_newton"], out[f"{name}_steps"] = chains.newton, np.array(chains.steps)
             out[f"{name}_worth"] = np.array([chains.plan.worth])
             named[name] = chains.state
     out |= blocks.to_arrays(run.blocks)
-    return out | {f"{name}_{k}": np.asarray(v) for name, values in named.items() for k, v in values._asdict().items()}
+    return out | {
+        f"{name}_{k}": np.asarray(v)
+        for name, values in named.items()
+        for k, v in values._asdict().items()
+        if k != "shares"
+    }
 
 
 def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
@@ -89,10 +96,14 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
     if run.location.batches != _located(run):
         raise ValueError("batches out of range")
     rows = np.eye(run.size(before=run.kind in {"location", "moments"})) if run.start.wide is None else run.no_map()
-    run.scatter = whitening.start_from(rows)
+    run.stretch = like(np.ones(run.d), arrays["stretch"])
+    levels = Shares(*(like(np.asarray(own), arrays[f"levels_{k}"]) for k, own in run.scatter.shares._asdict().items()))
     run.scatter = whitening.Scatter(
-        *(like(np.asarray(own), arrays[f"scatter_{k}"]) for k, own in run.scatter._asdict().items())
-    )._replace(weight=float(arrays["scatter_weight"]))
+        like(rows, arrays["scatter_rows"]),
+        like(np.zeros_like(rows), arrays["scatter_memory"]),
+        like(np.zeros(()), arrays["scatter_weight"]).item(),
+        levels._replace(people=float(arrays["levels_people"])),
+    )
     run.outer = like(np.zeros((run.numbers(),) * 2 if run.kind == "measures" else (0, 0)), arrays["outer"])
     people_of = [*run.past, at]
     lanes_stage = stage - 1 if run.kind == "measures" else stage

@@ -16,10 +16,11 @@ from privreg.kernels import MULTINOMIAL
 from privreg.reference import (
     correlated_matrix,
     curvature_matrix,
-    lattice_matrix,
+    matrix_at,
     mean_curvature,
-    multinomial_matrix,
+    multinomial_at,
     newton_matrix,
+    normal_points,
     two_point_length,
     two_point_share,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "Expected",
     "bring_in",
     "expect",
+    "expect_at",
     "expect_wide",
     "inside",
     "is_correlated",
@@ -107,9 +109,17 @@ def correlation(rows: Array, constant: bool) -> Array:
     return np.asarray(cov / np.outer(size, size))
 
 
-def is_correlated(rows: Array, constant: bool) -> bool:
-    """Whether the covariates have turned out so correlated that another round of moments pays."""
+def is_correlated(rows: Array, constant: bool, groups: Sequence[NDArray[np.int64]] = ()) -> bool:
+    """Whether the covariates have turned out so correlated that another round of moments pays.
+
+    What columns of one of the `groups` have to do with each other does not count.
+    """
     cov = correlation(rows, constant)
+    for k in groups:
+        at = k - int(constant)
+        own = np.linalg.inv(np.linalg.cholesky(cov[np.ix_(at, at)]))
+        cov[at] = own @ cov[at]
+        cov[:, at] = cov[:, at] @ own.T
     return bool(np.linalg.cond(cov) > CORRELATED) if len(cov) > 1 else False
 
 
@@ -189,7 +199,7 @@ def expect(
         newton, curvature = _plain(rules, theta, constant)
     elif rules.shape.family == MULTINOMIAL:
         cov = np.eye(d - int(constant)) if whitened else correlation(rows, constant)
-        matrix = multinomial_matrix(theta.reshape(-1, d), cov, constant)
+        matrix = multinomial_at(theta.reshape(-1, d), normal_points(cov, constant))
         newton, curvature = _inverse(matrix), float(np.trace(matrix)) / math.sqrt(d) / (len(theta) // d)
     elif whitened and not (rules.from_predictor or rules.shaped):
         newton, curvature = newton_matrix(rules.curvature, d, constant), rules.curvature
@@ -206,6 +216,24 @@ def expect(
             size[j] = max(spread, 1e-6) ** -0.5
     size = np.tile(size, len(theta) // d)
     return Expected(np.ascontiguousarray(newton * np.outer(size, size)), curvature)
+
+
+def expect_at(rules: ChainRules, theta: Array, points: Array) -> Expected:
+    """The same from points that stand for people, chains' coordinates, shape (m, d), with ω = 1/‖z‖."""
+    d = points.shape[1]
+    if rules.shape.family == MULTINOMIAL:
+        matrix = multinomial_at(theta.reshape(-1, d), points)
+        return Expected(_inverse(matrix), float(np.trace(matrix)) / math.sqrt(d) / (len(theta) // d))
+    if not (rules.from_predictor or rules.shaped):
+        return Expected(
+            _inverse(matrix_at(lambda eta: np.full_like(eta, rules.curvature), theta, points)), rules.curvature
+        )
+    matrix = matrix_at(_kappa(rules), theta, points)
+    if rules.shaped:  # the tracked window tells the mean curvature
+        matrix *= rules.curvature / float(np.mean(_kappa(rules)(points @ theta)))
+    return Expected(
+        _inverse(matrix), float(np.trace(matrix)) / math.sqrt(d) if rules.from_predictor else rules.curvature
+    )
 
 
 def expect_wide(rules: ChainRules, theta: Array, rows: Array, wide: Wide, constant: bool) -> Expected:
@@ -272,7 +300,7 @@ def _curvature(rules: ChainRules, theta: Array, rows: Array, constant: bool, whi
     if whitened:
         out = curvature_matrix(_kappa(rules), theta, constant)
     else:
-        out = lattice_matrix(_kappa(rules), theta, cov, constant)
+        out = matrix_at(_kappa(rules), theta, normal_points(cov, constant))
     if rules.shaped:  # the tracked window tells the mean curvature
         out *= rules.curvature / _mean(rules, theta, cov, constant)
     return np.asarray(out)

@@ -38,6 +38,10 @@ def lead(run: Pipeline) -> int:
 def relied(run: Pipeline) -> float:
     """People in lanes whom intervals need, relative to what the schedule says."""
     held = any(stage.optional and people for stage, people in run.roles())
+    if held and run.start.cells and run.chains is not None and not run.extra:
+        # what levels of one factor have to do with each other is known from their shares
+        rows = run.scatter.rows[: run.d, : run.d] / run.stretch[:, None]
+        held = coordinates.is_correlated(rows, constant=True, groups=[g.columns for g in run.start.cells])
     return wanted_more(run.growth, correlated=held, moving=run.start.rules.moving)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.cells import Cells
     from privreg.start import Start
 
     Array = NDArray[np.float64]
@@ -70,10 +71,11 @@ class Pipeline:
         self.extra = 1 - int(start.layout.constant)
         self.location = location.begin(len(start.unscaled))
         self.location_weight = 0.0  # of the unfinished batch
-        self.scatter = whitening.start_from(self.no_map())
+        self.scatter = whitening.start_even(self.no_map(), self.factors)
         self.total, self.outer = np.zeros(self.numbers()), np.zeros((0, 0))
         self.y_centre, self.y_scale = 0.0, 1.0
         self.shares = np.full(d, np.nan)
+        self.stretch = np.ones(d)
         self.chains: Chains | None = None
         self.common: Chains | None = None
         self.blocks: blocks.Blocks | None = None
@@ -334,6 +336,7 @@ class Pipeline:
                 self.scatter = whitening.learn(
                     *(self.scatter, self.total, self.weight_here, self.moment_sd()),
                     self.start.layout._replace(constant=True),
+                    self.factors,
                 )
         elif stage.kind == "common":
             self.common = self.chains
@@ -356,6 +359,11 @@ class Pipeline:
     def moment_sd(self) -> float:
         """Noise sd per coordinate of a moment report."""
         return self.start.reports.mechanism.sd(self.moment_radius(), self.moment_numbers())
+
+    @property
+    def factors(self) -> tuple[Cells, ...]:
+        """Columns made of factors alone, where moments are told."""
+        return tuple(g._replace(columns=g.columns + self.extra) for g in self.start.cells)
 
     def _correlated(self) -> bool:
         """Whether the covariates have turned out so correlated that another round of moments pays."""

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 __all__ = [
     "correlated_matrix",
     "curvature_matrix",
+    "even_points",
     "lattice",
-    "lattice_matrix",
+    "made_white",
+    "matrix_at",
     "mean_curvature",
     "moment_diagonal",
-    "multinomial_matrix",
+    "multinomial_at",
     "newton_matrix",
+    "normal_points",
     "two_point_length",
     "two_point_share",
 ]
@@ -132,49 +135,56 @@ def mean_curvature(kappa: Callable[[Array], Array], intercept: float, sd: float)
     return float(np.mean(kappa(intercept + sd * ndtri(_midpoints(_POINTS)))))
 
 
-def lattice(slopes: int) -> Array:
-    """Points that stand for a standard normal vector, with exact mean and covariance, shape (4096, `slopes`)."""
+def even_points(axes: int) -> Array:
+    """Points spread evenly over the unit cube, shape (4096, `axes`)."""
     # Kronecker's sequence by powers of the generalised golden ratio: even in every dimension
     ratio = 2.0
     for _ in range(60):
-        ratio = (1.0 + ratio) ** (1.0 / (slopes + 1.0))
-    steps = ratio ** -np.arange(1.0, slopes + 1.0)
-    z = np.asarray(ndtri((0.5 + np.arange(1, _LATTICE + 1)[:, None] * steps) % 1.0))
-    if slopes:  # its second moments are some percent off: made exact
-        z -= z.mean(axis=0)
-        z = z @ np.linalg.inv(np.linalg.cholesky(z.T @ z / _LATTICE)).T
-    return z
+        ratio = (1.0 + ratio) ** (1.0 / (axes + 1.0))
+    steps = ratio ** -np.arange(1.0, axes + 1.0)
+    return np.asarray((0.5 + np.arange(1, _LATTICE + 1)[:, None] * steps) % 1.0)
 
 
-def lattice_matrix(kappa: Callable[[Array], Array], theta: Array, cov: Array, constant: bool) -> Array:
-    """E κ(zᵀθ) z zᵀ/‖z‖ for correlated normal covariates of covariance `cov`, on a lattice, shape (d, d)."""
+def made_white(z: Array, *, centred: bool = True) -> Array:
+    """Points with exact mean, if `centred`, and second moments, by a triangular map; shape (m, k)."""
+    if not z.shape[1]:
+        return z
+    z = z - z.mean(axis=0) if centred else z
+    return np.asarray(z @ np.linalg.inv(np.linalg.cholesky(z.T @ z / len(z))).T)
+
+
+def lattice(slopes: int) -> Array:
+    """Points that stand for a standard normal vector, with exact mean and covariance, shape (4096, `slopes`)."""
+    return made_white(np.asarray(ndtri(even_points(slopes))))
+
+
+def normal_points(cov: Array, constant: bool) -> Array:
+    """Points that stand for correlated normal covariates, after the constant if there is one."""
     z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
-    if constant:
-        z = np.column_stack([np.ones(len(z)), z])
+    return np.column_stack([np.ones(len(z)), z]) if constant else z
+
+
+def matrix_at(kappa: Callable[[Array], Array], theta: Array, z: Array) -> Array:
+    """E κ(zᵀθ) z zᵀ/‖z‖ over equally likely points `z`, shape (m, d); of shape (d, d)."""
     weight = kappa(z @ theta) / np.linalg.norm(z, axis=1) / len(z)
     return np.asarray((z * weight[:, None]).T @ z)
 
 
-def multinomial_matrix(theta: Array, cov: Array, constant: bool) -> Array:
-    """E of the curvature of the balanced multinomial score, Kronecker z zᵀ/‖z‖.
+def multinomial_at(theta: Array, z: Array) -> Array:
+    """E of the curvature of the balanced multinomial score, Kronecker z zᵀ/‖z‖, over equally likely points.
 
     Parameters
     ----------
     theta : ndarray, shape (b, d)
         Coefficients of the classes k ≥ 1.
-    cov : ndarray, shape (k, k)
-        Covariance of the normal covariates, the constant left out.
-    constant : bool
+    z : ndarray, shape (m, d)
 
     Returns
     -------
     ndarray, shape (b d, b d)
-        (diag π − π πᵀ)/max_k ‖π − e_k‖ ⊗ z zᵀ/‖z‖ over a lattice of normal points.
+        (diag π − π πᵀ)/max_k ‖π − e_k‖ ⊗ z zᵀ/‖z‖.
     """
     blocks, d = theta.shape
-    z = lattice(len(cov)) @ np.linalg.cholesky(cov).T
-    if constant:
-        z = np.column_stack([np.ones(len(z)), z])
     eta = np.column_stack([np.zeros(len(z)), z @ theta.T])
     share = np.exp(eta - eta.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)

@@ -35,6 +35,12 @@ __all__ = ["Units", "public_units"]
 CROWDED = 30.0
 """Condition number of the probe's correlation matrix above which columns are made orthogonal."""
 
+SAME = 1e-9
+"""How far from 1 a constant may be computed."""
+
+ALONE = 5.0
+"""Variance inflation up to which a column is left as it is where others are crowded."""
+
 
 @dataclass(frozen=True)
 class Units:
@@ -97,7 +103,7 @@ class Units:
             Design rows over the public box, user's units.
         """
         inside = self.probe_inside(probe)
-        ones = np.flatnonzero((np.abs(inside - 1.0) < 1e-9).all(axis=0))
+        ones = np.flatnonzero((np.abs(inside - 1.0) < SAME).all(axis=0))
         return int(ones[0]) if ones.size else None
 
     def gaps(self, probe: Array) -> Array:
@@ -188,7 +194,13 @@ def public_units(design: Design | ArrayDesign, *, scale_response: bool) -> Units
         numbers = [c for c in design.sources[j] if c not in schema.levels]
         clamped = all(math.isfinite(v) for c in numbers for v in schema.limits(c))
         edges[j] = max(abs(low[j] - centre[j]), abs(high[j] - centre[j])) / scale[j] if clamped else math.inf
-    mix, edges = _mix((probe - centre) / scale, edges, unscaled, *_correlated(design, centre, scale))
+    inside, correlated = (probe - centre) / scale, _correlated(design, centre, scale)
+    own = _own_constant(inside, ones, {*np.flatnonzero(unscaled).tolist(), *correlated[0]})
+    if own is not None:
+        inside, edges = inside @ own.T, np.where((own != np.eye(p)).any(axis=1), 1.0, edges)
+    mix, edges = _mix(inside, edges, unscaled, *correlated)
+    if own is not None:
+        mix = own if mix is None else mix @ own
     y_centre, y_scale, y_unscaled = 0.0, 1.0, False
     if scale_response:
         y_centre, y_scale, y_unscaled = _response(design)
@@ -230,6 +242,20 @@ def _correlated(design: Design | ArrayDesign, centre: Array, scale: Array) -> tu
     return where, schema.correlation_matrix(held) * np.outer(sd, sd) + np.outer(mean, mean)
 
 
+def _own_constant(inside: Array, ones: Array, kept: set[int]) -> Array | None:
+    """Row map that makes a column the constant that several add up to, as levels without a reference do.
+
+    None if it is a column already, or none but `kept` ones could become it.
+    """
+    among = [int(j) for j in np.flatnonzero(ones) if j not in kept]
+    if len(ones) > WIDE or np.count_nonzero(ones) < 2 or not among:
+        return None
+    own = np.eye(len(ones))
+    own[among[0]] = ones
+    made = inside @ own.T
+    return own if (np.abs(made[:, among[0]] - 1.0) < SAME).all() and np.linalg.matrix_rank(own) == len(own) else None
+
+
 def _mix(
     inside: Array, edges: Array, unscaled: Flags, correlated: list[int], moments: Array
 ) -> tuple[Array | None, Array]:
@@ -264,21 +290,47 @@ def _crowded(correlation: Array) -> bool:
     return bool(np.linalg.cond(correlation) > CROWDED)
 
 
+def _correlation(columns: Array) -> Array:
+    """Second moments of columns relative to their sizes; correlations, if they are centred."""
+    gram = columns.T @ columns / columns.shape[0]
+    size = np.sqrt(np.diag(gram))
+    return np.asarray(gram / np.outer(size, size))
+
+
 def _orthogonal(inside: Array) -> Array | None:
     """Row map that makes crowded columns orthogonal over the public box, each within [−1, 1]; None if not needed.
 
-    Gram–Schmidt in the order of the columns, so that main effects, which come first, stay as they are.
+    In the order of the columns, so that main effects, which come first, stay as they are. Columns that the others
+    hardly tell stay too, and so do two-valued ones: levels' shares are learned from columns that have two values. Only
+    if those crowd each other all columns are made orthogonal.
     """
     if not inside.shape[1]:
         return None
-    varies = inside.std(axis=0) > 0.0
-    if not varies.all() and varies.any() and not _crowded(np.atleast_2d(np.corrcoef(inside[:, varies].T))):
-        return None  # beside a constant a column that is off its middle, np.log(x) say, is no cause to mix factors
-    gram = inside.T @ inside / inside.shape[0]
-    size = np.sqrt(np.diag(gram))
-    correlation = gram / np.outer(size, size)
-    if not _crowded(correlation):
+    low, high = inside.min(axis=0), inside.max(axis=0)
+    varies = high > low
+
+    def correlation(rows: Array) -> Array:  # beside a constant a column off its middle, np.log(x) say, crowds nobody
+        columns = (inside @ rows.T)[:, varies]
+        return _correlation(columns if varies.all() else columns - columns.mean(axis=0))
+
+    own = np.eye(len(varies))
+    if not varies.any() or not _crowded(correlation(own)):
         return None
-    low = np.linalg.cholesky(correlation)
-    rows = np.linalg.inv(low) / size
-    return np.asarray(rows / np.max(np.abs(inside @ rows.T), axis=0)[:, None])
+    crowd = ~varies
+    crowd[varies] = np.diag(np.linalg.inv(correlation(own))) > ALONE
+    two = ((inside == low) | (inside == high)).all(axis=0)
+    rows = _residuals(inside, crowd, crowd & ~two)
+    everything = np.ones_like(varies)
+    return _residuals(inside, everything, everything) if _crowded(correlation(rows)) else rows
+
+
+def _residuals(inside: Array, crowd: Flags, changed: Flags) -> Array:
+    """Row map of the `changed` columns among a crowd to what its earlier columns leave of them; others stay."""
+    k = np.flatnonzero(crowd)
+    size = np.sqrt((inside[:, k] ** 2).mean(axis=0))
+    left = np.linalg.inv(np.linalg.cholesky(_correlation(inside[:, k]))) / size
+    left /= np.max(np.abs(inside[:, k] @ left.T), axis=0)[:, None]
+    rows = np.eye(len(crowd))
+    rows[np.ix_(k, k)] = left
+    rows[~changed] = np.eye(len(crowd))[~changed]
+    return rows

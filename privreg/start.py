@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privreg import wide
+from privreg import cells, wide
 from privreg.whitening import Layout
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Start", "start_of"]
+__all__ = ["Start", "order_of", "start_of"]
 
 
 class Start(NamedTuple):
@@ -60,6 +60,8 @@ class Start(NamedTuple):
         What is public about the columns of a design of many coefficients, whose correlations are not learned.
     told : int
         Numbers that people report whom the fit is measured by.
+    cells : tuple of Cells
+        Columns made of factors alone, by their factors; none of a wide design, or where covariates are public.
     """
 
     schedule: Schedule
@@ -80,6 +82,7 @@ class Start(NamedTuple):
     gauge: measures.Gauge | None = None
     wide: wide.Wide | None = None
     told: int = 0
+    cells: tuple[cells.Cells, ...] = ()
 
 
 def start_of(spec: Spec, settings: Settings, guess: Array | None) -> tuple[Start, NDArray[np.intp], Array]:
@@ -105,12 +108,10 @@ def start_of(spec: Spec, settings: Settings, guess: Array | None) -> tuple[Start
     assert efficient is not None
     probe, reports = spec.design.probe, efficient.reports
     p = len(spec.design.names)
-    order: NDArray[np.intp] = np.arange(p)
-    constant = units.constant_column(probe)
-    if constant is not None:
-        order = np.concatenate([[constant], np.delete(order, constant)])
-    unscaled = np.flatnonzero(units.unscaled[order]).tolist()
     many = wide.is_wide(p, label=reports.label)
+    order, factors = order_of(spec, factors=not many and not reports.label)
+    constant = units.constant_column(probe)
+    unscaled = np.flatnonzero(units.unscaled[order]).tolist()
     response = units.y_unscaled or ((reports.label or many) and family.of_residuals)
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
     gaps = units.gaps(probe)[order]
@@ -139,5 +140,18 @@ def start_of(spec: Spec, settings: Settings, guess: Array | None) -> tuple[Start
         gauge=efficient.gauge,
         told=efficient.told,
         wide=held,
+        cells=factors,
     )
     return start, order, linear
+
+
+def order_of(spec: Spec, *, factors: bool) -> tuple[NDArray[np.intp], tuple[cells.Cells, ...]]:
+    """Order of columns inside: the constant, what is made of factors alone if `factors`, the others; and the second."""
+    inside = spec.units.probe_inside(spec.design.probe)
+    constant = spec.units.constant_column(spec.design.probe)
+    groups = cells.groups(spec.design.sources, spec.design.schema.levels, inside) if factors else ()
+    first = [] if constant is None else [constant]
+    first += [int(j) for g in groups for j in g.columns if j != constant]
+    order = np.array([*first, *(j for j in range(inside.shape[1]) if j not in first)], dtype=np.intp)
+    place = np.argsort(order)
+    return order, tuple(g._replace(columns=place[g.columns]) for g in groups)

@@ -258,7 +258,7 @@ class Stream:
         rows = spec.design.encode(batch, spec.people.missing)
         x = rows.exog
         units.rows_inside(x)
-        if self._order[0] != 0:
+        if (np.diff(self._order) != 1).any():
             x = np.ascontiguousarray(x[:, self._order])
         with np.errstate(over="ignore"):  # a warning would tell of one value
             offset = None if rows.offset is None else rows.offset / units.y_scale

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from privreg import cells
 from privreg.reference import moment_diagonal
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.cells import Cells, Shares
+
     Array = NDArray[np.float64]
 
-__all__ = ["Layout", "Scatter", "exact", "learn", "sizes", "start_from"]
+__all__ = ["Layout", "Scatter", "exact", "learn", "sizes", "start_even", "start_from"]
 
 SMALLEST, LARGEST = 0.15, 8.0
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
@@ -33,8 +36,6 @@ NORMAL_LOG: Final = -0.6351814227307391
 """E log abs z of a standard normal z."""
 
 FORGET: Final = 4.0
-STRICT: Final = 1.5
-"""Sd of the noise's own size by which a group of entries must exceed it before any of it is believed."""
 
 
 class Layout(NamedTuple):
@@ -63,19 +64,30 @@ class Scatter(NamedTuple):
         Deviation from white that earlier rounds measured and W has not taken up, current coordinates.
     weight : float
         People that `memory` is worth.
+    shares : Shares
+        Of the levels of factors.
     """
 
     rows: Array
     memory: Array
     weight: float
+    shares: Shares
 
 
-def start_from(rows: Array) -> Scatter:
+def start_from(rows: Array, shares: Shares | None = None) -> Scatter:
     """Begin from a public map."""
-    return Scatter(np.array(rows), np.zeros_like(rows), 0.0)
+    return Scatter(np.array(rows), np.zeros_like(rows), 0.0, cells.unknown(()) if shares is None else shares)
 
 
-def learn(scatter: Scatter, total: Array, people: float, sd: float, layout: Layout) -> Scatter:
+def start_even(rows: Array, factors: Sequence[Cells]) -> Scatter:
+    """Begin where levels of factors are equally frequent."""
+    shares = cells.unknown(factors)
+    return start_from(cells.settled(factors, cells.believed(factors, shares), rows) if factors else rows, shares)
+
+
+def learn(
+    scatter: Scatter, total: Array, people: float, sd: float, layout: Layout, factors: Sequence[Cells] = ()
+) -> Scatter:
     """Take in one round of reports.
 
     Parameters
@@ -88,6 +100,8 @@ def learn(scatter: Scatter, total: Array, people: float, sd: float, layout: Layo
     sd : float
         Noise sd per coordinate of a report.
     layout : Layout
+    factors : sequence of Cells
+        Columns made of factors alone; places as in v.
 
     Returns
     -------
@@ -96,11 +110,21 @@ def learn(scatter: Scatter, total: Array, people: float, sd: float, layout: Layo
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant)
     stretch = (d + 2) / d  # a small change of scatter shows in E u uᵀ shrunk by this
-    measured = (_from_lower(total / people, d) - np.diag(white)) / np.sqrt(np.outer(white, white)) * stretch
+    size = np.sqrt(np.outer(white, white)) / stretch
     weight = scatter.weight + people
-    deviation = (scatter.weight * scatter.memory + people * measured) / weight
+    told = (
+        scatter.weight * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))
+    ) / weight
+    left, shares = np.ones((d, d)), scatter.shares
+    space = cells.certain(factors, scatter.rows, white) if factors else None
+    if space is not None:
+        mean = space.project(total / people)
+        shares = cells.taught(factors, shares, space, mean, people, sd, scatter.rows)
+        told = _from_lower(space.project(_to_lower(told)), d)
+        left = _from_lower(_to_lower(left) * space.left(len(total)), d)
+    deviation = told / size
     noise2 = (sd**2 + 2.0 / d**2) / weight * (stretch / float(np.mean(white))) ** 2
-    believed = _believed(deviation, noise2, layout)
+    believed = _believed(deviation, noise2 * left, layout)
     values, vectors = np.linalg.eigh(np.eye(d) + believed)
     values = np.clip(values, SMALLEST, LARGEST)
     low = np.linalg.cholesky((vectors * values) @ vectors.T)
@@ -108,10 +132,14 @@ def learn(scatter: Scatter, total: Array, people: float, sd: float, layout: Layo
     rows = inverse @ scatter.rows
     if layout.constant:
         rows /= rows[0, 0]
+    if space is not None:
+        settled = cells.settled(factors, cells.believed(factors, shares), np.tril(rows))
+        inverse = settled @ np.linalg.inv(rows) @ inverse
+        rows = settled
     memory = inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d)
     moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
     # what was measured far from here counts for less: the correction is linear only nearby
-    return Scatter(np.tril(rows), memory, weight / (1.0 + FORGET * moved**2))
+    return Scatter(np.tril(rows), memory, weight / (1.0 + FORGET * moved**2), shares)
 
 
 def sizes(scatter: Scatter, total: Array) -> Scatter:
@@ -147,7 +175,7 @@ def exact(scatter: Scatter, total: Array, gaps: Sequence[float]) -> Scatter:
     return start_from(np.tril(rows / rows[0, 0] @ scatter.rows))
 
 
-def _believed(deviation: Array, noise2: float, layout: Layout) -> Array:
+def _believed(deviation: Array, noise2: Array, layout: Layout) -> Array:
     """Shrink the deviation group by group, positive-part James–Stein with a known noise variance.
 
     Groups: scales about their common mean, locations, correlations, and the response's row.
@@ -155,12 +183,12 @@ def _believed(deviation: Array, noise2: float, layout: Layout) -> Array:
     d = deviation.shape[0]
     first, last = int(layout.constant), d - int(layout.response)
     out = np.diag(np.diag(deviation))
-    scales = np.diag(deviation)[first:last]
+    scales, noise = np.diag(deviation)[first:last], np.diag(noise2)[first:last]
     if scales.size:
         middle = float(np.mean(scales))
         spread = scales - middle
-        kept = middle + spread * _keep(spread, noise2, max(scales.size - 1, 1))
-        out[np.arange(first, last), np.arange(first, last)] = kept
+        about = noise * ((scales.size - 1) / scales.size if scales.size > 1 else 1.0)  # about their own mean
+        out[np.arange(first, last), np.arange(first, last)] = middle + spread * cells.keep(spread, about)
     lower = np.tril_indices(d, -1)
     group = np.where(lower[1] == 0, 1, 3) if layout.constant else np.full(lower[0].size, 3)
     if layout.response:
@@ -171,14 +199,8 @@ def _believed(deviation: Array, noise2: float, layout: Layout) -> Array:
             continue
         at = (lower[0][mine], lower[1][mine])
         # off-diagonal entries of a report carry √2, so their noise variance is half
-        out[at] = deviation[at] * _keep(deviation[at], noise2 / 2.0, int(mine.sum()))
+        out[at] = deviation[at] * cells.keep(deviation[at], noise2[at] / 2.0)
     return np.tril(out) + np.tril(out, -1).T
-
-
-def _keep(part: Array, noise2: float, entries: int) -> float:
-    margin = 1.0 + STRICT * math.sqrt(2.0 / entries) if entries > 2 else 1.0
-    size = float(np.sum(part**2))
-    return max(0.0, 1.0 - entries * noise2 * margin / size) if size > 0.0 else 0.0
 
 
 def _from_lower(entries: Array, d: int) -> Array:
@@ -186,3 +208,8 @@ def _from_lower(entries: Array, d: int) -> Array:
     at = np.tril_indices(d)
     out[at] = np.where(at[0] == at[1], entries, entries / math.sqrt(2.0))
     return out + np.tril(out, -1).T
+
+
+def _to_lower(matrix: Array) -> Array:
+    at = np.tril_indices(len(matrix))
+    return np.asarray(matrix[at] * np.where(at[0] == at[1], 1.0, math.sqrt(2.0)))

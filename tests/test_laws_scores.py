@@ -11,7 +11,7 @@ from scipy.stats import poisson
 
 from privreg import kernels, scores
 from privreg.kernels import MULTINOMIAL, Shape
-from privreg.reference import multinomial_matrix
+from privreg.reference import multinomial_at, normal_points
 from tests.laws import BROKEN, EXTREME, KINDS, Kind
 
 EVERY = pytest.mark.parametrize("name", KINDS)
@@ -287,7 +287,7 @@ SAMPLE = 40_000
 
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize(("blocks", "d"), [(1, 3), (2, 2), (3, 3)])
-def test_multinomial_matrix_is_the_slope_of_the_mean_score(blocks, d, constant):
+def test_multinomial_curvature_is_the_slope_of_the_mean_score(blocks, d, constant):
     rng = np.random.default_rng(10 * blocks + d)
     theta, h = rng.standard_normal((blocks, d)), 1e-4
     z = rng.standard_normal((SAMPLE, d))
@@ -302,7 +302,7 @@ def test_multinomial_matrix_is_the_slope_of_the_mean_score(blocks, d, constant):
         ends = [chance[:, [k]] * scores.multinomial(at, z, np.full(SAMPLE, float(k))) for k in range(blocks + 1)]
         return sum(ends)
 
-    found = multinomial_matrix(theta, np.eye(d - int(constant)), constant).reshape(blocks, d, blocks, d)
+    found = multinomial_at(theta, normal_points(np.eye(d - int(constant)), constant)).reshape(blocks, d, blocks, d)
     np.testing.assert_allclose(found.reshape(blocks * d, -1), found.reshape(blocks * d, -1).T, atol=1e-15)
     for m in range(blocks):
         for j in range(d):

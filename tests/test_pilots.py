@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import binom, chi2, norm
 
-from privreg import kernels, location, whitening
+from privreg import cells, kernels, location, whitening
 from privreg.accounting import Budget
 from privreg.device import lane_report, location_report, moment_report
 from privreg.kernels import BALANCED, HUBER, Shape
@@ -327,7 +327,7 @@ def test_noise_alone_is_not_believed():
         raw.append(np.linalg.cond(np.eye(d) + _symmetric_noise(np.random.default_rng(seed), d) * entry))
     # The sum of squares of the correlations' entries is σ²χ² in pure noise, and is believed from 1 + 1.5 √(2/k) times
     # its mean on; the claimed σ² holds a guess of the sampling variance, larger than the true one, which is small here.
-    chance = chi2.sf(entries * (1 + whitening.STRICT * math.sqrt(2 / entries)), entries)
+    chance = chi2.sf(entries * (1 + cells.STRICT * math.sqrt(2 / entries)), entries)
     assert mixed <= binom.ppf(1 - 1e-6, runs, chance)
     assert mixed < runs / 4
     # what is believed all the same moves the map far less than the reports as they are would have

@@ -686,3 +686,36 @@ def test_a_column_off_its_middle_beside_a_constant_mixes_no_factors():
         "y ~ age + I(age**2) + I(age**3)", None, mu=1, bounds={"age": (18, 90), "y": (0, 80)}
     )
     assert crowded._spec.units.mix is not None
+
+
+@pytest.mark.parametrize(
+    "right", ["age + I(age**2) + I(age**3) + income + sex + region", "age * sex + income + region"]
+)
+def test_powers_and_interactions_leave_factors_and_others_as_they_are(right):
+    """Crowded columns give way to those of two values, whose shares are learned, and to columns on their own."""
+    made = pr.PrivateOnlineRegression.from_formula(
+        f"y ~ {right}",
+        None,
+        mu=1,
+        bounds={"age": (18, 90), "income": (0, 1), "y": (0, 80)},
+        levels={"sex": ["f", "m"], "region": ["n", "s", "e", "w"]},
+    )._spec
+    units, probe, names = made.units, made.design.probe, made.design.names
+    assert int((units.gaps(probe) > 0).sum()) == 4
+    for j, name in enumerate(names):
+        if name == "income" or ("[" in name and ":" not in name):
+            np.testing.assert_array_equal(units.mix[j], np.eye(len(names))[j])
+    rows = units.probe_inside(probe)[:, 1:]
+    assert np.linalg.cond(np.corrcoef(rows.T)) < 30 < np.linalg.cond(np.corrcoef(probe[:, 1:].T))
+    assert np.abs(rows).max() < 1 + 1e-9
+
+
+def test_levels_without_a_reference_have_a_constant_inside():
+    made = pr.PrivateOnlineRegression.from_formula(
+        "y ~ 0 + g + x", None, mu=1, bounds={"x": (0, 1), "y": (0, 1)}, levels={"g": ["a", "b", "c"]}
+    )._spec
+    assert made.units.constant_column(made.design.probe) == 0
+    theta = np.array([1.0, 2.0, 3.0, 4.0])
+    x = made.design.probe
+    inside = made.units.probe_inside(x) @ made.units.params_inside(theta)
+    np.testing.assert_allclose(made.units.y_scale * inside + made.units.y_centre, x @ theta, atol=1e-12)

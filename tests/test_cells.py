@@ -1,0 +1,214 @@
+"""Factors in an efficient fit: what is certain of their moments, shares of levels, and coordinates made of both."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg import beginning, cells, pipeline, whitening
+from privreg.design import formula_design
+from privreg.reference import moment_diagonal
+from privreg.schema_files import combined
+from privreg.start import order_of
+
+BOUNDS = {"x": (-2.0, 2.0), "y": (-20.0, 20.0)}
+SHARES = {"f": [0.7, 0.3], "g": [0.2, 0.5, 0.3], "h": [0.1, 0.2, 0.3, 0.15, 0.25]}
+LEVELS = {name: list("abcde"[: len(p)]) for name, p in SHARES.items()}
+
+
+def people(n, seed=0, dependent=False):
+    rng = np.random.default_rng(seed)
+    x = np.clip(rng.normal(size=n), -2, 2)
+    out = {"x": x}
+    for name, p in SHARES.items():
+        u = rng.uniform(size=n)
+        if dependent and name == "g":  # mostly told by f
+            u = np.where(rng.uniform(size=n) < 0.6, 0.9 * (out["f"] == "b") + 0.05, u)
+        codes = np.minimum(np.searchsorted(np.cumsum(p), u), len(p) - 1)
+        out[name] = pd.Categorical.from_codes(codes, LEVELS[name])
+    return pd.DataFrame(out)
+
+
+def made(right, **more):
+    used = {k: v for k, v in LEVELS.items() if k in right}
+    bounds = {k: v for k, v in BOUNDS.items() if k in right or k == "y"}
+    return pr.PrivateOnlineRegression.from_formula(f"y ~ {right}", None, mu=1, bounds=bounds, levels=used, **more)
+
+
+def inner(right, frame):
+    """Rows as the pipeline has them on moments, and the groups there."""
+    spec = made(right)._spec
+    order, some = order_of(spec, factors=True)
+    rows = spec.units.probe_inside(spec.design.encode_exog(frame))[:, order]
+    extra = int(spec.units.constant_column(spec.design.probe) is None)
+    v = np.column_stack([*[np.ones(len(rows))] * extra, rows])
+    return v, tuple(g._replace(columns=g.columns + extra) for g in some)
+
+
+def a_map(d, seed=1):
+    rng = np.random.default_rng(seed)
+    rows = np.tril(0.3 * rng.normal(size=(d, d))) + np.diag(rng.uniform(0.5, 2.0, d))
+    rows[0] = np.eye(d)[0]
+    return rows
+
+
+def mean_report(v, rows):
+    z = v @ rows.T
+    u = z / np.linalg.norm(z, axis=1, keepdims=True)
+    at = np.tril_indices(len(rows))
+    return ((u.T @ u) / len(u))[at] * np.where(at[0] == at[1], 1.0, np.sqrt(2.0))
+
+
+FORMULAS = pytest.mark.parametrize(
+    ("right", "sizes"),
+    [
+        ("g", [3]),
+        ("x + g + f", [3, 2]),
+        ("f * g", [6]),
+        ("f * g + h + x", [6, 5]),
+        ("0 + g + x", [3]),
+        ("f:g - 1", [6]),
+        ("C(g, Poly) + x", [3]),
+        ("g + g:x", [3]),
+        ("g:x + I(x > 0)", []),
+    ],
+)
+
+
+@FORMULAS
+def test_columns_of_factors_are_grouped_and_lead(right, sizes):
+    v, some = inner(right, people(500))
+    assert sorted((len(g.values) for g in some), reverse=True) == sizes
+    led = np.concatenate([np.zeros(1, dtype=int), *(g.columns for g in some)])
+    assert sorted(led) == list(range(len(led)))
+    for g in some:
+        seen = np.unique(v[:, g.columns], axis=0)
+        assert {tuple(row) for row in seen.round(9)} <= {tuple(row) for row in g.values.round(9)}
+
+
+@FORMULAS
+def test_what_is_taken_out_is_noise_alone(right, sizes):
+    """Whoever the people are, the mean of their reports stays as it is; numbers that can't vary are gone."""
+    for dependent in (False, True):
+        v, some = inner(right, people(400, 2, dependent))
+        if not some:
+            continue
+        rows, white = a_map(v.shape[1]), moment_diagonal(v.shape[1], True)
+        space = cells.certain(some, rows, white)
+        told = mean_report(v, rows)
+        np.testing.assert_allclose(space.project(told), told, atol=1e-10)
+        silent = np.zeros_like(told)
+        silent[np.cumsum(np.arange(1, len(rows) + 1)) - 1] = white
+        np.testing.assert_allclose(space.project(silent), silent, atol=1e-10)
+        noise = np.random.default_rng(3).normal(size=(2000, len(told)))
+        left = np.array([space.project(row) for row in noise])
+        np.testing.assert_allclose((left**2).mean(axis=0), space.left(len(told)), atol=0.2)
+    if right == "f * g + h + x":
+        # 13 leading columns' worth of 66 numbers: 1 + 5 + 4 free shares, 20 products across, and the silent's
+        assert space.basis.shape == (55, 1 + 5 + 4 + 5 * 4 + 1)
+
+
+@pytest.mark.parametrize("right", ["g", "x + g + f", "f * g", "0 + g + x", "C(g, Poly) + x"])
+def test_shares_are_learned_from_reports(right):
+    frame = people(60_000, 4)
+    v, some = inner(right, frame)
+    d = v.shape[1]
+    scatter = whitening.start_even(np.eye(d), some)
+    for _ in range(4):
+        total = len(v) * mean_report(v, scatter.rows)
+        scatter = whitening.learn(scatter, total, len(v), 0.0, whitening.Layout(True, False), some)
+    for g, p in zip(some, cells.believed(some, scatter.shares), strict=True):
+        same = (v[:, None, g.columns] == g.values[None]).all(axis=2)
+        np.testing.assert_allclose(p, same.mean(axis=0), atol=0.01)
+    z = v @ scatter.rows.T
+    lead = 1 + sum(len(g.columns) for g in some)
+    np.testing.assert_allclose(np.cov(z[:, 1:lead].T), np.eye(lead - 1), atol=0.06)
+
+
+def test_noise_alone_leaves_shares_equal():
+    _, some = inner("h", people(100))
+    rng, sd, n, white = np.random.default_rng(5), 1.0, 500, moment_diagonal(5, True)
+    begun = whitening.start_even(np.eye(5), some)
+    space = cells.certain(some, begun.rows, white)
+    even = np.repeat(some[0].values, 20, axis=0)
+    told = mean_report(np.column_stack([np.ones(len(even)), even]), begun.rows)
+    errors, kept = [], 0
+    for _ in range(300):
+        noisy = told + sd / np.sqrt(n) * rng.normal(size=len(told))
+        shares = cells.taught(some, begun.shares, space, space.project(noisy), n, sd, begun.rows)
+        errors.append(shares.told - 0.2)
+        kept += bool(np.ptp(cells.believed(some, shares)[0]))
+    spread = np.std(errors, axis=0)
+    drawn = np.sqrt(0.2 * 0.8 / n)
+    np.testing.assert_allclose(np.sqrt(shares.variance), np.sqrt(spread**2 + drawn**2), rtol=0.25)
+    assert kept < 60  # believed in one of five, if ever
+
+
+def test_stand_ins_are_white_and_in_the_levels():
+    v, some = inner("x + g + h", people(50))
+    p = [np.array([0.05, 0.9, 0.05]) if len(g.values) == 3 else np.full(5, 0.2) for g in some]
+    rows = cells.settled(some, p, a_map(v.shape[1]))
+    size = np.linspace(1.0, 0.5, len(rows))
+    two = np.full(len(rows), np.nan)
+    z, where = cells.stand_ins(some, p, rows, size, two, constant=True)
+    np.testing.assert_array_equal(z[:, 0], 1.0)
+    np.testing.assert_allclose(np.cov(z[:, 1:].T, bias=True), np.diag(size[1:] ** 2), atol=1e-9)
+    for share, cell in zip(p, where, strict=True):
+        np.testing.assert_allclose(np.bincount(cell, minlength=len(share)) / len(cell), share, atol=0.002)
+    two[-1] = 0.1
+    z, _ = cells.stand_ins(some, p, rows, size, two, constant=True)
+    assert len(np.unique(z[:, -1].round(6))) > 2  # the constant's and others' share is taken out of it
+    rare = z[:, -1] > 1.0
+    assert 0.08 < rare.mean() < 0.12
+
+
+@pytest.mark.parametrize("right", ["x + g + h", "h + g + x", "0 + h + x + g", "f * g + x", "0 + g:f + x"])
+def test_every_coefficient_is_its_own(right):
+    """Columns have an order of their own inside; names must find their numbers again."""
+    frame = people(30_000, 6)
+    model = made(right)
+    x = model._spec.design.encode_exog(frame)
+    beta = np.linspace(-2, 2, x.shape[1])
+    frame["y"] = x @ beta + 0.1 * np.random.default_rng(7).normal(size=len(frame))
+    used = {"bounds": model.schema.bounds, "levels": {k: v for k, v in LEVELS.items() if k in right}}
+    res = pr.PrivateOnlineRegression.from_formula(model.formula, frame, mu=None, **used).fit(progress=False)
+    np.testing.assert_allclose(res.params, beta, atol=0.05)
+
+
+@pytest.mark.parametrize(("right", "mu"), [("g", 1.0), ("h", 2.0), ("x + f + h", 2.0), ("0 + h", 2.0)])
+def test_newton_steps_fit_what_there_is(right, mu, monkeypatch):
+    """P A, whose distance from the identity is what lanes keep of the error they share, of real people's A."""
+    seen = []
+    begin = beginning.begin_chains
+
+    def spy(run):
+        begin(run)
+        seen.append((run.kind, run.whitener.copy(), run.chains.newton.copy()))
+
+    monkeypatch.setattr(pipeline.beginning, "begin_chains", spy)
+    frame = people(100_000, 8)
+    model = made(right)
+    x = model._spec.design.encode_exog(frame)
+    frame["y"] = x @ np.ones(x.shape[1]) + np.random.default_rng(9).normal(size=len(frame))
+    used = {"bounds": model.schema.bounds, "levels": {k: v for k, v in LEVELS.items() if k in right}}
+    pr.PrivateOnlineRegression.from_formula(model.formula, frame, mu=mu, **used).fit(seed=1, progress=False)
+    kind, rows, newton = seen[-1]
+    assert kind == "lanes"
+    order, _ = order_of(model._spec, factors=True)
+    z = model._spec.units.probe_inside(x)[:, order] @ rows.T
+    curvature = 0.3829 * (z.T @ (z / np.linalg.norm(z, axis=1)[:, None])) / len(z)
+    values = np.sort(np.linalg.eigvals(newton @ curvature).real)
+    assert values[0] > 0.6
+    assert values[-1] < 1.5
+
+
+def test_cells_that_formulas_do_not_show_are_left_alone():
+    """More combinations than probe rows, or columns that don't tell them apart: nothing is certain then."""
+    rng = np.random.default_rng(0)
+    levels = {"a": list(range(3)), "b": list(range(2))}
+    shown = np.array([[0.0], [1.0], [0.0]])
+    assert cells.groups([("a",)], levels, shown) == ()  # two of three levels look alike
+    assert cells.groups([("a",), ("a",)], levels, rng.integers(0, 2, (2, 2)).astype(float)) == ()
+    assert cells.groups([(), ("x",)], levels, rng.normal(size=(9, 2))) == ()
+    design = formula_design("y ~ g", combined(None, {"y": (0, 1)}, {"g": LEVELS["g"]}, None), functions={})
+    assert len(cells.groups(design.sources, design.schema.levels, design.probe)) == 1
