@@ -96,15 +96,17 @@ def begin_chains(run: Pipeline) -> None:
         y_centre=run.y_centre,
         y_scale=run.y_scale,
     )
+    # where effects are strong, or levels rare, curvature along them is small and P large
+    newton2 = None
+    if (rules.from_predictor and stage.kind != "search") or (still and start.cells):
+        newton2 = float(np.sum(newton**2))
     spread = 1.0 if still else min(SPREAD[stage.kind] * run.d / 4.0, WIDEST)
     if still and stage.kind == "lanes":
         people = (schedule.rows or 8 * run.people) * plan.worth
-        spread = min(NEAR[rules.skewed] * 2.0 * run.d / (curvature * schedule.effective * math.sqrt(people)), 1.0)
+        stretch = run.d / curvature if newton2 is None else math.sqrt(newton2)
+        spread = min(NEAR[rules.skewed] * 2.0 * stretch / (schedule.effective * math.sqrt(people)), 1.0)
     noise = reports.mechanism.sd(plan.radius, reports.size(run.d, plan.kappa))
-    # where effects are strong, curvature along them is small, P large, and the score bends over a wander along them
-    newton2 = None
-    if rules.from_predictor and stage.kind != "search":
-        newton2 = float(np.sum(newton**2))
+    if rules.from_predictor and stage.kind != "search":  # the score bends over a wander along strong effects
         spread = max(spread, RELATIVE * float(np.linalg.norm(theta)))
     steps = chain_steps(stage, schedule, rules, plan, noise, curvature, spread, run.d, newton2)
     if start.wide is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -17,7 +16,22 @@ from privreg.errors import OptionError, level
 from privreg.family import check_ratios
 from privreg.inference import METHODS
 from privreg.results import PrivateResults
-from privreg.tables import WIDTH, html_block, number, plain, shorten, tex, tex_block, tex_notes, tex_row, tex_tabulars
+from privreg.tables import (
+    WIDTH,
+    fold,
+    html_block,
+    left,
+    number,
+    plain,
+    right,
+    shorten,
+    span,
+    tex,
+    tex_block,
+    tex_columns,
+    tex_notes,
+    tex_row,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,7 +180,7 @@ class Comparison:
                 f"{r.nobs:,}",
                 r.family.name,
                 plain(r._fit.baseline[0]) if r._fit.baseline else "",
-                t.get("Tuning", "").partition(":")[0],
+                t.get("Tuning", "").partition(":")[0].partition(",")[0],
                 METHODS[r.methods[0]].title if r.methods else "none",
                 r.privacy.short,
             )
@@ -210,25 +224,30 @@ class Comparison:
         """
         cells, facts = self._cells(), self._facts()
         body = [line for _, row in cells for pair in row for line in pair]
-        width = min(max([12, *map(len, body), *map(len, self.names)]), 24)
-        width = max([width, *map(len, body)])  # numbers are never cut
-        stub = min(max(len(t) for t, _ in [*cells, *facts]), WIDTH - width - 2)
+        width = max([13, *map(len, body)])  # numbers are never cut; names and facts wrap
+        stub = min(max(span(t) for t, _ in [*cells, *facts]), WIDTH - width - 2)
         stub = max(min(stub, 30), 13)
-        per = max(1, (WIDTH - stub) // (width + 2))
-        terms = dict(zip([t for t, _ in cells], shorten([t for t, _ in cells], stub), strict=True))
-        shown = shorten(self.names, width)
         total = len(self.names)
-        rule = stub + (width + 2) * min(per, total)
+        per = min(max(1, (WIDTH - stub) // (width + 2)), total)
+        width = min((WIDTH - stub) // per - 2, max([width, *map(span, self.names)], default=width), max(width, 24))
+        terms = dict(zip([t for t, _ in cells], shorten([t for t, _ in cells], stub), strict=True))
+        shown = shorten(self.names, 3 * width - 2)
+        rule = stub + (width + 2) * per
 
         def line(label: str, values: Sequence[str]) -> str:
-            return (label.ljust(stub) + "".join("  " + v.rjust(width) for v in values)).rstrip()
+            return (left(label, stub) + "".join("  " + right(v, width) for v in values)).rstrip()
+
+        def lines(label: str, values: Sequence[str]) -> list[str]:
+            parts = [fold(v, width) or [""] for v in values]
+            deep = max(map(len, parts))
+            return [line("" if i else label, [p[i] if i < len(p) else "" for p in parts]) for i in range(deep)]
 
         out = [_TITLE.center(max(rule, len(_TITLE))).rstrip()]
         for start in range(0, total, per):
             part = slice(start, start + per)
             if start == 0:
                 out.append("=" * rule)
-            out += [line("", shown[part]), "-" * rule]
+            out += [*lines("", shown[part]), "-" * rule]
             for term, row in cells:
                 pairs = row[part]
                 if start and not any(a for a, _ in pairs):
@@ -238,12 +257,10 @@ class Comparison:
                     out.append(line("", [b for _, b in pairs]))
             out.append("-" * rule)
             for label, values in facts:
-                wrapped = [textwrap.wrap(v, width) or [""] for v in values[part]]
-                for i in range(max(map(len, wrapped))):
-                    out.append(line("" if i else label, [w[i] if i < len(w) else "" for w in wrapped]))
+                out += lines(label, values[part])
             out.append("=" * rule)
         for note in self._notes():
-            out += textwrap.wrap(note, WIDTH, break_on_hyphens=False)
+            out += fold(note)
         return "\n".join(out)
 
     def as_html(self) -> str:
@@ -260,8 +277,8 @@ class Comparison:
             rows.append(f'<tr><th scope="row">{escape(plain(term))}</th>{shown}</tr>')
         for i, (label, values) in enumerate(self._facts()):
             shown = "".join(f"<td>{escape(v)}</td>" for v in values)
-            rule = "" if i else ' class="first"'
-            rows.append(f'<tr{rule}><th scope="row">{escape(label)}</th>{shown}</tr>')
+            first = "" if i else " first"
+            rows.append(f'<tr class="fact{first}"><th scope="row">{escape(label)}</th>{shown}</tr>')
         notes = "<br>\n".join(escape(n) for n in self._notes())
         body = "\n".join(rows)
         return html_block(
@@ -275,7 +292,8 @@ class Comparison:
         Returns
         -------
         str
-            The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``.
+            The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``, and for tables too long for a
+            page ``\usepackage{longtable}``; the first line says which.
         """
         cells, facts = self._cells(), self._facts()
         terms = [t for t, _ in cells]
@@ -287,14 +305,10 @@ class Comparison:
             for term, row in cells:
                 if start and not any(a for a, _ in row[part]):
                     continue
-                lines = [tex_row(term, [a for a, _ in row[part]])]
-                if any(b for _, b in row[part]):
-                    lines.append(tex_row("", [b for _, b in row[part]]))
-                body.append("\n".join(lines))
-            # the facts stay with the last coefficient, on its page
-            below = [tex_row(label, values[part]) for label, values in facts]
-            body[-1] = "\n".join([body[-1], r"\midrule", *below])
-            tables.append(tex_tabulars(terms, self.names[part], body, lines=2))
+                body.append(tex_row(term, [f"{a}\n{b}".strip() for a, b in row[part]]))
+            body.append(r"\midrule")
+            body += [tex_row(label, values[part]) for label, values in facts]
+            tables.append(tex_columns(terms, self.names[part], body, wrap_values=True))
         title = f"{{\\normalsize\\textbf{{{_TITLE}}}}}"
         return tex_block([title, *tables, tex_notes([tex(n) for n in self._notes()])])
 

@@ -17,7 +17,7 @@ from privreg.errors import DataError, NotPrivateError, OptionError, level
 from privreg.inference import Bootstrap
 from privreg.prediction import probabilities
 from privreg.restrictions import noted
-from privreg.tables import html_block, html_table, limits_header, number, p_value, plain
+from privreg.tables import fold, frame_cells, html_block, html_table, plain, table_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,19 +88,13 @@ class MarginalEffects:
         return pd.DataFrame(columns, index=self.index)
 
     def __str__(self) -> str:
-        table = self.summary_frame().to_string(float_format="%.4g")
-        return noted(f"{self.title} ({self.pivot.label})\n{table}", self.notes)
+        title = fold(f"{self.title} ({self.pivot.label})")
+        return noted("\n".join([*title, *table_text(*frame_cells(self.summary_frame()))]), self.notes)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        frame = self.summary_frame()
-        names = [", ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in frame.index]
-        rows = [
-            [number(v[0], 4), number(v[1], 3), number(v[2], 3), p_value(v[3]), number(v[4], 3), number(v[5], 3)]
-            for v in frame.to_numpy()
-        ]
-        table = html_table(names, ["effect", "std err", "t", "P>|t|", *limits_header(0.05)], rows, self.title)
+        table = html_table(*frame_cells(self.summary_frame()), self.title)
         below = [f"t and P>|t| refer to the {self.pivot.label}.", *(f"Note: {note}." for note in self.notes)]
         return html_block(table + "".join(f"\n<p>{escape(plain(line))}</p>" for line in below))
 

@@ -236,17 +236,18 @@ def _agreement(ax: Any, parts: list[tuple[Any, pd.DataFrame]], shares: bool) -> 
     from matplotlib.ticker import MaxNLocator
 
     names = shorten([str(name) for name, _ in parts], 30)
-    ends = []
+    ends: list[float] = []
+    inks = plots._inks(ax)
     for i, (name, (_, part)) in enumerate(zip(names, parts, strict=True)):
         x, y = part["predicted"], part["observed"]
         half = WHISKER * part["std_error"].fillna(0.0)  # a group of one has no interval
-        colour, marker = plots.COLOURS[i % len(plots.COLOURS)], plots.MARKERS[i % len(plots.MARKERS)]
+        colour, marker = inks[i], plots.MARKERS[i % len(plots.MARKERS)]
         ax.plot(x, y, linestyle="none", marker=marker, markersize=4, color=colour, label=plots._literal(name), zorder=3)
         ax.vlines(x, y - half, y + half, color=colour, linewidth=1.2, zorder=2)
         ends += [x.min(), x.max(), (y - half).min(), (y + half).max()]
     room = 0.04 * (max(ends) - min(ends)) or 0.5
     limits = (min(ends) - room, max(ends) + room)
-    ax.plot(limits, limits, color=plots.GREY, linewidth=0.6, linestyle=":", zorder=0)
+    ax.plot(limits, limits, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
     ax.set(xlim=limits, ylim=limits, aspect="equal")
     for axis in (ax.xaxis, ax.yaxis):  # of one scale: with the same ticks, few enough for large numbers
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))

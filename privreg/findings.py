@@ -6,19 +6,26 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from scipy.special import stdtr
 
-from privreg import coordinates, location, measures
+from privreg import coordinates, lanes, location, measures
 
 if TYPE_CHECKING:
     from privreg.pipeline import Pipeline
 
-__all__ = ["at_limit", "gauge", "lead", "measured", "rare", "relied", "wide"]
+__all__ = ["at_limit", "changing", "gauge", "lead", "measured", "rare", "relied", "wide"]
 
 USUAL_GROWTH: Final = 6.0
 """Growth with three slopes of 1, for which it was simulated how many people intervals need."""
 
 FLAT: Final = 1e-4
 """Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
+
+FEWEST: Final = 8
+"""Lanes by which a variance is told."""
+
+CHANCE: Final = 1e-6
+"""Of a note that people come in an order that matters, where it doesn't."""
 
 CORRELATED: Final = 6.0
 """The same where covariates are so correlated that what was learned of it from noisy reports is in every lane: with
@@ -108,6 +115,24 @@ def flat(run: Pipeline) -> bool:
         return False
     learned = math.exp(float(np.mean(run.chains.state.log_c))) / start.rules.ratio
     return learned * run.y_scale < FLAT * (high - low)
+
+
+def changing(run: Pipeline) -> bool:
+    """Whether the first people tell other coefficients than those after them, by far more than chance would.
+
+    As in a file that is sorted by something in the formula. Lanes take people in turn, so that they don't see it; the
+    common chain's people come before them.
+    """
+    if not run.in_lanes or run.common is None:
+        return False
+    first, *later = run.groups()
+    if len(later) < FEWEST:
+        return False
+    pooled = lanes.pooled(later)
+    move = run.outside((first.estimate - pooled)[None])[0]
+    variance = (run.outside(lanes.apart(later)) ** 2).sum(axis=0) * (1.0 + sum(g.weight for g in later) / first.weight)
+    chance = 2.0 * stdtr(len(later) - 1.0, -np.abs(move) / np.sqrt(variance))
+    return bool(chance.min() < CHANCE / len(chance))
 
 
 def lost(run: Pipeline) -> list[int]:

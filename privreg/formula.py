@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from patsy import EvalEnvironment, ModelDesc, PatsyError
 from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment, bs, cc, cr
+from patsy.infix_parser import ParseNode
+from patsy.parse_formula import parse_formula
 
 from privreg.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
 from privreg.errors import FormulaError, PrivregError, SchemaError, choose
@@ -243,11 +245,18 @@ def _parse(formula: object) -> ModelDesc:
     _refuse_foreign(formula)
     reason = "it is not a formula"
     try:
-        return ModelDesc.from_formula(formula)
+        desc, powers = ModelDesc.from_formula(formula), _powers(parse_formula(formula))
     except PatsyError as error:
         reason = str(error).splitlines()[0]
     except Exception:
         pass  # patsy's tokenizer raises many kinds; none of them is passed on
+    else:
+        for code, power in powers:
+            raise FormulaError(
+                f"in a formula '{code}**{power}' is '{code}' crossed with itself, which is '{code}' again; for the "
+                f"power write 'I({code}**{power})'."
+            )
+        return desc
     raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
 
 
@@ -270,6 +279,13 @@ def _refuse_foreign(formula: str) -> None:
             f"the formula {formula!r} has a random effect {group[0]}, and there are none here; use fixed ones, "
             f"C({group[1]}), with levels={{{group[1]!r}: [...]}}. If {group[1]!r} tells people apart, give it as id=."
         )
+
+
+def _powers(node: ParseNode) -> list[tuple[str, str]]:
+    """Each x**2, which crosses x with itself and is x again; (a + b)**2 crosses different ones."""
+    if node.type == "**" and node.args[0].type == "PYTHON_EXPR":
+        return [tuple(arg.token.extra for arg in node.args)]
+    return [power for arg in node.args for power in _powers(arg)]
 
 
 def _codes(desc: ModelDesc) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 from privreg import (
     beginning,
     blocks,
+    cells,
     checkpoint,
     coordinates,
     intervals,
@@ -44,6 +45,9 @@ __all__ = ["Pipeline"]
 LEAST_WORTH: Final = 1e-9
 
 QUIET_ROWS: Final = 1024
+
+SURE: Final = 10.0
+"""Standard errors of a level's share by which it is to exceed 0."""
 
 
 class Pipeline:
@@ -337,6 +341,7 @@ class Pipeline:
                     *(self.scatter, self.total, self.weight_here, self.moment_sd()),
                     self.start.layout._replace(constant=True),
                     self.factors,
+                    silence=self.start.silence,
                 )
         elif stage.kind == "common":
             self.common = self.chains
@@ -345,7 +350,7 @@ class Pipeline:
         self.stage, self.at, self.weight_here = self.stage + 1, 0, 0.0
         self._next_noise()
         following = self.start.schedule.stages[self.stage]
-        if following.kind == "moments" and following.optional and not self._correlated():
+        if following.kind == "moments" and following.optional and not (self._correlated() or self._unsure()):
             self.past.append(0)
             self.stage += 1
             self._next_noise()
@@ -369,6 +374,12 @@ class Pipeline:
         """Whether the covariates have turned out so correlated that another round of moments pays."""
         d = self.d + self.extra
         return coordinates.is_correlated(self.scatter.rows[:d, :d], constant=True)
+
+    def _unsure(self) -> bool:
+        """Whether another round of moments pays because a level is rare for what is known of its share."""
+        shares = cells.believed(self.factors, self.scatter.shares)
+        sd = np.sqrt(self.scatter.shares.variance)
+        return bool(self.factors) and bool((np.concatenate(shares) < SURE * sd).any())
 
     def _meet(self) -> None:
         """Let the lanes go on from their pooled estimate: what they began with is forgotten, their sums stay."""

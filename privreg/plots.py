@@ -34,6 +34,9 @@ COLOURS: Final = ("#0b3c6f", "#d55e00", "#009e73", "#e69f00", "#56b4e9", "#cc79a
 MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 DASHES: Final = ("-", "--", "-.", ":")
 GREY: Final = "#666666"
+# The same hues on dark grounds, which a user's style may have.
+_ON_DARK: Final = ("#a9d1ff", "#f0803c", "#2fbf93", "#f2c14e", "#4f97e0", "#dc9bc0")
+_GREY_ON_DARK: Final = "#adadad"
 SMALL: Final = 7.0
 TEXT: Final = 8.0
 _RC: Final = {
@@ -71,6 +74,29 @@ def _panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> 
         yield figure, axes
 
 
+class _Inks(NamedTuple):
+    """Colours to draw with on given axes: those of curves, one after the other, and that of what stands back."""
+
+    colours: tuple[str, ...]
+    grey: str
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.colours[i % len(self.colours)]
+
+
+def _inks(ax: Any, *, outside: bool = False) -> _Inks:
+    """Colours that are seen on the ground of the axes, or `outside` them, whatever the user's style is."""
+    from matplotlib.colors import to_rgba
+
+    ground = np.array([1.0, 1.0, 1.0])
+    grounds = [ax.figure.get_facecolor()]
+    for patch in grounds if outside else [*grounds, ax.get_facecolor()]:
+        *colour, alpha = to_rgba(patch)
+        ground = alpha * np.array(colour) + (1 - alpha) * ground
+    dark = ground @ (0.299, 0.587, 0.114) < 0.5
+    return _Inks(_ON_DARK, _GREY_ON_DARK) if dark else _Inks(COLOURS, GREY)
+
+
 def _literal(text: str) -> str:
     """Text in which a dollar sign starts no formula."""
     return text.replace("$", r"\$")
@@ -94,13 +120,13 @@ def _footer(ax: Any, text: str, width: float) -> None:
         ha="right",
         va="top",
         fontsize=SMALL,
-        color=GREY,
+        color=_inks(ax, outside=True).grey,
     )
 
 
 def _corner(ax: Any, text: str) -> None:
     """Small grey text above axes that are not ours: below, their figure may have no room."""
-    ax.set_title(text, loc="right", fontsize=SMALL, color=GREY)
+    ax.set_title(text, loc="right", fontsize=SMALL, color=_inks(ax, outside=True).grey)
 
 
 # --- trajectories ----------------------------------------------------------------------------------------
@@ -240,7 +266,8 @@ def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) ->
 
 def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.DataFrame | None = None) -> None:
     """Draw a curve with its band, and a line at zero if it or the curves it `shares` its scale with come near."""
-    n, colour = curve["n"].to_numpy(), COLOURS[i % len(COLOURS)]
+    n, inks = curve["n"].to_numpy(), _inks(ax)
+    colour = inks[i]
     ax.set_xscale("log")
     _people_ticks(ax, n)
     ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
@@ -248,7 +275,7 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
     dash = DASHES[i % len(DASHES)]
     ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
     if _spans_zero(curve if shares is None else shares):
-        ax.axhline(0, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+        ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
 
 
 def _people_ticks(ax: Any, n: NDArray[np.int64]) -> None:
@@ -423,19 +450,19 @@ def _unit_label(power: int) -> str:
 
 def _draw(ax: Any, tables: list[pd.DataFrame], rows: list[_Row], units: list[int], labels: list[str]) -> None:
     place = {r.name: (i, units[i]) for i, r in enumerate(rows) if r.name is not None}
-    several = len(tables) > 1
+    several, inks = len(tables) > 1, _inks(ax)
     step = 0.6 / max(len(tables) - 1, 1) if several else 0.0
     for j, table in enumerate(tables):
         part = table[table.index.isin(list(place))]
         at, powers = np.array([place[t] for t in part.index], dtype=float).reshape(-1, 2).T
         y = at + (j - (len(tables) - 1) / 2) * step
         unit = 10.0**powers
-        colour, marker = COLOURS[j % len(COLOURS)], MARKERS[j % len(MARKERS)]
+        colour, marker = inks[j], MARKERS[j % len(MARKERS)]
         x = part["estimate"] / unit
         ax.plot(x, y, linestyle="none", marker=marker, markersize=4, color=colour, label=_literal(labels[j]), zorder=3)
         if "conf_low" in part:
             ax.hlines(y, part["conf_low"] / unit, part["conf_high"] / unit, color=colour, linewidth=1.2, zorder=2)
-    ax.axvline(0, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+    ax.axvline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
     names = [_literal(r.label) + _unit_label(u) for r, u in zip(rows, units, strict=True)]
     ax.set_yticks(range(len(rows)), names)
     for row, text in zip(rows, ax.get_yticklabels(), strict=True):

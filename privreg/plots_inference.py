@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg.plots import COLOURS, COLUMN, GREY, _corner, _footer, _guarantee, _literal, _panels
+from privreg.plots import COLUMN, _corner, _footer, _guarantee, _inks, _literal, _panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,11 +57,12 @@ def lengths(results: PrivateResults, *, alpha: float = 0.05, ax: Any = None) -> 
 
 
 def _dots(ax: Any, names: list[str], ratios: Any, noted: Any) -> None:
-    ax.axvline(1.0, color=GREY, linewidth=0.6, linestyle=":")
+    inks = _inks(ax)
+    ax.axvline(1.0, color=inks.grey, linewidth=0.6, linestyle=":")
     for i, (row, hollow) in enumerate(zip(ratios, noted, strict=True)):
-        face = "none" if hollow else COLOURS[0]
-        ax.scatter(row, np.full(len(row), i), s=14, facecolors=face, edgecolors=COLOURS[0], linewidths=0.8, zorder=3)
-        ax.plot([np.median(row)] * 2, [i - 0.3, i + 0.3], color=COLOURS[1], linewidth=1.2)
+        face = "none" if hollow else inks[0]
+        ax.scatter(row, np.full(len(row), i), s=14, facecolors=face, edgecolors=inks[0], linewidths=0.8, zorder=3)
+        ax.plot([np.median(row)] * 2, [i - 0.3, i + 0.3], color=inks[1], linewidth=1.2)
     ax.set_yticks(range(len(names)), [_literal(n) for n in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(left=0.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.plots import COLOURS, COLUMN, GREY, SMALL, _literal, _panels
+from privreg.plots import COLUMN, SMALL, _inks, _literal, _panels
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ __all__ = ["contours"]
 POINTS: Final = (17, 17)
 AROUND: Final = (0.1, 10.0)
 """How far the axes reach about the plan's own numbers."""
+BESIDE: Final = 0.3
+"""How far to the right of the plan's own point, in widths of the axes, labels of contours stand."""
+EDGE: Final = 0.1
+"""No label is nearer to the edge of the axes."""
 
 
 def contours(plan: Plan, coef: str, *, ax: Any = None) -> Axes:
@@ -55,19 +59,46 @@ def _draw(ax: Any, plan: Plan, coef: str, table: pd.DataFrame, at: float) -> Axe
     goal = plan.goal.widths.get(coef, 0.0)
     marks = [m for m in marks if width.min() < m < width.max() and m != goal]
     grid = table.columns.to_numpy(float), table.index.to_numpy(float)
-    lines = ax.contour(*grid, width, levels=marks, colors=COLOURS[0], linewidths=0.8)
+    inks = _inks(ax)
+    lines = ax.contour(*grid, width, levels=marks, colors=inks[0], linewidths=0.8)
     ax.set(
         xscale="log",
         yscale="log",
         xlabel=f"budget {'ε' if table.columns.name == 'epsilon' else 'μ'} per person",
         ylabel="people",
     )
-    ax.clabel(lines, fmt=lambda v: f"{v:g}", fontsize=SMALL, inline_spacing=2)
+    drawn = [lines]
     if width.min() < goal < width.max():
-        ax.contour(*grid, width, levels=[goal], colors=COLOURS[1], linewidths=1.6)
+        drawn.append(ax.contour(*grid, width, levels=[goal], colors=inks[1], linewidths=1.6))
+    for one in drawn:
+        places = _places(ax, one)
+        if places:
+            ax.clabel(one, fmt=lambda v: f"{v:,g}", fontsize=SMALL, inline_spacing=2, manual=places)
     if math.isfinite(at):
-        ax.plot(at, plan.n, "o", color=COLOURS[1], markersize=5)
-        ax.annotate(f"{plan.n:,}", (at, plan.n), xytext=(5, 4), textcoords="offset points", fontsize=SMALL, color=GREY)
+        ax.plot(at, plan.n, "o", color=inks[1], markersize=5, zorder=4)
+        ax.annotate(
+            *(f"{plan.n:,}", (at, plan.n)),
+            xytext=(6, 3),
+            textcoords="offset points",
+            fontsize=SMALL,
+            bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5},
+            zorder=3,
+        )
     level = f"{100.0 * (1.0 - plan.alpha):g}%"
     ax.set_title(_literal(f"mean width of {level} intervals, {shorten([coef], 28)[0]}"), loc="left")
     return ax  # type: ignore[no-any-return]
+
+
+def _places(ax: Any, lines: Any) -> list[tuple[float, float]]:
+    """Where to label contours: on a diagonal beside the plan's own point, or as near to it as they come."""
+    out = []
+    for path in lines.get_paths():
+        if not len(path.vertices):
+            continue
+        fine = path.interpolated(8).vertices
+        x, y = ax.transAxes.inverted().transform(ax.transData.transform(fine)).T
+        inside = (x > EDGE) & (x < 1 - EDGE) & (y > EDGE) & (y < 1 - EDGE)
+        if inside.any():
+            away = np.where(inside, np.abs(x - y - BESIDE), np.inf)
+            out.append(tuple(fine[np.argmin(away)]))
+    return out

@@ -135,8 +135,9 @@ def _percent(share: float) -> str:
 
 def _draw(axes: NDArray[Any], drawn: list[_Drawn]) -> None:
     tradeoff, roc = axes
+    inks = plots._inks(roc)
     ends = np.array([0.0, 1.0])
-    tradeoff.plot(ends, 1 - ends, color=plots.GREY, linewidth=0.8, linestyle=":")
+    tradeoff.plot(ends, 1 - ends, color=inks.grey, linewidth=0.8, linestyle=":")
     tradeoff.annotate(
         "perfect privacy: guessing",
         (0.5, 0.5),
@@ -148,7 +149,7 @@ def _draw(axes: NDArray[Any], drawn: list[_Drawn]) -> None:
         ha="center",
         va="bottom",
         fontsize=plots.SMALL,
-        color=plots.GREY,
+        color=inks.grey,
     )
     tradeoff.annotate(
         "no protection",
@@ -156,12 +157,12 @@ def _draw(axes: NDArray[Any], drawn: list[_Drawn]) -> None:
         xytext=(4, 4),
         textcoords="offset points",
         fontsize=plots.SMALL,
-        color=plots.GREY,
+        color=inks.grey,
         zorder=0,
     )
-    roc.plot(ends, ends, color=plots.GREY, linewidth=0.8, linestyle=":", label="blind guessing: 1% and 5%")
+    roc.plot(ends, ends, color=inks.grey, linewidth=0.8, linestyle=":", label="blind guessing: 1% and 5%")
     for i, one in enumerate(drawn):
-        colour = plots.COLOURS[i % len(plots.COLOURS)]
+        colour = inks[i]
         dash = plots.DASHES[i % len(plots.DASHES)]
         grid = _grid(one.budget)
         miss = one.budget.tradeoff(grid)
@@ -179,7 +180,7 @@ def _draw(axes: NDArray[Any], drawn: list[_Drawn]) -> None:
             words = " and ".join(map(_percent, 1 - dp_tradeoff(epsilon, delta, np.array(MARKED))))
             for panel, curve in ((tradeoff, promised), (roc, 1 - promised)):
                 label = f"({epsilon:g}, {delta:g})-DP, all that was promised: {words}"
-                panel.plot(grid, curve, color=plots.COLOURS[1], linewidth=0.8, linestyle="--", label=label)
+                panel.plot(grid, curve, color=inks[1], linewidth=0.8, linestyle="--", label=label)
     tradeoff.set(
         xlabel="type I error: wrongly accused",
         ylabel="type II error: wrongly cleared",

@@ -314,6 +314,12 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
             f"{DOUBT} the results: the response hardly varies inside its declared range, as where everybody was "
             "clamped to one end of it; see that bounds= are those of the response, in its units"
         )
+    if have and findings.changing(run):
+        out.append(
+            f"{DOUBT} the results: people who came first tell other coefficients than those after them. Rows are taken "
+            "in the order they come: shuffle a file that is sorted, by its response above all; if effects change over "
+            "time, fit the times one by one"
+        )
     if have and findings.at_limit(run):
         out.append(
             f"{DOUBT} the interval: the estimate lies at a public limit of the response, where the search ran out of "

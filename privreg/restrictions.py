@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -98,10 +98,19 @@ class ContrastTest:
         )
 
     def __str__(self) -> str:
-        table = self.summary_frame().to_string(float_format="%.4g")
-        return noted(f"Tests of linear combinations ({self.pivot.label})\n{table}", self.notes)
+        from privreg.tables import frame_cells, table_text
+
+        title = f"Tests of linear combinations ({self.pivot.label})"
+        return noted("\n".join([title, *table_text(*frame_cells(self.summary_frame()))]), self.notes)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from privreg.tables import frame_cells, html_block, html_table
+
+        table = html_table(*frame_cells(self.summary_frame()), "Tests of linear combinations")
+        below = [f"t and P>|t| refer to the {self.pivot.label}.", *(f"Note: {note}." for note in self.notes)]
+        return html_block(table + "".join(f"\n<p>{escape(line)}</p>" for line in below))
 
 
 @dataclass(frozen=True)
@@ -128,18 +137,16 @@ class WaldTest:
 
     def __str__(self) -> str:
         numbers = f"statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}"
-        return noted(f"<Wald test: {numbers}, law: {self.law}>", self.notes)
+        return noted(f"<Wald test: {numbers},\nlaw: {self.law}>", self.notes)
 
     __repr__ = __str__
 
 
 def noted(text: str, notes: Sequence[str]) -> str:
     """Text with notes below it."""
-    from privreg.tables import WIDTH
+    from privreg.tables import fold
 
-    return "\n".join(
-        [text, *(line for note in notes for line in textwrap.wrap(f"Note: {note}.", WIDTH, break_on_hyphens=False))]
-    )
+    return "\n".join([text, *(line for note in notes for line in fold(f"Note: {note}."))])
 
 
 _UNREADABLE: Final = "(),=+-*/"

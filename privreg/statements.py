@@ -169,6 +169,11 @@ def _notes(spec: Spec, s: Settings, report: Report, *, seeded: bool, total_mu: f
             "missing='drop': who has a missing value sends nothing, which reveals who answered; missing='noise' "
             "does not"
         )
+    if spec.family.of_residuals and spec.design.schema.bounds.get(spec.design.endog_bare) == (0.0, 1.0):
+        out.append(
+            f"{spec.design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn "
+            "to the more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
+        )
     if any(m.central for m in s.methods):
         total = at_least(total_mu, 4)
         out.append(f"plug_in_central is a one-time release by a trusted curator, not local privacy: {total}-GDP in all")

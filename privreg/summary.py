@@ -6,7 +6,6 @@ computed here.
 
 from __future__ import annotations
 
-import textwrap
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -17,12 +16,15 @@ from privreg.inference.joint import joint_critical
 from privreg.tables import (
     WIDTH,
     cells,
+    fold,
     html_block,
     html_rows,
     html_table,
     number,
     plain,
+    right,
     shorten,
+    span,
     table_text,
     tex,
     tex_block,
@@ -51,19 +53,19 @@ _LABEL: Final = 22
 
 def paired(entries: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:
     """Arrange header entries two a row where they fit, long ones alone and last."""
-    short = [e for e in entries if len(e[0]) + len(e[1]) + 2 <= _HALF]
+    short = [e for e in entries if span(e[0]) + span(e[1]) + 2 <= _HALF]
     long = [e for e in entries if e not in short]
     return [tuple(short[i : i + 2]) for i in range(0, len(short), 2)] + [(e,) for e in long]
 
 
 def _half_line(label: str, value: str) -> str:
-    return f"{label}:" + plain(value).rjust(_HALF - len(label) - 1)
+    return f"{label}:" + right(plain(value), _HALF - len(label) - 1)
 
 
 def _header_text(entries: Sequence[tuple[str, str]]) -> list[str]:
     out: list[str] = []
     for row in paired(entries):
-        if len(row) == 2 or len(row[0][0]) + len(row[0][1]) + 2 <= _HALF:
+        if len(row) == 2 or span(row[0][0]) + span(row[0][1]) + 2 <= _HALF:
             out.append((" " * _GAP).join(_half_line(*e) for e in row))
         else:
             label, value = row[0]
@@ -167,9 +169,11 @@ class Summary:
                 words = f"the {len(table)} intervals hold together, {words}"
             self._law = f"{by}t and P>|t| refer to the {law}; {words}"
             taken_back = results._doubts(method)
-            doubts = [str(i) for i, note in enumerate(self._statement.notes, 1) if note in taken_back]
+            doubts = [f"[{i}]" for i, note in enumerate(self._statement.notes, 1) if note in taken_back]
             if doubts:
-                self._law += f"; DON'T RELY ON THE INTERVALS: see note [{'], ['.join(doubts)}]"
+                *first, last = doubts
+                which = f"notes {', '.join(first)} and {last}" if first else f"note {last}"
+                self._law += f"; DON'T RELY ON THE INTERVALS: see {which}"
         else:
             table = results.tidy()
         self._names = list(table["term"])
@@ -180,7 +184,7 @@ class Summary:
         response, levels = self._response, list(self._levels)
         if width is not None:
             (response,) = shorten([response], 16)
-            levels = shorten(levels, (width - len(f"{response}=  (baseline {response}=)")) // 2)
+            levels = shorten(levels, (width - span(f"{response}=  (baseline {response}=)")) // 2)
         return {
             i * self._terms: f"{response}={level}  (baseline {response}={levels[0]})"
             for i, level in enumerate(levels[1:])
@@ -202,7 +206,7 @@ class Summary:
         out += [double, *_header_text(self._title), double]
         out += [*table_text(self._names, self._head, self._rows, self._blocks(WIDTH)), double]
         if self._law:
-            out += textwrap.wrap(self._law, WIDTH, break_on_hyphens=False)
+            out += fold(self._law)
         out += ["", "Privacy".center(WIDTH).rstrip(), single]
         return "\n".join([*out, privacy_text(self._statement)])
 
@@ -229,18 +233,19 @@ class Summary:
         Returns
         -------
         str
-            The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``. Names in scripts other
-            than Latin and Greek need LuaLaTeX or XeLaTeX with a font that has them.
+            The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``, and for tables too long for a
+            page ``\usepackage{longtable}``; the first line says which. Names in scripts other than Latin and Greek
+            need LuaLaTeX or XeLaTeX with a font that has them.
         """
         title = f"{{\\normalsize\\textbf{{{self.heading}}}}}"
         parts = [title]
         if self._statement.loud:
             parts.append(f"\\textbf{{{tex(self._statement.loud)}}}")
         table = tex_table(self._names, self._head, self._rows, self._blocks())
-        parts += [tex_pairs(self._title, r"\toprule"), table]
+        parts += [tex_pairs(self._title), table]
         if self._law:
             parts.append(tex_notes([tex(self._law)]))
-        parts.append(tex_pairs(self._statement.rows(), r"\multicolumn{2}{c}{\textbf{Privacy}} \\ \midrule"))
+        parts.append(tex_pairs(self._statement.rows(), "Privacy"))
         notes = [f"{{[}}{i}{{]}} {tex(n)}" for i, n in enumerate(self._statement.notes, 1)]
         if notes:
             parts.append(tex_notes(notes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import unicodedata
 from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Final
@@ -41,8 +42,31 @@ def plain(name: object) -> str:
     return "".join(c if c.isprintable() else " " for c in str(name))
 
 
+def span(text: str) -> int:
+    """Columns that a terminal gives to `text`: two for an East Asian character, none for an accent put over another.
+
+    Examples
+    --------
+    >>> span("süd"), span("東京")
+    (3, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def left(text: str, width: int) -> str:
+    """Text at the left of `width` columns."""
+    return text + " " * (width - span(text))
+
+
+def right(text: str, width: int) -> str:
+    """Text at the right of `width` columns."""
+    return " " * (width - span(text)) + text
+
+
 def shorten(names: Iterable[str], width: int) -> list[str]:
-    """Names of at most `width` characters, with an ellipsis in the middle of long ones, still distinct.
+    """Names of at most `width` columns, with an ellipsis in the middle of long ones, still distinct.
 
     Examples
     --------
@@ -56,13 +80,22 @@ def shorten(names: Iterable[str], width: int) -> list[str]:
         if len(set(out)) == len(set(full)):
             return out
     # no one cut tells them apart: number them as in the table
-    return [n if len(n) <= width else _cut(f"{i}:{n}", width, middle) for i, n in enumerate(full, 1)]
+    return [n if span(n) <= width else _cut(f"{i}:{n}", width, middle) for i, n in enumerate(full, 1)]
 
 
 def _cut(name: str, width: int, head: int) -> str:
-    if len(name) <= width:
+    if span(name) <= width:
         return name
-    return f"{name[:head]}…{name[len(name) - max(0, width - 1 - head) :]}"
+    end = _upto(name[::-1], width - 1 - head)
+    return f"{name[: _upto(name, head)]}…{name[len(name) - end :]}"
+
+
+def _upto(text: str, width: int) -> int:
+    """How many characters from the beginning fit into `width` columns."""
+    k = min(len(text), max(width, 0))
+    while span(text[:k]) > width:
+        k -= 1
+    return k
 
 
 def limits_header(alpha: float) -> tuple[str, str]:
@@ -81,18 +114,33 @@ def cells(table: pd.DataFrame, alpha: float) -> tuple[list[str], list[list[str]]
     return head, [list(row) for row in zip(*columns, strict=True)]
 
 
+def frame_cells(frame: pd.DataFrame) -> tuple[list[str], list[str], list[list[str]]]:
+    """Names, headings and formatted rows of a `summary_frame` of 95% limits."""
+    names = [", ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in frame.index]
+    rows = [
+        [number(v[0], 4), number(v[1], 3), number(v[2], 3), p_value(v[3]), number(v[4], 3), number(v[5], 3)]
+        for v in frame.to_numpy()
+    ]
+    return names, [*map(str, frame.columns[:4]), *limits_header(0.05)], rows
+
+
 # --- text ------------------------------------------------------------------------------------------------
 
 
 def wrapped(label: str, text: str, indent: int, width: int = WIDTH) -> list[str]:
     """`label` and then `text` from column `indent` on; a longer label gets a line of its own."""
-    lines = textwrap.wrap(
-        plain(text), max(width - indent, 1), break_on_hyphens=False, break_long_words=True, drop_whitespace=True
-    ) or [""]
+    lines = fold(plain(text), max(width - indent, 1)) or [""]
     label = _cut(plain(label), width, width // 2)
-    if len(label) >= indent:
+    if span(label) >= indent:
         return [label, *(" " * indent + line for line in lines)]
-    return [label.ljust(indent) + lines[0], *(" " * indent + line for line in lines[1:])]
+    return [left(label, indent) + lines[0], *(" " * indent + line for line in lines[1:])]
+
+
+def fold(text: str, width: int = WIDTH) -> list[str]:
+    """Lines of at most `width` columns."""
+    # textwrap counts characters: wide ones are followed by a stand-in, which is taken out again
+    wide = "".join(c + "\0" * (span(c) - 1) for c in text)
+    return [line.replace("\0", "") for line in textwrap.wrap(wide, width, break_on_hyphens=False)]
 
 
 def table_text(
@@ -105,13 +153,13 @@ def table_text(
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     for sep in (4, 3, 2, 1):
         room = WIDTH - sum(widths) - sep * len(widths)
-        if room >= min(max(map(len, names), default=0), 24):
+        if room >= min(max(map(span, names), default=0), 24):
             break
     stubs = shorten(names, max(room, 3))
-    lead = max(room, 3) if len(head) > 1 else max(map(len, stubs), default=0)
+    lead = max(room, 3) if len(head) > 1 else max(map(span, stubs), default=0)
 
     def line(stub: str, row: Sequence[str]) -> str:
-        return (stub.ljust(lead) + "".join(v.rjust(w + sep) for v, w in zip(row, widths, strict=True))).rstrip()
+        return (left(stub, lead) + "".join(v.rjust(w + sep) for v, w in zip(row, widths, strict=True))).rstrip()
 
     top, rule = line("", head), "-" * WIDTH
     if not blocks:
@@ -139,13 +187,16 @@ STYLE: Final = """<style>
 .privreg .title { font-weight: bold; text-align: center; padding: 0.4em; caption-side: top; color: inherit; }
 .privreg.privreg .coef th, .privreg.privreg .coef td { text-align: right; white-space: nowrap;
   min-width: 0; font-variant-numeric: tabular-nums; }
-.privreg.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; opacity: 1; }
+.privreg.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; opacity: 1;
+  min-width: 7em; }
+.privreg.privreg .coef .fact td { white-space: normal; }
 .privreg.privreg .coef thead th { border-bottom: 1px solid; opacity: 1; }
-.privreg.privreg .coef .first th, .privreg.privreg .coef .first td { border-top: 1px solid; }
+.privreg.privreg .coef .fact.first th, .privreg.privreg .coef .fact.first td { border-top: 1px solid; }
 .privreg.privreg .coef .block th { border-top: 1px solid; font-weight: bold; }
 .privreg .value { overflow-wrap: anywhere; }
 .privreg p, .privreg ol { margin: 0; padding: 0.3em 0.6em; border-top: 1px solid; }
 .privreg ol { padding-left: 2.4em; }
+.privreg li::marker { content: "[" counter(list-item) "] "; }
 .privreg .loud { font-weight: bold; border: 2px solid; text-align: center; }
 </style>"""
 
@@ -226,17 +277,21 @@ _GREEK: Final = {
 
 
 def tex(text: object, *, breaks: bool = False) -> str:
-    r"""Escape for LaTeX; with `breaks`, lines may end after punctuation, as long names need.
+    r"""Escape for LaTeX; with `breaks`, lines may end within long names, after punctuation and before brackets.
 
     Examples
     --------
     >>> print(tex("a_b [50%] ω"))
     a\_b {[}50\%{]} $\omega$
+    >>> print(tex("a_b, 1,000.5 or c[T.d]", breaks=True))
+    a\_\allowbreak{}b, 1,000.5 or c\allowbreak{}{[}T.d{]}
     """
+    given = plain(text)
     out = []
-    for c in plain(text):
+    for c, after in zip(given, given[1:] + " ", strict=False):
         out.append(_TEX.get(c) or (f"$\\{_GREEK[c]}$" if c in _GREEK else c))
-        if breaks and c in "_:,.)]*":
+        # never before punctuation, nor between a digit and what a number may go on with
+        if breaks and ((c in "_:)]*" and (after.isalnum() or after in "([")) or (c.isalnum() and after == "[")):
             out.append(r"\allowbreak{}")
     return re.sub(r"-(?=-)", "-{}", "".join(out))  # two hyphens would be set as a dash
 
@@ -246,64 +301,88 @@ def tex_number(text: str) -> str:
     return "$-$" + tex(text[1:]) if re.match(r"-\d", text) else tex(text)
 
 
-_NAME_COLUMN: Final = r">{\raggedright\arraybackslash}p{0.3\linewidth}"
-_TEXT_COLUMN: Final = r">{\raggedright\arraybackslash}p{0.74\linewidth}"
-_TEX_HEAD: Final = "% needs \\usepackage{booktabs} and \\usepackage{array}\n"
+_NAME_COLUMN: Final = r">{\raggedright\arraybackslash}p{0.32\linewidth}"
+_LABEL_COLUMN: Final = r">{\raggedright\arraybackslash}p{0.22\linewidth}"
+_TEXT_COLUMN: Final = r">{\raggedright\arraybackslash}p{\dimexpr0.78\linewidth-2\tabcolsep}"
+_PAGE: Final = 30
+"""Lines of a table that stay on one page; longer tables may break over pages."""
 
 
 def tex_table(
     names: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], blocks: Mapping[int, str] | None = None
 ) -> str:
-    """Tabular with booktabs rules; long names wrap in their column, and long tables go on in another tabular.
+    """Table as wide as the text with booktabs rules; long names wrap, and long tables break over pages.
 
-    With `blocks` a tabular for each block, under its title.
+    With `blocks` certain rows begin a block, under the title that each is given.
     """
-    body = [tex_row(n, row) for n, row in zip(names, rows, strict=True)]
-    if not blocks:
-        return tex_tabulars(names, head, body)
-    ends = [*list(blocks)[1:], len(body)]
-    return "\n\n".join(
-        tex_tabulars(names, head, body[start:end], title=title)
-        for (start, title), end in zip(blocks.items(), ends, strict=True)
-    )
+    body = []
+    for i, (name, row) in enumerate(zip(names, rows, strict=True)):
+        title = blocks.get(i) if blocks else None
+        if title is not None:
+            rule = "\\midrule\n" if i else ""
+            # of no width, so that it doesn't widen the columns below it
+            wide = f"\\parbox[t]{{\\linewidth}}{{\\raggedright\\bfseries {tex(title, breaks=True)}}}"
+            body.append(f"{rule}\\makebox[0pt][l]{{{wide}}} \\\\*")
+        body.append(tex_row(name, row))
+    return tex_columns(names, head, body)
 
 
 def tex_row(label: str, values: Iterable[str]) -> str:
-    """One row, escaped."""
-    return " & ".join([tex(label, breaks=True), *map(tex_number, values)]) + r" \\"
+    """One row, escaped; the lines of a value are put below each other where the column is a paragraph."""
+    shown = [r"\par ".join(map(tex_number, v.split("\n"))) for v in values]
+    return " & ".join([tex(label, breaks=True), *shown]) + r" \\"
 
 
-def tex_tabulars(
-    names: Iterable[str], head: Sequence[str], rows: Sequence[str], *, lines: int = 1, title: str = ""
-) -> str:
-    """Rows, each of `lines` lines, in as many tabulars as pages need: a tabular can't break over pages."""
+def tex_columns(names: Iterable[str], head: Sequence[str], body: Sequence[str], *, wrap_values: bool = False) -> str:
+    """Rows under a head, spread over the width of the text; with `wrap_values` all columns but the first wrap too."""
     wrap = max(map(len, names), default=0) > 22
-    columns = (_NAME_COLUMN if wrap else "l") + "r" * len(head)
-    if title:  # a longer one wraps
-        column = "l" if len(title) <= 60 else r">{\raggedright\arraybackslash}p{0.9\linewidth}"
-        title = (
-            f"\\multicolumn{{{len(head) + 1}}}{{@{{}}{column}@{{}}}}{{\\textbf{{{tex(title, breaks=True)}}}}} \\\\\n"
-        )
-    top = f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{title}{tex_row('', head)}\n\\midrule"
-    page = 48 // (lines + wrap)
-    chunks = ["\n".join(rows[i : i + page]) for i in range(0, len(rows), page)]
-    return "\n\n".join(f"{top}\n{chunk}\n\\bottomrule\n\\end{{tabular}}" for chunk in chunks)
+    stub, column = _NAME_COLUMN if wrap else "l", "r"
+    if wrap_values:
+        share = (0.67 if wrap else 0.75) / len(head)
+        column = rf">{{\raggedleft\arraybackslash}}p{{\dimexpr{share:.3f}\linewidth-2\tabcolsep}}"
+    top = f"\\toprule\n{tex_row('', head)}\n\\midrule"
+    lines = (1 + max(wrap, wrap_values)) * len(body)
+    # a single column of numbers stays beside the names: an empty one takes the rest of the width
+    if len(head) > 1:
+        layout = rf"@{{\extracolsep{{\fill}}}}{stub}{column * len(head)}@{{}}"
+    else:
+        layout = rf"@{{}}{stub}@{{\hspace{{2em}}}}{column}@{{\extracolsep{{\fill}}}}l@{{}}"
+    return _tex_environment(layout, [top], body, [r"\bottomrule"], lines, fill=True)
 
 
-def tex_pairs(pairs: Iterable[tuple[str, str]], rule: str) -> str:
-    """Labels and their text in a tabular that begins with `rule`."""
-    body = "\n".join(f"{tex(a, breaks=True)} & {tex(b, breaks=True)} \\\\" for a, b in pairs)
-    label = r">{\raggedright\arraybackslash}p{0.22\linewidth}"
-    return f"\\begin{{tabular}}{{@{{}}{label}{_TEXT_COLUMN}@{{}}}}\n{rule}\n{body}\n\\bottomrule\n\\end{{tabular}}"
+def tex_pairs(pairs: Sequence[tuple[str, str]], title: str = "") -> str:
+    """Labels and their text as wide as the text: under a rule, or with a `title` between rules."""
+    body = [f"{tex(a, breaks=True)} & {tex(b, breaks=True)} \\\\" for a, b in pairs]
+    top, end = [r"\toprule"], []
+    if title:
+        top, end = [rf"\multicolumn{{2}}{{@{{}}c@{{}}}}{{\textbf{{{tex(title)}}}}} \\", r"\midrule"], [r"\bottomrule"]
+    lines = sum(1 + len(b) // 70 for _, b in pairs)
+    return _tex_environment(f"@{{}}{_LABEL_COLUMN}{_TEXT_COLUMN}@{{}}", top, body, end, lines, fill=False)
+
+
+def _tex_environment(
+    columns: str, top: list[str], body: Sequence[str], end: list[str], lines: int, *, fill: bool
+) -> str:
+    """Put rows in a tabular, which may stand in a float, or if they are many `lines` in a longtable."""
+    if lines > _PAGE:
+        out = [rf"\begin{{longtable}}{{{columns}}}", *top, r"\endhead", *end, r"\endfoot", *body, r"\end{longtable}"]
+        return "\n".join(out)
+    begin, name = (r"{tabular*}{\linewidth}", "tabular*") if fill else ("{tabular}", "tabular")
+    return "\n".join([rf"\begin{begin}{{{columns}}}", *top, *body, *end, rf"\end{{{name}}}"])
 
 
 def tex_block(parts: Iterable[str]) -> str:
     """Stack parts, each a paragraph, in small type."""
     body = "\n\n\\smallskip\n".join(parts)
-    return f"{_TEX_HEAD}\\begin{{center}}\n\\footnotesize\\setlength{{\\tabcolsep}}{{3pt}}%\n{body}\n\\end{{center}}\n"
+    needs, settings = r"\usepackage{booktabs} and \usepackage{array}", r"\footnotesize\setlength{\tabcolsep}{3pt}%"
+    if "{longtable}" in body:
+        needs = r"\usepackage{booktabs}, \usepackage{array} and \usepackage{longtable}"
+        lengths = {"LTleft": "0pt", "LTright": "0pt", "LTpre": r"\smallskipamount", "LTpost": r"\smallskipamount"}
+        settings += "\n" + "".join(f"\\setlength{{\\{k}}}{{{v}}}" for k, v in lengths.items()) + "%"
+    return f"% needs {needs}\n\\begin{{center}}\n{settings}\n{body}\n\\end{{center}}\n"
 
 
 def tex_notes(lines: Iterable[str]) -> str:
-    """Paragraphs in a minipage."""
+    """Paragraphs as wide as the text."""
     body = "\\par\n".join(lines)
-    return f"\\begin{{minipage}}{{\\linewidth}}\\footnotesize\\raggedright\n{body}\n\\end{{minipage}}"
+    return f"{{\\raggedright\n{body}\\par}}"

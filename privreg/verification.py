@@ -22,6 +22,7 @@ from privreg.errors import OptionError, shown
 from privreg.kernels import Channel, LanePlan, Plan, Shape
 from privreg.noise import NoiseStream, fresh_key
 from privreg.reference import moment_diagonal
+from privreg.tables import fold, html_block, html_table, table_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,18 +78,40 @@ class Verification:
         return bool((self.table["lower"] <= self.table["claimed"]).all())
 
     def __str__(self) -> str:
-        verdict = "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
-        text = self.table.to_string(index=False, float_format=lambda v: f"{v:.3f}")
-        return (
-            f"Audit of {self.claim}: {verdict}.\n{self.n:,} reports of each neighbour; all lower limits hold together "
-            f"with probability {1 - self.alpha:.6g}.\n{text}"
-        )
+        names, head, rows, blocks = self._cells()
+        stubs: list[str] = []
+        cells: list[list[str]] = []
+        starts = {}
+        for i, (name, row) in enumerate(zip(names, rows, strict=True)):
+            if i in blocks:
+                starts[len(stubs)] = blocks[i]
+            first, _, second = name.partition(" / ")
+            stubs += [first, f"/ {second}"] if second else [first]
+            cells += [row, [""] * len(row)] if second else [row]
+        said = f"Audit of {self.claim}: {self._verdict()}. {self._limits()}"
+        return "\n".join([*fold(said), *table_text(stubs, head, cells, starts)])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, *_ = str(self).split("\n")
-        return f"<p>{head}</p>{self.table.to_html(index=False, float_format=lambda v: f'{v:.3f}')}"
+        names, head, rows, blocks = self._cells()
+        table = html_table(names, head, rows, f"Audit of {self.claim}: {self._verdict()}", blocks)
+        return html_block(f"{table}\n<p>{self._limits()}</p>")
+
+    def _verdict(self) -> str:
+        return "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
+
+    def _limits(self) -> str:
+        level = f"{1 - self.alpha:.6g}"
+        return f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
+
+    def _cells(self) -> tuple[list[str], list[str], list[list[str]], dict[int, str]]:
+        """Neighbours, headings and formatted rows, and the kind of report where each kind begins."""
+        head = ["distance", "measure", "claimed", "lower"]
+        rows = [[v if isinstance(v, str) else f"{v:.3f}" for v in row] for row in self.table[head].to_numpy()]
+        kinds = list(self.table["report"])
+        blocks = {i: kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind}
+        return list(self.table["neighbours"]), head, rows, blocks
 
 
 # --- what is kept of a fit: numbers only, for JSON -------------------------------------------------------

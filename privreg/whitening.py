@@ -86,7 +86,14 @@ def start_even(rows: Array, factors: Sequence[Cells]) -> Scatter:
 
 
 def learn(
-    scatter: Scatter, total: Array, people: float, sd: float, layout: Layout, factors: Sequence[Cells] = ()
+    scatter: Scatter,
+    total: Array,
+    people: float,
+    sd: float,
+    layout: Layout,
+    factors: Sequence[Cells] = (),
+    *,
+    silence: bool = False,
 ) -> Scatter:
     """Take in one round of reports.
 
@@ -102,6 +109,8 @@ def learn(
     layout : Layout
     factors : sequence of Cells
         Columns made of factors alone; places as in v.
+    silence : bool
+        Whether people may have nothing to tell.
 
     Returns
     -------
@@ -116,7 +125,7 @@ def learn(
         scatter.weight * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))
     ) / weight
     left, shares = np.ones((d, d)), scatter.shares
-    space = cells.certain(factors, scatter.rows, white) if factors else None
+    space = cells.certain(factors, scatter.rows, white if silence else None) if factors else None
     if space is not None:
         mean = space.project(total / people)
         shares = cells.taught(factors, shares, space, mean, people, sd, scatter.rows)

@@ -97,6 +97,8 @@ def test_what_is_taken_out_is_noise_alone(right, sizes):
         space = cells.certain(some, rows, white)
         told = mean_report(v, rows)
         np.testing.assert_allclose(space.project(told), told, atol=1e-10)
+        sure = cells.certain(some, rows, None)
+        np.testing.assert_allclose(sure.project(told), told, atol=1e-10)
         silent = np.zeros_like(told)
         silent[np.cumsum(np.arange(1, len(rows) + 1)) - 1] = white
         np.testing.assert_allclose(space.project(silent), silent, atol=1e-10)
@@ -127,9 +129,9 @@ def test_shares_are_learned_from_reports(right):
 
 def test_noise_alone_leaves_shares_equal():
     _, some = inner("h", people(100))
-    rng, sd, n, white = np.random.default_rng(5), 1.0, 500, moment_diagonal(5, True)
+    rng, sd, n = np.random.default_rng(5), 1.0, 500
     begun = whitening.start_even(np.eye(5), some)
-    space = cells.certain(some, begun.rows, white)
+    space = cells.certain(some, begun.rows, None)
     even = np.repeat(some[0].values, 20, axis=0)
     told = mean_report(np.column_stack([np.ones(len(even)), even]), begun.rows)
     errors, kept = [], 0

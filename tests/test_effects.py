@@ -303,7 +303,9 @@ def test_the_result_is_frozen_and_has_its_columns(base, public):
 def test_views(base, public):
     res = made(base, "x + g", Logistic(), response="won")
     text = str(res.marginal_effects(public))
-    assert text.startswith("Marginal effects on P(won = 1), averaged over 80 public rows (random scaling (exact))")
+    words = " ".join(text.split())
+    assert words.startswith("Marginal effects on P(won = 1), averaged over 80 public rows (random scaling (exact))")
+    assert max(map(len, text.split("\n"))) <= 80
     assert "g[b - a]" in text
     assert repr(res.marginal_effects(public)) == text
     page = res.marginal_effects(public)._repr_html_()

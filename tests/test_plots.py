@@ -274,3 +274,68 @@ def test_drawing_leaves_a_notebooks_interactive_mode_on(tmp_path):
     env = {**os.environ, "MPLBACKEND": "module://a_notebook", "PYTHONPATH": paths}
     out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "True"
+
+
+# --- the user's own style ---------------------------------------------------------------------------------
+
+
+def lightness(colour):
+    return float(np.array(mpl.colors.to_rgb(colour)) @ (0.299, 0.587, 0.114))
+
+
+def drawn(figure):
+    """What is drawn on a figure's axes, and its texts, each with the lightness of its colour."""
+    figure.canvas.draw()
+    out = []
+    for ax in figure.axes:
+        lines = [line for line in ax.lines if line.get_linestyle() != "None" or line.get_marker() != "None"]
+        out += [(line, line.get_color()) for line in lines]
+        out += [(c, colour) for c in ax.collections for colour in c.get_edgecolor()]
+        axis = [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.xaxis.label, ax.yaxis.label]
+        texts = [*ax.texts, *axis, ax.title, ax._left_title, ax._right_title]
+        out += [(t, t.get_color()) for t in texts if t.get_text()]
+        out += [(s, s.get_edgecolor()) for s in ax.spines.values() if s.get_visible()]
+    return [(what, lightness(colour)) for what, colour in out]
+
+
+PLOTS = {
+    "coefficients": lambda res: res.plot_coef(),
+    "several": lambda res: plots.coefficients([res] * 6),
+    "trajectory": lambda res: res.plot_trajectory(["a", "b"])[0],
+    "inference": lambda res: res.plot_inference(),
+    "privacy": lambda res: res.plot_privacy()[0],
+    "plan": lambda _: pr.plan("y ~ x", mu=1, n=20_000, scale=1, bounds={"x": (0, 1), "y": (0, 1)}).plot("x"),
+}
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_plots_are_read_on_light_and_on_dark_grounds(fitted, style, plot):
+    with plt.style.context(style):
+        figure = PLOTS[plot](fitted).figure
+        ground = lightness(figure.get_facecolor())
+        found = drawn(figure)
+    assert len(found) > 5
+    assert ground == (0.0 if style == "dark_background" else pytest.approx(1.0))
+    for what, light in found:
+        assert abs(light - ground) > 0.25, what
+
+
+def test_given_axes_say_what_ground_there_is(fitted):
+    _, ax = plt.subplots()
+    ax.set_facecolor("#202020")
+    fitted.plot_coef(ax=ax)
+    assert lightness(ax._right_title.get_color()) < 0.5  # stands on the figure, which is white
+    assert min(lightness(line.get_color()) for line in ax.lines) > 0.5
+
+
+def test_labels_of_contours_stand_apart_and_on_the_axes():
+    ax = pr.plan("y ~ x", mu=1, n=20_000, width={"x": 0.2}, scale=1, bounds={"x": (0, 1), "y": (0, 1)}).plot("x")
+    ax.figure.canvas.draw()
+    boxes = [t.get_window_extent() for t in ax.texts if t.get_text()]
+    assert len(boxes) >= 4
+    for i, box in enumerate(boxes):
+        assert ax.bbox.contains(*box.min)
+        assert ax.bbox.contains(*box.max)
+        middle = (box.min + box.max) / 2
+        assert all(not other.contains(*middle) for j, other in enumerate(boxes) if j != i)

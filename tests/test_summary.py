@@ -261,7 +261,7 @@ def test_html_takes_its_colours_from_the_page(fitted):
 
 def environments_match(latex):
     stack = []
-    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", latex):
+    for kind, name in re.findall(r"\\(begin|end)\{([\w*]+)\}", latex):
         if kind == "begin":
             stack.append(name)
         else:
@@ -299,7 +299,18 @@ def test_every_number_is_in_the_latex(fitted):
     check_latex(latex)
     for v in results.params:
         assert number(v, 4).replace("-", "$-$", 1 if v < 0 else 0) in latex
-    assert latex.count(r"\toprule") > fitted.summary().as_latex().count(r"\toprule")  # one page holds no forty rows
+    assert r"\begin{longtable}" in latex  # one page holds no forty rows
+    assert r"\usepackage{longtable}" in latex.split("\n")[0]
+    assert "longtable" not in fitted.summary().as_latex()
+
+
+def test_lines_of_latex_end_in_names_and_never_in_numbers(fitted):
+    results = wide(fitted, 3)
+    title = (*results._fit.title, ("Rate", "k^-0.51, step 1,000.5 or 1e-06: 3.25 (2.5) to -1.5*2"))
+    latex = changed(results, title=title).summary().as_latex()
+    assert r"\allowbreak" in latex
+    assert not re.search(r"[\d.,-]\s*\\allowbreak(\{\})?\s*[\d.,]", latex)
+    assert not re.search(r"\\allowbreak\{\}[^\w({$\\]", latex)  # no line begins with punctuation
 
 
 def test_every_special_character_has_an_escape():

@@ -60,24 +60,24 @@ METHODS: Final = {
 def _canvas(rows: int, columns: int, size: tuple[float, float], **more: Any) -> Iterator[tuple[Any, Any]]:
     """A new figure, apart from pyplot, and its axes as an array of shape (rows, columns)."""
     try:
-        from matplotlib import rc_context
         from matplotlib.figure import Figure
+        from matplotlib.style import context
     except ImportError:
         raise MissingExtraError(
             "figures need matplotlib, which is not installed: pip install privreg[experiments]."
         ) from None
-    with rc_context(_RC):
-        figure = Figure(figsize=size, dpi=200, layout="constrained")
+    with context(["default", _RC]):  # the same figure in every user's style
+        figure = Figure(figsize=size, layout="constrained")
         yield figure, figure.subplots(rows, columns, squeeze=False, **more)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure as PNG, whole or not at all."""
     buffer = io.BytesIO()
-    from matplotlib import rc_context
+    from matplotlib.style import context
 
-    with rc_context(_RC):
-        figure.savefig(buffer, format="png")
+    with context(["default", _RC]):
+        figure.savefig(buffer, format="png", dpi=200)
     write_bytes(path, buffer.getvalue())
 
 

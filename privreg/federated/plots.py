@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.errors import OptionError, choose, shown
-from privreg.plots import COLOURS, COLUMN, DASHES, GREY, _corner, _footer, _literal, _panels, _pyplot, _unit_label
+from privreg.plots import COLUMN, DASHES, _corner, _footer, _inks, _literal, _panels, _pyplot, _unit_label
 from privreg.tables import plain, shorten
 
 if TYPE_CHECKING:
@@ -58,13 +58,14 @@ def _powers(values: Any) -> list[int]:
 
 
 def _curves(ax: Any, values: Any, names: list[str]) -> None:
-    powers = _powers(values)
+    powers, inks = _powers(values), _inks(ax)
+    hues = len(inks.colours)
     for i, (name, column) in enumerate(zip(shorten(map(plain, names), 24), values.T, strict=True)):
         unit = _unit_label(powers[i])
         name, column = name + unit, column / 10.0 ** powers[i]
-        style = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // len(COLOURS) % len(DASHES)]}
+        style = {"color": inks[i], "linestyle": DASHES[i // hues % len(DASHES)]}
         ax.plot(np.arange(len(column)), column, linewidth=1.2, label=_literal(name), **style)
-    ax.axhline(0, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+    ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("rounds")
     ax.set_ylabel("coefficient, in units of its label" if any(powers) else "coefficient")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from html import escape
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -16,22 +15,8 @@ from privreg.federated.server import settled
 from privreg.federated.statement import ClientStatement
 from privreg.payload import Fit
 from privreg.prediction import check_which, predicted
-from privreg.summary import paired, privacy_text
-from privreg.tables import (
-    WIDTH,
-    cells,
-    html_block,
-    html_rows,
-    html_table,
-    plain,
-    table_text,
-    tex,
-    tex_block,
-    tex_notes,
-    tex_pairs,
-    tex_table,
-    wrapped,
-)
+from privreg.summary import Summary
+from privreg.tables import cells
 from privreg.unavailable import refuse_arguments, unavailable
 
 if TYPE_CHECKING:
@@ -42,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FederatedResults", "FederatedSummary", "make_results"]
 
-TITLE: Final = "Private Federated Regression Results"
 STILL_MOVING: Final = (
     "The model was still on its way: it moved in the second half of the rounds by more than noise explains, so "
     "coefficients fall short of where the rounds would settle. Ask for more rounds, more local steps, or a larger clip."
@@ -227,62 +211,21 @@ def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
     )
 
 
-class FederatedSummary:
-    """Header, coefficients and privacy statement of a federated result; rendering only."""
+class FederatedSummary(Summary):
+    """Header, coefficients and privacy statement of a federated result, laid out as those of a regression.
+
+    Parameters
+    ----------
+    results : FederatedResults
+    """
+
+    heading = "Private Federated Regression Results"
 
     def __init__(self, results: FederatedResults) -> None:
-        self._statement, self._title = results.privacy, results._fit.title
         fit, spec = results._fit, results._plan.spec
-        self._names = [str(t) for t in results.tidy()["term"]]
-        self._head, self._rows = cells(results.tidy(), 0.05)
-        terms, base = len(spec.design.names), spec.baseline
-        self._blocks = {
-            i * terms: f"{fit.design.endog_name}={level}  (baseline {fit.design.endog_name}={base[0]})"
-            for i, level in enumerate(base[1:])
-        }
-
-    def as_text(self) -> str:
-        """Lay out as plain text, at most 80 columns wide."""
-        double = "=" * WIDTH
-        out = [TITLE.center(WIDTH).rstrip()]
-        if self._statement.loud:
-            out.append(f"*** {self._statement.loud} ***".center(WIDTH).rstrip())
-        out.append(double)
-        for label, value in self._title:
-            out += wrapped(f"{label}:", plain(value), 16)
-        out += [double, *table_text(self._names, self._head, self._rows, self._blocks), double]
-        return "\n".join(
-            [*out, "", "Privacy".center(WIDTH).rstrip(), "-" * WIDTH, privacy_text(cast("Any", self._statement))]
-        )
-
-    def as_html(self) -> str:
-        """Lay out as a self-contained block of HTML, every name escaped."""
-        loud = f'<p class="loud">{escape(self._statement.loud)}</p>\n' if self._statement.loud else ""
-        rows = html_rows(paired(self._title))
-        head = f'<table>\n<caption class="title">{TITLE}</caption>\n<tbody>\n{rows}\n</tbody>\n</table>'
-        table = html_table(self._names, self._head, self._rows, blocks=self._blocks)
-        pairs = html_rows([(pair,) for pair in self._statement.rows()])
-        said = f'<table>\n<caption class="title">Privacy</caption>\n<tbody>\n{pairs}\n</tbody>\n</table>'
-        notes = "".join(f"<li>{escape(plain(n))}</li>\n" for n in self._statement.notes)
-        return html_block(f"{loud}{head}\n{table}\n{said}\n<ol>\n{notes}</ol>")
-
-    def as_latex(self) -> str:
-        """Lay out as LaTeX; the preamble needs the packages booktabs and array."""
-        parts = [f"{{\\normalsize\\textbf{{{TITLE}}}}}"]
-        if self._statement.loud:
-            parts.append(f"\\textbf{{{tex(self._statement.loud)}}}")
-        parts += [
-            tex_pairs(self._title, r"\toprule"),
-            tex_table(self._names, self._head, self._rows, self._blocks),
-            tex_pairs(self._statement.rows(), r"\multicolumn{2}{c}{\textbf{Privacy}} \\ \midrule"),
-            tex_notes([f"{{[}}{i}{{]}} {tex(n)}" for i, n in enumerate(self._statement.notes, 1)]),
-        ]
-        return tex_block(parts)
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
+        self._title, self._statement = fit.title, cast("Any", results.privacy)
+        self._response, self._levels, self._terms = fit.design.endog_name, spec.baseline, len(spec.design.names)
+        self._law = None
+        table = results.tidy()
+        self._names = [str(t) for t in table["term"]]
+        self._head, self._rows = cells(table, 0.05)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privreg.errors import OptionError
-from privreg.plots import COLOURS, COLUMN, DASHES, GREY, MARKERS, _footer, _guarantee, _literal, _panels, _pyplot
+from privreg.plots import COLUMN, DASHES, MARKERS, _footer, _guarantee, _inks, _literal, _panels, _pyplot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,13 +38,13 @@ def estimates(results: MeansResults, *, alpha: float = 0.05, ax: Any = None) -> 
     if ax is None:
         with _panels(1, 1, (COLUMN, 0.9 + 0.2 * len(f.names))) as (_, axes):
             ax = axes[0, 0]
-    at = np.arange(len(f.names))
-    ax.errorbar(middle, at, xerr=[middle - left, right - middle], fmt=MARKERS[0], color=COLOURS[0], ms=3, lw=1)
+    at, inks = np.arange(len(f.names)), _inks(ax)
+    ax.errorbar(middle, at, xerr=[middle - left, right - middle], fmt=MARKERS[0], color=inks[0], ms=3, lw=1)
     ax.set_yticks(at, [_literal(n) for n in f.names])
     ax.set_ylim(len(f.names) - 0.5, -0.5)
     ax.set_xlabel("share of the public range")
-    ax.axvline(0.0, color=GREY, lw=0.5)
-    ax.axvline(1.0, color=GREY, lw=0.5)
+    ax.axvline(0.0, color=inks.grey, lw=0.5)
+    ax.axvline(1.0, color=inks.grey, lw=0.5)
     _footer(ax, f"{100 * (1 - alpha):.6g}% intervals; {_guarantee([f.statement])}", COLUMN)
     return ax
 
@@ -77,7 +77,7 @@ def plot_benchmark(table: pd.DataFrame, *, ax: Any = None) -> Any:
     for i, (name, rows) in enumerate(table.groupby("mechanism", sort=False)):
         ax.plot(
             *(rows["n"], rows["mse"], DASHES[i % len(DASHES)]),
-            color=COLOURS[i % len(COLOURS)],
+            color=_inks(ax)[i],
             marker=MARKERS[i % len(MARKERS)],
             ms=3,
             lw=1,
