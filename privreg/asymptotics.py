@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privreg import kernels
-from privreg.cells import believed, rarer
+from privreg.cells import believed, certain, rarer, taught, unknown, unsure
 from privreg.coordinates import bring_in, is_correlated, scaled, without_constant
 from privreg.errors import OptionError
 from privreg.rules import normal_expectile
@@ -47,6 +47,24 @@ TOLD: Final = 1 << 13
 """Reports by which the noise of mechanisms that depend on them is averaged."""
 
 
+class Levels(NamedTuple):
+    """What is to be learned of factors; c levels in all.
+
+    Attributes
+    ----------
+    shares : ndarray, shape (c,)
+    noise, drawn : ndarray, shape (c,)
+        Variance of what one report tells of them: per variance of its noise, and by who is asked.
+    numbers : int
+        In a report on moments.
+    """
+
+    shares: Array
+    noise: Array
+    drawn: Array
+    numbers: int
+
+
 class PerPerson(NamedTuple):
     """Precision of one person's report to a lane.
 
@@ -58,6 +76,7 @@ class PerPerson(NamedTuple):
         Whether the covariates are so correlated that a further round of moments is held.
     correlated : bool
         Whether they are, were it not for levels of one factor.
+    levels : Levels or None
     growth : float
         How much more people the stages before the lanes take, as effects are strong.
     shares : ndarray, shape (p,)
@@ -67,6 +86,7 @@ class PerPerson(NamedTuple):
     covariance: Array
     held: bool
     correlated: bool
+    levels: Levels | None
     growth: float
     shares: Array
 
@@ -118,13 +138,13 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
     x_, fixed = np.ascontiguousarray(inside[:, order]), constant is not None
     if np.linalg.matrix_rank(x_) < p:
         raise np.linalg.LinAlgError
-    shares, held, correlated = np.full(p, np.nan), False, False
+    shares, held, correlated, levels = np.full(p, np.nan), False, False, None
     if label or is_wide(p, label=False):
         rows = _exact(x_, fixed, scales=not label)
     else:
         rng = np.random.Generator(np.random.PCG64(len(x_)))
         y = eta[:, 0] + scale_inside * rng.standard_normal(len(x_)) if spec.family.scaled else None
-        rows, shares, held, correlated = _learned(x_, y, gaps[order], fixed, factors)
+        rows, shares, held, correlated, levels = _learned(x_, y, gaps[order], fixed, factors)
         rows = rows if efficient.whitened else scaled(rows, fixed)
     z = x_ @ rows.T
     covariance, bread = _sandwich(settings, z, eta, corner, scale_inside)
@@ -133,7 +153,7 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
         _, flat = _sandwich(settings, z, 0.0 * eta, corner, scale_inside)
         growth = max(float(np.sum(np.linalg.inv(bread) ** 2) / np.sum(np.linalg.inv(flat) ** 2)), 1.0)
     back = np.kron(np.eye(blocks), units.matrix[:, order] @ rows.T)
-    return PerPerson(back @ covariance @ back.T, held, correlated, growth, shares)
+    return PerPerson(back @ covariance @ back.T, held, correlated, levels, growth, shares)
 
 
 def _exact(x: Array, constant: bool, *, scales: bool) -> Array:
@@ -151,7 +171,7 @@ def _exact(x: Array, constant: bool, *, scales: bool) -> Array:
 
 def _learned(
     x: Array, y: Array | None, gaps: Array, constant: bool, factors: Sequence[Cells]
-) -> tuple[Array, Array, bool, bool]:
+) -> tuple[Array, Array, bool, bool, Levels | None]:
     """Row map that reports on directions lead to, were there no noise in them; shares of rarer values; correlation.
 
     It makes directions even, not moments: that is another map where covariates are not elliptical, as levels aren't.
@@ -171,10 +191,21 @@ def _learned(
     own = scatter.rows[: d + extra, : d + extra]
     held = is_correlated(own, constant=True)
     correlated = held and is_correlated(own, constant=True, groups=[g.columns for g in told_of])
+    levels = None
+    if told_of:
+        space = certain(told_of, scatter.rows, None)
+        one, none = (
+            taught(
+                told_of, unknown(told_of), space, space.project(twice * (u.T @ u)[at] / len(u)), 1.0, sd, scatter.rows
+            )
+            for sd in (1.0, 0.0)
+        )
+        held_by = np.concatenate(believed(told_of, scatter.shares))
+        levels = Levels(held_by, one.variance - none.variance, none.variance, len(twice))
     rows = scatter.rows if constant else without_constant(scatter.rows, d)
     rows, shares = bring_in(rows, gaps.tolist(), constant)
     known = rarer(factors, believed(factors, scatter.shares), d)
-    return rows[:d, :d], np.where(np.isnan(known), shares, known), held, correlated
+    return rows[:d, :d], np.where(np.isnan(known), shares, known), held, correlated, levels
 
 
 def _sandwich(settings: Settings, z: Array, eta: Array, corner: float, scale: float) -> tuple[Array, Array]:
@@ -272,7 +303,7 @@ def _multinomial(eta: Array) -> tuple[Array, Array]:
     return law / widest[:, None, None], law / widest[:, None, None] ** 2
 
 
-def taking_part(settings: Settings, n: int, d: int, *, held: bool, growth: float) -> tuple[float, int, int]:
+def taking_part(settings: Settings, n: int, d: int, each: PerPerson) -> tuple[float, int, int]:
     """People whose reports the estimate is made of, in units of a lane's; how many are in lanes; groups.
 
     Parameters
@@ -282,9 +313,7 @@ def taking_part(settings: Settings, n: int, d: int, *, held: bool, growth: float
     n : int
     d : int
         Covariates.
-    held : bool
-        Whether a further round of moments is.
-    growth : float
+    each : PerPerson
 
     Returns
     -------
@@ -293,15 +322,27 @@ def taking_part(settings: Settings, n: int, d: int, *, held: bool, growth: float
     efficient = settings.efficient
     assert efficient is not None
     schedule, rules, reports = efficient.schedule, efficient.rules, efficient.reports
-    before, common = 0.0, 0.0
+    before, common, held = 0.0, 0.0, each.held or _unsure(settings, each)
     for stage in schedule.stages:
         people = float(stage.people)
         if stage.kind in {"lanes", "measures"} or (stage.optional and not held):
             continue
-        if stage.kind in {"search", "pilot", "common"} and growth > 1.0:
-            people = max(min(people * growth, stage.most), people)
+        if stage.kind in {"search", "pilot", "common"} and each.growth > 1.0:
+            people = max(min(people * each.growth, stage.most), people)
         before += people
         common = people if stage.kind == "common" else common
     lanes = max(int(n - before), 0)
     precision = reports.variance(d, 0.0) / reports.variance(d, kappa_of("common", rules))
     return common * precision + lanes, lanes, schedule.lanes + 1
+
+
+def _unsure(settings: Settings, each: PerPerson) -> bool:
+    """Whether a further round of moments is held because a level is rare."""
+    efficient = settings.efficient
+    assert efficient is not None
+    if each.levels is None:
+        return False
+    stages, mechanism = efficient.schedule.stages, efficient.reports.mechanism
+    people = sum(stage.people for stage in stages if stage.kind == "moments" and not stage.optional)
+    sd = mechanism.sd(mechanism.moment_radius(), each.levels.numbers)
+    return unsure(each.levels.shares, (each.levels.noise * sd**2 + each.levels.drawn) / people)

@@ -38,6 +38,7 @@ __all__ = [
     "stand_ins",
     "taught",
     "unknown",
+    "unsure",
 ]
 
 RANK: Final = 1e-9
@@ -45,6 +46,9 @@ RANK: Final = 1e-9
 
 RAREST: Final = 0.05
 """Share of a cell, relative to equal shares, below which it isn't believed."""
+
+SURE: Final = 10.0
+"""Standard errors of a level's share by which it is to exceed 0."""
 
 STRICT: Final = 1.5
 """Sd of the noise's own size by which a group of numbers must exceed it before any of it is believed."""
@@ -210,6 +214,11 @@ def believed(some: Sequence[Cells], shares: Shares) -> list[Array]:
         out.append(p / p.sum())
         at += len(g.values)
     return out
+
+
+def unsure(shares: Array, variance: Array) -> bool:
+    """Whether a level is rare for what is known of its share; both of all groups, shape (c,)."""
+    return bool((shares < SURE * np.sqrt(variance)).any())
 
 
 def taught(

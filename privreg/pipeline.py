@@ -46,9 +46,6 @@ LEAST_WORTH: Final = 1e-9
 
 QUIET_ROWS: Final = 1024
 
-SURE: Final = 10.0
-"""Standard errors of a level's share by which it is to exceed 0."""
-
 
 class Pipeline:
     """A stream in progress.
@@ -378,8 +375,7 @@ class Pipeline:
     def _unsure(self) -> bool:
         """Whether another round of moments pays because a level is rare for what is known of its share."""
         shares = cells.believed(self.factors, self.scatter.shares)
-        sd = np.sqrt(self.scatter.shares.variance)
-        return bool(self.factors) and bool((np.concatenate(shares) < SURE * sd).any())
+        return bool(shares) and cells.unsure(np.concatenate(shares), self.scatter.shares.variance)
 
     def _meet(self) -> None:
         """Let the lanes go on from their pooled estimate: what they began with is forgotten, their sums stay."""

@@ -348,7 +348,7 @@ def _settings(spec: Spec, n: int | None, lanes: int | None) -> Settings:
 def _table(plan: Plan, n: int, each: PerPerson) -> pd.DataFrame:
     names = list(plan.spec.coefficients)
     settings = _settings(plan.spec, n, plan.lanes)
-    people, _, groups = taking_part(settings, n, len(plan.spec.design.names), held=each.held, growth=each.growth)
+    people, _, groups = taking_part(settings, n, len(plan.spec.design.names), each)
     se = np.sqrt(np.diag(each.covariance) / max(people, 1e-9))
     df = groups - 1
     crit = float(t.isf(plan.alpha / 2.0, df))
@@ -384,7 +384,7 @@ def reliable_from(plan: Plan) -> int:
     def enough(n: int) -> bool:
         settings = _settings(plan.spec, n, plan.lanes)
         assert settings.efficient is not None
-        _, lanes, _ = taking_part(settings, n, len(plan.spec.design.names), held=each.held, growth=each.growth)
+        _, lanes, _ = taking_part(settings, n, len(plan.spec.design.names), each)
         more = wanted_more(each.growth, correlated=each.correlated, moving=settings.efficient.rules.moving)
         schedule, rules = settings.efficient.schedule, settings.efficient.rules
         return lanes >= schedule.wanted(d) * more and not rare(each.shares, rules, schedule.effective, n)

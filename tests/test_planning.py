@@ -238,7 +238,7 @@ def test_people_before_the_lanes_are_those_that_a_fit_would_have():
     found = insured(n=300_000)
     model = pr.PrivateOnlineRegression.from_formula(FORMULA, pr.datasets.us_insurance(300_000, seed=2), mu=1, **INSURED)
     settings = _settings(found.spec, 300_000, None)
-    people, lanes, groups = taking_part(settings, 300_000, 4, held=False, growth=1.0)
+    people, lanes, groups = taking_part(settings, 300_000, 4, found._per_person)
     held = dict.fromkeys(("lanes", "common"), 0)
     stream = model._stream(Wishes(), None, 1, 300_000)
     for batch in model._source.batches(0):
