@@ -9,7 +9,7 @@ import ast
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -90,6 +90,7 @@ class Walker:
     schema: Schema | None
     functions: Container[str]
     free: bool  # a bare column needs no declaration (binary response)
+    reports: bool = False  # scaling= and allow_leak= are options of the call
     columns: list[str] = field(default_factory=list)
     coded: list[str] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
@@ -173,7 +174,8 @@ class Walker:
             return
         if not self.schema.declares(name):
             learnable = want != "factor" and not self.free
-            raise SchemaError(f"formula term {self.code!r}: {undeclared(name, self.schema, learnable=learnable)}")
+            said = undeclared(name, self.schema, learnable=learnable, reports=self.reports)
+            raise SchemaError(f"formula term {self.code!r}: {said}")
         if want == "number" and name in self.schema.levels:
             raise SchemaError(
                 f"formula term {self.code!r} uses {name!r} as a number, but levels= declares it as a factor. "
@@ -182,7 +184,7 @@ class Walker:
         if want == "factor" and name not in self.schema.levels:
             raise SchemaError(
                 f"formula term {self.code!r} uses {name!r} as a factor, which needs its levels. Give "
-                f'levels={{{name!r}: [...]}} in place of bounds, or allow_leak=("levels",).'
+                f"levels={{{name!r}: [...]}} in place of bounds{', or ' + _LEAK_LEVELS if self.reports else ''}."
             )
 
     def _constant(self, node: ast.Constant) -> None:
@@ -324,16 +326,24 @@ class Walker:
         self._constant(inner)
 
 
-def undeclared(name: str, schema: Schema, *, learnable: bool = True) -> str:
-    """Message for a column that has no declaration; `learnable` if ``scaling="private"`` would do."""
+_LEAK_LEVELS: Final = 'allow_leak=("levels",)'
+
+
+def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bool = True) -> str:
+    """Message for a column that has no declaration.
+
+    `learnable` if ``scaling="private"`` would do; `reports` if the call at fault is for a fit of people's reports,
+    which takes that option and ``allow_leak=``.
+    """
     declared = [*(n for n in schema.numeric() if n not in schema.private), *schema.levels]
     near = get_close_matches(name, declared, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    private = ', or scaling="private" to learn its scale from privatised reports' if learnable else ""
+    private = ', or scaling="private" to learn its scale from privatised reports' if learnable and reports else ""
+    leak = '; to take either from the data, allow_leak=("levels", "scale")' if reports else ""
     return (
         f"column {name!r} is not declared; declared are {', '.join(map(repr, declared)) or 'none'}.{hint} "
-        f"If it is a number, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}; "
-        'to take either from the data, allow_leak=("levels", "scale").'
+        f"If it is a number, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}"
+        f"{leak}."
     )
 
 

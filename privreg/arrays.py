@@ -401,7 +401,10 @@ def _endog_limits(name: str, schema: Schema, kind: str) -> tuple[float, float]:
         return 0.0, 1.0
     limits = schema.limits(name)
     if kind == "binary" and limits != (0.0, 1.0):
-        raise SchemaError(f"a binary response is 0 or 1; declare bounds={{{name!r}: (0, 1)}} or leave them out.")
+        raise SchemaError(
+            f"a binary response is 0 or 1; declare bounds={{{name!r}: (0, 1)}} or leave them out, or choose a family "
+            "for numbers, such as family='huber'."
+        )
     return limits
 
 

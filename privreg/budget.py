@@ -146,7 +146,8 @@ class Budget:
             m = _number("mu", mu)
             if not _SMALLEST <= m <= _LARGEST:
                 raise BudgetError(
-                    f"mu={m:g} must be a positive number, 1e-12 to 1e12 (or None for a fit without privacy)."
+                    f"mu={m:g} must be a positive number, 1e-12 to 1e12 (or None for a fit without privacy); 0.5 to 2 "
+                    "is usual, and smaller protects more."
                 )
             return cls(m, "mu", (m,))
         if forms[1]:
@@ -154,7 +155,11 @@ class Budget:
                 raise BudgetError("epsilon and delta go together; epsilon is missing (epsilon=1.0, say).")
             e = _number("epsilon", epsilon)
             if not _SMALLEST <= e <= _LARGEST:
-                raise BudgetError(f"epsilon={e:g} must be a positive number, 1e-12 to 1e12.")
+                raise BudgetError(
+                    f"epsilon={e:g}, or the share of it that a column or a round gets, must be a positive number, "
+                    "1e-12 to 1e12: 1 to 8 is usual where people randomise "
+                    "their own records, and smaller protects more."
+                )
             d = 0.0 if delta is None else _number("delta", delta)
             if d == 0:
                 return cls._pure(e)
@@ -166,7 +171,9 @@ class Budget:
             return cls(gdp_mu(e, d), "epsilon, delta", (e, d))
         r = _number("rho", rho)
         if not _SMALLEST <= r <= _LARGEST:
-            raise BudgetError(f"rho={r:g} must be a positive number, 1e-12 to 1e12.")
+            raise BudgetError(
+                f"rho={r:g} must be a positive number, 1e-12 to 1e12: 0.1 to 2 is usual, and smaller protects more."
+            )
         return cls(math.sqrt(2 * r), "rho", (r,))
 
     @classmethod

@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from privreg import __version__, cli_means, cli_plan, cli_schema
 from privreg.cli_options import DATA_SETS, parsers, spread
-from privreg.cli_readers import budget, family, levels, pairs, people
+from privreg.cli_readers import budget, check_order, family, levels, pairs, people
+from privreg.cli_words import in_shell
 from privreg.errors import DataError, OptionError, PrivacyLeakWarning, PrivregError, PrivregWarning, choose
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from privreg.results import PrivateResults
 
 __all__ = ["main"]
@@ -149,6 +152,7 @@ def _fit(a: argparse.Namespace) -> int:
         raise OptionError(f"--level {a.level:g} must lie in (0, 1); 0.95 gives 95% intervals.")
     if a.step_exponent is not None and not 0 < a.step_exponent < 1:
         raise OptionError(f"--step-exponent {a.step_exponent:g} must lie in (0, 1), above 0.5 for intervals.")
+    check_order(a)
     targets = _targets(a)
     loss, own = family(a)
     options: dict[str, Any] = {
@@ -205,7 +209,7 @@ def _fit(a: argparse.Namespace) -> int:
     if not a.quiet:
         print(_text(res, a), end="", flush=True)
     for problem in problems:
-        _complain(problem)
+        _complain(problem, a.verb)
     return FAILED if problems else 0
 
 
@@ -249,8 +253,6 @@ def _experiment(a: argparse.Namespace) -> int:
     if a.name is None and not a.listed:
         raise OptionError("give the name of an experiment; 'privreg experiment --list' lists them.")
 
-    import pandas as pd
-
     from privreg.experiments import EXPERIMENTS, find
 
     if a.listed:
@@ -265,11 +267,39 @@ def _experiment(a: argparse.Namespace) -> int:
     if out.exists() and not out.is_dir():
         raise OptionError(f"--out {a.out!r} is a file; give the name of a folder.")
     table = experiment(a.reps, jobs=a.jobs, out=out, quick=a.quick, cells=a.cells, again=a.again)
-    tables = table.attrs["tables"]
-    with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 60):
-        print(tables.get("compared", table).to_string(index=False, max_rows=60, na_rep="", max_colwidth=40))
-    print(f"\nTables and figure are in {str(out / 'quick' if a.quick else out)!r}.", flush=True)
+    print(_in_short(table.attrs["tables"].get("compared", table)))
+    print(f"\nWhole tables and the figure are in {str(out / 'quick' if a.quick else out)!r}.", flush=True)
     return 0
+
+
+_ROWS: Final = 24
+"""Rows of an experiment's table that are printed; its file has them all."""
+
+
+def _in_short(table: pd.DataFrame) -> str:
+    """What a reader needs of an experiment's table: most people only, what is the same throughout said once."""
+    shown = table.replace("", None).dropna(axis=1, how="all")
+    lines = []
+    if "n" in shown and len(shown) > _ROWS:
+        shown = shown[shown["n"] == shown["n"].max()]
+    remarks = list(dict.fromkeys(shown["remark"].dropna())) if "remark" in shown else []
+    if remarks:
+        marks = {remark: f"[{i}]" for i, remark in enumerate(remarks, 1)}
+        shown = shown.assign(remark=shown["remark"].map(marks))
+    same = [c for c in shown if c != "remark" and len(shown) > 1 and shown[c].nunique(dropna=False) == 1]
+    if "efficient_method" in shown and shown["efficient_method"].equals(shown["method"]):
+        same.append("efficient_method")
+    if same:
+        lines.append(", ".join(f"{c} {shown[c].iloc[0]}" for c in same if c != "efficient_method"))
+    shown = shown.drop(columns=same)
+    lines.append(
+        shown.head(_ROWS).to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}", max_colwidth=24)
+    )
+    if len(shown) < len(table) or len(shown) > _ROWS:
+        lines.append(
+            f"{min(len(shown), _ROWS)} of {len(table)} rows" + (", those of most people" if "n" in same else "")
+        )
+    return "\n".join([*lines, *(f"[{i}] {remark}" for i, remark in enumerate(remarks, 1))])
 
 
 def _quote(text: str) -> str:
@@ -282,18 +312,12 @@ def _quote(text: str) -> str:
 # --- the command ----------------------------------------------------------------------------------------
 
 
-_PYTHON: Final = r"\b(alpha|max_per_id|mu_max|y_max|batch_size|score_weights|exponentiate)\b"
-_HERE: Final = "--bounds NAME=LOW:HIGH, --levels NAME=A,B, --moments NAME=MEAN:SD, --scaling private"
-
-
-def _complain(problem: PrivregError) -> None:
-    """Print an error as one line, with the command's spelling of what its Python text asks for."""
+def _complain(problem: PrivregError, verb: str = "") -> None:
+    """Print an error as one line, in the command's spelling of what its Python text asks for."""
+    _, verbs = parsers()
     message = " ".join(str(problem).split())
-    if "--" not in message:
-        words = dict.fromkeys(re.findall(_PYTHON, message))
-        here = [_HERE] if re.search(r"\b(bounds|levels|moments)(=|\[)", message) else []
-        here += ["--step-exponent" if word == "alpha" else f"--{word.replace('_', '-')}" for word in words]
-        message += f" (here: {', '.join(here)})" if here else ""
+    if verb in verbs:
+        message = in_shell(message, verbs[verb].options)
     print(f"privreg: error: {message}", file=sys.stderr)
 
 
@@ -368,11 +392,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # μ and ‖x‖ must not fail where the terminal can't show them
             stream.reconfigure(errors="replace")
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with _own_warnings():
-            return _run(sys.argv[1:] if arguments is None else arguments)
+            return _run(given)
     except PrivregError as e:
-        _complain(e)
+        _complain(e, given[0] if given else "")
         return FAILED
     except SystemExit as e:  # --help and --version
         return e.code if isinstance(e.code, int) else 0

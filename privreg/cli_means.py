@@ -81,7 +81,7 @@ def add_options(verb: argparse.ArgumentParser) -> None:
 def run(a: argparse.Namespace) -> int:
     """Run the verb."""
     from privreg import means
-    from privreg.cli_readers import budget, levels, pairs
+    from privreg.cli_readers import budget, check_order, levels, pairs
 
     if a.corrections:
         for row in means.corrections().itertuples():
@@ -89,6 +89,7 @@ def run(a: argparse.Namespace) -> int:
         return 0
     if a.formula is None or a.path is None:
         raise OptionError('give a formula and a file: privreg means "age + C(smoker) ~ 1" people.csv --epsilon 1 ...')
+    check_order(a)
     if not 0 < a.level < 1:
         raise OptionError(f"--level {a.level:g} must lie in (0, 1); 0.95 gives 95% intervals.")
     targets = _targets(a)

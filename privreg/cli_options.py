@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
 from privreg import __version__, cli_means, cli_plan, cli_schema
-from privreg.cli_readers import OWN, add_declarations
+from privreg.cli_readers import OWN, add_declarations, as_meant, check_spaces
 from privreg.errors import OptionError
 
 __all__ = ["DATA_SETS", "parsers", "spread"]
@@ -130,8 +130,17 @@ class _Parser(argparse.ArgumentParser):
         # Abbreviations are off: an option added later must not change what a script says.
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **given)
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Its options."""
+        return tuple(self._option_string_actions)
+
     def error(self, message: str) -> NoReturn:
-        raise OptionError(f"{message} (see '{self.prog} --help').")
+        hint = ""
+        if message.startswith("unrecognized arguments: "):
+            meant = as_meant("--bounds", message.partition(": ")[2].split()[:3])
+            hint = f"; write {meant}, without blanks" if meant else "; a formula with blanks goes in quotes"
+        raise OptionError(f"{message}{hint} (see '{self.prog} --help').")
 
     def check_options(self, arguments: Iterable[str]) -> None:
         """Name the nearest option before argparse complains about what follows from a misspelt one."""
@@ -159,7 +168,7 @@ def spread(arguments: Sequence[str]) -> list[str]:
     """
     out: list[str] = []
     option, first = "", False
-    for word in arguments:
+    for at, word in enumerate(arguments):
         if option and not word.startswith("--") and (first or ("=" in word and "~" not in word)):
             out.append(f"{option}={word}")
             first = False
@@ -167,6 +176,8 @@ def spread(arguments: Sequence[str]) -> list[str]:
         if first:
             out.append(option)  # without a value: argparse refuses it
         option, first = (word, True) if word in _DECLARATIONS else ("", False)
+        if first and arguments[at + 1 : at + 2] and not arguments[at + 1].startswith("--"):
+            check_spaces(word, arguments[at + 1 : at + 4])
         if not option:
             out.append(word)
     return [*out, option] if first else out

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg.cli_readers import OWN, add_declarations, budget, family, levels, numbers, pairs
+from privreg.cli_readers import OWN, add_declarations, budget, check_order, family, levels, numbers, pairs
 from privreg.errors import DataError, OptionError
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def add_options(verb: argparse.ArgumentParser) -> None:
 
 def run(a: argparse.Namespace) -> int:
     """Run the verb."""
+    check_order(a)
     if not 0 < a.level < 1:
         raise OptionError(f"--level {a.level:g} must lie in (0, 1); 0.95 gives 95% intervals.")
     own = argparse.Namespace(family=a.family, c=a.c, tau=a.tau, y_max=a.y_max, scale=None, width=None)

@@ -6,11 +6,24 @@ import argparse
 import math
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from privreg.errors import BudgetError, OptionError, SchemaError, choose
 
-__all__ = ["OWN", "add_declarations", "budget", "family", "levels", "numbers", "pairs", "people"]
+__all__ = [
+    "OWN",
+    "add_declarations",
+    "as_meant",
+    "budget",
+    "check_order",
+    "check_spaces",
+    "family",
+    "levels",
+    "numbers",
+    "pairs",
+    "people",
+]
 
 
 def add_declarations(group: argparse._ArgumentGroup) -> None:
@@ -26,6 +39,62 @@ def add_declarations(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--schema", metavar="FILE", help="these facts in a .yaml or .json file; options given beside it take precedence"
     )
+
+
+_FILES: Final = (".csv", ".parquet", ".pq", ".feather", ".arrow", ".ipc", ".gz", ".bz2", ".xz", ".zip", ".tsv")
+
+
+def check_order(a: argparse.Namespace) -> None:
+    """Refuse a file where the formula belongs.
+
+    Raises
+    ------
+    OptionError
+    """
+    formula, path = a.formula, getattr(a, "path", None)
+    if "~" in formula or not (Path(formula).suffix.lower() in _FILES or "~" in (path or "") or Path(formula).exists()):
+        return
+    if path is None:
+        raise OptionError(f"{formula!r} is no formula, and this reads no file; write one in quotes, such as 'y ~ x'.")
+    raise OptionError(f"the formula comes first and the data second: privreg {a.verb} {_shell(path)} {_shell(formula)}")
+
+
+def _shell(text: str) -> str:
+    return text if re.fullmatch(r"[\w./:=,+-]+", text) else f'"{text}"'
+
+
+_ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_TWO: Final = re.compile(rf"[\[(]?\s*({_ONE})\s*(?:[:,;/]|-|\.\.|\s)\s*({_ONE})\s*[\])]?")
+
+
+def as_meant(option: str, words: Sequence[str]) -> str | None:
+    """A declaration of two numbers that was written with blanks or other marks, as it should read."""
+    name, _, rest = " ".join(words).replace("=", " ", 1).partition(" ")
+    found = _TWO.fullmatch(rest.strip())
+    return f"{option} {name}={found[1]}:{found[2]}" if found and name else None
+
+
+def check_spaces(option: str, words: Sequence[str]) -> None:
+    """Refuse a declaration with blanks in it, told from the words after its option.
+
+    Raises
+    ------
+    SchemaError
+    """
+    pair, first = option in {"--bounds", "--moments"}, words[0]
+    if not pair and option != "--levels":
+        return
+    if "=" not in first:
+        example = "age=18:65" if pair else "smoker=no,yes"
+        form = f"{first}={'LOW:HIGH' if pair else 'A,B'}" if re.fullmatch(r"[\w.-]+", first) else example
+        found = [as_meant(option, words[:k]) for k in (3, 2)] if pair else []
+        meant = next((m for m in found if m is not None), f"{option} {form}")
+        shape = "NAME=LOW:HIGH" if pair else "NAME=A,B"
+        raise SchemaError(f"{option} {first} has no '=': it must read {shape}; write {meant}, without blanks.")
+    if pair and ":" not in first:
+        again = as_meant(option, words[:1]) or as_meant(option, words[:2])
+        if again is not None:
+            raise SchemaError(f"{option} {first} must read NAME=LOW:HIGH; write {again}, without blanks.")
 
 
 def numbers(option: str, given: Sequence[str], form: str) -> dict[str, tuple[float, ...]]:
@@ -68,7 +137,8 @@ def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[float
             low = high = math.nan
             equals = ""
         if not equals or not name:
-            raise SchemaError(f"{option}: {item!r} must read {form}, such as {option} age=18:65.")
+            meant = (name and as_meant(option, [item])) or f"{option} age=18:65"
+            raise SchemaError(f"{option}: {item!r} must read {form}, such as {meant}.")
         _once(option, name, out)
         out[name] = (low, high)
     return out

@@ -44,7 +44,7 @@ Flags = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 T = TypeVar("T")
 
-_MEND: Final = "drop or fill such rows (a fit can take missing='noise')."
+_MEND: Final = "drop or fill such rows (fits and means of people's reports can take missing='noise')."
 
 MISSING: Final = ("raise", "noise", "drop")
 """What becomes of a row with a missing value: an error, a row of NaN (a report of noise alone), or no row."""
@@ -215,8 +215,9 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
         raise DataError(f"column {name!r} has a missing value; {_MEND}")
     if lowest == _UNKNOWN:
         raise SchemaError(
-            f"column {name!r} has a value that is not among its declared levels {list(levels)!r} "
-            "(compared with their type: 1 is not '1'); correct levels= or the data."
+            f"column {name!r} has a value that is not among its declared levels {list(levels)!r} (compared by type and "
+            "letter by letter: 1 is not '1', ' yes' with a space is not 'yes'); correct levels= or the data (by "
+            ".str.strip() if spaces may be in them)."
         )
     return out
 
@@ -265,8 +266,8 @@ def zero_one(values: Floats, name: str) -> Floats:
     """Check that a binary response holds 0 and 1 only."""
     if not ((values == 0) | (values == 1)).all():
         raise DataError(
-            f"the response {name!r} has a value other than 0 and 1; give 0/1, booleans, or a column with "
-            "two levels declared in levels=."
+            f"the response {name!r} has a value other than 0 and 1; give 0/1, booleans, a column with two "
+            "levels declared in levels=, or a family for numbers, such as family='huber'."
         )
     return values
 

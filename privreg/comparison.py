@@ -111,10 +111,17 @@ class Comparison:
         """GDP parameter per person of all these results together; ``inf`` if one is not private.
 
         Holds for people who are in all of them. A result that is listed twice, or with several of its methods, is one
-        release; several results along one stream are too, but count as several here.
+        release, and so are several results along one stream: they are made of the same reports. After saving and
+        loading nothing tells that they are, and they count as several.
         """
-        once = {id(r._fit.trail_params): r.privacy.total_mu for r in self.results}  # `using` shares the arrays
-        return compose(once.values())
+        return compose(self._releases().values())
+
+    def _releases(self) -> dict[object, float]:
+        """GDP parameter per person of each release, by its reports."""
+        out: dict[object, float] = {}
+        for r in self.results:
+            out[r._fit.origin] = max(r.privacy.total_mu, out.get(r._fit.origin, 0.0))
+        return out
 
     def frame(self) -> pd.DataFrame:
         """Numbers of the table.
@@ -201,13 +208,13 @@ class Comparison:
         if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
             out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
         out += [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
-        total, k = self.total_mu, len({id(r._fit) for r in self.results})
+        total, k = self.total_mu, len(self._releases())
         if math.isinf(total):
             out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")
         elif k > 1:
             out.append(
-                f"Composed over these {k} results: {at_least(total, 4)}-GDP per person, if the same people are in all "
-                "of them."
+                f"Composed over these {k} releases: {at_least(total, 4)}-GDP per person, if the same people are in "
+                "all of them."
             )
         else:
             out.append(f"One release: {at_least(total, 4)}-GDP per person.")

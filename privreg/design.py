@@ -256,6 +256,7 @@ def formula_design(
     offset: str | None = None,
     exposure: str | None = None,
     kind: str = "number",
+    reports: bool = False,
 ) -> Design:
     """Build the public design of a formula. No raw row is needed.
 
@@ -274,12 +275,14 @@ def formula_design(
     kind : {"number", "binary", "levels"}
         What the response is. A bare column that is 0/1 needs no declaration; "levels" takes one column with 2 to 50
         declared levels.
+    reports : bool
+        Whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
 
     Raises
     ------
     FormulaError, PrivacyLeakError, SchemaError
     """
-    parsed = check_formula(formula, schema, functions or {}, kind=kind)
+    parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
     _check_offset(offset, exposure, schema, parsed.response_columns)
     terms = right_hand_side(formula)
     env = evaluation_environment(parsed.functions)
@@ -437,6 +440,7 @@ def _response(
     if kind == "binary" and limits != (0.0, 1.0):
         raise FormulaError(
             f"a binary response is 0 or 1; {code!r} goes from {limits[0]:g} to {limits[1]:g}. "
-            f"Write I({columns[0]} > cut), declare two levels, or bounds={{{columns[0]!r}: (0, 1)}}."
+            f"Write I({columns[0]} > cut), declare two levels, or bounds={{{columns[0]!r}: (0, 1)}}; or choose a "
+            "family for numbers, such as family='huber'."
         )
     return evaluate, limits

@@ -6,7 +6,6 @@ Nothing here reads private rows: effects are functions of the released coefficie
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -16,8 +15,8 @@ from privreg import kernels
 from privreg.errors import DataError, NotPrivateError, OptionError, level
 from privreg.inference import Bootstrap
 from privreg.prediction import probabilities
-from privreg.restrictions import noted
-from privreg.tables import fold, frame_cells, html_block, html_table, plain, table_text
+from privreg.restrictions import html_noted, noted
+from privreg.tables import fold, frame_cells, html_table, table_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,8 +94,7 @@ class MarginalEffects:
 
     def _repr_html_(self) -> str:
         table = html_table(*frame_cells(self.summary_frame()), self.title)
-        below = [f"t and P>|t| refer to the {self.pivot.label}.", *(f"Note: {note}." for note in self.notes)]
-        return html_block(table + "".join(f"\n<p>{escape(plain(line))}</p>" for line in below))
+        return html_noted(table, f"t and P>|t| refer to the {self.pivot.label}.", self.notes)
 
 
 def marginal_effects(

@@ -8,9 +8,11 @@ passed on.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Real
+from typing import Final
 
 __all__ = [
     "BudgetError",
@@ -29,6 +31,7 @@ __all__ = [
     "StreamError",
     "UnsupportedArgumentError",
     "choose",
+    "equation",
     "flag",
     "level",
     "real",
@@ -211,3 +214,20 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
 def _near(got: str, choices: list[str]) -> list[str]:
     known = _ELSEWHERE.get(got.lower())
     return [known] if known in choices else get_close_matches(got, choices, n=1)
+
+
+_EQUATION: Final = re.compile(r"\s*([^=<>!~]*[^=<>!~\s])\s*(?:={1,2}|<-)\s*([^=~\s][^=~]*?)\s*")
+
+
+def equation(formula: str) -> str | None:
+    """A formula that was written as an equation, or with R's arrow, as it should read; None if it wasn't.
+
+    Examples
+    --------
+    >>> equation("hours = age + bmi"), equation("hours ~ age")
+    ('hours ~ age + bmi', None)
+    """
+    found = _EQUATION.fullmatch(formula)
+    if found is None or found[1].count("(") != found[1].count(")"):
+        return None
+    return f"{found[1]} ~ {found[2]}"

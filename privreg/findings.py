@@ -13,7 +13,7 @@ from privreg import coordinates, lanes, location, measures
 if TYPE_CHECKING:
     from privreg.pipeline import Pipeline
 
-__all__ = ["at_limit", "changing", "gauge", "lead", "measured", "rare", "relied", "wide"]
+__all__ = ["at_limit", "changing", "gauge", "lead", "measured", "rare", "relied", "silent", "wide"]
 
 USUAL_GROWTH: Final = 6.0
 """Growth with three slopes of 1, for which it was simulated how many people intervals need."""
@@ -26,6 +26,13 @@ FEWEST: Final = 8
 
 CHANCE: Final = 1e-6
 """Of a note that people come in an order that matters, where it doesn't."""
+
+SILENT: Final = 3.0
+"""What a tracked number that makes up for people who send noise only may grow to before it is taken for their work: 1
+over the share who answer. The same for a window about the predictor, whose usual half-width is below 1."""
+
+FAR: Final = 10.0
+"""Residual scale, relative to the learned or declared sd of an unbounded response, that no answers can bring about."""
 
 CORRELATED: Final = 6.0
 """The same where covariates are so correlated that what was learned of it from noisy reports is in every lane: with
@@ -133,6 +140,22 @@ def changing(run: Pipeline) -> bool:
     variance = (run.outside(lanes.apart(later)) ** 2).sum(axis=0) * (1.0 + sum(g.weight for g in later) / first.weight)
     chance = 2.0 * stdtr(len(later) - 1.0, -np.abs(move) / np.sqrt(variance))
     return bool(chance.min() < CHANCE / len(chance))
+
+
+def silent(run: Pipeline) -> bool:
+    """Whether what was tracked has grown beyond what answers can bring about, as where most people send noise only.
+
+    The corner of a residual grows until a fixed share of all people, the silent ones included, lies inside. No line is
+    farther than the response's declared range from anybody; a corner of half of it takes in all who answer, or they are
+    too few.
+    """
+    start, rules = run.start, run.start.rules
+    if not start.silence or run.chains is None or not (rules.track or rules.counting):
+        return False
+    c, widest = math.exp(float(np.mean(run.chains.state.log_c))), run.chains.plan.widest
+    if rules.moving or rules.counting:
+        return c > SILENT
+    return c > 0.5 * math.exp(widest) if math.isfinite(widest) else c > FAR * rules.ratio
 
 
 def lost(run: Pipeline) -> list[int]:

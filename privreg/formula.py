@@ -21,7 +21,7 @@ from patsy.infix_parser import ParseNode
 from patsy.parse_formula import parse_formula
 
 from privreg.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
-from privreg.errors import FormulaError, PrivregError, SchemaError, choose
+from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equation
 from privreg.schema import RESPONSE_KINDS, Schema
 
 __all__ = [
@@ -115,7 +115,7 @@ class ParsedFormula:
 
 
 def check_formula(
-    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number"
+    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number", reports: bool = False
 ) -> ParsedFormula:
     """Check a formula against the allow-list and the public schema.
 
@@ -129,6 +129,8 @@ def check_formula(
         Marked functions the formula may call.
     kind : {"number", "binary", "levels"}
         What the response is. A bare column that is 0/1 needs no declaration; levels are one column's, declared.
+    reports : bool
+        Whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
 
     Raises
     ------
@@ -141,7 +143,7 @@ def check_formula(
     """
     choose("kind", kind, RESPONSE_KINDS)
     try:
-        return _check(formula, schema, functions, kind)
+        return _check(formula, schema, functions, kind, reports=reports)
     except SchemaError as e:
         message, others = str(e), _others_undeclared(formula, schema, functions, kind)
     # The first column at fault is explained, the rest are named, so that one round of declaring is enough.
@@ -266,7 +268,10 @@ _RANDOM_EFFECT = re.compile(r"(?<!\w)\(\s*[01]\s*(?:\+[\w\s+]*)?\|\|?\s*([A-Za-z
 
 
 def _refuse_foreign(formula: str) -> None:
-    """Refuse R's spellings that patsy would take for something else."""
+    """Refuse equations, and R's spellings that patsy would take for something else."""
+    meant = equation(formula)
+    if meant is not None:
+        raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
     bare = _QUOTED.sub("Q", formula)
     if _LONE_DOT.search(bare):
         raise FormulaError(
@@ -309,6 +314,8 @@ def _check(
     functions: Mapping[str, Rowwise],
     kind: str,
     walkers: list[Walker] | None = None,
+    *,
+    reports: bool = False,
 ) -> ParsedFormula:
     desc = _parse(formula)
     walkers = [] if walkers is None else walkers
@@ -325,7 +332,7 @@ def _check(
     plain: dict[str, str] = {}
 
     def walk(code: str, free: bool, against: Schema | None = schema) -> tuple[str, ...]:
-        walker = Walker(code, against, functions, free)
+        walker = Walker(code, against, functions, free, reports)
         tree = _tree(code, formula)
         try:
             walker.top(tree)

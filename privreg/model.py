@@ -264,7 +264,9 @@ class PrivateOnlineRegression:
             Name of a column that tells people apart. Ids are hashed with a secret key and never kept.
         max_per_id : int
             Rows of one person that are used, 1 by default; rows beyond send pure noise. The guarantee per person is
-            √max_per_id times as large, and printed so.
+            √max_per_id times as large, and printed so. Most rows should count: if a share s of them does, intervals are
+            1/s times as long and need about 1/s² times as many people to be relied on. A note says so where next to
+            nobody's row counts; how many do is otherwise not learned.
         missing : {"raise", "noise", "drop"}
             As for the class.
         schema : str, Path or Schema, optional
@@ -311,7 +313,8 @@ class PrivateOnlineRegression:
             schema = complete(schema, held, formula, functions, offset, leaks, fam.kind)
         if learn:
             schema = replace(schema, private=private_columns(formula, schema, functions, kind=fam.kind))
-        design = formula_design(formula, schema, functions=functions, offset=offset, exposure=exposure, kind=fam.kind)
+        how: dict[str, Any] = {"offset": offset, "exposure": exposure, "kind": fam.kind, "reports": True}
+        design = formula_design(formula, schema, functions=functions, **how)
         people.check_columns(design.columns)
         spec = Spec.declare(design, fam, budget, score_weights, mechanism, private, people)
         self = cls.__new__(cls)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
@@ -98,9 +100,28 @@ _MEANT: Final[dict[str, str]] = {
 """What users of other libraries mean, by the name they give."""
 
 
+_HERE: Final = (MODEL_OPTIONS, ARRAY_OPTIONS, START_OPTIONS, FIT_OPTIONS)
+"""Options of `PrivateOnlineRegression`; of other calls a hint must not name an option that they lack."""
+
+
 def _hint(where: str, name: str, known: Sequence[str]) -> str | None:
     """What to write in place of an option that is not there, if that is known."""
-    fits = where in {"fit", "start"}
+    fits = where.rpartition(".")[2] in {"fit", "start"}
+    if name in {"seed", "progress"} and not fits:
+        return f"{name}= belongs to fit(), not to the model"
+    if tuple(known) not in _HERE:
+        meant = _MEANT.get(name)
+        named = re.findall(r"\b([a-z_]+)=", re.sub(r"\([^()]*\)", "", meant or ""))
+        if meant is _ONE_PASS and where.startswith("Federated"):
+            return "how often silos go over their records is rounds= and local_steps=, given to the model"
+        if fits and name in {*MODEL_OPTIONS, *ARRAY_OPTIONS}:
+            return f"{name}= belongs to the model, not to {where}()"
+        if meant is not None and set(named) <= {*known, "seed", "progress"}:
+            return meant
+        if name in {*MODEL_OPTIONS, *ARRAY_OPTIONS, *FIT_OPTIONS}:
+            whose = "its fit()" if name in FIT_OPTIONS else "its model"
+            return f"{name}= is an option of PrivateOnlineRegression, of {whose}; here there are {', '.join(known)}"
+        return None
     if name == "alpha" and not fits:
         return "alpha= of fit() is the exponent of the steps, alpha= of conf_int() and summary() the level of intervals"
     if name in FIT_OPTIONS and not fits:
@@ -232,14 +253,51 @@ def read_threads(threads: Any, lanes: int, rows: int | None) -> int:
     return min(usable, MOST_DEFAULT_THREADS, lanes) if rows is not None and rows >= LONG else 1
 
 
-def progress_bar(total: int | None, progress: bool | None) -> Any:
-    """Make a bar; by default it shows on fits of more than a second at a terminal."""
+@contextmanager
+def progress_bar(total: int | None, progress: bool | None) -> Iterator[Any]:
+    """Show a bar; by default it shows on fits of more than a second at a terminal.
+
+    Where it shows it also says when loops are compiled, which takes seconds and would look like a fit that hangs.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # in a notebook without ipywidgets the bar is text, which is fine
         from tqdm.auto import tqdm
 
     quiet = {None: None, True: False, False: True}[progress]
     # disable=None: silent when stderr is not a terminal
-    return tqdm(
-        total=total, unit=" people", unit_scale=True, desc="privreg", disable=quiet, delay=0.0 if progress else 1.0
-    )
+    more: dict[str, Any] = {"disable": quiet, "delay": 0.0 if progress else 1.0, "desc": _NAME}
+    with tqdm(total=total, unit=" people", unit_scale=True, **more) as bar, _compiling(bar):
+        yield bar
+
+
+_NAME: Final = "privreg"
+COMPILING: Final = "privreg: compiling, once per installation"
+
+
+@contextmanager
+def _compiling(bar: Any) -> Iterator[None]:
+    """Say on a bar that shows when numba compiles; what it finds compiled on disk it loads without a word."""
+    from numba.core import event
+
+    class Told(event.Listener):  # type: ignore[misc]
+        depth = 0
+
+        def on_start(self, _: Any) -> None:
+            self.depth += 1
+            if self.depth == 1:
+                bar.set_description_str(COMPILING)
+
+        def on_end(self, _: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                bar.set_description_str(_NAME, refresh=False)
+
+    if bar.disable:
+        yield
+        return
+    listener = Told()
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +53,8 @@ class Fit:
         Levels of a multinomial response, the first being the baseline; empty for other families.
     measures : tuple of Measure
         Privately released measures of fit.
+    origin : object
+        The reports that these results are made of, in this process: two results with the same origin are one release.
     """
 
     design: Any
@@ -72,6 +74,7 @@ class Fit:
     statement: PrivacyStatement
     baseline: tuple[str, ...] = ()
     measures: tuple[Measure, ...] = ()
+    origin: object = field(default_factory=object, repr=False, compare=False)
 
     # --- labels ----------------------------------------------------------------------------------------
 

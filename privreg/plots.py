@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from privreg.errors import InferenceError, MissingExtraError, OptionError, choose, shown
-from privreg.inference import DOUBT
+from privreg.inference import DOUBT, METHODS
 from privreg.tables import plain, shorten
+from privreg.views import band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,7 +134,7 @@ def _corner(ax: Any, text: str) -> None:
 
 
 def trajectory(
-    results: PrivateResults, terms: Any = None, *, alpha: float = 0.05, ax: Any = None
+    results: PrivateResults, terms: Any = None, *, alpha: float = 0.05, method: str | None = None, ax: Any = None
 ) -> Axes | NDArray[Any]:
     """Draw estimates with their bands against the number of people, on a logarithmic axis.
 
@@ -144,6 +145,8 @@ def trajectory(
         Coefficients wanted; all by default. Of a multinomial fit "level:term", or a term for all levels.
     alpha : float
         One minus the level of the bands.
+    method : str, optional
+        Method that the bands must be of; see :meth:`PrivateResults.trajectory`.
     ax : Axes or sequence of Axes, optional
         Where to draw. One Axes holds all terms, told apart by a legend; a sequence holds one term each. Without
         it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of a
@@ -168,12 +171,14 @@ def trajectory(
     """
     _pyplot()
     fit = results._fit
-    path = fit.flat(results.trajectory(alpha))
+    path = fit.flat(results.trajectory(alpha, method=method))
     wanted = _terms(terms, fit)
     footer = "; ".join([*_baselines([results]), _guarantee([results.privacy])])
     if path["low"].notna().any():
-        kind = "valid at all numbers of people at once" if "anytime" in results.methods else "pointwise"
-        footer = f"{100 * (1 - alpha):.6g}% bands, {kind}; {footer}"
+        own = band(fit)
+        kind = "valid at all numbers of people at once" if own == "anytime" else "pointwise"
+        by = "" if own is None else f" by {METHODS[own].title}"
+        footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
     curves = [path[path["term"] == t] for t in wanted]
     titles = _titles(fit, wanted)
     if ax is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from scipy.special import expit, logsumexp
 
 from privreg.errors import OptionError, choose, level
 from privreg.inference import Bootstrap
+from privreg.restrictions import noted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -160,6 +162,14 @@ class Prediction:
         columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
         return pd.DataFrame(columns, index=self.index)
 
+    def __str__(self) -> str:
+        return _text(self.summary_frame(), len(self.index), self.pivot)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _html(self.summary_frame(), len(self.index), self.pivot)
+
 
 @dataclass(frozen=True)
 class ClassPrediction:
@@ -215,6 +225,14 @@ class ClassPrediction:
         }
         return pd.DataFrame(columns, index=self.index.repeat(len(classes)))
 
+    def __str__(self) -> str:
+        return _text(self.summary_frame(), len(self.index), self.pivot)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _html(self.summary_frame(), len(self.index), self.pivot)
+
     def _critical(self, alpha: float) -> float | Array:
         if not isinstance(self.pivot, Bootstrap):
             return self.pivot.critical(alpha)
@@ -245,3 +263,20 @@ class ClassPrediction:
             out[:, i, others] = -np.exp(etas[:, others] - logsumexp(etas[:, others], axis=1)[:, None])
             out[:, i, i] = 1.0
         return out[:, :, 1:]  # the first class's predictor is known
+
+
+SHOWN: Final = 30
+"""Lines of a printed table of predictions; summary_frame() has them all."""
+
+
+def _about(rows: int, pivot: Pivot) -> str:
+    return f"Predictions for {rows:,} row{'' if rows == 1 else 's'} with 95% limits ({pivot.label})"
+
+
+def _text(frame: pd.DataFrame, rows: int, pivot: Pivot) -> str:
+    return noted(f"{_about(rows, pivot)}\n{frame.to_string(max_rows=SHOWN, float_format='%.4g')}", ())
+
+
+def _html(frame: pd.DataFrame, rows: int, pivot: Pivot) -> str:
+    table = frame.to_html(max_rows=SHOWN, float_format=lambda v: f"{v:.4g}", border=0)
+    return f"<p>{escape(_about(rows, pivot))}</p>\n{table}"

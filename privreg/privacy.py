@@ -26,7 +26,7 @@ __all__ = ["PrivacyStatement"]
 WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivacyStatement:
     """Who is protected from what, by which mechanism, and what weakens it. Public.
 
@@ -412,6 +412,8 @@ class PrivacyStatement:
 
     def __str__(self) -> str:
         return self.as_text()
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return self.as_html()

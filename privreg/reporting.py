@@ -15,7 +15,7 @@ from privreg.stages import kappa_of
 from privreg.wide import WIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -232,6 +232,12 @@ def _refuse_overflow(*thetas: Array) -> None:
         raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")
 
 
+def _listed(names: Iterable[str]) -> str:
+    """Names of columns, or numbers of theirs, with commas and an "and"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _lanes(lanes: int) -> str:
     return "1 lane" if lanes == 1 else f"{lanes} lanes"
 
@@ -292,22 +298,33 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
     lost = [names[j] for j in findings.lost(run)]
     if lost:
         out.append(
-            f"{DOUBT} the intervals: the search for the scale of {', '.join(lost)} did not settle, as for a column "
-            "that is the same for most people or varies little beside its distance from 0; declare its bounds= or "
-            "moments="
+            f"{DOUBT} the intervals: the search for the scale of {_listed(lost)} did not settle, as for a column that "
+            "is the same for most people or varies little beside its distance from 0; declare bounds= or moments=, and "
+            "levels= for a rare indicator"
         )
     have = bool(estimates)
-    for j in findings.rare(run) if have else []:
+    silent = have and findings.silent(run)
+    if silent:
         out.append(
-            f"{DOUBT} the intervals: only some {100 * run.shares[j]:.2g}% of the people (as learned from the reports) "
-            f"have the rarer value of {names[j]}, too few at this budget; its interval is far too short and the others "
-            "suffer: merge levels, leave it out, or ask more people"
+            f"{DOUBT} the results: as far as the reports tell, most people sent noise only (a missing value, or more "
+            "rows than max_per_id), or too few came for this budget; give fewer rows of each person, raise "
+            "max_per_id= with a smaller budget, leave out a column that most people lack, or ask more people"
         )
-    for j, span in findings.wide(run) if have else []:
+    rare = findings.rare(run) if have else []
+    if rare:
+        shares = _listed(f"{100 * run.shares[j]:.2g}%" for j in rare)
         out.append(
-            f"{DOUBT} the intervals: the bounds of {names[j]} span {span:.0f} or more times its learned sd: they are "
-            "too wide to find its scale, or most people share one value (a rare indicator, an amount that is mostly "
-            "0); declare tighter bounds=, levels=, or scaling='private'"
+            f"{DOUBT} the intervals: too few people at this budget seem to have the rarer value of "
+            f"{_listed(names[j] for j in rare)} (some {shares}, as far as noisy reports tell); the interval of such a "
+            "column is far too short and the others suffer: ask more people, merge levels, or leave it out"
+        )
+    wide = findings.wide(run) if have else []
+    if wide:
+        out.append(
+            f"{DOUBT} the intervals: the bounds of {_listed(names[j] for j, _ in wide)} span "
+            f"{min(span for _, span in wide):.0f} or more times the learned sd: they are too wide to find a scale, or "
+            "most people share one value; declare tighter bounds= if they are wide, levels= for a rare indicator, or "
+            "cut an amount that is mostly 0 at a public number, as in I(x > 0)"
         )
     if have and findings.flat(run):
         out.append(
@@ -326,10 +343,14 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
             "people; ask more of them, or spend more"
         )
     theta = run.estimate()
-    if have and rules.from_predictor and theta is not None and beginning.strength(run, theta) > beginning.FARTHEST:
+    strong = False
+    if have and not silent and rules.from_predictor and theta is not None:
+        strong = beginning.strength(run, theta) > beginning.FARTHEST
+    if strong:
         out.append(
-            f"{DOUBT} the intervals: effects are so strong (the linear predictor's sd is above {beginning.FARTHEST:g}) "
-            "that scores hardly tell how strong; predictions may serve, but coefficients may be far too large or small"
+            f"{DOUBT} the intervals: effects seem so strong (the linear predictor's sd is above "
+            f"{beginning.FARTHEST:g}) that scores hardly tell how strong, or few people came and they are noise; "
+            "predictions may serve, but coefficients may be far too large or small"
         )
     if run.start.told and run.kind != "measures":
         out.append(
@@ -353,11 +374,13 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
             "were short for them; give rows= as it is, or leave it out"
         )
     out += intervals.waiting(run, settings, estimates, lead)
-    if have and not schedule.enough(int((run.people - lead) / needs), coefficients):
-        needed = int(schedule.wanted(coefficients) * needs) + lead
+    said = silent or strong  # both say that more people are wanted, and would make the number below meaningless
+    if have and not said and not schedule.enough(int((run.people - lead) / needs), coefficients):
+        needed = float(f"{schedule.wanted(coefficients) * needs + lead:.2g}")
         out.append(
             f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
-            f"simulations coverage fell below its level with fewer than about {needed:,}"
+            f"simulations coverage fell below its level with fewer than about {max(needed, run.people + 1):,.0f}"
+            + (", given what reports tell of effects and correlations" if findings.relied(run) > 1.0 else "")
         )
     return tuple(out)
 

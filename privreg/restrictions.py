@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ContrastTest", "WaldTest", "contrast_test", "noted", "wald_test"]
+__all__ = ["ContrastTest", "WaldTest", "contrast_test", "html_noted", "noted", "wald_test"]
+
+_TITLE: Final = "Tests of linear combinations"
 
 
 @dataclass(frozen=True)
@@ -100,17 +102,16 @@ class ContrastTest:
     def __str__(self) -> str:
         from privreg.tables import frame_cells, table_text
 
-        title = f"Tests of linear combinations ({self.pivot.label})"
+        title = f"{_TITLE} ({self.pivot.label})"
         return noted("\n".join([title, *table_text(*frame_cells(self.summary_frame()))]), self.notes)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from privreg.tables import frame_cells, html_block, html_table
+        from privreg.tables import frame_cells, html_table
 
-        table = html_table(*frame_cells(self.summary_frame()), "Tests of linear combinations")
-        below = [f"t and P>|t| refer to the {self.pivot.label}.", *(f"Note: {note}." for note in self.notes)]
-        return html_block(table + "".join(f"\n<p>{escape(line)}</p>" for line in below))
+        table = html_table(*frame_cells(self.summary_frame()), _TITLE)
+        return html_noted(table, f"t and P>|t| refer to the {self.pivot.label}.", self.notes)
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ class WaldTest:
     df_num : int
         Restrictions.
     law : str
+        Of the statistic, if the restrictions hold.
     notes : tuple of str
         Whatever takes this test back; shown with it.
     """
@@ -141,12 +143,27 @@ class WaldTest:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        from privreg.tables import html_table, number, p_value
+
+        row = [number(self.statistic, 4), p_value(self.pvalue), str(self.df_num)]
+        table = html_table(["Wald test"], ["statistic", "p-value", "restrictions"], [row])
+        return html_noted(table, f"The statistic's law is {self.law}.", self.notes)
+
 
 def noted(text: str, notes: Sequence[str]) -> str:
     """Text with notes below it."""
     from privreg.tables import fold
 
     return "\n".join([text, *(line for note in notes for line in fold(f"Note: {note}."))])
+
+
+def html_noted(table: str, law: str, notes: Sequence[str]) -> str:
+    """HTML of a table with the law and notes below it."""
+    from privreg.tables import html_block, plain
+
+    below = [law, *(f"Note: {note}." for note in notes)]
+    return html_block(table + "".join(f"\n<p>{escape(plain(line))}</p>" for line in below))
 
 
 _UNREADABLE: Final = "(),=+-*/"
@@ -233,4 +250,4 @@ def wald_test(
         raise InferenceError(
             f"the covariance of the {q} restrictions is singular; test fewer at once, or rescale their coefficients."
         ) from None
-    return WaldTest(statistic, pivot.along(matrix).joint_sf(statistic, q), q, pivot.label, notes)
+    return WaldTest(statistic, pivot.along(matrix).joint_sf(statistic, q), q, pivot.joint_label(q), notes)

@@ -54,7 +54,7 @@ class PrivateResults:
         self._fit = fit
 
     def __getattr__(self, name: str) -> Any:
-        raise unavailable(name)
+        raise unavailable(name, dir(type(self)))
 
     # --- estimates -------------------------------------------------------------------------------------
 
@@ -382,6 +382,12 @@ class PrivateResults:
         Series, shape (n,)
             For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0.
 
+        Notes
+        -----
+        Coefficients are private, so predictions at public covariate values are too. A prediction for somebody's own
+        row is as secret as that row: it is computed from it without noise, and what the statement of privacy says
+        does not cover it.
+
         Raises
         ------
         OptionError
@@ -417,6 +423,10 @@ class PrivateResults:
         ClassPrediction
             The same of a multinomial fit: probabilities, rows by levels; the frame is long, one line for each row and
             level. Limits are those of the logit of each probability, so that they stay in (0, 1).
+
+        Notes
+        -----
+        Predictions for private rows are not protected; see :meth:`predict`.
 
         Raises
         ------
@@ -468,13 +478,15 @@ class PrivateResults:
 
     # --- views -----------------------------------------------------------------------------------------
 
-    def trajectory(self, alpha: float = 0.05) -> pd.DataFrame:
+    def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
         """Estimates along the stream, at people counts that grow geometrically.
 
         Parameters
         ----------
         alpha : float
             One minus the level of the bands, pointwise.
+        method : str, optional
+            Method that the bands must be of; they are of one only, see below.
 
         Returns
         -------
@@ -482,8 +494,13 @@ class PrivateResults:
             term, n, estimate, low, high; before them the level for multinomial fits. The bands are those of anytime
             if it was asked for, else of random scaling, else of between_lanes; NaN where there are none, as before
             the lanes begin. Only those of anytime hold at all n at once.
+
+        Raises
+        ------
+        InferenceError
+            If the bands are not of `method`.
         """
-        return views.trajectory(self._fit, alpha)
+        return views.trajectory(self._fit, alpha, method)
 
     def using(self, method: str) -> PrivateResults:
         """Return the same results with another of this fit's inference methods as the default of every view."""
@@ -519,11 +536,13 @@ class PrivateResults:
 
         return Summary(self, alpha, method, simultaneous)
 
-    def plot_trajectory(self, terms: Any = None, *, alpha: float = 0.05, ax: Any = None) -> Axes | NDArray[Any]:
+    def plot_trajectory(
+        self, terms: Any = None, *, alpha: float = 0.05, method: str | None = None, ax: Any = None
+    ) -> Axes | NDArray[Any]:
         """Draw estimates with their bands against the number of people; see `privreg.plots.trajectory`."""
         from privreg import plots
 
-        return plots.trajectory(self, terms, alpha=alpha, ax=ax)
+        return plots.trajectory(self, terms, alpha=alpha, method=method, ax=ax)
 
     def plot_coef(
         self,
@@ -568,7 +587,7 @@ class PrivateResults:
         SavedFileError
             If the folder is missing or not writable.
         UnsupportedArgumentError
-            If the name is that of a page, a text or a table.
+            If the name is that of a page, a text, a table or another program's file; the message says how to write one.
         """
         storage.refuse_suffix(path)
         document, arrays = saving.parts(self._fit)

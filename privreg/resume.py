@@ -77,7 +77,7 @@ def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any) -> Checkpoi
         raise OptionError(f"checkpoint_seconds={shown(seconds)} must be a positive number of seconds.")
     if not isinstance(mended, bool):
         raise OptionError(f"mended={shown(mended)} must be True or False.")
-    storage.refuse_suffix(path)
+    storage.refuse_suffix(path, views=False)
     return Checkpoints(Path(path), rows, SECONDS if seconds is None and rows is None else seconds, mended)
 
 

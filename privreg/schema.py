@@ -25,6 +25,8 @@ MOST_LEVELS: Final = 50
 Pair = tuple[float, float]
 Names = tuple[str, str]
 LARGEST = 1e100
+SMALLEST = 1e-100
+"""Below it, the span of bounds or an sd is a slip of the pen, and arithmetic inside fails."""
 SMALLEST_EIGENVALUE = 1e-9
 """Below it, declared correlations are taken for a matrix that is not positive definite."""
 
@@ -172,6 +174,11 @@ class Schema:
             low, high = _pair("bounds", name, value)
             if math.isnan(low) or math.isnan(high) or low > high:
                 raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}) is empty; write (low, high), low <= high.")
+            if 0 < high - low < SMALLEST:
+                raise SchemaError(
+                    f"bounds[{name!r}] = ({low:g}, {high:g}) span less than {SMALLEST:g}; change the column's unit, or "
+                    "give low = high for a constant."
+                )
             if math.isinf(low) != math.isinf(high) or low == math.inf or high == -math.inf:
                 raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}): give two finite bounds or (-inf, inf).")
             lows[name] = (low, high)
@@ -198,8 +205,11 @@ class Schema:
                 pairs[name] = value
                 continue
             mean, sd = _pair("moments", name, value)
-            if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
-                raise SchemaError(f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0.")
+            if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
+                raise SchemaError(
+                    f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at "
+                    "least."
+                )
             moms[name] = (mean, sd)
         both = sorted((set(lows) | set(moms)) & set(cats))
         if both:
@@ -211,7 +221,7 @@ class Schema:
             if math.isinf(low) and name not in moms:
                 raise SchemaError(
                     f"bounds[{name!r}] = (-inf, inf) leaves the column without a scale; "
-                    f'give moments={{{name!r}: (mean, sd)}} or finite bounds, or leave it out with scaling="private".'
+                    f"give moments={{{name!r}: (mean, sd)}} or finite bounds."
                 )
         correlations = _correlations(pairs, moms)
         both = [name for name in private if name in lows or name in cats or name in moms]

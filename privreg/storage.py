@@ -88,16 +88,28 @@ def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or "no such folder"
 
 
+_FIGURE: Final = "for a figure use the axes that a plot returns, axes.figure.savefig(path)"
+_PICKLE: Final = "load() executes nothing and pickle does, but pickle.dump(res, file) works too"
 _VIEWS: Final = {
-    ".html": "for HTML write summary().as_html()",
+    **dict.fromkeys((".html", ".htm"), "for HTML write summary().as_html()"),
     ".tex": "for LaTeX write summary().as_latex()",
-    ".txt": "for text write summary().as_text()",
-    ".csv": "for a table use tidy().to_csv(path)",
+    **dict.fromkeys((".txt", ".text", ".md"), "for text write summary().as_text()"),
+    **dict.fromkeys((".csv", ".tsv"), "for a table use tidy().to_csv(path)"),
+    **dict.fromkeys((".xlsx", ".xls"), "for a table use tidy().to_excel(path)"),
+    **dict.fromkeys((".parquet", ".pq"), "for a table use tidy().to_parquet(path)"),
+    ".feather": "for a table use tidy().to_feather(path)",
+    ".json": "for a table use tidy().to_json(path)",
+    **dict.fromkeys((".pdf", ".docx"), "for a page write summary().as_html() or as_latex() and convert it; " + _FIGURE),
+    **dict.fromkeys((".png", ".svg", ".eps", ".jpg", ".jpeg"), _FIGURE),
+    **dict.fromkeys((".pkl", ".pickle"), _PICKLE),
 }
+"""Suffixes that promise something else, and how to get it."""
 
 
-def refuse_suffix(path: object) -> None:
-    """Refuse to save results under a name that promises something to read.
+def refuse_suffix(path: object, *, views: bool = True) -> None:
+    """Refuse to save under a name that promises something to read, or another program's file.
+
+    `views` says whether there is another way to such a file.
 
     Raises
     ------
@@ -105,8 +117,9 @@ def refuse_suffix(path: object) -> None:
     """
     suffix = Path(path).suffix.lower() if isinstance(path, str | Path) else ""
     if suffix in _VIEWS:
+        instead = f"; {_VIEWS[suffix]}" if views else ""
         raise UnsupportedArgumentError(
-            f"save() writes a file for privreg.load(), not {suffix}; name it .privreg; {_VIEWS[suffix]}."
+            f"save() writes a file for privreg.load(), not {suffix}; name it .privreg{instead}."
         )
 
 

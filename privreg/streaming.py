@@ -34,7 +34,7 @@ from privreg.pipeline import Pipeline
 from privreg.reporting import report_of_chain, report_of_pipeline
 from privreg.results import Fit, PrivateResults
 from privreg.settings import Settings
-from privreg.sources import chunk_of, pieces, rows_of
+from privreg.sources import chunk_of, one_batch, pieces, rows_of
 from privreg.spec import Spec
 from privreg.start import start_of
 from privreg.statements import curator_sds, statement, title
@@ -133,6 +133,7 @@ class Stream:
         self._lock = threading.Lock()
         self._broken = False
         self.rows_read = 0
+        self._origin = object()
 
     def _chain(self, key: bytes | None, start: Array | None) -> Run:
         """Begin the single chain of the published algorithm."""
@@ -205,8 +206,8 @@ class Stream:
 
         Parameters
         ----------
-        batch : DataFrame, mapping of str to array, or (endog, exog[, offset]) for array models
-            New people; nobody's rows may come twice.
+        batch : DataFrame, mapping of str to array, table of Arrow or polars, or (endog, exog[, offset]) of array models
+            New people; nobody's rows may come twice. Longer tables and files are better given to the model.
 
         Returns
         -------
@@ -221,6 +222,8 @@ class Stream:
             After an interrupted update, in a forked process, or while another thread is at it.
         """
         with self._alone():
+            if getattr(self._spec.design, "formula", None) is not None:
+                batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
             self._take(self._encode(batch))
         return self
 
@@ -348,6 +351,7 @@ class Stream:
                 trail_senders=report.trail_senders,
                 trail_params=report.trail_params,
                 trail_variances=report.trail_variances,
+                origin=self._origin,
                 statement=statement(
                     *(spec, settings, self._run, report, release),
                     seeded=self._seed is not None,
@@ -394,7 +398,10 @@ class Stream:
             With the central plug-in, whose raw sums must not be stored.
         SavedFileError
             If the folder is missing or not writable.
+        UnsupportedArgumentError
+            If the name is that of a page, a text, a table or another program's file.
         """
+        storage.refuse_suffix(path, views=False)
         with self._alone():
             self._save(path)
 

@@ -1,45 +1,114 @@
-"""What statsmodels offers and privacy can't: each name with its private alternative."""
+"""What statsmodels, R and scikit-learn offer under other names, or privacy can't: each with what to use instead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
 from privreg.errors import NotPrivateError, UnsupportedArgumentError
 
-__all__ = ["no_such_name", "refuse_arguments", "unavailable"]
+__all__ = ["called", "needs_rows", "no_such_name", "refuse_arguments", "unavailable"]
 
-_INSTEAD: Final = {
-    "resid": "residuals are raw data; look at predict() on public covariate values",
-    "fittedvalues": "fitted values are raw data; use predict(new) with public covariate values",
-    "rsquared": "R² needs every residual; fit(measures=0.05) releases a private one, in res.fit_measures",
-    "deviance": "the deviance needs every record; fit(measures=0.05) releases a private share of it that is explained, "
-    "in res.fit_measures",
-    "llf": "the likelihood needs every record; compare models by wald_test() of nested restrictions",
-    "scale": "the residual scale needs every residual; fit(measures=0.05) releases a private one, in res.fit_measures, "
-    "and Huber(scale=) declares a public one",
-    "get_margeff": "effects averaged over the people fitted need every row; use marginal_effects(at) with public rows",
-    "pred_table": "a table of predictions needs every response; use predict(new, which='class') on a public test set",
-    "df_resid": "the limit laws have no residual degrees of freedom; see nobs",
+_COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
+_TOLD: Final = ("fit_measures", "fit(measures=0.05) releases a private one, in res.fit_measures")
+_SHARE: Final = (
+    "fit_measures",
+    "fit(measures=0.05) releases a private share of it that is explained, in res.fit_measures",
+)
+_TESTED: Final = ("evaluate", "evaluate(public_test) measures fit on public rows")
+_PREDICT: Final = ("predict", "use predict() with public covariate values")
+_SCALE: Final = (
+    "fit_measures",
+    "fit(measures=0.05) releases a private one, in res.fit_measures, and Huber(scale=) declares a public one",
+)
+_EFFECTS: Final = ("marginal_effects", "use marginal_effects(at) with public rows")
+_CLASSES: Final = ("predict", "use predict(new, which='class') on a public test set")
+_NESTED: Final = ("wald_test", "compare models by wald_test() of nested restrictions")
+_WAY: Final = ("trajectory", "trajectory() has the estimates along the way")
+
+_INSTEAD: Final[dict[str, tuple[str, tuple[tuple[str, str], ...]]]] = {
+    "resid": ("residuals are raw data", (_PREDICT,)),
+    "fittedvalues": ("fitted values are raw data", (_PREDICT,)),
+    "rsquared": ("R² needs every residual", (_TOLD, _TESTED)),
+    "deviance": ("the deviance needs every record", (_SHARE, _TESTED)),
+    "llf": ("the likelihood needs every record", (_NESTED,)),
+    "scale": ("the residual scale needs every residual", (_SCALE, _TESTED)),
+    "get_margeff": ("effects averaged over the people fitted need every row", (_EFFECTS,)),
+    "pred_table": ("a table of predictions needs every response", (_CLASSES,)),
+    "HC0_se": ("it needs every residual", (("methods", _COV),)),
+    "leverage": ("it is made of the covariates as they are, which are raw data", ()),
 }
+"""Why a name can't be had, and what there is in its place, the first that the results have."""
+
 _SAME: Final = {
     name: key
     for key, names in {
-        "resid": "resid_pearson resid_response resid_deviance wresid get_influence outlier_test weights",
-        "fittedvalues": "mu fitted",
-        "rsquared": "rsquared_adj prsquared pseudo_rsquared ssr ess mse_resid mse_model mse_total centered_tss "
-        "uncentered_tss",
-        "deviance": "null_deviance",
+        "resid": "residuals resid_pearson resid_response resid_deviance resid_dev resid_working resid_generalized "
+        "resid_anscombe resid_anscombe_scaled resid_anscombe_unscaled sresid wresid get_influence outlier_test "
+        "outliers_ weights resid_misclassified plot_diagnostics plot_added_variable plot_partial_residuals "
+        "plot_ceres_residuals",
+        "fittedvalues": "fitted fitted_values augment",
+        "rsquared": "rsquared_adj r_squared adj_r_squared r2 r2_score prsquared pseudo_rsquared ssr ess mse rmse "
+        "mse_resid mse_model mse_total centered_tss uncentered_tss score score_ accuracy",
+        "deviance": "null_deviance pearson_chi2 null chisq",
+        "scale": "scale_ sigma bandwidth sparsity",
         "get_margeff": "margeff",
-        "pred_table": "resid_misclassified",
-        "llf": "aic bic llnull llr llr_pvalue fvalue f_pvalue bic_llf info_criteria compare_f_test compare_lr_test "
-        "compare_lm_test",
-        "df_resid": "df_model",
-        "cov": "bse_robust HC0_se HC1_se HC2_se HC3_se get_robustcov_results",
+        "HC0_se": "HC1_se HC2_se HC3_se cov_HC0 cov_HC1 cov_HC2 cov_HC3 bse_robust get_robustcov_results",
+        "leverage": "eigenvals condition_number singular_ rank rank_ qr effects get_hat_matrix_diag hatvalues im_ratio",
+        "llf": "aic bic AIC BIC logLik llnull llr llr_pvalue fvalue f_pvalue bic_llf bic_deviance llf_scaled glance "
+        "info_criteria compare_f_test compare_lr_test compare_lm_test score_test el_test conf_int_el",
     }.items()
     for name in names.split()
 }
+_CALLED: Final = {
+    name: right
+    for right, names in {
+        "params": "coef coef_ coefs coefs_ coefficients beta betas estimate estimates intercept intercept_ slope theta",
+        "bse": "se std_err std_error std_errors stderr standard_error standard_errors std",
+        "tvalues": "t tvalue tstat tstats t_stat t_values zvalues z_values statistic",
+        "pvalues": "p pvalue pvals p_value p_values",
+        "conf_int()": "confint ci conf_ints confidence_interval confidence_intervals intervals",
+        "cov_params()": "cov vcov cov_params_default normalized_cov_params bcov_scaled bcov_unscaled",
+        "nobs": "n N n_obs n_samples",
+        "tidy()": "broom table to_frame frame summary_frame",
+        "tidy(exponentiate=True)": "odds_ratio odds_ratios exp_coef rate_ratios",
+        "summary()": "summary2 summary_ print",
+        "wald_test('age = 0, bmi = 0')": "f_test anova wald_test_terms",
+        "t_test('age = bmi')": "t_test_pairwise contrast",
+        "plot_coef()": "plot coefplot",
+        "predict(new)": "predict_proba predict_log_proba get_distribution",
+        "predict(new, which='linear')": "decision_function linear_predictor",
+        "privacy": "epsilon delta rho budget guarantee ledger",
+        "trajectory()": "history fit_history trace path",
+        "methods": "inference inference_methods",
+        "params.index": "feature_names_in_ n_features_in_ exog_names names",
+    }.items()
+    for name in names.split()
+}
+"""Other libraries' names of what there is."""
+
+_ONE_PASS: Final = "there is one pass over the people, and nothing iterates until it converges"
+_MODEL: Final = "results hold neither the model nor rows; keep the model that you fitted, which has formula and schema"
+_KNOBS: Final = "it belongs to the workings of statsmodels and scikit-learn, and nothing here stands for it"
+_ELSEWHERE: Final = {
+    name: why
+    for why, names in {
+        _COV: "cov_type cov_kwds use_t",
+        "the limit laws have no residual degrees of freedom; see nobs": "df_resid df_model df_residual k_constant",
+        _ONE_PASS: "converged iterations n_iter_ mle_retvals mle_settings fit_options method",
+        _MODEL: "model formula data terms call fit update xlevels contrasts classes_ refit",
+        _KNOBS: "C alpha class_weight copy_X dual densify sparsify fit_intercept intercept_scaling l1_ratio max_iter "
+        "n_jobs penalty positive random_state solver tol verbose warm_start get_params set_params get_metadata_routing "
+        "set_fit_request set_score_request set_callbacks set_null_options initialize remove_data q",
+        "the budget is in privacy, and fitted values, which are called so elsewhere, are raw data": "mu",
+        "saved results are read by privreg.load(path)": "load",
+    }.items()
+    for name in names.split()
+}
+"""Names of which there is nothing, with the reason."""
+
 _PREDICTIONS: Final = {
     **dict.fromkeys(("offset", "exposure"), "It goes with the new rows: a column, or (exog, offset) for arrays"),
     **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),
@@ -71,16 +140,48 @@ _MODELS: Final = {
 }
 """Models elsewhere, by the family that stands for them."""
 
-_COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
+
+def called(name: str) -> str | None:
+    """What another library's name is called here; None if it is not such a name.
+
+    Examples
+    --------
+    >>> called("coef_"), called("confint"), called("resid")
+    ('params', 'conf_int()', None)
+    """
+    return _CALLED.get(name)
 
 
-def unavailable(name: str) -> AttributeError:
-    """Error for an attribute that results don't have, naming the private alternative where there is one."""
-    if name not in _INSTEAD and name not in _SAME:
-        return AttributeError(f"results have no attribute {name!r}; see dir(res)")
-    key = name if name in _INSTEAD else _SAME[name]
-    why = _COV if key == "cov" else _INSTEAD[key]
-    return NotPrivateError(f"{name!r} is not private: {why}.")
+def needs_rows(name: str) -> bool:
+    """Whether a name of statsmodels or R stands for something made of the raw rows."""
+    return name in _INSTEAD or name in _SAME
+
+
+def unavailable(name: str, have: Collection[str], *, measures: bool = True) -> AttributeError:
+    """Error for an attribute that results don't have: what it is called here, or why it can't be had.
+
+    Parameters
+    ----------
+    name : str
+    have : collection of str
+        Names that the results have; no others are suggested.
+    measures : bool
+        Whether their fit takes ``measures=``.
+    """
+    right = called(name)
+    if right is not None and re.split(r"\W", right)[0] in have:
+        return AttributeError(f"results have no {name!r}; it is called {right}.")
+    if name in _ELSEWHERE:
+        return AttributeError(f"results have no {name!r}: {_ELSEWHERE[name]}.")
+    if needs_rows(name):
+        why, ways = _INSTEAD[_SAME.get(name, name)]
+        told = "fit_measures" if not measures else ""
+        way = next((f"; {text}" for attribute, text in ways if attribute in have and attribute != told), "")
+        return NotPrivateError(f"{name!r} is not private: {why}{way}.")
+    near = [] if name.startswith("_") else get_close_matches(name, [n for n in have if n[:1] != "_"], n=1)
+    return AttributeError(
+        f"results have no attribute {name!r}; {f'did you mean {near[0]!r}?' if near else 'see dir(res).'}"
+    )
 
 
 def refuse_arguments(where: str, unknown: Mapping[str, object]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from privreg.errors import level
+from privreg.errors import InferenceError, choose, level
 from privreg.inference import METHODS, Anytime
 from privreg.inference.resampling import FIRST
 
@@ -15,21 +15,46 @@ if TYPE_CHECKING:
     from privreg.payload import Fit
     from privreg.results import PrivateResults
 
-__all__ = ["inference_table", "trajectory"]
+__all__ = ["BANDS", "band", "inference_table", "trajectory"]
 
 
-def trajectory(fit: Fit, alpha: float) -> pd.DataFrame:
+BANDS: Final = ("anytime", "random_scaling", "between_lanes")
+"""Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
+
+
+def band(fit: Fit, method: str | None = None) -> str | None:
+    """Method whose band the way of a fit has; None if it has none.
+
+    Raises
+    ------
+    InferenceError
+        If `method` is another.
+    """
+    own = next((name for name in BANDS if name in {e.method for e in fit.estimates}), None)
+    if method is None or choose("method", method, METHODS) == own:
+        return own
+    has = f"this one has that of {own}" if own is not None else "this one has none"
+    if method not in BANDS:
+        fix = f"bands come from {', '.join(BANDS)}"
+    elif own == "anytime" or (own == "random_scaling" and method == "between_lanes"):
+        fix = f"fit without inference={own!r} and with inference={method!r}"
+    else:
+        fix = f"fit with inference={method!r}"
+    raise InferenceError(f"a fit keeps one band along the way, and {has}, not of {method}; {fix}.")
+
+
+def trajectory(fit: Fit, alpha: float, method: str | None = None) -> pd.DataFrame:
     """Estimates along the stream with their bands; see `PrivateResults.trajectory`."""
     m, p = fit.trail_params.shape
     estimate = fit.trail_params.reshape(-1)
     pivots = {e.method: e.pivot for e in fit.estimates}
     critical: Any = np.nan
-    if "anytime" in pivots:
+    name = band(fit, method)
+    if name == "anytime":
         at = fit.trail_senders
         critical = np.repeat([Anytime(int(k)).critical(level(alpha)) if k >= FIRST else np.nan for k in at], p)
-    else:
-        pivot = pivots.get("random_scaling") or pivots.get("between_lanes")
-        critical = np.nan if pivot is None else pivot.critical(level(alpha))
+    elif name is not None:
+        critical = pivots[name].critical(level(alpha))
     half = critical * np.sqrt(fit.trail_variances.reshape(-1))
     n = np.repeat(fit.trail_n, p)
     return fit.labels(m).assign(n=n, estimate=estimate, low=estimate - half, high=estimate + half)

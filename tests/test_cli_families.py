@@ -188,7 +188,7 @@ def test_measures_of_fit_are_printed_with_what_they_cost(fit):
     assert status == 0
     assert "Released: R²:" in out
     assert "instead of a score" in " ".join(out.split())
-    refused(fit("income ~ age", "--measures", 0.9), "measures=0.9 must be a number in (0, 0.5)")
+    refused(fit("income ~ age", "--measures", 0.9), "--measures 0.9 must be a number in (0, 0.5)")
 
 
 def test_a_multinomial_table_has_a_column_of_levels(fit, tmp_path):
@@ -228,21 +228,24 @@ REFUSALS = {
     "poisson without y_max": (["--family", "poisson"], ["--y-max 20"]),
     "no such family": (["--family", "hubber"], ["--family='hubber'", "Did you mean 'huber'?"]),
     "another library's name": (["--family", "binomial"], ["Did you mean 'logistic'?"]),
-    "tau out of range": (["--family", "quantile", "--tau", 90], ["tau=90", "(0, 1)"]),
-    "width zero": (["--family", "smoothed-hinge", "--width", 0], ["width=0", "positive"]),
-    "y_max zero": (["--family", "poisson", "--y-max", 0], ["y_max=0", "--y-max"]),
-    "exp of a line": (["--exponentiate"], ["(here: --exponentiate)", "rate ratios of Poisson()", "this is Huber("]),
+    "tau out of range": (["--family", "quantile", "--tau", 90], ["--tau 90", "(0, 1)"]),
+    "width zero": (["--family", "smoothed-hinge", "--width", 0], ["--width 0", "positive"]),
+    "y_max zero": (["--family", "poisson", "--y-max", 0], ["--y-max 0", "largest count"]),
+    "exp of a line": (
+        ["--exponentiate"],
+        ["error: --exponentiate is for", "rate ratios of Poisson()", "this is Huber("],
+    ),
     "exp of a quantile": (["--family", "quantile", "--exponentiate"], ["--exponentiate", "this is Quantile(0.5)"]),
     "mechanism": (["--mechanism", "gausian"], ["Did you mean 'gaussian'?"]),
     "mechanism of another name": (["--mechanism", "rr"], ["Did you mean 'randomized_response'?"]),
     "private": (["--private", "label"], ["Did you mean 'response'?"]),
     "missing": (["--missing", "none"], ["Did you mean 'raise'?"]),
     "max_per_id alone": (["--max-per-id", 2], ["--id COLUMN"]),
-    "max_per_id zero": (["--id", "person", "--max-per-id", 0], ["max_per_id=0", "--max-per-id"]),
-    "id a covariate": (["--id", "age"], ["id='age'", "column of the model too"]),
+    "max_per_id zero": (["--id", "person", "--max-per-id", 0], ["--max-per-id 0", "1 or more"]),
+    "id a covariate": (["--id", "age"], ["--id age", "column of the model too"]),
     "mu_max alone": (["--mu-max", 2], ["--mu COLUMN"]),
-    "exposure undeclared": (["--exposure", "visits"], ["exposure='visits'", "--bounds NAME=LOW:HIGH"]),
-    "multinomial of a number": (["--family", "multinomial"], ["models levels", "--levels NAME=A,B"]),
+    "exposure undeclared": (["--exposure", "visits"], ["--exposure visits", "--bounds visits=LOW:HIGH"]),
+    "multinomial of a number": (["--family", "multinomial"], ["models levels", "--levels income=A,B"]),
 }
 
 
@@ -260,9 +263,9 @@ def test_refusals_are_one_line_that_names_the_fix(fit, case):
         (["--mu", 1, "--epsilon", 1], ["got --mu and --epsilon"]),
         (["--epsilon", 1, "--mu-max", 1], ["--mu-max", "--mu COLUMN"]),
         (["--mu", "budgets", "--mu-max", 1], ["budgets"]),
-        (["--mu", "budget", "--mu-max", 0.8], ["above mu_max=0.8", "--mu-max"]),
-        (["--mu", "age", "--mu-max", 100], ["mu='age' is a column of the model too"]),
-        (["--mu", "nan"], ["mu=nan", "positive"]),
+        (["--mu", "budget", "--mu-max", 0.8], ["above --mu-max 0.8", "a larger --mu-max"]),
+        (["--mu", "age", "--mu-max", 100], ["--mu age is a column of the model too"]),
+        (["--mu", "nan"], ["--mu nan", "positive"]),
         (["--epsilon", 1e13], ["1e-12 to 1e12"]),
         ([], ["got none", "--epsilon 1 alone for pure"]),
     ],

@@ -155,7 +155,7 @@ def test_formula_must_be_text():
 @pytest.mark.parametrize(
     ("term", "pieces"),
     [
-        ("agee", ["'agee' is not declared", "Did you mean 'age'?", "bounds={'agee'", "allow_leak"]),
+        ("agee", ["'agee' is not declared", "Did you mean 'age'?", "bounds={'agee'"]),
         ("Q('no such')", ["'no such' is not declared", "'smoker'"]),
         ("C(age)", ["'age' as a factor", "levels={'age'"]),
         ("np.log(smoker)", ["'smoker' as a number", "bounds={'smoker'"]),
@@ -167,7 +167,14 @@ def test_missing_declarations(term, pieces):
     with pytest.raises(SchemaError) as caught:
         check(term)
     assert all(piece in str(caught.value) for piece in pieces)
+    # options of a fit of people's reports are named to such fits only
+    assert "scaling" not in str(caught.value)
+    assert "allow_leak" not in str(caught.value)
+    with pytest.raises(SchemaError) as caught:
+        check_formula(f"y ~ {term}", SCHEMA, {}, reports=True)
+    assert all(piece in str(caught.value) for piece in pieces)
     assert ('scaling="private"' in str(caught.value)) == ("not declared" in str(caught.value))
+    assert ("allow_leak" in str(caught.value)) == ("as a number" not in str(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_the_good_one_runs():
         ({"mechanism": "privunit", "frequencies": "oue"}, OptionError, "leave frequencies= out"),
         ({"missing": "ignore"}, OptionError, "missing="),
         ({"epsilonn": 1}, UnsupportedArgumentError, "Did you mean 'epsilon'"),
-        ({"family": "huber"}, UnsupportedArgumentError, "not known"),
+        ({"family": "huber"}, UnsupportedArgumentError, "is an option of PrivateOnlineRegression"),
         ({"seed": -1}, OptionError, "seed="),
         ({"progress": "yes"}, OptionError, "progress="),
         ({"by": "region"}, SchemaError, "public levels"),

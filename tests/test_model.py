@@ -347,7 +347,7 @@ def test_allow_leak_warns_and_is_printed():
 
 def test_statsmodels_attributes_name_their_private_alternative():
     res = array_model().fit()
-    for name in ("resid", "fittedvalues", "rsquared", "llf", "aic", "bic", "HC0_se", "rsquared_adj", "df_model"):
+    for name in ("resid", "fittedvalues", "rsquared", "llf", "aic", "bic", "HC0_se", "rsquared_adj"):
         with pytest.raises(NotPrivateError, match="not private") as caught:
             getattr(res, name)
         assert isinstance(caught.value, AttributeError)

@@ -140,7 +140,7 @@ class Plan:
         )
 
     def certain_mu(self) -> float:
-        """Return a μ for which the release is μ-GDP whatever was drawn: the only one that composes with others."""
+        """GDP parameter that holds whichever records the samples took: a record may be in every one of them."""
         if self.noise_sd <= 0.0:
             return math.inf
         n = max(self.sizes)

@@ -18,6 +18,7 @@ from privreg.errors import InferenceError
 from privreg.inference import DOUBT, Estimate, StudentT
 from privreg.payload import Fit
 from privreg.results import PrivateResults
+from privreg.unavailable import unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +64,9 @@ class CentralResults(PrivateResults):
             )
         return super().plot_privacy(ax=ax)
 
+    def __getattr__(self, name: str) -> Any:
+        raise unavailable(name, dir(type(self)), measures=False)
+
     def using(self, method: str) -> CentralResults:
         """Return the same results; there is one method."""
         return CentralResults(super().using(method)._fit)
@@ -75,7 +79,7 @@ class CentralResults(PrivateResults):
         SavedFileError
             If the folder is missing or not writable.
         UnsupportedArgumentError
-            If the name is that of a page, a text or a table.
+            If the name is that of a page, a text, a table or another program's file; the message says how to write one.
         """
         storage.refuse_suffix(path)
         document, arrays = saving.parts(self._fit)

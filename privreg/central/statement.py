@@ -26,7 +26,7 @@ _PROTECTS: Final = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CentralStatement(PrivacyStatement):
     """What a curator's release protects, and from whom. Public.
 
@@ -37,7 +37,9 @@ class CentralStatement(PrivacyStatement):
     right : float
         Probability with which the best guess between two records is right.
     certain_mu : float
-        A μ for which the release is μ-GDP, whatever was drawn; the budget's where it is one Gaussian mechanism.
+        GDP parameter that holds whichever records the curator's random samples took, as if everybody saw which. Where
+        the release is one Gaussian mechanism it is the budget's own. Where (ε, δ) relies on the samples being secret
+        it is larger than they suggest; but it composes with other releases, as a root of squares, which they don't.
     """
 
     gaussian: bool = True
@@ -46,7 +48,7 @@ class CentralStatement(PrivacyStatement):
 
     @property
     def total_mu(self) -> float:
-        """GDP parameter per person of this release: the budget's, or one that holds whatever was drawn."""
+        """GDP parameter per person of this release: the budget's, or `certain_mu`."""
         return self.budget.mu if self.gaussian else self.certain_mu
 
     @property
@@ -91,8 +93,8 @@ class CentralStatement(PrivacyStatement):
         releases = str(self.release)
         if not self.gaussian:
             releases += (
-                f"; counted as {at_least(self.certain_mu, 3)}-GDP, the least that composes with others whatever was "
-                "drawn"
+                f"; counted as {at_least(self.certain_mu, 3)}-GDP beside others: that holds whichever records the "
+                "samples took"
             )
         out = [
             ("In words", self.in_words),

@@ -213,7 +213,7 @@ class FederatedRegression:
         ------
         FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
         """
-        refuse_unknown("from_formula", unknown, (*_OPTIONS, "schema"))
+        refuse_unknown("FederatedRegression.from_formula", unknown, (*_OPTIONS, "schema"))
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
         declared = combined(schema, bounds, levels, moments)
@@ -308,7 +308,7 @@ class FederatedRegression:
         DataError, SchemaError
             If a silo's records can't be used; the message names the silo and the column, never a value.
         """
-        refuse_unknown("fit", unknown, ("seed", "progress"))
+        refuse_unknown("FederatedRegression.fit", unknown, ("seed", "progress"))
         got, plan = read_seed(seed), self._plan
         if self._sources is None:
             raise DataError("this model has no silos' data (it was given a number of them, or unpickled); give silos=.")

@@ -78,6 +78,12 @@ class Plan:
     weights: Array | None = field(compare=False, default=None)
     missing: str = "raise"
 
+    def __repr__(self) -> str:
+        return (
+            f"<federated plan: {self.spec.formula!r}, {self.spec.family!r}, {self.silos} silos, {self.rounds} rounds, "
+            f"{self.budget} per silo>"
+        )
+
     @property
     def budget(self) -> Budget:
         """What one silo may lose in all rounds."""

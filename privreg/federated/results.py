@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,7 +18,7 @@ from privreg.payload import Fit
 from privreg.prediction import check_which, predicted
 from privreg.summary import Summary
 from privreg.tables import cells
-from privreg.unavailable import refuse_arguments, unavailable
+from privreg.unavailable import called, refuse_arguments, unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,6 +120,10 @@ class FederatedResults:
         which : {"mean", "linear", "class"}
             As :meth:`privreg.results.PrivateResults.predict` has it.
 
+        Notes
+        -----
+        Predictions for private rows are computed from them without noise, and are as secret as the rows.
+
         Raises
         ------
         OptionError
@@ -163,13 +168,13 @@ class FederatedResults:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if name in _NO_ERRORS:
+        if re.split(r"\W", called(name) or name)[0] in _NO_ERRORS:
             raise NotPrivateError(
                 f"{name!r} needs standard errors, which federated fits don't have: clipping and local steps move what "
                 "rounds settle at by an unknown amount. Where every record may report by itself, "
                 "PrivateOnlineRegression has them."
             )
-        raise unavailable(name)
+        raise unavailable(name, dir(type(self)))
 
     def __repr__(self) -> str:
         spec = self._plan.spec

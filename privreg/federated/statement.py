@@ -23,7 +23,7 @@ PROTECTS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClientStatement:
     """The privacy statement of a federated fit. Public.
 
@@ -205,6 +205,8 @@ class ClientStatement:
 
     def __str__(self) -> str:
         return self.as_text()
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return self.as_html()

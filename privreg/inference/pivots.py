@@ -101,9 +101,17 @@ class Pivot(Protocol):
         """Value that |T| exceeds with probability `alpha`, or one for each coefficient."""
         ...
 
+    def joint_label(self, q: int) -> str:
+        """Name of the law of a Wald statistic of `q` restrictions."""
+        ...
+
     def joint_sf(self, statistic: float, q: int) -> float:
         """P-value of a Wald statistic of `q` restrictions formed with the reported covariance."""
         ...
+
+
+def _degrees(df: int) -> str:
+    return f"{df} degree{'' if df == 1 else 's'} of freedom"
 
 
 @dataclass(frozen=True)
@@ -128,6 +136,10 @@ class Normal:
         """Two-sided critical value."""
         return float(-ndtri(alpha / 2))
 
+    def joint_label(self, q: int) -> str:
+        """Name of the law of a Wald statistic."""
+        return f"χ² with {_degrees(q)}"
+
     def joint_sf(self, statistic: float, q: int) -> float:
         """χ²_q tail."""
         return float(chdtrc(q, statistic))
@@ -148,7 +160,7 @@ class StudentT:
     @property
     def label(self) -> str:
         """Name of the law."""
-        return f"t distribution with {self.df} degrees of freedom"
+        return f"t distribution with {_degrees(self.df)}"
 
     def along(self, rows: Array) -> StudentT:
         """Law of linear combinations: the same."""
@@ -162,6 +174,11 @@ class StudentT:
     def critical(self, alpha: float) -> float:
         """Two-sided critical value."""
         return float(-stdtrit(self.df, alpha / 2))
+
+    def joint_label(self, q: int) -> str:
+        """Name of the law of a Wald statistic."""
+        scaled = "" if q == 1 else f"{q * self.df}/{self.df - q + 1} times "
+        return f"{scaled}F with {q} and {_degrees(self.df - q + 1)}{'' if q == 1 else ' (Hotelling)'}"
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """Tail of Hotelling's T².
@@ -209,6 +226,10 @@ class RandomScaling:
     def critical(self, alpha: float) -> float:
         """Two-sided critical value; 2.7546 at 5% for one lane."""
         return scaling_critical(alpha, self.lanes) / float(np.sqrt(6.0))
+
+    def joint_label(self, q: int) -> str:
+        """Name of the law of a Wald statistic."""
+        return self.label if q == 1 else f"random scaling of {q} restrictions"
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """Tail of the joint law at six times the statistic."""

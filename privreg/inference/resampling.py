@@ -95,6 +95,11 @@ class Bootstrap:
         """Value that the largest of the p ratios exceeds with probability `alpha`."""
         return float(_passed(np.sort(np.fmax.reduce(self._draws(), axis=1))[:, None], alpha)[0])
 
+    def joint_label(self, q: int) -> str:
+        """Name of the law of a Wald statistic: the same."""
+        del q
+        return self.label
+
     def joint_sf(self, statistic: float, q: int) -> float:
         """P-value of a Wald statistic of the q combinations this law was taken along.
 
@@ -187,6 +192,11 @@ class Anytime:
 
         flat = np.abs(np.atleast_1d(np.asarray(t, dtype=np.float64)))
         return np.array([one(v) for v in flat.ravel()]).reshape(flat.shape)
+
+    def joint_label(self, q: int) -> str:
+        """Name of the law of a Wald statistic: the same."""
+        del q
+        return self.label
 
     def joint_sf(self, statistic: float, q: int) -> float:
         """Only of a single restriction.

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from privreg.accounting import LEDGER, UNSET, Budget
-from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, flag
+from privreg.errors import DataError, OptionError, flag
 from privreg.means.plan import Plan
 from privreg.means.results import MeansResults
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
 from privreg.means.terms import declared_terms, read_columns, read_formula
-from privreg.options import progress_bar, read_seed
+from privreg.options import progress_bar, read_seed, refuse_unknown
 from privreg.people import People
 from privreg.schema import Schema
 from privreg.schema_files import combined
@@ -24,14 +24,6 @@ OPTIONS: Final = (
     *("mu", "epsilon", "delta", "rho", "bounds", "levels", "schema", "mechanism", "frequencies", "m"),
     *("by", "by_budget", "by_bounds", "id", "max_per_id", "missing"),
 )
-
-
-def refuse_unknown(where: str, unknown: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in unknown:
-        try:
-            choose(f"{where}() option", name, known)
-        except OptionError as e:
-            raise UnsupportedArgumentError(str(e)) from None
 
 
 class PrivateMeans:

@@ -25,7 +25,7 @@ WITHIN: Final = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeansStatement(PrivacyStatement):
     """Who is protected from what, by which mechanism. Public; fields as of `privreg.privacy.PrivacyStatement`.
 

@@ -16,6 +16,7 @@ from privreg.errors import level as _level
 from privreg.inference import Normal
 from privreg.means.privacy import MeansStatement, MeansSummary
 from privreg.means.shrinkage import shrink
+from privreg.unavailable import needs_rows, unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -232,9 +233,9 @@ class MeansResults:
         return self._series(f.centres + f.halves * shrink((f.params - f.centres) / f.halves, sd, method))
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"resid", "fittedvalues", "rsquared", "aic", "llf"}:
+        if needs_rows(name):
             raise NotPrivateError(f"{name!r} needs the raw rows; means have params, bse and conf_int().")
-        raise AttributeError(f"results of means have no attribute {name!r}; see dir(res)")
+        raise unavailable(name, dir(type(self)))
 
     # --- views -------------------------------------------------------------------------------------------
 
@@ -271,7 +272,7 @@ class MeansResults:
         SavedFileError
             If the folder is missing or not writable.
         UnsupportedArgumentError
-            If the name is that of a page, a text or a table.
+            If the name is that of a page, a text, a table or another program's file; the message says how to write one.
         """
         storage.refuse_suffix(path)
         f = self._fit

@@ -15,7 +15,7 @@ from privreg.means.spec import Spec
 from privreg.means.words import header, is_biased, statement
 from privreg.noise import NoiseStream, fresh_key, seeded_key
 from privreg.people import Counter
-from privreg.sources import CHUNK, chunk_of, pieces
+from privreg.sources import CHUNK, chunk_of, one_batch, pieces
 
 __all__ = ["MeansStream"]
 
@@ -42,7 +42,7 @@ class MeansStream:
 
         Parameters
         ----------
-        batch : DataFrame or mapping of str to array
+        batch : DataFrame, mapping of str to array, or table of Arrow or polars
 
         Raises
         ------
@@ -50,6 +50,8 @@ class MeansStream:
             If a row can't be used; nobody of the piece of rows that holds it has then reported.
         """
         widest = max(p.width + 3 * p.size for p in self._spec.plans)
+        spec = self._spec
+        batch = one_batch(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
             self._take(piece)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.errors import FormulaError, SchemaError
+from privreg.errors import FormulaError, SchemaError, equation
 
 if TYPE_CHECKING:
     from privreg.schema import Schema
@@ -64,6 +64,9 @@ def read_formula(formula: object) -> tuple[list[str], list[str]]:
     """
     if not isinstance(formula, str):
         raise FormulaError(f"the formula must be a string, got {type(formula).__name__}; {_FORM}.")
+    meant = equation(formula)
+    if meant is not None:
+        raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
     left, _, right = formula.partition("~")
     if right.strip() not in {"", "1"}:
         raise FormulaError(

@@ -32,6 +32,7 @@ __all__ = [
     "chunk_of",
     "file_mark",
     "first",
+    "one_batch",
     "open_arrays",
     "open_for",
     "open_table",
@@ -88,12 +89,38 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     if isinstance(data, Mapping):
         return open_mapping(data, columns)
     if isinstance(data, Iterable) and not isinstance(data, np.ndarray):
-        return open_frames(data)
+        return open_frames(data, lambda batch: open_object(batch, columns, schema.levels.keys()))
     raise UnsupportedArgumentError(
         f"data of type {type(data).__name__} can't be read; give a DataFrame (pandas or polars), a mapping of arrays, "
         "the path of a CSV file or of Parquet files, an Arrow or DuckDB table, pr.sql(query, connection), or an "
         "iterable of DataFrames."
     )
+
+
+def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
+    """A table of another library as one batch of the encoders; anything else as it is.
+
+    Parameters
+    ----------
+    data : DataFrame, mapping of str to array, table of Arrow, polars or DuckDB, or whatever hands out Arrow's streams
+    columns : tuple of str
+        The only columns that are read.
+    schema : Schema
+
+    Raises
+    ------
+    DataError
+        If a table lacks one of the columns, or can't be read.
+    """
+    import pandas as pd
+
+    if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1:
+        return data
+    table = open_object(data, columns, schema.levels.keys())
+    if table is None:
+        return data
+    parts = [pd.DataFrame(part) for part in table.batches(0)]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({c: [] for c in columns})
 
 
 def open_for(data: Any, spec: Spec) -> Source:

@@ -33,7 +33,8 @@ def _count_lines(path: Path) -> int | None:
     """Records of a file but its header, as pandas will read them, at a fraction of the cost; None if it can't be read.
 
     The count is public, so it must not depend on what is in a cell: with a quote anywhere pandas' own parser decides
-    where records end. Lines that are blank are no records, for pandas as here.
+    where records end. Lines that are blank are no records, for pandas as here, unless there is one column only: there
+    a blank line is somebody's missing value.
     """
     try:
         n = _count_plain(path)
@@ -52,7 +53,7 @@ def _count_plain(path: Path) -> int | None:
                 return 0
         if not _plain(line):
             return None
-        n = 0
+        n, single = 0, b"," not in line
         while piece := file.read(_PIECE):
             piece += file.readline()
             if not _plain(piece):
@@ -61,6 +62,8 @@ def _count_plain(path: Path) -> int | None:
             held = np.frombuffer(piece, dtype=np.uint8)
             starts = np.flatnonzero(held == ord("\n"))[: -1 if piece.endswith(b"\n") else None] + 1
             n += 1 + len(starts)
+            if single:
+                continue
             # few lines begin with a blank: those are looked at
             odd = starts[np.isin(held[starts], _BLANK)].tolist()
             odd += [0] if piece[0] in _BLANK else []
@@ -91,6 +94,7 @@ def _reader(lines: Any, columns: int, **how: Any) -> Any:
 
     names = ",".join(map(str, range(columns + 1))) + "\n"
     fixed: dict[str, Any] = {"index_col": False, "keep_default_na": False, "low_memory": False}
+    fixed["skip_blank_lines"] = columns > 1  # in a table of one column a blank line is a missing value
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):  # before it, the last bits of numbers are lost
         fixed["float_precision"] = "round_trip"
     return pd.read_csv(_Headed(names, lines), chunksize=TOGETHER * CHUNK, **fixed, **how)
@@ -133,7 +137,7 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
             if not header:
                 raise DataError(f"{path.name} is empty; its first line must hold the column names.")
             place = {c: str(_place(c, header, path.name)) for c in columns}
-            if skip and _pass(lines, skip):
+            if skip and _pass(lines, skip, blank=len(header) == 1):
                 read = passed = skip
             elif skip:  # a quoted field may hold line breaks: pandas' parser counts the records
                 lines.close()
@@ -187,13 +191,16 @@ def _typed(level: str) -> bool:
     return level.lower() in {"true", "false"} or not np.isnan(pd.to_numeric(level, errors="coerce"))
 
 
-def _pass(lines: Any, records: int) -> bool:
-    """Read past so many records; False, somewhere among them, where pandas alone knows: at a quote or a bare return."""
+def _pass(lines: Any, records: int, *, blank: bool) -> bool:
+    """Read past so many records; False, somewhere among them, where pandas alone knows: at a quote or a bare return.
+
+    `blank` says whether a blank line is a record.
+    """
     while records:
         line = lines.readline()
         if not line or '"' in line or line.endswith("\r"):
             return not line
-        records -= bool(line.strip(" \t\r\n"))
+        records -= blank or bool(line.strip(" \t\r\n"))
     return True
 
 

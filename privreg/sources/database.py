@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -59,10 +60,13 @@ def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
     Raises
     ------
     UnsupportedArgumentError
-        If the query or the connection is of another kind.
+        If the query or the connection is of another kind, or the text is more than one statement or not a query.
 
     Notes
     -----
+    A query only reads: a text must be one statement that begins with SELECT, WITH, FROM, VALUES or TABLE. What else it
+    calls is run by the database as the connection's user; a query of somebody else's goes to a user who may only read.
+
     How many rows will come isn't known beforehand; tell the model, ``rows=``, if it is public. Without ``ORDER BY`` a
     database may give rows in another order each time, and the same seed then gives other results. A DBAPI connection
     is read by ``fetchmany``; drivers that hold all rows of a query in memory do so here too, and an SQLAlchemy engine,
@@ -84,6 +88,8 @@ def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
         )
     if text and not _bare(query):
         raise UnsupportedArgumentError("the query is empty; give one such as 'SELECT * FROM people'.")
+    if text:
+        _refuse_statement(query)
     if isinstance(connection, str) and "://" not in connection:
         raise UnsupportedArgumentError(
             "the connection is a string that is no URL; give one such as 'sqlite:///people.db', or an open connection."
@@ -98,6 +104,31 @@ def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
             "an SQLAlchemy select needs an SQLAlchemy engine, connection or URL; give one, or the query as a string."
         )
     return Sql(query, connection, parameters)
+
+
+_ASIDE: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`", re.DOTALL)
+"""Comments, texts and quoted names."""
+_READS: Final = ("select", "with", "from", "values", "table")
+
+
+def _refuse_statement(query: str) -> None:
+    """Refuse a text that is not one query: tables must not be dropped by mistake.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+    """
+    bare = _ASIDE.sub(lambda found: " " if found[0][:1] in "-/" else "''", query).strip(" \t\r\n;(")
+    first = re.match(r"[A-Za-z]*", bare)
+    if first is None or first[0].lower() not in _READS:
+        raise UnsupportedArgumentError(
+            "the text is no query: it must begin with SELECT or WITH (or FROM, VALUES, TABLE), such as 'SELECT * FROM "
+            "people'. Run other statements on the connection itself."
+        )
+    if ";" in bare:
+        raise UnsupportedArgumentError(
+            "the text holds more than one statement; give one query, and run the others on the connection itself."
+        )
 
 
 def open_sql(data: Sql, columns: Sequence[str], factors: Collection[str]) -> Source:
@@ -126,6 +157,9 @@ def _place(connection: Any) -> str:
 def _of_duckdb(data: Sql, columns: Sequence[str], factors: Collection[str]) -> Source:
     more = {} if data.parameters is None else {"params": data.parameters}
     refused = DataError("the SQL query on duckdb was refused; try it on the connection itself, which says why.")
+    parts = quietly(lambda: data.connection.extract_statements(data.query), refused)
+    if [part.type.name for part in parts] != ["SELECT"]:  # it would be run at once
+        raise DataError("the SQL query on duckdb is not one query that selects rows; give one.")
     relation = quietly(lambda: data.connection.sql(data.query, **more), refused)
     if relation is None:
         raise DataError("the SQL query on duckdb gives no rows; give one that selects some.")

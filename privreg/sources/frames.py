@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -79,8 +79,8 @@ def _column(values: Any, name: str) -> Any:
     return out
 
 
-def open_frames(data: Iterable[Any]) -> Source:
-    """Rows of an iterable's DataFrames, or mappings of arrays."""
+def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None]) -> Source:
+    """Rows of an iterable's DataFrames, or mappings of arrays, or tables of another library, which `table` opens."""
 
     def pieces() -> Iterator[Batch]:
         import pandas as pd
@@ -91,9 +91,12 @@ def open_frames(data: Iterable[Any]) -> Source:
                     yield batch.iloc[a : a + CHUNK]
             elif isinstance(batch, Mapping):
                 yield batch
+            elif (opened := table(batch)) is not None:
+                yield from opened.batches(0)
             else:
                 raise UnsupportedArgumentError(
-                    f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays."
+                    f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
+                    "Arrow or polars tables."
                 )
 
     identity = data[0] if isinstance(data, list | tuple) and data else None
