@@ -2,13 +2,16 @@
 
 ``python -m benchmarks.big_designs [--rows N] [--rounds R] [--columns P …]``
 
-Every case is a process of its own, one thread, μ = 3, and reports the median over rounds of times measured in turns,
-and ratios within a round:
+Every case is a process of its own, one thread, μ = 3, and reports the median over rounds of seconds of processor time
+measured in turns, and ratios within a round:
 
 dense
     An array model: intercept, p − 1 columns uniform on [−1, 1], normal errors. N people, fewer where p is large.
 factor
     ``y ~ x + C(g)`` with p − 1 declared levels.
+full
+    The dense one with the whole matrix of random scaling, `inference="random_scaling_full"`; with many coefficients in
+    smaller batches, as the matrix wants more updates than coefficients.
 noise
     Seconds in which as many normals as the scores take are drawn from the same cipher stream, and nothing else.
 model
@@ -18,38 +21,51 @@ fit, times_noise
 kernel_times_noise
     For the published tuning, `Run.advance` over rows in internal units that are in memory, over the noise.
 encode_times_noise
-    Rows to internal units, over the noise: what a kernel for one-hot columns could save at most, and a pass of its own.
+    Rows to internal units, over the noise.
+without
+    Of a factor, seconds of the same fit with its levels as columns of zeros and ones over those with one column of
+    numbers; the estimates have the same bits. Of the whole matrix, seconds with it over those with variances alone.
 memory
     Rise of the process's peak, MB, over one that holds the data.
 covered
     Share of 95% intervals that hold their coefficient; `noted` says whether a note takes them back.
 
-Lines of `gram` compare ways to Σ s sᵀ over a block of updates: seconds of the package's loop over those of BLAS.
+Lines of `joint`: share of joint tests of 5 restrictions that reject what is true at level 5%, by random scaling of so
+many lanes (`tuning`), 150,000 people a fit, noise small beside the people's own scatter; `tests` of them, over groups
+of five coefficients and `rounds` times 4 fits, and the exact 99% limits of such a share, low and high.
+Lines of `gram` compare ways to Σ s sᵀ over a block of updates: seconds of the loop that is used up to 100 coefficients
+over those of BLAS, which is used beyond.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
 
 import privreg as pr
 from benchmarks.store import save_table
 from privreg import kernels
+from privreg.history import fold
 from privreg.noise import NoiseStream
+from privreg.scaling import Units
+from privreg.wide import WIDE
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = (10, 50, 100, 200, 500, 1000, 2000)
-LEVELS = (500, 2000)
+LEVELS = (130, 500, 2000)
 NUMBERS = 40_000_000
 """Numbers in the covariates of a case, at most."""
 MU, KEY = 3.0, bytes(32)
@@ -84,9 +100,9 @@ def _factor(p: int, n: int) -> tuple[Callable[[int], pr.PrivateOnlineRegression]
 
 
 def _seconds(job: Callable[..., object], *given: object) -> float:
-    begun = time.perf_counter()
+    begun = time.process_time()
     job(*given)
-    return time.perf_counter() - begun
+    return time.process_time() - begun
 
 
 def _draw(width: int, rows: int) -> None:
@@ -97,27 +113,51 @@ def _draw(width: int, rows: int) -> None:
         done += take
 
 
+def _other(design: str, m: pr.PrivateOnlineRegression, first: pr.PrivateResults, **how: object) -> float:
+    """Seconds of the fit that a case is compared with."""
+    begun = time.process_time()
+    if design == "full":
+        m.fit(**how, inference="random_scaling").conf_int()
+        return time.process_time() - begun
+    with patch.object(Units, "keeps_levels", lambda units, place: False):
+        res = m.fit(**how)
+        res.conf_int()
+    seconds = time.process_time() - begun
+    if res.params.to_numpy().tobytes() != first.params.to_numpy().tobytes():
+        raise RuntimeError("levels as one column of numbers gave other bits")
+    return seconds
+
+
 def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
     _, small, _ = _dense(5, 3000)
     y, x = small
     bounds = {f"x{j}": (-1, 1) for j in range(1, 5)} | {"y": (-10, 10)}
     names = ["const", *(f"x{j}" for j in range(1, 5))]
     pr.PrivateOnlineRegression(y, x, exog_names=names, bounds=bounds, mu=MU).fit(tuning=tuning, progress=False)
-    make, data, beta = (_dense if design == "dense" else _factor)(p, n)
+    make, data, beta = (_factor if design == "factor" else _dense)(p, n)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    begun = time.perf_counter()
+    begun = time.process_time()
     m = make(n)
-    described = time.perf_counter() - begun
-    found: dict[str, list[float]] = {"noise": [], "fit": [], "kernel": [], "encode": []}
+    described = time.process_time() - begun
+    found: dict[str, list[float]] = {"noise": [], "fit": [], "kernel": [], "encode": [], "other": []}
+    how = {"tuning": tuning, "seed": 1, "progress": False, "threads": 1}
+    inference = {}
+    if design == "full":
+        inference = {"inference": "random_scaling_full"}
+        how |= {"batch_size": max(min(32, n // (2 * p + 40)), 1)} if tuning == "efficient" else {}
     res = None
     for _ in range(rounds):
         found["noise"].append(_seconds(_draw, p, n))
-        begun = time.perf_counter()
-        res = m.fit(tuning=tuning, seed=1, progress=False, threads=1)
+        begun = time.process_time()
+        res = m.fit(**how, **inference)
         ci = res.conf_int()
-        found["fit"].append(time.perf_counter() - begun)
+        found["fit"].append(time.process_time() - begun)
         if len(found["fit"]) == 1:
             memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        if design != "dense":
+            found["other"].append(_other(design, m, res, **how))
+        if design == "full":
+            continue
         some = max(min(n, (1 << 22) // p), 1)
         stream = m.start(tuning=tuning, seed=1)
         batch = (data[0][:some], data[1][:some]) if design == "dense" else data.iloc[:some]
@@ -128,10 +168,11 @@ def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
     assert res is not None
     beta_by = beta if design == "dense" else pd.Series(beta, [*res.params.index]).to_numpy()
     held = (ci.iloc[:, 0].to_numpy() <= beta_by) & (beta_by <= ci.iloc[:, 1].to_numpy())
-    noise = np.array(found["noise"])
 
-    def ratio(name: str) -> float:
-        return float(np.median(np.array(found[name]) / noise)) if found[name] else float("nan")
+    def ratio(name: str, over: str = "noise") -> float:
+        if not found[name] or not found[over]:
+            return float("nan")
+        return float(np.median(np.array(found[name]) / np.array(found[over])))
 
     return {
         "design": design,
@@ -140,11 +181,12 @@ def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
         "rows": n,
         "rounds": rounds,
         "model": round(described, 2),
-        "noise": round(float(np.median(noise)), 3),
+        "noise": round(float(np.median(found["noise"])), 3),
         "fit": round(float(np.median(found["fit"])), 3),
         "times_noise": round(ratio("fit"), 2),
         "kernel_times_noise": round(ratio("kernel"), 2),
         "encode_times_noise": round(ratio("encode"), 2),
+        "without": round(ratio("fit", "other") if design == "full" else ratio("other", "fit"), 2),
         "memory": round(memory),
         "covered": round(float(held.mean()), 3),
         "noted": any("people are few" in note or note.startswith("don't rely") for note in res.privacy.notes),
@@ -154,13 +196,33 @@ def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
 def gram(p: int, rounds: int) -> dict:
     """The package's loop and BLAS over a block of updates of `p` numbers, in turns."""
     lines, out = np.random.Generator(np.random.SFC64(1)).standard_normal((p, kernels.LINE)), np.zeros((p, p))
-    block = np.ascontiguousarray(lines[:, : kernels.BLOCK])
     kernels.add_gram(lines, kernels.BLOCK, out)
+    fold(lines[:, : kernels.BLOCK], out)
     ratios = []
     for _ in range(max(rounds, 5)):
         own = _seconds(lambda: kernels.add_gram(lines, kernels.BLOCK, out))
-        ratios.append(own / _seconds(lambda: np.add(out, block @ block.T, out=out)))
+        ratios.append(own / _seconds(lambda: fold(lines[:, : kernels.BLOCK], out)))
     return {"design": "gram", "p": p, "rounds": rounds, "times_blas": round(float(np.median(ratios)), 2)}
+
+
+def joint(p: int, lanes: int, fits: int) -> dict:
+    """How often joint tests reject true restrictions."""
+    q, n, found = 5, 150_000, []
+    for seed in range(fits):
+        rng = np.random.Generator(np.random.SFC64(seed))
+        x, beta = rng.uniform(-1, 1, (n, p)), np.zeros(p)
+        x[:, 0], beta[:5] = 1.0, 1.0
+        names = ["const", *(f"x{j}" for j in range(1, p))]
+        bounds = {name: (-1, 1) for name in names[1:]} | {"y": (-10, 10)}
+        y = x @ beta + rng.standard_normal(n)
+        m = pr.PrivateOnlineRegression(y, x, exog_names=names, bounds=bounds, mu=1000.0)
+        res = m.fit(inference="random_scaling_full", lanes=lanes, seed=seed, progress=False, threads=1)
+        tested = [np.eye(p)[a : a + q] for a in range(1, p - q + 1, q)]
+        found += [res.wald_test((rows, rows @ beta)).pvalue < 0.05 for rows in tested]
+    low, high = binom.interval(0.99, len(found), 0.05)
+    out = {"design": "joint", "p": p, "tuning": f"{lanes} lanes", "rows": n, "rounds": fits // 4, "tests": len(found)}
+    share = [float(v) / len(found) for v in (sum(found), low, high)]
+    return out | dict(zip(("rejected", "low", "high"), np.round(share, 4).tolist(), strict=True))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -172,12 +234,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if args.case:
         design, p, tuning, n = args.case
-        out = gram(int(p), args.rounds) if design == "gram" else case(design, int(p), tuning, int(n), args.rounds)
+        if design == "joint":
+            out = joint(int(p), int(tuning), 4 * args.rounds)
+        else:
+            out = gram(int(p), args.rounds) if design == "gram" else case(design, int(p), tuning, int(n), args.rounds)
         print(json.dumps(out))
         return
     command = " ".join(["python -m benchmarks.big_designs", *(sys.argv[1:] if arguments is None else arguments)])
     cases = [("dense", p, tuning) for p in args.columns for tuning in ("efficient", "published")]
     cases += [("factor", p + 1, "efficient") for p in LEVELS if p <= max(args.columns)]
+    cases += [("full", p, tuning) for p in args.columns if p > WIDE for tuning in ("efficient", "published")]
+    cases += [("joint", 151, str(lanes)) for lanes in (1, 8, 16) if max(args.columns) > WIDE]
     cases += [("gram", p, "published") for p in args.columns]
     lines = []
     for design, p, tuning in cases:
@@ -186,6 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         told = subprocess.run(
             [sys.executable, "-m", "benchmarks.big_designs", *given],
             cwd=ROOT,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
             check=True,
             capture_output=True,
             text=True,

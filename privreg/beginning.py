@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from privreg import blocks, cells, coordinates, kernels, lanes, location, whitening
+from privreg.history import History
 from privreg.lanes import Chains
 from privreg.stages import chain_steps, lane_plan
-from privreg.wide import places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,8 +113,12 @@ def begin_chains(run: Pipeline) -> None:
         steps = steps._replace(first=min(steps.first, STABLE / run.d))
     intercept = None
     if start.path == 2:
-        intercept = run.outside(np.eye(run.d))[:, places(run.to_user)[0]]
+        assert run.mapped is not None
+        intercept = run.y_scale * run.whitener[0] * run.mapped.row
+        intercept += run.y_scale * run.whitener[1] * run.mapped.row[0]
     run.chains = Chains(plan, lanes.init(theta, min(log_c, plan.widest), plan, intercept), newton, steps)
+    if run.kind == "lanes" and start.path == 3:
+        run.history = History(schedule.lanes, run.coefficients)
     if run.kind == "lanes" and start.cut is not None:
         run.blocks = blocks.begin(start.cut, run.coefficients)
 

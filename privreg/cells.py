@@ -210,7 +210,7 @@ def believed(some: Sequence[Cells], shares: Shares) -> list[Array]:
         here = slice(at, at + len(g.values))
         even = 1.0 / len(g.values)
         apart = shares.told[here] - even
-        p = np.maximum(even + keep(apart, shares.variance[here]) * apart, RAREST * even)
+        p = np.clip(even + keep(apart, shares.variance[here]) * apart, RAREST * even, 1.0)
         out.append(p / p.sum())
         at += len(g.values)
     return out
@@ -275,22 +275,24 @@ def taught(
 
 def settled(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array:
     """Row map, shape (d, d), that whitens each group's columns by its shares and leaves all else as `rows` has it."""
-    moments = np.linalg.inv(rows)
-    moments = moments @ moments.T
-    mean = moments[1:, 0] / moments[0, 0]
-    cov = moments[1:, 1:] / moments[0, 0] - np.outer(mean, mean)
-    turn = np.eye(len(mean))
+    own = np.linalg.inv(rows)  # second moments are its square, whose roots are found without squaring
+    mean, root = own[1:, 0].copy(), own[1:, 1:].copy()
     for g, p in zip(some, shares, strict=True):
         k = g.columns - 1
         middle = p @ g.values
-        about = g.values - middle
-        own = np.linalg.cholesky((about * p[:, None]).T @ about)
-        turn[np.ix_(k, k)] = own @ np.linalg.inv(np.linalg.cholesky(cov[np.ix_(k, k)]))
+        whole = _root((g.values - middle).T * np.sqrt(p))
+        root[k] = whole @ np.linalg.solve(_root(root[k]), root[k])
         mean[k] = middle
     out = np.eye(len(rows))
-    out[1:, 1:] = np.linalg.inv(np.linalg.cholesky(turn @ cov @ turn.T))
+    out[1:, 1:] = np.linalg.inv(_root(root))
     out[1:, 0] = -out[1:, 1:] @ mean
     return np.tril(out)
+
+
+def _root(factor: Array) -> Array:
+    """Lower triangular L with L Lᵀ = F Fᵀ and a positive diagonal, of F with at least as many columns as rows."""
+    low = np.linalg.qr(factor.T, mode="r").T
+    return np.asarray(low * np.where(np.diag(low) < 0.0, -1.0, 1.0))
 
 
 def rarer(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from privreg import blocks, lanes, location, whitening
 from privreg.cells import Shares
 from privreg.engine import like
+from privreg.history import History
 from privreg.kernels import Lanes
 from privreg.lanes import Chains
 from privreg.stages import ChainSteps, Stage, lane_plan
@@ -47,6 +48,8 @@ def to_arrays(run: Pipeline) -> dict[str, Any]:
             out[f"{name}_worth"] = np.array([chains.plan.worth])
             named[name] = chains.state
     out |= blocks.to_arrays(run.blocks)
+    if run.history is not None:
+        out |= run.history.to_arrays()
     return out | {
         f"{name}_{k}": np.asarray(v)
         for name, values in named.items()
@@ -111,9 +114,13 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
         run.chains = _restored(run, "chains", stages[lanes_stage], people_of[lanes_stage], arrays)
     if run.kind in {"lanes", "measures"}:
         run.common = _restored(run, "common", stages[lanes_stage - 1], people_of[lanes_stage - 1], arrays)
-    if run.kind in {"lanes", "measures"} and run.start.cut is not None:
         rounds = people_of[lanes_stage] // (run.start.schedule.batch * run.start.schedule.lanes)
-        run.blocks = blocks.from_arrays(arrays, run.start.cut, run.coefficients, rounds)
+        if run.start.cut is not None:
+            run.blocks = blocks.from_arrays(arrays, run.start.cut, run.coefficients, rounds)
+        if run.start.path == 3:
+            run.history = History(run.start.schedule.lanes, run.coefficients)
+            checked = {k: like(own, arrays[k]) for k, own in run.history.to_arrays().items()}
+            run.history.from_arrays(checked, rounds)
     shape = (len(arrays["trail_people"]), run.coefficients)
     run.trail_people = like(np.zeros(shape[0], dtype=np.int64), arrays["trail_people"]).tolist()
     run.trail_senders = like(np.zeros(shape[0], dtype=np.int64), arrays["trail_senders"]).tolist()

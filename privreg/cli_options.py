@@ -326,8 +326,8 @@ def _fit_options(fit: _Parser) -> None:
         default="auto",
         metavar="M[,M]",
         help="between_lanes, random_scaling, batch_means, block_bootstrap, block_bootstrap_t, anytime, plug_in, "
-        "path_curvature, plug_in_central (with --tuning published), or none; the first gives the standard errors "
-        "(default: what suits the tuning)",
+        "path_curvature, random_scaling_full, plug_in_central (with --tuning published), or none; the first gives the "
+        "standard errors (default: what suits the tuning)",
     )
     g.add_argument("--batch-size", type=int, metavar="B", help="people asked at the same iterate (default: at most 32)")
     g.add_argument(

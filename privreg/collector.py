@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from privreg import kernels
-from privreg.kernels import BLOCK, DIAGONAL, FULL, LINE, NONE, Plan, State
+from privreg.history import fold
+from privreg.history import variances as history_variances
+from privreg.kernels import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE, Plan, State
 from privreg.steps import Steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from privreg.wide import Map
 
     Array = NDArray[np.float64]
 
@@ -23,6 +27,7 @@ __all__ = [
     "Path",
     "curvature_centre",
     "final",
+    "folded",
     "init",
     "is_turn",
     "merge",
@@ -31,6 +36,7 @@ __all__ = [
     "symmetric",
     "update",
     "update_curvature",
+    "variances",
 ]
 
 _FIRST_TURN: Final = 4096
@@ -52,7 +58,7 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
     State
     """
     p = start.shape[0]
-    sums = (p + 1, p + 1) if plan.scaling_mode == FULL else (2, p)
+    sums = (p + 1, p + 1) if plan.scaling_mode in {FULL, HISTORY} else (2, p)
     side = {0: 0, 1: p, 2: 2 * p + 1}[plan.outer]
     return State(
         theta=start.astype(np.float64).copy(),
@@ -128,7 +134,14 @@ def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
     counts[kernels.UPDATES] = k + 1
     if slot == BLOCK - 1:
         kernels.flush_block(new.path, new.sums, plan.scaling_mode, new.reports, new.outer, plan.outer)
+        folded(new, plan)
     return recentred(new, plan)[0] if is_turn(k + 1) else new
+
+
+def folded(state: State, plan: Plan) -> None:
+    """Take a full block of the path into its second moments, in place, where the kernel leaves that to BLAS."""
+    if plan.scaling_mode == HISTORY:
+        fold(state.path[:, :BLOCK], state.sums)
 
 
 def is_turn(updates: int) -> bool:
@@ -150,6 +163,10 @@ def recentred(state: State, plan: Plan) -> tuple[State, Array]:
         turn = np.eye(p + 1)
         turn[:p, p] = -move
         new.sums[:] = np.tril(turn @ symmetric(state.sums) @ turn.T)
+    elif plan.scaling_mode == HISTORY:  # the same without a product of large matrices
+        cross = np.outer(state.sums[p, :p] - 0.5 * state.sums[p, p] * move, move)
+        new.sums[:p, :p] -= np.tril(cross + cross.T)
+        new.sums[p, :p] -= state.sums[p, p] * move
     elif plan.scaling_mode == DIAGONAL:
         own = move.copy()
         own[0] = float(state.functional @ move)
@@ -216,8 +233,11 @@ class Path(NamedTuple):
     lanes: int
 
 
-def final(state: State, plan: Plan) -> Path:
-    """Averages and random-scaling matrix of a chain so far; the state is unchanged and may go on."""
+def final(state: State, plan: Plan, *, whole: bool = True) -> Path:
+    """Averages and random-scaling matrix of a chain so far; the state is unchanged and may go on.
+
+    With `whole` False there is no matrix where that is folded in blocks; see `variances`.
+    """
     counts = state.counts
     k = int(counts[kernels.UPDATES])
     p = state.theta.shape[0]
@@ -228,20 +248,33 @@ def final(state: State, plan: Plan) -> Path:
         none = np.zeros(0)
         return Path(people, 0, state.origin.copy(), state.theta.copy(), none, np.zeros((0, 0)), curvature, senders, 0)
     with np.errstate(all="ignore"):  # steps that overflow are refused where results are asked for
-        return _final(state, plan, k, people, curvature, senders)
+        return _final(state, plan, k, people, curvature, senders, whole or plan.scaling_mode != HISTORY)
 
 
-def _final(state: State, plan: Plan, k: int, people: int, curvature: Array, senders: int) -> Path:
+def variances(state: State, mapped: Map) -> Array:
+    """Diagonal of a random-scaling matrix that is folded in blocks, in the user's units, shape (p,)."""
+    k, p = int(state.counts[kernels.UPDATES]), state.theta.shape[0]
+    waiting = state.path[:p, : k % BLOCK]
+    weighted = state.sums[p, :p] + waiting @ state.path[p, : k % BLOCK]
+    squares = k * (k + 1) * (2 * k + 1) / 6.0
+    given = (state.sums[:p, :p], waiting, weighted[None], state.total[None] / k, squares)
+    return history_variances(*given, mapped) / float(k) ** 2
+
+
+def _final(state: State, plan: Plan, k: int, people: int, curvature: Array, senders: int, whole: bool) -> Path:
     p = state.theta.shape[0]
     centred = state.total / k
     rest = k % BLOCK
     scaling = np.zeros(0)
-    if plan.scaling_mode != NONE:
+    if plan.scaling_mode != NONE and whole:
         sums = state.sums.copy()
         if rest:
-            kernels.flush(state.path, rest, sums, plan.scaling_mode)
+            if plan.scaling_mode == HISTORY:
+                fold(state.path[:, :rest], sums)
+            else:
+                kernels.flush(state.path, rest, sums, plan.scaling_mode)
         squares = k * (k + 1) * (2 * k + 1) / 6.0
-        if plan.scaling_mode == FULL:
+        if plan.scaling_mode in {FULL, HISTORY}:
             cross = np.outer(centred, sums[p, :p])
             scaling = (symmetric(sums[:p, :p]) - cross - cross.T + squares * np.outer(centred, centred)) / float(k) ** 2
         else:

@@ -6,11 +6,12 @@ public probe rows. Raw rows pass through :meth:`Design.encode`, each independent
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.allowlist import check_exposure, misfit, undeclared_offset
 from privreg.arrays import ArrayDesign
@@ -153,6 +154,11 @@ class Design:
         n = len(rows[self.columns[0]])
         encoded = Encoded(self._endog(rows), self._exog(rows, n, clamp=True), self._offset(rows))
         return encoded if kept is None else encoded.settled(kept, missing)
+
+    def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Design, NDArray[np.int64]]:
+        """The same for encoding only, factors with many levels as one column each; see `Plan.narrowed`."""
+        plan, columns = self._plan.narrowed(whole)
+        return replace(self, _plan=plan), columns
 
     def _offset(self, rows: Prepared) -> Floats | None:
         offset = None if self.offset is None else np.array(rows[self.offset])

@@ -5,8 +5,8 @@ Built from the formula and the public schema; it learns nothing from the rows it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +28,15 @@ _MANY = 16
 
 
 class _Direct(NamedTuple):
-    """A term written without patsy: the intercept, a numeric column, or a coded factor."""
+    """A term written without patsy: the intercept, a numeric column, or a coded factor.
+
+    A factor with `hot` and no `matrix` has one column, in which stands which of the level's columns is 1.
+    """
 
     place: slice
     column: str | None
     matrix: Floats | None
-    hot: NDArray[np.int64] | None  # column of each level's only 1, of a factor with many
+    hot: NDArray[np.int64] | None  # column of each level's only 1, −1 for one that has none; of such a factor
 
 
 class _Term(NamedTuple):
@@ -92,6 +95,42 @@ class Plan:
             out[column_key(name, self.functions)] = value
         return out
 
+    def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Plan, NDArray[np.int64]]:
+        """Write factors with many levels as one column each.
+
+        Parameters
+        ----------
+        whole : callable
+            Says of a factor's columns whether they may become one.
+
+        Returns
+        -------
+        Plan
+        ndarray of int, shape (m, 2)
+            First column of the design that each column of this plan stands for, and how many if it is a factor's,
+            else 0.
+        """
+        kept = {d.place.start: d for d in self.direct if d.hot is not None and whole(d.place)}
+        columns: list[tuple[int, int]] = []
+        j = 0
+        while j < self.width:
+            wide = j in kept
+            columns.append((j, kept[j].place.stop - j if wide else 0))
+            j = kept[j].place.stop if wide else j + 1
+        at = {j: c for c, (j, _) in enumerate(columns)}
+
+        def moved(place: slice) -> slice:
+            return slice(at[place.start], at[place.start] + (1 if place.start in kept else place.stop - place.start))
+
+        direct = tuple(
+            d._replace(place=moved(d.place), matrix=None if d.place.start in kept else d.matrix)
+            for d in self.direct
+            if d.place.stop > d.place.start
+        )
+        rest = tuple(t._replace(place=moved(t.place)) for t in self.rest)
+        narrow = replace(self, width=len(columns), direct=direct, rest=rest)
+        return narrow, np.array(columns, dtype=np.int64).reshape(-1, 2)
+
     def exog(self, rows: Prepared, n: int, clamp: bool) -> tuple[Floats, str | None]:
         """Build the matrix; the second value says which term failed and how, without quoting a value.
 
@@ -101,10 +140,12 @@ class Plan:
         for place, column, matrix, hot in self.direct:
             if column is None:
                 out[:, place] = 1.0
+            elif hot is not None and matrix is None:
+                out[:, place.start] = hot[rows[column]]
             elif matrix is None:
                 low, high = self.schema.limits(column) if clamp else _UNBOUNDED
                 np.clip(rows[column], low, high, out=out[:, place.start])
-            elif hot is not None:  # many levels: written one by one each would be a stride over all rows
+            elif hot is not None and matrix.shape[1] >= _MANY:  # one by one each would be a stride over all rows
                 out[:, place] = 0.0
                 at = hot[rows[column]]
                 some = np.flatnonzero(at >= 0)
@@ -154,11 +195,11 @@ def coded_terms(terms: Sequence[Any], data: Mapping[str, Any], env: Any) -> Any:
 
 
 def _one_hot(matrix: Floats) -> NDArray[np.int64] | None:
-    """For each level the column in which it has its only 1, −1 for one that has none; None for few levels or others."""
+    """For each level the column in which it has its only 1, −1 for one that has none; None for other contrasts."""
     at = matrix.argmax(axis=1)
     hot = matrix[np.arange(len(matrix)), at] == 1.0
     single = ((matrix != 0.0).sum(axis=1) == hot).all()
-    return np.where(hot, at, -1) if single and matrix.shape[1] >= _MANY else None
+    return np.where(hot, at, -1) if single and matrix.shape[1] > 1 else None
 
 
 def empty_plan(schema: Schema, functions: Mapping[str, Rowwise]) -> Plan:

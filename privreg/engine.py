@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg import blocks, collector, intervals, kernels
+from privreg import blocks, collector, intervals, kernels, wide
 from privreg.device import Device
-from privreg.kernels import BLOCK, Plan, State
+from privreg.kernels import BLOCK, HISTORY, Plan, State
 from privreg.noise import NoiseStream, derived_key
 from privreg.steps import Steps
 
@@ -126,6 +126,7 @@ class Run:
         self.curvature_noise: NoiseStream | None = None
         if key is not None:
             self.renew(key)
+        self.mapped = wide.mapped(to_user) if plan.scaling_mode == HISTORY else None
         side = p if plan.central else 0
         self.raw_curvature = np.zeros((side, side))
         self.raw_outer = np.zeros((side, side))
@@ -230,6 +231,8 @@ class Run:
             at = k - self._steps_from
             mark = next_mark(k)
             stop = mark if self.blocks is None else min(mark, blocks.next_mark(self.blocks))
+            if self.plan.scaling_mode == HISTORY:
+                stop = min(stop, k - k % BLOCK + BLOCK)
             steps = self._steps[at : at + max(stop - k, 1)]
             noise = self._silence if self.noise is None else self.noise.peek()
             quiet = self._quiet_curvature if self.curvature_noise is None else self.curvature_noise.peek()
@@ -243,6 +246,8 @@ class Run:
             i += rows
             if self.updates == k:
                 continue
+            if self.updates % BLOCK == 0:
+                collector.folded(self.state, self.plan)
             if self.blocks is not None and self.updates == blocks.next_mark(self.blocks):
                 here = self.state.total[None].copy(), np.array([float(self.updates)])
                 self.blocks = blocks.noted(self.blocks, self.updates, *here)
@@ -259,7 +264,7 @@ class Run:
             self.blocks = blocks.moved(self.blocks, move)
 
     def _note(self) -> None:
-        path = collector.final(self.state, self.plan)
+        path = collector.final(self.state, self.plan, whole=self.mapped is None)
         self.trail.updates.append(path.updates)
         self.trail.people.append(path.people)
         self.trail.means.append(path.mean)
@@ -277,7 +282,15 @@ class Run:
         if self.anytime:
             found = intervals.chain_variances(self, path)
             return np.full(len(path.mean), np.nan) if found is None else found
+        if self.mapped is not None:
+            return 6.0 * collector.variances(self.state, self.mapped) / path.updates
         return 6.0 * scaling_variances(path.scaling, self.to_user) / path.updates
+
+    def outside(self, cov: Array) -> Array:
+        """Covariance of the user's coefficients, shape (p, p)."""
+        if self.mapped is None:
+            return np.asarray(self.to_user @ cov @ self.to_user.T)
+        return self.mapped(np.ascontiguousarray(self.mapped(cov).T))
 
     def early(self, updates: int) -> tuple[int, Array]:
         """Updates of the burn-in, none of a short path, and the products of reports and iterates summed over it."""

@@ -14,7 +14,6 @@ from privreg.inference import EARLY, Anytime, Bootstrap, Estimate, Normal, Rando
 from privreg.inference.path import Batches, batches, growing_batches, path_sandwich, regression
 from privreg.inference.plug_in import KAPPA, Sandwich, local_sandwich
 from privreg.inference.resampling import FIRST
-from privreg.wide import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,17 +62,16 @@ def of_chain(
 def _of_chain(
     method: Method, run: Run, chain: Chain, settings: Settings, release_central: Callable[[Chain], Sandwich]
 ) -> Estimate:
-    def user(cov: Array) -> Array:
-        return np.asarray(run.to_user @ cov @ run.to_user.T)
-
+    user = run.outside
     p, name = len(chain.mean), method.name
     if method.blocks:
         found = _chain_batches(run, chain, growing=name in {"batch_means", "anytime"})
         return _of_batches(name, found, run.to_user, chain.people)
-    if name == "random_scaling":
+    if method.scaling:
+        law = RandomScaling(chain.lanes, chain.updates)
         if chain.scaling.ndim == 1 and chain.scaling.size:
-            return Estimate(name, run.variances(chain), RandomScaling(chain.lanes))
-        return Estimate(name, user(6.0 * chain.scaling / chain.updates), RandomScaling(chain.lanes))
+            return Estimate(name, run.variances(chain), law)
+        return Estimate(name, user(6.0 * chain.scaling / chain.updates), law)
     if name == "path_curvature":
         if chain.updates <= p + 1:  # the regression would fit them exactly
             raise InferenceError(
@@ -148,8 +146,10 @@ def of_pipeline(run: Pipeline, settings: Settings) -> tuple[Estimate, ...]:
     for m in settings.methods:
         if m.name == "between_lanes" and m.name in covs:
             out.append(Estimate(m.name, covs[m.name], StudentT(len(run.groups()) - 1)))
-        elif m.name == "random_scaling" and m.name in covs:
-            out.append(Estimate(m.name, covs[m.name], RandomScaling(run.start.schedule.lanes)))
+        elif m.scaling and "random_scaling" in covs:
+            assert run.chains is not None
+            law = RandomScaling(run.start.schedule.lanes, int(run.chains.state.updates.min()))
+            out.append(Estimate(m.name, covs["random_scaling"], law))
         elif m.blocks and run.blocks is not None and len(run.blocks.weights) * run.start.schedule.lanes > 1:
             people = sum(g.people for g in run.groups())
             if m.name != "anytime" or people >= FIRST:
@@ -174,14 +174,19 @@ def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], 
         )
         if settings.methods[0].name == "anytime":
             return tuple(out)
+    slow = {m.name for m in settings.methods if m.scaling} & missing
+    if slow and run.start.wide is not None and run.in_lanes and not _moved(run):
+        missing -= slow
+        assert run.chains is not None
+        updates = int(run.chains.state.updates.sum())
+        out.append(
+            f"{EARLY} by {', '.join(sorted(slow))}: lanes must have moved in all directions, which takes "
+            f"{run.chains.plan.lanes + run.coefficients:,} updates, and there were {updates:,}"
+        )
     if missing:
         by = f" by {', '.join(sorted(missing))}" if estimates else ""
         out.append(f"{EARLY}{by}: lanes begin after {lead:,} people, and {run.people:,} have reported")
     return tuple(out)
-
-
-def _first(covs: dict[str, Array]) -> Array | None:
-    return covs.get("random_scaling", covs.get("between_lanes"))
 
 
 def pipeline_covariance(run: Pipeline) -> Array | None:
@@ -269,17 +274,37 @@ def wide_covariances(run: Pipeline) -> dict[str, Array]:
         moves = run.outside(lanes.apart(run.groups()))
         out["between_lanes"] = moves.T @ moves
     if plan.path and _moved(run):
-        scaling = 6.0 * lanes.scaling(state) / float(state.weight[:, 0].sum()) * run.lane_share
-        if plan.path == 1:
-            linear = run.to_user @ run.linear()
-            out["random_scaling"] = np.asarray(linear @ scaling @ linear.T)
-        else:
-            at = places(run.to_user)
-            own = run.to_user[at, np.arange(len(at))] * run.y_scale * run.whitener[0]
+        times = 6.0 / float(state.weight[:, 0].sum()) * run.lane_share
+        if plan.path == 2:
+            assert run.mapped is not None
+            own = run.mapped.own * run.y_scale * run.whitener[0]
             own[0] = 1.0  # coordinate 0 is the user's intercept already
-            out["random_scaling"] = np.empty(len(at))
-            out["random_scaling"][at] = scaling * own**2
+            out["random_scaling"] = np.empty(run.d)
+            out["random_scaling"][run.mapped.places] = times * lanes.scaling(state) * own**2
+        else:
+            whole = lanes.scaling(state) if run.history is None else run.history.matrix()
+            whole *= times
+            out["random_scaling"] = run.outside(np.ascontiguousarray(run.outside(whole).T))
     return out
+
+
+def _wide_variances(run: Pipeline) -> Array | None:
+    """Diagonal of the first of these, without the matrix where that is a product of moves."""
+    if not run.in_lanes:
+        return None
+    assert run.chains is not None
+    if run.chains.plan.path and _moved(run):
+        if run.history is not None and run.mapped is not None:
+            times = 6.0 / float(run.chains.state.weight[:, 0].sum()) * run.lane_share
+            inner = run.y_scale * run.whitener
+            row = inner[0] * run.mapped.row + inner[1] * run.mapped.row[0]
+            here = run.mapped._replace(own=inner[0] * run.mapped.own, row=row)
+            return np.asarray(times * run.history.variances(here))
+        found = wide_covariances(run)["random_scaling"]
+        return found if found.ndim == 1 else np.diag(found).copy()
+    if run.chains.plan.lanes > 1:
+        return np.asarray((run.outside(lanes.apart(run.groups())) ** 2).sum(axis=0))
+    return None
 
 
 def pipeline_variances(run: Pipeline) -> Array:
@@ -287,7 +312,8 @@ def pipeline_variances(run: Pipeline) -> Array:
     hold at all times, random scaling, between lanes; NaN if none is.
     """
     if run.start.wide is not None:
-        found = pipeline_covariance(run) if run.start.anytime else _first(wide_covariances(run))
+        cov = pipeline_covariance(run) if run.start.anytime else None
+        found = _wide_variances(run) if cov is None and not run.start.anytime else cov
         none = np.full(run.coefficients, np.nan)
         return none if found is None else found if found.ndim == 1 else np.diag(found).copy()
     covs = lane_covariances(run)

@@ -46,6 +46,7 @@ __all__ = [
     "normal_quantile",
     "number_reports",
     "randomise",
+    "run_hot_lanes",
     "run_lanes",
     "second_moments",
     "told",
@@ -85,6 +86,9 @@ LEVER2: Final = 64.0
 WITHIN2: Final = 25.0
 """The same in common scales, beyond which a public row counts for no more in second moments."""
 
+SHORT: Final = 24
+"""Coefficients below which a row map's sums are taken one by one."""
+
 BEYOND: Final = 100.0
 """Logarithms of public numbers beyond it tell no scale."""
 
@@ -99,6 +103,7 @@ OUTSIDE: Final = 0.3173105078629141
 NONE: Final = 0
 DIAGONAL: Final = 1
 FULL: Final = 2
+HISTORY: Final = 3
 
 UPDATES: Final = 0
 PEOPLE: Final = 1
@@ -171,7 +176,7 @@ class Plan(NamedTuple):
     batch : int
         People per update.
     scaling_mode : int
-        Random scaling: NONE, DIAGONAL or FULL.
+        Random scaling: NONE, DIAGONAL, FULL, or HISTORY, in which full blocks are left to `history.fold`.
     outer : int
         1 if outer products of the reports are summed (plug-in), 2 if also those with the iterates at which people
         were asked (path curvature).
@@ -280,7 +285,8 @@ class LanePlan(NamedTuple):
     late : int
         Updates from this one on enter the late averages.
     path : int
-        1 if the second moments of the path are kept, for random scaling; 2 if their diagonal alone is.
+        1 if the second moments of the path are kept, for random scaling; 2 if their diagonal alone is; 3 if others keep
+        them (`privreg.history`).
     gram : int
         1 if those of reports and iterates are kept, for plug-in and path curvature.
     worth : float
@@ -577,7 +583,7 @@ def flush(path: Array, m: int, sums: Array, mode: int) -> None:
 @njit(cache=True, nogil=True, error_model="numpy")
 def flush_block(path: Array, sums: Array, mode: int, reports: Array, outer: Array, has_outer: int) -> None:
     """Add a full block of the path and, if they are kept, of the reports."""
-    if mode != NONE:
+    if mode in (DIAGONAL, FULL):
         flush(path, BLOCK, sums, mode)
     if has_outer > 0:
         add_gram(reports, BLOCK, outer)
@@ -893,9 +899,9 @@ def log_sizes(v: Array, rows: Array, total: Array, first: int, n: int) -> None:
     first column; zeros are left out, and what is beyond reason. z₀ is the constant 1.
     """
     d = v.shape[1]
-    z = np.empty(d)
+    z, turned = np.empty(d), _turned(rows)
     for i in range(first, first + n):
-        _whiten(v, i, rows, z)
+        _whiten(v, i, turned, z)
         for j in range(1, d):
             size = abs(z[j])
             log = math.log(size) if 0.0 < size < math.inf else math.inf
@@ -912,9 +918,9 @@ def second_moments(v: Array, rows: Array, total: Array, first: int, n: int) -> N
     bound; rows whose ‖z‖² is not finite are left out. z₀ is the constant 1, so that the first entry is Σ w.
     """
     d = v.shape[1]
-    z = np.empty(d)
+    z, turned = np.empty(d), _turned(rows)
     for i in range(first, first + n):
-        norm2 = _whiten(v, i, rows, z)
+        norm2 = _whiten(v, i, turned, z)
         if not norm2 < math.inf:
             continue
         w = WITHIN2 * d / norm2 if norm2 > WITHIN2 * d else 1.0
@@ -976,10 +982,10 @@ def moment_reports(
     """
     d = rows.shape[0]
     size = d * (d + 1) // 2
-    z, answer = np.empty(d), np.empty(size)
+    z, answer, turned = np.empty(d), np.empty(size), _turned(rows)
     root = math.sqrt(2.0)
     for i in range(first, first + n):
-        norm2 = _whiten(v, i, rows, z)
+        norm2 = _whiten(v, i, turned, z)
         silent = not TINY < norm2 < math.inf
         factor = 0.0 if silent else 1.0 / norm2
         q = 0
@@ -999,19 +1005,55 @@ def moment_reports(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _whiten(x: Array, i: int, rows: Array, z: Array) -> float:
-    """Fill z with `rows` x[i]; ‖z‖² is returned.
+def _turned(rows: Array) -> Array:
+    """A row map as `_mapped` wants it: a large triangular one column by column, which sums in vector registers."""
+    return rows.T.copy() if rows.shape[0] == rows.shape[1] and rows.shape[0] >= SHORT else rows
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mapped(x: Array, i: int, turned: Array, z: Array) -> None:
+    """Fill z with `rows` x[i], `turned` being `_turned` rows of `SHORT` coefficients or more.
 
     `rows` is lower triangular, or of shape (2, d): z_j = rows[0, j] x_j + rows[1, j] x_0, with rows[1, 0] = 0.
     """
+    d = turned.shape[1]
+    if turned.shape[0] < d:
+        first = x[i, 0]
+        for j in range(d):
+            z[j] = turned[0, j] * x[i, j] + (turned[1, j] * first if turned[1, j] != 0.0 else 0.0)  # not 0 × inf
+        return
+    for j in range(d):
+        z[j] = 0.0
+    for m in range(0, d, 4):  # in the same order, four terms at a time
+        for k in range(m, min(m + 3, d)):
+            for j in range(k, min(m + 3, d)):
+                z[j] += turned[k, j] * x[i, k]
+        if m + 3 < d:
+            a0, a1, a2, a3 = x[i, m], x[i, m + 1], x[i, m + 2], x[i, m + 3]
+            for j in range(m + 3, d):
+                z[j] = (((z[j] + turned[m, j] * a0) + turned[m + 1, j] * a1) + turned[m + 2, j] * a2) + (
+                    turned[m + 3, j] * a3
+                )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _whiten(x: Array, i: int, turned: Array, z: Array) -> float:
+    """The same for any number of coefficients; ‖z‖² is returned."""
+    if z.shape[0] < SHORT and turned.shape[0] == z.shape[0]:
+        short: float = _whiten_short(x, i, turned, z)
+        return short
+    _mapped(x, i, turned, z)
     norm2 = 0.0
-    if rows.shape[0] < rows.shape[1]:
-        for j in range(rows.shape[1]):
-            s = rows[0, j] * x[i, j] + (rows[1, j] * x[i, 0] if rows[1, j] != 0.0 else 0.0)  # 0 × inf would be none
-            z[j] = s
-            norm2 += s * s
-        return norm2
-    for j in range(rows.shape[0]):
+    for j in range(z.shape[0]):
+        norm2 += z[j] * z[j]
+    return norm2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _whiten_short(x: Array, i: int, rows: Array, z: Array) -> float:
+    """The same for few coefficients, sum by sum."""
+    norm2 = 0.0
+    for j in range(z.shape[0]):
         s = 0.0
         for m in range(j + 1):
             s += rows[j, m] * x[i, m]
@@ -1063,13 +1105,97 @@ def run_lanes(
     plan, state : LanePlan, Lanes
         The state is updated in place.
     """
-    n, d = x.shape
+    dense = np.empty((0, 2), dtype=np.int64)
+    _run_lanes(x, dense, y, offset, weight, rows, newton, steps, gains, noise, at, thread, threads, plan, state)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_hot_lanes(
+    x: Array,
+    columns: Ints,
+    y: Array,
+    offset: Array,
+    weight: Array,
+    rows: Array,
+    newton: Array,
+    steps: Array,
+    gains: Array,
+    noise: Array,
+    at: int,
+    thread: int,
+    threads: int,
+    plan: LanePlan,
+    state: Lanes,
+) -> None:
+    """`run_lanes` for rows in which one column stands for all levels of a factor; to the bit as if they were dense.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, m)
+        Rows, internal units; of a factor the number of the level's coefficient among the factor's, −1 for the
+        reference level, NaN for people who send noise only.
+    columns : ndarray of int, shape (m, 2)
+        First coefficient of each column, ascending, and how many it has if it is a factor's, else 0.
+    rows : ndarray, shape (2, d)
+        Row map, which doesn't shift a factor's coefficients.
+    """
+    _run_lanes(x, columns, y, offset, weight, rows, newton, steps, gains, noise, at, thread, threads, plan, state)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hot(x: Array, i: int, columns: Ints, rows: Array, at: Ints, z: Array) -> tuple[int, float]:
+    """Coefficients that row i has values for, in order, and the values after the map; how many, and ‖z‖²."""
+    used = 0
+    norm2 = 0.0
+    for c in range(columns.shape[0]):
+        j, levels = columns[c, 0], columns[c, 1]
+        a = x[i, c]
+        if levels > 0:
+            if a == -1.0:
+                continue
+            s = math.nan  # nothing to tell, or no level at all: noise only
+            if 0.0 <= a < levels:
+                j += int(a)
+                s = rows[0, j]
+        else:
+            s = rows[0, j] * a + (rows[1, j] * x[i, 0] if rows[1, j] != 0.0 else 0.0)
+        at[used] = j
+        z[used] = s
+        used += 1
+        norm2 += s * s
+    return used, norm2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _run_lanes(
+    x: Array,
+    columns: Ints,
+    y: Array,
+    offset: Array,
+    weight: Array,
+    rows: Array,
+    newton: Array,
+    steps: Array,
+    gains: Array,
+    noise: Array,
+    at: int,
+    thread: int,
+    threads: int,
+    plan: LanePlan,
+    state: Lanes,
+) -> None:
+    n, d = x.shape[0], rows.shape[1]
+    sparse = columns.shape[0] > 0
+    place, values, before = np.empty(x.shape[1], dtype=np.int64), np.empty(x.shape[1]), np.empty(x.shape[1])
+    used = 0
     size, lanes, shape = plan.batch, plan.lanes, plan.shape
     plain = plan.channel.kind == GAUSSIAN and plan.label == 0 and plan.blocks == 1
     sd = plan.channel.scale * plan.radius
     joint = plan.kappa > 0.0
     has_offset, weighted = offset.shape[0] > 0, weight.shape[0] > 0
-    z = np.empty(d)
+    z, turned = np.zeros(d), _turned(rows)
+    short = not sparse and d < SHORT and rows.shape[0] == d
+    together = plain and not sparse and not short
     answer = np.empty(plan.blocks * d + 1)
     first = at // size // lanes
     i = 0
@@ -1080,22 +1206,53 @@ def run_lanes(
         if lane * threads // lanes == thread:
             c = math.exp(state.log_c[lane])
             for k in range(i, end):
-                w = weight[k] if weighted else 1.0
-                norm2 = _whiten(x, k, rows, z)
+                w, norm2 = weight[k] if weighted else 1.0, 0.0
+                if sparse:
+                    used, norm2 = _hot(x, k, columns, rows, place, values)
+                    if not plain:
+                        z[:] = 0.0
+                        for m in range(used):
+                            z[place[m]] = values[m]
+                elif short:
+                    norm2 = _whiten_short(x, k, turned, z)
+                elif together:
+                    _mapped(x, k, turned, z)
+                else:
+                    norm2 = _whiten(x, k, turned, z)
                 if not plain:
                     off = offset[k] if has_offset else 0.0
                     _general_report(y[k], off, w, c, z, norm2, noise[k], plan, state, lane, answer)
                 else:
                     eta = 0.0
-                    for j in range(d):
-                        eta += z[j] * state.theta[lane, j]
+                    if sparse:
+                        for m in range(used):
+                            eta += values[m] * state.theta[lane, place[m]]
+                    elif together:
+                        norm2 = 0.0
+                        for j in range(d):  # neither sum waits for the other
+                            norm2 += z[j] * z[j]
+                            eta += z[j] * state.theta[lane, j]
+                    else:
+                        for j in range(d):
+                            eta += z[j] * state.theta[lane, j]
                     if has_offset:
                         eta += offset[k]
                     score = unit_score(shape, c, eta, y[k])
                     factor = _bounded(score * _weight(plan.weights, norm2, z[0], d), norm2, plan.reach)
                     sd_w = plan.channel.scale * (plan.radius / math.sqrt(w)) if weighted else sd
-                    for j in range(d):  # a row too long to be squared sends noise only, and 0 × inf would not
-                        state.batch[lane, j] += w * ((factor * z[j] if factor != 0.0 else 0.0) + sd_w * noise[k, j])
+                    if sparse:
+                        for m in range(used):
+                            before[m] = state.batch[lane, place[m]]
+                        for j in range(d):
+                            state.batch[lane, j] += w * (sd_w * noise[k, j])
+                        for m in range(used):
+                            j = place[m]
+                            own = factor * values[m] if factor != 0.0 else 0.0
+                            state.batch[lane, j] = before[m] + w * (own + sd_w * noise[k, j])
+                    else:
+                        for j in range(d):  # a row too long to be squared sends noise only, and 0 × inf would not
+                            own = factor * z[j] if factor != 0.0 else 0.0
+                            state.batch[lane, j] += w * (own + sd_w * noise[k, j])
                     if joint:
                         number = told(shape, c, eta, y[k]) if eta == eta and y[k] == y[k] else 0.0
                         answer[d] = plan.kappa * (number - 0.5) + sd_w * noise[k, d]
@@ -1224,6 +1381,23 @@ def _multinomial(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _times(matrix: Array, v: Array, out: Array) -> None:
+    """Put `matrix` v into `out`, all zeros, four entries at a time so that their sums don't wait for each other."""
+    d = v.shape[0]
+    for j in range(0, d - 3, 4):
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for m in range(d):
+            s0 += matrix[j, m] * v[m]
+            s1 += matrix[j + 1, m] * v[m]
+            s2 += matrix[j + 2, m] * v[m]
+            s3 += matrix[j + 3, m] * v[m]
+        out[j], out[j + 1], out[j + 2], out[j + 3] = s0, s1, s2, s3
+    for j in range(d - d % 4, d):
+        for m in range(d):
+            out[j] += matrix[j, m] * v[m]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _update_lane(newton: Array, gamma: float, gain: float, c: float, lane: int, plan: LanePlan, state: Lanes) -> None:
     """One Newton step of a lane from its finished batch."""
     d = state.theta.shape[1]
@@ -1242,13 +1416,14 @@ def _update_lane(newton: Array, gamma: float, gain: float, c: float, lane: int, 
         for j in range(2 * d + 1):
             for m in range(j + 1):
                 state.gram[lane, j, m] += v[j] * v[m]
+    steps = np.zeros(d)
+    if newton.shape[0] < d:
+        for j in range(d):
+            steps[j] = newton[0, j] * mean[j]
+    else:
+        _times(newton, mean, steps)
     for j in range(d):
-        step = 0.0
-        if newton.shape[0] < d:
-            step = newton[0, j] * mean[j]
-        else:
-            for m in range(d):
-                step += newton[j, m] * mean[m]
+        step = steps[j]
         ahead = weight * (state.theta[lane, j] - state.origin[j])
         state.total[lane, j] += ahead
         state.score[lane, j] += mean[j]

@@ -29,7 +29,7 @@ __all__ = ["Chains", "Group", "between", "corrected", "init", "late_average", "m
 def init(start: Array, log_c: float, plan: LanePlan, functional: Array | None = None) -> Lanes:
     """State of `plan.lanes` chains that begin at `start`, shape (d,); `functional` is for random scaling's diagonal."""
     k, d = plan.lanes, start.shape[0]
-    sums, both = ((0, 0), (d + 1, d + 1), (2, d + 1))[plan.path], 2 * d + 1 if plan.gram else 0
+    sums, both = ((0, 0), (d + 1, d + 1), (2, d + 1), (0, 0))[plan.path], 2 * d + 1 if plan.gram else 0
     own = np.eye(1, d)[0] if functional is None else functional
     return Lanes(
         theta=np.tile(start.astype(np.float64), (k, 1)),

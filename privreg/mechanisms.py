@@ -172,7 +172,14 @@ class Mechanism:
 
     def sd(self, radius: float, size: int) -> float:
         """Noise sd per coordinate of a report of `size` numbers, averaged over coordinates; at the ball's centre."""
-        return math.sqrt(float(np.trace(self.covariance(np.zeros((1, size)), radius))) / size)
+        if not self.budget.private:
+            return 0.0
+        kind, each = self._kind(size), 1.0  # the trace of `covariance`, whose matrix is large for moments
+        if kind == "laplace":
+            each = 2.0
+        elif kind == "privunit":
+            each = (size - 1.0 + _privunit(self.epsilon, size).square) / size
+        return math.sqrt(each) * self.channel(size).scale * radius
 
     def score_radius(self, bound: float) -> float:
         """Radius of a score report bounded by `bound` in ℓ2 norm."""

@@ -131,7 +131,9 @@ class PrivateOnlineRegression:
     Frozen: `fit` returns results and leaves the model unchanged. Pickling a model leaves its data out.
 
     With more than 100 coefficients the covariates' correlations are not learned, and random scaling keeps variances
-    only: intervals and tests of single coefficients; for tests of several ask for between_lanes or batch_means.
+    only: intervals and tests of single coefficients; for tests of several ask for between_lanes, batch_means or
+    random_scaling_full, which keeps the whole matrix (8 p² bytes) of up to 4,000 coefficients. Factors with many levels
+    are then encoded as one column of numbers, which changes no bit.
 
     References
     ----------
@@ -486,8 +488,9 @@ class PrivateOnlineRegression:
         inference : str, tuple of str, or None
             The first is the default of bse, t and p. "auto" is "between_lanes" (how far the lanes lie apart, with
             Student's t), or "random_scaling" with fewer than 8 lanes or published tuning. Others are
-            "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "plug_in", "path_curvature", and with
-            ``tuning="published"`` "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes.
+            "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "plug_in", "path_curvature",
+            "random_scaling_full" (the whole matrix with more than 100 coefficients), and with ``tuning="published"``
+            "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes.
             None gives estimates only.
         lanes : int, optional
             Parallel chains, 8 to 16 by default as the number of people allows; 1 unless "between_lanes" is wanted.

@@ -326,10 +326,12 @@ def _after(parts: Sequence[Part], led: int) -> list[Part]:
 def _refuse(stream: Stream, parts: Sequence[Part], rows: int) -> None:
     settings, people = stream._settings, stream._spec.people
     wrong = [m.name for m in settings.methods if m.blocks or m.name == "anytime"]
+    if _pipeline(stream).start.path == 3:
+        wrong += [m.name for m in settings.methods if m.scaling]
     if wrong:
         raise InferenceError(
             f"{wrong[0]} needs one path, and parts have paths of their own; use between_lanes, random_scaling, plug_in "
-            "or path_curvature."
+            "or path_curvature, with many coefficients between_lanes."
         )
     if people.id is not None:
         raise OptionError("id= counts a person's rows, which parts can't do for each other; leave id= or Dask out.")

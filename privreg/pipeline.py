@@ -26,6 +26,7 @@ from privreg import (
     wide,
 )
 from privreg.engine import next_mark
+from privreg.history import History
 from privreg.lanes import Chains, Group
 from privreg.noise import KEY_BYTES, NoiseStream, derived_key
 from privreg.stages import Stage, kappa_of
@@ -62,6 +63,7 @@ class Pipeline:
     def __init__(self, start: Start, to_user: Array, key: bytes | None) -> None:
         self.start, self.to_user = start, to_user
         self.coefficients = int(to_user.shape[0])
+        self.mapped = wide.mapped(to_user) if start.reports.blocks == 1 else None
         d = self.d = self.coefficients // start.reports.blocks
         self.people = 0
         self.stage, self.at = 0, 0
@@ -80,6 +82,7 @@ class Pipeline:
         self.chains: Chains | None = None
         self.common: Chains | None = None
         self.blocks: blocks.Blocks | None = None
+        self.history: History | None = None
         self.trail_people: list[int] = []
         self.trail_senders: list[int] = []
         self.trail_means: list[Array] = []
@@ -226,6 +229,9 @@ class Pipeline:
             i += m
             if self.blocks is not None and stage.kind == "lanes" and self.at == self._block_end():
                 self._note_block()
+            if self.history is not None and stage.kind == "lanes" and self.at % self._round == 0:
+                assert self.chains is not None
+                self.history.note(self.chains.state.partial)
             if stage.kind == "lanes" and self.at == self.start.schedule.next_meeting(self.at - 1):
                 self._meet()
             if self.people == next_mark(self.people - 1):
@@ -239,6 +245,8 @@ class Pipeline:
         m = min(left, next_mark(self.people) - self.people)
         if self.blocks is not None and stage.kind == "lanes":
             m = min(m, self._block_end() - self.at)
+        if self.history is not None and stage.kind == "lanes":
+            m = min(m, self._round - self.at % self._round)
         if stage.kind == "lanes":
             m = min(m, self.start.schedule.next_meeting(self.at) - self.at)
         if weight is None:
@@ -465,9 +473,8 @@ class Pipeline:
 
     def outside(self, moves: Array) -> Array:
         """Differences of coefficients, shape (m, b d), in the user's units; without the matrix of `linear`."""
-        whitener, shape = self.whitener, (len(moves), self.start.reports.blocks, self.d)
-        inner = coordinates.inside(moves.reshape(-1, self.d), whitener).reshape(shape)
-        return np.asarray(self.y_scale * inner.reshape(len(moves), -1) @ self.to_user.T)
+        inner = self.y_scale * coordinates.inside(moves.reshape(-1, self.d), self.whitener).reshape(moves.shape)
+        return np.asarray(inner @ self.to_user.T) if self.mapped is None else self.mapped(inner)
 
     def _note(self) -> None:
         theta = self.estimate()

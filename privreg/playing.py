@@ -27,8 +27,8 @@ __all__ = ["assess", "locate", "measure", "run_chain"]
 def locate(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Array, stage: Stage) -> None:
     """Take the reports on where columns lie."""
     mechanism, columns = run.start.reports.mechanism, run.start.unscaled
-    both = np.column_stack([x, run.response(y, offset)])
-    v = np.ascontiguousarray(both[:, list(columns)])
+    own = x[:, run.start.at([j for j in columns if j < run.d])]  # the response comes last
+    v = np.column_stack([own, run.response(y, offset)]) if columns[-1] == run.d else np.ascontiguousarray(own)
     m2, size = 2 * len(columns), stage.people // location.BATCHES
     channel, radius = mechanism.channel(m2), mechanism.bits_radius(m2)
     at, i = run.at, 0
@@ -50,7 +50,7 @@ def locate(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Arra
 def measure(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Array) -> None:
     """Take the reports on second moments."""
     if run.start.wide is not None:
-        v = wide.numbers(run.start.wide, x)
+        v = wide.numbers(run.start.wide, x[:, run.start.at(run.start.wide.columns)])
         _numbers(run, v, weight)
         return
     response = [run.response(y, offset)] if run.start.layout.response else []
@@ -77,8 +77,15 @@ def assess(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Arra
     with np.errstate(over="ignore", invalid="ignore"):
         eta = np.zeros((len(x), run.coefficients // run.d))
         slopes = coordinates.inside(theta.reshape(-1, run.d), run.whitener)
-        for j, column in enumerate(slopes.T):  # a product's bits depend on the rows
-            eta += x[:, j : j + 1] * column
+        columns = run.start.columns
+        for c, own in enumerate(x.T):  # a product's bits depend on the rows
+            j, levels = (c, 0) if columns is None else columns[c].tolist()
+            if levels:
+                some = own >= 0.0
+                eta[some] += slopes.T[j + own[some].astype(np.int64)]
+                eta[np.isnan(own)] = np.nan
+            else:
+                eta += own[:, None] * slopes.T[j]
         eta = eta if offset is None else eta + (offset / run.y_scale)[:, None]
     _numbers(run, measures.values(findings.gauge(run), eta, run.response(y, None)), weight)
 
@@ -114,10 +121,13 @@ def run_chain(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: A
         last = (at + m - 1) // plan.batch // plan.lanes
         steps, gains = chain.block(first, last - first + 1)
         here = slice(i, i + m)
-        given = (x[here], r[here], off[here], weight[here], rows, newton, steps, gains, noise, at)
+        given = (r[here], off[here], weight[here], rows, newton, steps, gains, noise, at)
 
-        def work(thread: int, threads: int, given: Any = given) -> None:
-            kernels.run_lanes(*given, thread, threads, plan, state)
+        def work(thread: int, threads: int, here: slice = here, given: Any = given) -> None:
+            if run.start.columns is None:
+                kernels.run_lanes(x[here], *given, thread, threads, plan, state)
+            else:
+                kernels.run_hot_lanes(x[here], run.start.columns, *given, thread, threads, plan, state)
 
         if pool is None or run.noise is None:
             work(0, 1)

@@ -12,7 +12,6 @@ from scipy.special import expit, logsumexp
 
 from privreg.errors import OptionError, choose, level
 from privreg.inference import Bootstrap
-from privreg.restrictions import noted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -274,7 +273,9 @@ def _about(rows: int, pivot: Pivot) -> str:
 
 
 def _text(frame: pd.DataFrame, rows: int, pivot: Pivot) -> str:
-    return noted(f"{_about(rows, pivot)}\n{frame.to_string(max_rows=SHOWN, float_format='%.4g')}", ())
+    from privreg.tables import fold
+
+    return "\n".join([*fold(_about(rows, pivot)), frame.to_string(max_rows=SHOWN, float_format="%.4g")])
 
 
 def _html(frame: pd.DataFrame, rows: int, pivot: Pivot) -> str:

@@ -38,6 +38,7 @@ __all__ = [
 
 _POINTS = 400
 _LATTICE = 4096
+_FLAT = 1e-8
 
 
 def _midpoints(points: int) -> Array:
@@ -146,11 +147,19 @@ def even_points(axes: int) -> Array:
 
 
 def made_white(z: Array, *, centred: bool = True) -> Array:
-    """Points with exact mean, if `centred`, and second moments, by a triangular map; shape (m, k)."""
+    """Points with exact mean, if `centred`, and second moments, by a triangular map; shape (m, k).
+
+    Directions in which points hardly lie are left short.
+    """
     if not z.shape[1]:
         return z
     z = z - z.mean(axis=0) if centred else z
-    return np.asarray(z @ np.linalg.inv(np.linalg.cholesky(z.T @ z / len(z))).T)
+    z = z / np.maximum(np.sqrt(np.mean(z**2, axis=0)), 1e-300)
+    moments = z.T @ z / len(z)
+    values, vectors = np.linalg.eigh(moments)
+    if values[0] < _FLAT:
+        moments = (vectors * np.maximum(values, _FLAT)) @ vectors.T
+    return np.asarray(z @ np.linalg.inv(np.linalg.cholesky(moments)).T)
 
 
 def lattice(slopes: int) -> Array:

@@ -173,8 +173,8 @@ class PrivateResults:
         if e.cov.ndim == 1:
             raise InferenceError(
                 f"{what} needs the full covariance, and with more than {WIDE} coefficients {e.method} keeps variances "
-                "only (intervals and tests of single coefficients have them); fit with inference='between_lanes', or "
-                "'batch_means', and choose it by method=."
+                "only (intervals and tests of single coefficients have them); fit with inference='between_lanes', "
+                "'batch_means' or 'random_scaling_full', and choose it by method=."
             )
         return e.cov, e.pivot
 
@@ -346,7 +346,8 @@ class PrivateResults:
         FormulaError, OptionError
             As for :meth:`t_test`.
         InferenceError
-            If restrictions are redundant, or the method was not asked for or keeps only variances.
+            If restrictions are redundant, or the method was not asked for or keeps only variances, or has had too few
+            updates for so many restrictions (random scaling).
         """
         refuse_arguments("wald_test", unknown)
         cov, pivot = self._full_cov(method, "wald_test")

@@ -99,7 +99,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
 def _estimate_json(e: Estimate) -> dict[str, Any]:
     pivot: list[Any] = ["normal", 1]
     if isinstance(e.pivot, RandomScaling):
-        pivot = ["random scaling", e.pivot.lanes]
+        pivot = ["random scaling", e.pivot.lanes] + ([] if e.pivot.steps is None else [e.pivot.steps])
     elif isinstance(e.pivot, StudentT):
         pivot = ["t", e.pivot.df]
     elif isinstance(e.pivot, Anytime):
@@ -110,12 +110,16 @@ def _estimate_json(e: Estimate) -> dict[str, Any]:
 
 
 def _pivot(saved: Any, moves: Any) -> Pivot:
-    kind, number = saved
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+    kind, number, *steps = saved
+    if any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in (number, *steps)):
         raise ValueError("not a positive whole number")  # load() says that the file is damaged
+    if steps and (kind != "random scaling" or len(steps) > 1):
+        raise ValueError("more numbers than its law has")  # load() says that the file is damaged
     if kind == "bootstrap":
         if moves is None or number > 2:
             raise ValueError("a bootstrap without its blocks")  # load() says that the file is damaged
         return Bootstrap(moves, studentised=number == 2)
-    kinds: dict[str, Pivot] = {"normal": Normal(), "random scaling": RandomScaling(number), "t": StudentT(number)}
+    if kind == "random scaling":
+        return RandomScaling(number, *steps)
+    kinds: dict[str, Pivot] = {"normal": Normal(), "t": StudentT(number)}
     return (kinds | {"anytime": Anytime(number)})[kind]

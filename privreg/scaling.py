@@ -19,7 +19,7 @@ from privreg.errors import SchemaError
 from privreg.wide import WIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,6 +40,9 @@ SAME = 1e-9
 
 ALONE = 5.0
 """Variance inflation up to which a column is left as it is where others are crowded."""
+
+TOGETHER = 256
+"""Rows of the public box that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,21 @@ class Units:
         """Constant part of the map of coefficients, shape (p,)."""
         return self.y_centre * self.constant
 
+    def keeps_levels(self, place: slice) -> bool:
+        """Whether these columns are 0 or 1 inside as they are outside."""
+        plain = (self.centre[place] == 0.0) & (self.scale[place] == 1.0) & ~self.unscaled[place]
+        return self.mix is None and bool(plain.all())
+
     def probe_inside(self, probe: Array) -> Array:
         """Design rows over the public box in internal units, a copy."""
         inside = np.array(probe, dtype=np.float64, order="C")
         self.rows_inside(inside)
         return inside
+
+    def _inside_by_parts(self, probe: Array) -> Iterator[Array]:
+        """The same some rows at a time: of a wide design they are many."""
+        for a in range(0, len(probe), TOGETHER):
+            yield self.probe_inside(probe[a : a + TOGETHER])
 
     def constant_column(self, probe: Array) -> int | None:
         """Column that is 1 in every row inside; None if there is none.
@@ -102,8 +115,10 @@ class Units:
         probe : ndarray, shape (m, p)
             Design rows over the public box, user's units.
         """
-        inside = self.probe_inside(probe)
-        ones = np.flatnonzero((np.abs(inside - 1.0) < SAME).all(axis=0))
+        one = np.ones(probe.shape[1], dtype=np.bool_)
+        for inside in self._inside_by_parts(probe):
+            one &= (np.abs(inside - 1.0) < SAME).all(axis=0)
+        ones = np.flatnonzero(one)
         return int(ones[0]) if ones.size else None
 
     def gaps(self, probe: Array) -> Array:
@@ -114,15 +129,22 @@ class Units:
         probe : ndarray, shape (m, p)
             Design rows over the public box, user's units.
         """
-        inside = self.probe_inside(probe)
-        ends = np.array([inside.min(axis=0), inside.max(axis=0)])
-        two = np.ones(inside.shape[1], dtype=np.bool_)
-        for j, column in enumerate(inside.T):
-            two[j] = np.isclose(column[:, None], ends[:, j], rtol=0.0, atol=1e-9).any(axis=1).all()
-        return np.where(two, ends[1] - ends[0], 0.0)
+        low, high = np.full(probe.shape[1], np.inf), np.full(probe.shape[1], -np.inf)
+        for inside in self._inside_by_parts(probe):
+            low, high = np.minimum(low, inside.min(axis=0)), np.maximum(high, inside.max(axis=0))
+        two = np.ones(probe.shape[1], dtype=np.bool_)
+        for inside in self._inside_by_parts(probe):
+            two &= ((np.abs(inside - low) <= 1e-9) | (np.abs(inside - high) <= 1e-9)).all(axis=0)
+        return np.where(two, high - low, 0.0)
 
-    def rows_inside(self, x: Array) -> None:
-        """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
+    def rows_inside(self, x: Array, columns: NDArray[np.int64] | None = None) -> None:
+        """Map rows to internal units in place; each row on its own, so chunking can't change a bit.
+
+        `columns`, shape (m,), are those that x has, if these are not all.
+        """
+        if columns is not None:
+            kernels.affine_rows(x, self.centre[columns], self.scale[columns])
+            return
         kernels.affine_rows(x, self.centre, self.scale)
         if self.mix is not None:
             kernels.linear_rows(x, np.ascontiguousarray(self.mix.T))

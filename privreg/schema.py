@@ -221,7 +221,8 @@ class Schema:
             if math.isinf(low) and name not in moms:
                 raise SchemaError(
                     f"bounds[{name!r}] = (-inf, inf) leaves the column without a scale; "
-                    f"give moments={{{name!r}: (mean, sd)}} or finite bounds."
+                    f"give moments={{{name!r}: (mean, sd)}} or finite bounds (a fit may "
+                    'leave it out with scaling="private").'
                 )
         correlations = _correlations(pairs, moms)
         both = [name for name in private if name in lows or name in cats or name in moms]

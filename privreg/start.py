@@ -43,7 +43,7 @@ class Start(NamedTuple):
     whitened : bool
         Whether score weights are those of whitened covariates, or of scaled ones.
     path : int
-        1 if random scaling is wanted, 2 if its diagonal alone.
+        1 if random scaling is wanted, 2 if its diagonal alone, 3 if the path is folded in blocks (`privreg.history`).
     gram : bool
         Whether products of reports and iterates are.
     cut : Layout or None
@@ -62,6 +62,9 @@ class Start(NamedTuple):
         Numbers that people report whom the fit is measured by.
     cells : tuple of Cells
         Columns made of factors alone, by their factors; none of a wide design, or where covariates are public.
+    columns : ndarray of int, shape (m, 2), or None
+        How rows come: the first coefficient of each column and, of one that stands for all levels of a factor, how
+        many; None if each column is a coefficient's.
     """
 
     schedule: Schedule
@@ -83,6 +86,12 @@ class Start(NamedTuple):
     wide: wide.Wide | None = None
     told: int = 0
     cells: tuple[cells.Cells, ...] = ()
+    columns: NDArray[np.int64] | None = None
+
+    def at(self, coefficients: list[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Columns in which the values of these coefficients come, none of them a factor's level."""
+        wanted = np.array(coefficients, dtype=np.int64)
+        return wanted if self.columns is None else np.searchsorted(self.columns[:, 0], wanted)
 
 
 def start_of(spec: Spec, settings: Settings, guess: Array | None) -> tuple[Start, NDArray[np.intp], Array]:
@@ -115,12 +124,17 @@ def start_of(spec: Spec, settings: Settings, guess: Array | None) -> tuple[Start
     response = units.y_unscaled or ((reports.label or many) and family.of_residuals)
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
     gaps = units.gaps(probe)[order]
-    path = int(any(m.name == "random_scaling" for m in settings.methods))
-    if many and path and reports.blocks == 1 and wide.is_diagonal(linear[order]):
+    path = int(any(m.scaling for m in settings.methods))
+    full = any(m.full for m in settings.methods)
+    if many and path and not full and reports.blocks == 1 and wide.is_diagonal(linear[order]):
         path = 2
+    elif many and full:
+        path = 3
     held = None
     if many:
-        held = wide.public(units.probe_inside(probe)[:, order], gaps, tuple(unscaled), constant is not None)
+        inside = units.probe_inside(probe)
+        inside = inside[:, order] if (np.diff(order) != 1).any() else inside
+        held = wide.public(inside, gaps, tuple(unscaled), constant is not None)
     start = Start(
         schedule=efficient.schedule,
         rules=efficient.rules,
@@ -147,11 +161,13 @@ def start_of(spec: Spec, settings: Settings, guess: Array | None) -> tuple[Start
 
 def order_of(spec: Spec, *, factors: bool) -> tuple[NDArray[np.intp], tuple[cells.Cells, ...]]:
     """Order of columns inside: the constant, what is made of factors alone if `factors`, the others; and the second."""
-    inside = spec.units.probe_inside(spec.design.probe)
-    constant = spec.units.constant_column(spec.design.probe)
-    groups = cells.groups(spec.design.sources, spec.design.schema.levels, inside) if factors else ()
+    probe = spec.design.probe
+    constant = spec.units.constant_column(probe)
+    groups: tuple[cells.Cells, ...] = ()
+    if factors:
+        groups = cells.groups(spec.design.sources, spec.design.schema.levels, spec.units.probe_inside(probe))
     first = [] if constant is None else [constant]
     first += [int(j) for g in groups for j in g.columns if j != constant]
-    order = np.array([*first, *(j for j in range(inside.shape[1]) if j not in first)], dtype=np.intp)
+    order = np.array([*first, *(j for j in range(probe.shape[1]) if j not in first)], dtype=np.intp)
     place = np.argsort(order)
     return order, tuple(g._replace(columns=place[g.columns]) for g in groups)

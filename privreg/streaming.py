@@ -18,6 +18,7 @@ import numpy as np
 
 from privreg import collector, storage, wide
 from privreg.accounting import Release
+from privreg.design import Design
 from privreg.device import Device
 from privreg.engine import Run, make_plan, released
 from privreg.errors import (
@@ -28,7 +29,7 @@ from privreg.errors import (
     StreamError,
 )
 from privreg.inference.plug_in import central_sandwich
-from privreg.kernels import DIAGONAL, FULL, NONE, PEOPLE
+from privreg.kernels import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.noise import NoiseStream, derived_key, fresh_key, seeded_key
 from privreg.pipeline import Pipeline
 from privreg.reporting import report_of_chain, report_of_pipeline
@@ -129,6 +130,7 @@ class Stream:
         self._central_key: bytes | None = None
         self._counter = spec.people.counter()
         self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
+        self._design = spec.design  # by which rows are encoded
         self._run = self._chain(key, start) if settings.efficient is None else self._pipeline(key, start)
         self._lock = threading.Lock()
         self._broken = False
@@ -141,8 +143,10 @@ class Stream:
         to_user = np.asarray(np.kron(np.eye(s.blocks), self._spec.units.matrix))
         device = Device(s.score, s.weights, s.mechanism, s.weights.reach, s.curvature_bound, family.unit, s.alone)
         mode = NONE
-        if any(m.name == "random_scaling" for m in s.methods):
+        if any(m.scaling for m in s.methods):
             mode = DIAGONAL if s.blocks == 1 and wide.is_diagonal(to_user) else FULL
+            if any(m.full for m in s.methods):
+                mode = HISTORY if len(to_user) > wide.WIDE else FULL
         plan = make_plan(
             device,
             p,
@@ -164,6 +168,11 @@ class Stream:
     def _pipeline(self, key: bytes | None, start: Array | None) -> Pipeline:
         """Begin the staged fit."""
         begin, self._order, linear = start_of(self._spec, self._settings, start)
+        design, units = self._spec.design, self._spec.units
+        if begin.wide is not None and isinstance(design, Design) and (np.diff(self._order) > 0).all():
+            narrow, columns = design.narrowed(units.keeps_levels)
+            if columns[:, 1].any():
+                self._design, begin = narrow, begin._replace(columns=columns)
         return Pipeline(begin, linear, key)
 
     @contextmanager
@@ -232,7 +241,7 @@ class Stream:
         together = TOGETHER * threads if threads > 1 else 1
         together = together if most is None else max(min(together, most), 1)
         with self._alone(), ThreadPoolExecutor(threads) as pool:
-            waiting = pieces(batches, chunk_of(len(self._order)))
+            waiting = pieces(batches, chunk_of(len(self._order if self._columns is None else self._columns)))
             if isinstance(self._run, Pipeline) and threads > 1:
                 self._run.pool, self._run.threads = pool, threads
             try:
@@ -255,12 +264,16 @@ class Stream:
                 if isinstance(self._run, Pipeline):
                     self._run.pool = None
 
+    @property
+    def _columns(self) -> NDArray[np.int64] | None:
+        return self._run.start.columns if isinstance(self._run, Pipeline) else None
+
     def _encode(self, batch: Any) -> Rows:
         """Rows in internal units, in the engine's order of columns."""
-        spec, units = self._spec, self._spec.units
-        rows = spec.design.encode(batch, spec.people.missing)
+        spec, units, columns = self._spec, self._spec.units, self._columns
+        rows = self._design.encode(batch, spec.people.missing)
         x = rows.exog
-        units.rows_inside(x)
+        units.rows_inside(x, None if columns is None else columns[:, 0])
         if (np.diff(self._order) != 1).any():
             x = np.ascontiguousarray(x[:, self._order])
         with np.errstate(over="ignore"):  # a warning would tell of one value
@@ -290,7 +303,7 @@ class Stream:
             silent = excess if silent is None else silent | excess
         if silent is not None and silent.any():
             # what is not a number is sent as pure noise; the single chain, and public covariates, want zeros beside it
-            x = np.where(silent[:, None], self._silent_row(), x)
+            x = np.where(silent[:, None], self._silent_row(x.shape[1]), x)
             y = np.where(silent, np.nan, y)
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         self._broken = True  # an interrupt inside would leave noise used but not marked
@@ -304,9 +317,8 @@ class Stream:
         self.rows_read += read
         self._broken = False
 
-    def _silent_row(self) -> Array:
-        """What stands for the covariates of somebody who sends noise only."""
-        p = len(self._order)
+    def _silent_row(self, p: int) -> Array:
+        """What stands for the `p` covariates of somebody who sends noise only."""
         if isinstance(self._run, Run):
             return np.zeros(p)
         if not self._run.start.reports.label:

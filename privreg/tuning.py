@@ -11,6 +11,7 @@ import numpy as np
 from privreg.blocks import Layout, growing_edges
 from privreg.errors import InferenceError, OptionError, choose, real, shown
 from privreg.family import Family
+from privreg.history import FULLEST
 from privreg.inference import METHODS, Method, resolve_methods
 from privreg.inference.resampling import FIRST
 from privreg.intervals import BATCHES
@@ -100,6 +101,18 @@ def resolve_tuning(wishes: Wishes, problem: Problem) -> Settings:
     )
     _count("threads", wishes.threads, MOST_THREADS, "threads")
     methods = _methods(wishes.inference, how, numbers.lanes)
+    size = problem.blocks * problem.units.centre.shape[0]
+    if size > FULLEST and any(m.full for m in methods):
+        raise InferenceError(
+            f"inference='random_scaling_full' keeps {size:,} × {size:,} numbers ({8e-6 * size**2:,.0f} MB), and as "
+            f"many again for results; it is held with at most {FULLEST:,} coefficients. Use 'random_scaling', which "
+            "keeps variances, or 'between_lanes' or 'batch_means'."
+        )
+    if size > WIDE and problem.personal and any(m.full for m in methods):
+        raise InferenceError(
+            f"inference='random_scaling_full' with more than {WIDE} coefficients takes all lanes' paths together, "
+            "which personal budgets (mu= as a column) make of unequal weight; use 'between_lanes' or 'batch_means'."
+        )
     if numbers.alpha is not None and numbers.alpha <= 0.5 and methods:
         raise InferenceError(
             f"alpha={numbers.alpha:g} is the exponent of the steps, and intervals need it above 1/2 (inference=None "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["BANDS", "band", "inference_table", "trajectory"]
 
 
-BANDS: Final = ("anytime", "random_scaling", "between_lanes")
+BANDS: Final = ("anytime", "random_scaling", "random_scaling_full", "between_lanes")
 """Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
 
 
@@ -36,7 +36,7 @@ def band(fit: Fit, method: str | None = None) -> str | None:
     has = f"this one has that of {own}" if own is not None else "this one has none"
     if method not in BANDS:
         fix = f"bands come from {', '.join(BANDS)}"
-    elif own == "anytime" or (own == "random_scaling" and method == "between_lanes"):
+    elif own == "anytime" or (str(own).startswith("random_scaling") and method == "between_lanes"):
         fix = f"fit without inference={own!r} and with inference={method!r}"
     else:
         fix = f"fit with inference={method!r}"

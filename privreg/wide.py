@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["WIDE", "Wide", "between", "is_diagonal", "is_wide", "learn", "numbers", "places", "public", "start"]
+__all__ = [
+    "WIDE",
+    "Wide",
+    "between",
+    "is_diagonal",
+    "is_wide",
+    "learn",
+    "mapped",
+    "numbers",
+    "places",
+    "public",
+    "start",
+]
 
 WIDE: Final = 100
 """Coefficients up to which correlations are learned, and random scaling keeps the whole matrix."""
@@ -77,6 +89,43 @@ def between(probe: Array) -> int:
     return int(((probe > probe.min(axis=0)) & (probe < probe.max(axis=0))).any(axis=0).sum())
 
 
+class Map(NamedTuple):
+    """A linear map to the user's coefficients that mixes into one of them only.
+
+    Attributes
+    ----------
+    places : ndarray of int, shape (d,)
+        Of the coefficients inside, those outside that they stand for.
+    own : ndarray, shape (d,)
+        By how much each moves its own.
+    row : ndarray, shape (d,)
+        By how much each moves the one outside that stands at ``places[0]``.
+    """
+
+    places: NDArray[np.int64]
+    own: Array
+    row: Array
+
+    def __call__(self, moves: Array) -> Array:
+        """Moves of the coefficients outside, shape (m, d)."""
+        out = np.empty_like(moves)
+        out[:, self.places] = moves * self.own
+        out[:, self.places[0]] = moves @ self.row
+        return out
+
+
+def mapped(linear: Array) -> Map | None:
+    """The map as one that mixes into one coefficient only, in whatever order; None if it is none, or not wide."""
+    d = len(linear)
+    if d <= WIDE:
+        return None
+    at = places(linear)
+    others = np.count_nonzero(linear) - np.count_nonzero(linear[at[0]])
+    if others != d - 1 or len(np.unique(at)) < d:
+        return None
+    return Map(at, linear[at, np.arange(d)], linear[at[0]].copy())
+
+
 def is_diagonal(linear: Array) -> bool:
     """Whether the map to a wide design's coefficients, shape (d, d), mixes them in its first row only.
 
@@ -109,13 +158,13 @@ def public(probe: Array, gaps: Array, unscaled: tuple[int, ...], constant: bool)
 
 
 def numbers(wide: Wide, x: Array) -> Array:
-    """What people tell of their columns, u within [−1, 1] of the edges: (1 + u)/2 and u² of each, shape (n, 2k).
+    """What people tell of their columns, `x` of shape (n, k), u within [−1, 1] of the edges: (1 + u)/2 and u² of each.
 
     Number by number, so that the way rows are cut can't change a bit; NaN where there is nothing to tell.
     """
     k = len(wide.columns)
     out = np.empty((len(x), 2 * k))
-    u = np.clip(x[:, wide.columns] / wide.edges[wide.columns], -1.0, 1.0)
+    u = np.clip(x / wide.edges[wide.columns], -1.0, 1.0)
     out[:, :k] = 0.5 + 0.5 * u
     out[:, k:] = u * u
     return out

@@ -12,7 +12,7 @@ from privreg.collector import Path
 from privreg.device import curvature_report, score_report
 from privreg.engine import Run
 from privreg.errors import DataError
-from privreg.kernels import BLOCK, DIAGONAL, FULL, NONE
+from privreg.kernels import BLOCK, DIAGONAL, FULL, HISTORY, NONE
 from privreg.noise import NoiseStream, derived_key
 from privreg.scores import curvature, psi
 from privreg.steps import Steps
@@ -55,6 +55,8 @@ def assert_same_bits(one, two):
         (1, NONE, 0.0, 0),
         (1, NONE, 0.2, 2),
         (2, FULL, 0, 2),
+        (1, HISTORY, 0.1, 0),
+        (2, HISTORY, 0.0, 2),
     ],
 )
 def test_fused_stream_equals_devices_and_collector_bit_for_bit(family, weights, batch, mode, share, outer):

@@ -40,7 +40,8 @@ def without_learned_words(res):
     """The results but for words that follow from reports, so they differ: the residual scale, some notes."""
     fit = res._fit
     title = tuple((k, re.sub(r"scale \S+ \(learned\)", "scale", v)) for k, v in fit.title)
-    words = ("as learned from the reports", "learned sd", "the path-curvature intervals", "the plug-in intervals")
+    words = ("as far as noisy reports tell", "learned sd", "the path-curvature intervals", "the plug-in intervals")
+    words = (*words, "in simulations coverage fell below")  # whose number grows with correlations that were learned
     notes = tuple(n for n in fit.statement.notes if not any(w in n for w in words))
     statement = dataclasses.replace(fit.statement, notes=notes)
     estimates = tuple(dataclasses.replace(e, notes=()) for e in fit.estimates)
@@ -95,6 +96,9 @@ REPORTED = {
             "response",
             "shares",
             "scatter_rows",
+            "levels_told",
+            "levels_variance",
+            "stretch",
             "scatter_memory",
             "scatter_weight",
             "growth",
@@ -138,6 +142,7 @@ def test_a_stream_file_differs_between_different_rows_in_randomised_arrays_only(
             "weights",  # people, here where nobody has a budget of their own
             "guess",
             "outer",  # empty: of exploratory measures only
+            "levels_people",
             "location_batches",
             "trail_people",
             "trail_senders",
@@ -162,13 +167,15 @@ def test_under_huge_noise_every_saved_number_is_that_of_any_other_rows(tmp_path,
 
     def check(one, two):
         assert one.keys() == two.keys()
-        for name in one:
+        for name in one.keys() - inverse:
             a, b = (np.asarray(v[name], dtype=float) for v in (one, two))
             finite = np.isfinite(a)
             np.testing.assert_array_equal(a[~finite], b[~finite])
             gap, size = np.abs(a[finite] - b[finite]), np.abs(a[finite]).max(initial=0)
             assert gap.max(initial=0) <= 1e-6 * size, name
 
+    # path curvature divides by a matrix of noise alone; the sums that it is made of are compared in the streams
+    inverse = {f"cov_{k}" for k, e in enumerate(fitted(way=way)._fit.estimates) if e.method == "path_curvature"}
     monkeypatch.setattr(Pipeline, "_correlated", DECIDED)  # by reports, which agree too
     twins = ((1, True), (2, False))
     check(*(storage.read(save(fitted(*which, 1e-9, way), tmp_path))[1] for which in twins))

@@ -144,7 +144,7 @@ def test_above_the_limit_random_scaling_keeps_variances_and_says_what_gives_the_
         assert np.isfinite(res.bse).all()
         with pytest.raises(InferenceError, match=f"more than {WIDE} coefficients random_scaling keeps variances only"):
             res.wald_test("x1 = x2")
-        with pytest.raises(InferenceError, match="'batch_means', and choose it by method="):
+        with pytest.raises(InferenceError, match="'random_scaling_full', and choose it by method="):
             res.cov_params()
         assert res.cov_params(method="batch_means").shape == (WIDE + 1, WIDE + 1)
     y, x, _ = people(3000, WIDE)
@@ -212,7 +212,7 @@ def test_numbers_are_within_their_range_whatever_the_rows_and_noise_is_calibrate
     probe = np.column_stack([np.ones(50), rng.uniform(-1, 1, (50, d - 2)), rng.integers(0, 2, 50)])
     known = wide.public(probe, np.array([0, 0, 0, 0, 0, 1.0]), (), True)
     assert known.columns.tolist() == [1, 2, 3, 4]
-    v = wide.numbers(known, adversarial(rng, 300, d))
+    v = wide.numbers(known, adversarial(rng, 300, d)[:, known.columns])
     assert v.shape == (300, 8)
     assert ((v >= 0) & (v <= 1)).all()
     # replacing one person moves a report by no more than the sensitivity that its noise is made for

@@ -66,6 +66,10 @@ class Method:
         Whether it compares lanes.
     blocks, path : bool
         Whether it needs sums of the path at equal marks, or products of reports and iterates.
+    scaling : bool
+        Whether it needs second moments of the path's partial sums.
+    full : bool
+        Whether all of them, however many coefficients there are.
     tests : str
         Which tests it supports.
     """
@@ -82,6 +86,8 @@ class Method:
     lanes: bool = False
     blocks: bool = False
     path: bool = False
+    scaling: bool = False
+    full: bool = False
     tests: str = "t_test, wald_test"
 
 
@@ -102,6 +108,7 @@ METHODS: Final = {
             "random scaling",
             f"no people and no budget; p² numbers of memory, 2p of them with more than {WIDE} coefficients",
             "a functional central limit theorem for the path (1/2 < alpha < 1)",
+            scaling=True,
             tests=f"t_test, wald_test of up to 20 restrictions; single coefficients only with more than {WIDE}",
         ),
         Method(
@@ -110,6 +117,15 @@ METHODS: Final = {
             "no people and no budget; some n^(1/4) p numbers of memory",
             "batches long enough to be independent",
             blocks=True,
+        ),
+        Method(
+            "random_scaling_full",
+            "random scaling (whole matrix)",
+            "no people and no budget; p² numbers of memory, 32 MB at 2,000 coefficients, however many there are",
+            "a functional central limit theorem for the path (1/2 < alpha < 1)",
+            scaling=True,
+            full=True,
+            tests="t_test, wald_test of up to 20 restrictions",
         ),
         Method(
             "block_bootstrap",

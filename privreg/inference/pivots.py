@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = ["Normal", "Pivot", "RandomScaling", "StudentT", "scaling_critical", "scaling_sf"]
+
+FEWEST_STEPS: Final = 20
+STEPS_EACH: Final = 10
+"""Updates of a lane at least, and of all lanes for each restriction, from which on joint tests hold their level."""
 
 
 def scaling_sf(t: Array | float, lanes: int = 1) -> Array:
@@ -205,9 +209,12 @@ class RandomScaling:
     ----------
     lanes : int
         Chains whose matrices are averaged.
+    steps : int, optional
+        Updates of the shortest of them, if joint tests are to look at it; not part of the law.
     """
 
     lanes: int = 1
+    steps: int | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -232,7 +239,23 @@ class RandomScaling:
         return self.label if q == 1 else f"random scaling of {q} restrictions"
 
     def joint_sf(self, statistic: float, q: int) -> float:
-        """Tail of the joint law at six times the statistic."""
+        """Tail of the joint law at six times the statistic.
+
+        Raises
+        ------
+        InferenceError
+            If there are more than 20 restrictions, or so few steps that the matrix of the restrictions is far from its
+            limit: fewer than 20 a lane, or than 10 for each restriction over all lanes, from where on a test at level
+            5% has at most 6% (tests/test_full_scaling.py).
+        """
         if q == 1:
             return float(self.two_sided(np.sqrt(np.array([statistic])))[0])
-        return wald_sf(6.0 * statistic, q)
+        out = wald_sf(6.0 * statistic, q, self.lanes)
+        needed = max(FEWEST_STEPS, -(-STEPS_EACH * q // self.lanes))
+        if self.steps is not None and self.steps < needed:
+            raise InferenceError(
+                f"a joint test of {q} restrictions by random scaling needs {needed} updates of each of {self.lanes} "
+                f"lane(s), and there were {self.steps}: the matrix of the restrictions would be nearly singular; ask "
+                "more people, set a smaller batch_size=, or test fewer restrictions."
+            )
+        return out
