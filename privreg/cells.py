@@ -291,8 +291,8 @@ def settled(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Arra
 
 def _root(factor: Array) -> Array:
     """Lower triangular L with L Lᵀ = F Fᵀ and a positive diagonal, of F with at least as many columns as rows."""
-    low = np.linalg.qr(factor.T, mode="r").T
-    return np.asarray(low * np.where(np.diag(low) < 0.0, -1.0, 1.0))
+    _, upper = np.linalg.qr(factor.T)
+    return np.asarray(upper.T * np.where(np.diag(upper) < 0.0, -1.0, 1.0))
 
 
 def rarer(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
