@@ -276,7 +276,7 @@ def taught(
 def settled(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array:
     """Row map, shape (d, d), that whitens each group's columns by its shares and leaves all else as `rows` has it."""
     own = np.linalg.inv(rows)  # second moments are its square, whose roots are found without squaring
-    mean, root = own[1:, 0].copy(), own[1:, 1:].copy()
+    mean, root = np.array(own[1:, 0], dtype=np.float64), np.array(own[1:, 1:], dtype=np.float64)
     for g, p in zip(some, shares, strict=True):
         k = g.columns - 1
         middle = p @ g.values
