@@ -2,7 +2,7 @@
 
 Pages of this folder and the vignettes are put side by side, every code cell is run, and HTML is written to
 ``docs/_build/html``. A cell that fails, a reference that leads nowhere, or a page that nothing leads to fails the
-build. ``--fast`` runs no cells. Needs ``pip install -e ".[docs]"``.
+build. The reference shows pictures of the page of plots. ``--fast`` runs no cells. Needs ``pip install -e ".[docs]"``.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
         env.pop("MPLBACKEND", None)  # the kernel's own puts figures into the pages
         env["PYTHONWARNINGS"] = "ignore:IProgress not found"  # bars are drawn as text, which pages don't show
         env["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        if not a.fast:
+            drawing = [sys.executable, "-m", "docs.pictures", str(HERE / "plots.md"), str(source / "pictures")]
+            subprocess.run(drawing, env=env, check=True)
         more = ["-D", "nb_execution_mode=off"] if a.fast else []
         command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", *more]
         status = subprocess.run([*command, str(source), str(a.out)], env=env, check=False).returncode

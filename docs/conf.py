@@ -1,5 +1,7 @@
 """Settings of the documentation, read by Sphinx."""
 
+from pathlib import Path
+
 import privreg
 
 project = "privreg"
@@ -40,3 +42,17 @@ numpydoc_show_class_members = True
 numpydoc_class_members_toctree = False
 numpydoc_show_inherited_class_members = False
 numpydoc_xref_param_type = False
+
+
+def add_pictures(app, what, name, obj, options, lines):
+    """Below the text of a plotting function or of a class that plots, the pictures of the page of plots."""
+    for file in sorted((Path(app.srcdir) / "pictures").glob("*.png")):
+        own, _, method = file.stem.rpartition(".")
+        if name.endswith(f".{own if what == 'class' and own else file.stem}"):
+            title = [f"``{method}`` draws", ""] if own else []
+            lines += ["", *title, f".. image:: /pictures/{file.name}", f"   :alt: {file.stem}", "   :width: 520px", ""]
+
+
+def setup(app):
+    """Pictures come after numpydoc's own work on a text."""
+    app.connect("autodoc-process-docstring", add_pictures, priority=900)

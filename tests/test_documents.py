@@ -6,6 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from privreg.comparison import Comparison
+from privreg.federated.results import FederatedResults
+from privreg.means.results import MeansResults
+from privreg.plan_results import Plan
+from privreg.results import PrivateResults
+
 ROOT = Path(__file__).parent.parent
 STORIES = [ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md"))]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
@@ -70,3 +76,12 @@ def _figures_are_closed_and_settings_restored():
     with plt.rc_context():
         yield
     plt.close("all")
+
+
+def test_every_plotting_method_has_a_picture():
+    """The page of plots is where the reference takes its pictures from."""
+    shown = {tag for tag in re.findall(r":tags: \[picture, ([\w.]+)\]", (ROOT / "docs" / "plots.md").read_text())}
+    found = {"plot_benchmark", "privacy_curve"}
+    for kind in (PrivateResults, Comparison, Plan, MeansResults, FederatedResults):
+        found |= {f"{kind.__name__}.{name}" for name in dir(kind) if name.startswith("plot")}
+    assert shown == found
