@@ -124,6 +124,11 @@ class Ledger:
                 )
             spent = max((self._spent.get(key, []) for key in _keys(source)), key=compose)
             total, used = compose([*spent, mu]), compose(spent)
+        if math.isinf(used):
+            raise BudgetError(
+                "these data have been fitted without noise (mu=None) in this process: nothing about them is private "
+                "any more, and no further release can be within a limit; use other people, or take the limit away."
+            )
         if total <= limit * (1 + 1e-12):  # k equal parts of √k pass, whatever their last bits
             return
         left = math.sqrt(max((limit - used) * (limit + used), 0.0))

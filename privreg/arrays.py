@@ -431,6 +431,9 @@ def _vector(values: Any, name: str) -> Any:
     shape = quietly(lambda: np.shape(values), wrong)
     if len(shape) == 2 and shape[1] == 1:
         return np.asarray(values)[:, 0]
+    if isinstance(values, str):
+        raise DataError(f"{values!r} is a string; formulas go to PrivateOnlineRegression.from_formula(formula, data).")
     if len(shape) != 1:
-        raise DataError(f"{name!r} must be one-dimensional, got shape {shape}.")
+        swapped = "; the response comes first, then the covariates" if len(shape) == 2 else ""
+        raise DataError(f"{name!r} must be one-dimensional, got shape {shape}{swapped}.")
     return values

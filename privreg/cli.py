@@ -77,6 +77,7 @@ def _json(res: PrivateResults, a: argparse.Namespace) -> str:
         "level": a.level,
         "simultaneous": a.simultaneous,
         "exponentiated": a.exponentiate,
+        "reliable": not res.privacy.doubts,
         "coefficients": table.to_dict("records"),
         "privacy": {**res.privacy.to_json(), "statement": dict(res.privacy.rows())},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -238,6 +239,12 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def _rounded_up(people: float) -> int:
+    """To two digits."""
+    unit = 10.0 ** max(math.floor(math.log10(max(people, 1.0))) - 1, 0)
+    return math.ceil(math.ceil(people / unit) * unit)
+
+
 def _lanes(lanes: int) -> str:
     return "1 lane" if lanes == 1 else f"{lanes} lanes"
 
@@ -322,9 +329,10 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
     if wide:
         out.append(
             f"{DOUBT} the intervals: the bounds of {_listed(names[j] for j, _ in wide)} span "
-            f"{min(span for _, span in wide):.0f} or more times the learned sd: they are too wide to find a scale, or "
-            "most people share one value; declare tighter bounds= if they are wide, levels= for a rare indicator, or "
-            "cut an amount that is mostly 0 at a public number, as in I(x > 0)"
+            f"{min(span for _, span in wide):.0f} or more times the learned sd, as where nearly everybody has one "
+            "value: clamped to one end of bounds= that are in other units or too narrow, a rare indicator (declare "
+            "levels=), an amount that is mostly 0 (as in I(x > 0)); where rows are sorted by it (shuffle them); or "
+            "where bounds= are far too wide"
         )
     if have and findings.flat(run):
         out.append(
@@ -376,10 +384,10 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
     out += intervals.waiting(run, settings, estimates, lead)
     said = silent or strong  # both say that more people are wanted, and would make the number below meaningless
     if have and not said and not schedule.enough(int((run.people - lead) / needs), coefficients):
-        needed = float(f"{schedule.wanted(coefficients) * needs + lead:.2g}")
+        needed = _rounded_up(schedule.wanted(coefficients) * needs + lead)
         out.append(
             f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
-            f"simulations coverage fell below its level with fewer than about {max(needed, run.people + 1):,.0f}"
+            f"simulations coverage fell below its level with fewer than about {needed:,}"
             + (", given what reports tell of effects and correlations" if findings.relied(run) > 1.0 else "")
         )
     return tuple(out)

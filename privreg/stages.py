@@ -66,6 +66,9 @@ USUAL_SLOPE: Final = 0.352
 USUAL_CURVATURE: Final = 0.383
 """Of Huber at half a residual sd, by which gains and people were chosen."""
 
+NEARLY: Final = 0.97
+"""Part of the people wanted that are taken for enough: how strong effects are a plan is told, and a fit estimates."""
+
 LEGS: Final = 6
 """Legs of the search where the Newton step depends on the coefficients and is renewed between them."""
 
@@ -158,8 +161,8 @@ class Schedule(NamedTuple):
         return sum(s.people for s in self.stages if s.kind == kind)
 
     def enough(self, people: int, d: int) -> bool:
-        """Whether so many people in lanes are enough for intervals to be relied on."""
-        return people >= self.wanted(d)
+        """Whether so many people in lanes are enough for intervals to be relied on, as nearly as plans can foresee."""
+        return people >= NEARLY * self.wanted(d)
 
     def wanted(self, d: int) -> int:
         """People in lanes from whom on intervals can be relied on."""

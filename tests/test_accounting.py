@@ -156,3 +156,13 @@ def test_people_of_a_file_are_counted_in_whatever_list_it_comes():
     assert (told.number, told.total_mu) == (2, pytest.approx(1.3))
     assert ledger.spent(two) == pytest.approx(0.5)
     assert ledger.spend((two,), 0.5).number == 2
+
+
+def test_data_fitted_without_noise_are_past_any_limit():
+    ledger, data, other = Ledger(limit=5.0), Data(), Data()
+    ledger._limit = None
+    ledger.spend(data, math.inf)
+    ledger._limit = 5.0
+    with pytest.raises(BudgetError, match=r"fitted without noise .* nothing about them is private any more"):
+        ledger.check(data, 0.1)
+    ledger.check(other, 0.1)

@@ -167,3 +167,34 @@ def test_bounds_that_clamp_everybody_are_doubted_and_precise_responses_are_not(h
     model = pr.PrivateOnlineRegression.from_formula("y ~ x", data, mu=1, bounds={"x": (0, 1), "y": (0, high)})
     notes = model.fit(seed=1, progress=False).privacy.doubts
     assert any("hardly varies inside its declared range" in note for note in notes) is doubted
+
+
+def _sorted_people(by, family, n=30_000):
+    rng = np.random.default_rng(3)
+    x = np.clip(rng.normal(size=(n, 2)), -3, 3)
+    data = pd.DataFrame(x, columns=["a", "b"])
+    eta = x.sum(axis=1)
+    data["y"] = 1 + eta + rng.normal(size=n)
+    data["won"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-eta))).astype(float)
+    response = "y" if family == "huber" else "won"
+    data = data if by is None else data.sort_values(response, ignore_index=True)
+    bounds = {"a": (-3, 3), "b": (-3, 3)} | ({"y": (-10, 12)} if family == "huber" else {})
+    levels = {} if family == "huber" else {"won": [0, 1]}
+    given = {"mu": 2, "bounds": bounds, "levels": levels, "family": family}
+    model = pr.PrivateOnlineRegression.from_formula(f"{response} ~ a + b", data, **given)
+    return model.fit(seed=4, progress=False).privacy.doubts
+
+
+@pytest.mark.parametrize("family", ["huber", "logistic"])
+def test_a_file_sorted_by_its_response_is_doubted_and_a_shuffled_one_is_not(family):
+    assert any("people who came first tell other coefficients" in note for note in _sorted_people("response", family))
+    assert not _sorted_people(None, family)
+
+
+def test_a_yes_or_no_under_a_residual_family_is_noted():
+    rng = np.random.default_rng(5)
+    data = pd.DataFrame({"x": rng.uniform(size=4000), "y": rng.integers(0, 2, 4000)})
+    for bounds, family, noted in (((0, 1), "huber", True), ((0, 1), "squared", False), ((0, 2), "huber", False)):
+        given = {"mu": 1, "bounds": {"x": (0, 1), "y": bounds}, "family": family}
+        res = pr.PrivateOnlineRegression.from_formula("y ~ x", data, **given).fit(seed=1, progress=False)
+        assert any("if it is a yes or no" in note for note in res.privacy.notes) is noted

@@ -258,3 +258,14 @@ def test_all_undeclared_columns_are_named_at_once():
     with pytest.raises(SchemaError) as caught:
         check_formula("y ~ age", schema, {})
     assert "Also" not in str(caught.value)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x**2", "y ~ z + np.log(x)**3", "y ~ (x)**2 + z", "y ~ (x + z**2)**2"])
+def test_a_power_of_one_column_is_refused_with_what_to_write(formula):
+    with pytest.raises(FormulaError, match=r"crossed with itself.*I\(.*\*\*[23]\)"):
+        check_formula(formula, None, {})
+
+
+def test_powers_of_several_columns_cross_them():
+    crossed = check_formula("y ~ (x + z)**2 + I(x**2)", None, {})
+    assert set(crossed.exog_columns) == {"x", "z"}

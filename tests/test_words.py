@@ -544,7 +544,7 @@ def test_notes_of_a_logistic_fit_say_a_thing_once(n, mu, covariates):
 
 def test_wide_bounds_of_several_columns_are_one_note():
     notes = _notes(50_000, 2, 3, bounds={f"x{j}": (0, 300) for j in range(3)})
-    wide = [note for note in notes if "are too wide" in note]
+    wide = [note for note in notes if "times the learned sd" in note]
     assert len(wide) == 1
     assert "the bounds of x0, x1 and x2 span" in wide[0]
     assert "scaling=" not in wide[0]
