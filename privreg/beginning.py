@@ -38,6 +38,9 @@ STABLE: Final = 2.0
 RELATIVE: Final = 0.15
 """The same relative to the length of θ, with which the stretch grows over which the score bends."""
 
+LEAST: Final = 1e-3
+"""Share of people by whom factors that go together are told apart, at least: noise may make it none, or less."""
+
 NEAR: Final = {False: 6.0, True: 3.0}
 """Sd of z'θ in linear lanes, as a multiple of the final estimate's: more would bias where errors are skewed, and
 sooner where the loss itself is."""
@@ -77,6 +80,7 @@ def begin_chains(run: Pipeline) -> None:
         if start.cells:
             own = cells.rarer(start.cells, cells.believed(start.cells, run.scatter.shares), run.d)
             run.shares = np.where(np.isnan(own), run.shares, own)
+            _tell_apart(run)
         run.scatter = whitening.start_from(near, run.scatter.shares)
         theta, log_c = _first_guess(run)
     else:
@@ -121,6 +125,20 @@ def begin_chains(run: Pipeline) -> None:
         run.history = History(schedule.lanes, run.coefficients)
     if run.kind == "lanes" and start.cut is not None:
         run.blocks = blocks.begin(start.cut, run.coefficients)
+
+
+def _tell_apart(run: Pipeline) -> None:
+    """How many people tell columns of factors apart that go together: they are the rarer value of such a column.
+
+    They are far out, where the square of the column's direction is about 1, and it is about 0 for all others. The
+    stretch stays that of a column of its own, whatever their share: long steps cost width, short ones coverage.
+    """
+    factors = run.factors
+    shares = cells.believed(factors, run.scatter.shares)
+    here = slice(run.extra, run.extra + run.d)
+    run.tied = cells.tied(factors, shares, run.scatter.rows)[here]
+    apart = whitening.directions(run.scatter)[here][run.tied]
+    run.shares[run.tied] = np.clip(apart, LEAST, 0.5)
 
 
 def _expected(run: Pipeline, theta: Array) -> coordinates.Expected:

@@ -37,6 +37,7 @@ __all__ = [
     "settled",
     "stand_ins",
     "taught",
+    "tied",
     "unknown",
     "unsure",
 ]
@@ -52,6 +53,12 @@ SURE: Final = 10.0
 
 STRICT: Final = 1.5
 """Sd of the noise's own size by which a group of numbers must exceed it before any of it is believed."""
+
+TIED: Final = 4.0
+"""Stretch of a column, at most, relative to what its own factor's levels take.
+
+Where most people have one level of a second factor with one of a first, directions lie in a plane, and no map makes
+them even: every round would stretch what is left of the column further, without end."""
 
 
 class Cells(NamedTuple):
@@ -279,14 +286,31 @@ def settled(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Arra
     mean, root = np.array(own[1:, 0], dtype=np.float64), np.array(own[1:, 1:], dtype=np.float64)
     for g, p in zip(some, shares, strict=True):
         k = g.columns - 1
-        middle = p @ g.values
-        whole = _root((g.values - middle).T * np.sqrt(p))
-        root[k] = whole @ np.linalg.solve(_root(root[k]), root[k])
-        mean[k] = middle
+        root[k] = _spread(g, p) @ np.linalg.solve(_root(root[k]), root[k])
+        mean[k] = p @ g.values
     out = np.eye(len(rows))
     out[1:, 1:] = np.linalg.inv(_root(root))
     out[1:, 0] = -out[1:, 1:] @ mean
+    out *= np.minimum(1.0, _longest(some, shares, len(rows)) / np.diag(out))[:, None]
     return np.tril(out)
+
+
+def tied(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> NDArray[np.bool_]:
+    """Columns, shape (d,), as far out as they may be: their levels go together with those of earlier factors."""
+    return np.asarray(np.diag(rows) > (1.0 - RANK) * _longest(some, shares, len(rows)))
+
+
+def _longest(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
+    """Largest diagonal of a row map, shape (d,)."""
+    out = np.full(d, np.inf)
+    for g, p in zip(some, shares, strict=True):
+        out[g.columns] = TIED / np.diag(_spread(g, p))
+    return out
+
+
+def _spread(group: Cells, share: Array) -> Array:
+    """Lower triangular root of the covariance of a group's columns."""
+    return _root((group.values - share @ group.values).T * np.sqrt(share))
 
 
 def _root(factor: Array) -> Array:

@@ -34,6 +34,7 @@ def to_arrays(run: Pipeline) -> dict[str, Any]:
         "outer": run.outer,
         "response": np.array([run.y_centre, run.y_scale]),
         "stretch": run.stretch,
+        "tied": run.tied,
         "shares": np.nan_to_num(run.shares, nan=-1.0),
         "guess": np.zeros(0) if run.start.theta is None else run.start.theta,
         "trail_people": np.array(run.trail_people, dtype=np.int64),
@@ -100,6 +101,7 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
         raise ValueError("batches out of range")
     rows = np.eye(run.size(before=run.kind in {"location", "moments"})) if run.start.wide is None else run.no_map()
     run.stretch = like(np.ones(run.d), arrays["stretch"])
+    run.tied = like(np.zeros(run.d, dtype=np.bool_), arrays["tied"])
     levels = Shares(*(like(np.asarray(own), arrays[f"levels_{k}"]) for k, own in run.scatter.shares._asdict().items()))
     run.scatter = whitening.Scatter(
         like(rows, arrays["scatter_rows"]),

@@ -79,6 +79,7 @@ class Pipeline:
         self.y_centre, self.y_scale = 0.0, 1.0
         self.shares = np.full(d, np.nan)
         self.stretch = np.ones(d)
+        self.tied = np.zeros(d, dtype=np.bool_)
         self.chains: Chains | None = None
         self.common: Chains | None = None
         self.blocks: blocks.Blocks | None = None
@@ -311,7 +312,7 @@ class Pipeline:
             raise ValueError("keys of another plan")
         self.keys = [flat[i : i + KEY_BYTES] for i in range(0, len(flat), KEY_BYTES)]
         self.noise = NoiseStream.from_secret_state(
-            self.width(), secrets["secret_score_key"], secrets["secret_score_rest"]
+            max(self.width(), 1), secrets["secret_score_key"], secrets["secret_score_rest"]
         )
 
     # --- from stage to stage ---------------------------------------------------------------------------

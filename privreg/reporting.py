@@ -318,6 +318,14 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
             "max_per_id= with a smaller budget, leave out a column that most people lack, or ask more people"
         )
     rare = findings.rare(run) if have else []
+    together = [j for j in rare if run.tied[j]]
+    if together:
+        out.append(
+            f"{DOUBT} the intervals: levels of two factors or more go together for nearly everybody: too few people at "
+            f"this budget seem to tell {_listed(names[j] for j in together)} from the columns of other factors; leave "
+            "out one of the factors, merge levels, or ask more people"
+        )
+    rare = [j for j in rare if not run.tied[j]]
     if rare:
         shares = _listed(f"{100 * run.shares[j]:.2g}%" for j in rare)
         out.append(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Layout", "Scatter", "exact", "learn", "sizes", "start_even", "start_from"]
+__all__ = ["Layout", "Scatter", "directions", "exact", "learn", "sizes", "start_even", "start_from"]
 
 SMALLEST, LARGEST = 0.15, 8.0
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
@@ -149,6 +149,16 @@ def learn(
     moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
     # what was measured far from here counts for less: the correction is linear only nearby
     return Scatter(np.tril(rows), memory, weight / (1.0 + FORGET * moved**2), shares)
+
+
+def directions(scatter: Scatter) -> Array:
+    """Mean squares of the coordinates of u = z/‖z‖ that rounds measured where the map is now, shape (d,).
+
+    The map is one with a constant.
+    """
+    d = len(scatter.rows)
+    white = moment_diagonal(d, constant=True)
+    return np.asarray(white * (1.0 + np.diag(scatter.memory) * d / (d + 2)))
 
 
 def sizes(scatter: Scatter, total: Array) -> Scatter:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 import privreg as pr
 from privreg import beginning, cells, pipeline, whitening
@@ -214,3 +215,123 @@ def test_cells_that_formulas_do_not_show_are_left_alone():
     assert cells.groups([(), ("x",)], levels, rng.normal(size=(9, 2))) == ()
     design = formula_design("y ~ g", combined(None, {"y": (0, 1)}, {"g": LEVELS["g"]}, None), functions={})
     assert len(cells.groups(design.sources, design.schema.levels, design.probe)) == 1
+
+
+# --- factors that go together --------------------------------------------------------------------------------
+
+
+def agreeing(n, agree, seed, levels=2):
+    """Two factors that are the same for `agree` of the people, and by chance for others."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, levels, n)
+    b = np.where(rng.uniform(size=n) < agree, a, rng.integers(0, levels, n))
+    y = 0.4 - 0.4 * (a == 1) + 0.4 * (b == 1) + rng.normal(size=n)
+    return pd.DataFrame({"a": a, "b": b, "y": y})
+
+
+def fitted(frame, seed, right="a + b", levels=2):
+    given = {name: list(range(levels)) for name in "ab"}
+    model = pr.PrivateOnlineRegression.from_formula(
+        f"y ~ {right}", frame, mu=2.0, bounds={"y": BOUNDS["y"]}, levels=given
+    )
+    stream = model.start(seed=seed).update(frame)
+    return stream.results(), stream._run
+
+
+def test_no_column_is_stretched_without_end_where_factors_go_together():
+    """Directions in a plane can't be made even: rounds must not try ever harder."""
+    v, some = inner("f + g", people(5000))
+    half = np.arange(5000) % 2
+    codes = np.where(np.arange(5000) % 10 == 0, 2, half)
+    for g in some:
+        v[:, g.columns] = g.values[np.minimum(codes, len(g.values) - 1)]
+    scatter = whitening.start_even(np.eye(v.shape[1]), some)
+    for _ in range(12):
+        total = len(v) * mean_report(v, scatter.rows)
+        scatter = whitening.learn(scatter, total, len(v), 0.0, whitening.Layout(True, False), some)
+    shares = cells.believed(some, scatter.shares)
+    alone = cells.settled(some, shares, np.eye(v.shape[1]))
+    ratio = np.diag(scatter.rows) / np.diag(alone)
+    np.testing.assert_allclose(ratio.max(), cells.TIED)
+    tied = cells.tied(some, shares, scatter.rows)
+    assert tied.tolist() == [False, False, False, True]  # f and the second level tell the third
+    assert not cells.tied(some, shares, alone).any()
+
+
+@pytest.mark.parametrize("agree", [0.6, 0.9])
+def test_intervals_hold_where_factors_are_dependent(agree):
+    """Coverage of 95% intervals of two factors of two levels; with a correlation of 0.9 a note may say not to rely."""
+    held = []
+    for seed in range(8):
+        res, _ = fitted(agreeing(60_000, agree, seed), seed)
+        assert agree > 0.8 or not res.privacy.doubts
+        low, high = res.conf_int().to_numpy().T
+        held.append((low <= [0.4, -0.4, 0.4]) & (high >= [0.4, -0.4, 0.4]))
+    assert np.sum(held) >= binom.ppf(0.001, np.size(held), 0.95)
+
+
+@pytest.mark.parametrize(("levels", "agree"), [(2, 0.98), (2, 1.0), (3, 0.95)])
+def test_factors_that_nearly_repeat_each_other_are_doubted(levels, agree):
+    res, run = fitted(agreeing(60_000, agree, 1, levels), 1, "C(a) + C(b)", levels)
+    doubts = [note for note in res.privacy.doubts if "go together" in note]
+    assert len(doubts) == 1
+    assert "C(b)[T.1]" in doubts[0]
+    assert "C(a)" not in doubts[0]
+    assert not any("rarer value" in note for note in res.privacy.doubts)
+    assert run.tied.tolist() == [False] * levels + [True] * (levels - 1)
+
+
+def test_what_ties_factors_is_saved(tmp_path):
+    frame = agreeing(60_000, 1.0, 2)
+    given = {"bounds": {"y": BOUNDS["y"]}, "levels": {"a": [0, 1], "b": [0, 1]}}
+    stream = pr.PrivateOnlineRegression.from_formula("y ~ a + b", None, mu=2.0, rows=len(frame), **given).start(seed=2)
+    stream.update(frame.iloc[:40_000])
+    assert stream._run.tied.any()
+    stream.save(tmp_path / "s")
+    again = pr.load(tmp_path / "s")
+    assert again._run.tied.tolist() == stream._run.tied.tolist()
+    for s in (stream, again):
+        s.update(frame.iloc[40_000:])
+    assert again.results().privacy.doubts == stream.results().privacy.doubts
+    assert again.results().params.equals(stream.results().params)
+
+
+# --- what noise can have made -------------------------------------------------------------------------------
+
+
+def test_less_than_chance_makes_of_noise_is_not_believed():
+    """A group of ten numbers that exceeds its noise by less than 1.5 sd of the noise's size is taken for noise."""
+    noise2 = np.full(10, 0.5)
+    line = 5.0 * (1.0 + 1.5 * np.sqrt(2.0 / 10.0))
+    assert cells.keep(np.full(10, np.sqrt(0.99 * line / 10)), noise2) == 0.0
+    assert cells.keep(np.full(10, np.sqrt(2.0 * line / 10)), noise2) == pytest.approx(0.5)
+    assert cells.keep(np.full(2, np.sqrt(2.0 * 1.0 / 2)), np.full(2, 0.5)) == pytest.approx(0.5)  # two: no margin
+    # one that is much noisier than the others has most of the sum to itself
+    assert cells.keep(np.array([2.0, 0.0, 0.0]), np.array([1.0, 0.01, 0.01])) == pytest.approx(1.0 - 1.02 / 4.0)
+
+
+def test_no_level_is_believed_to_be_empty():
+    _, some = inner("h", people(100))
+    told = np.array([0.7, 0.4, -0.2, 0.05, 0.05])
+    shares = cells.Shares(told, np.full(5, 1e-12), 1e6)
+    p = cells.believed(some, shares)[0]
+    assert p.sum() == pytest.approx(1.0)
+    assert p[2] == pytest.approx(cells.RAREST / 5 / 1.21)
+    assert p.min() > 0.0
+
+
+def test_a_level_is_unsure_below_ten_standard_errors():
+    assert cells.unsure(np.array([0.5, 0.099]), np.full(2, 1e-4))
+    assert not cells.unsure(np.array([0.5, 0.101]), np.full(2, 1e-4))
+
+
+def test_the_rarer_value_is_named_whichever_it_is():
+    _, some = inner("x + f + g", people(50))
+    p = {2: np.array([0.2, 0.8]), 3: np.array([0.1, 0.2, 0.7])}
+    share = cells.rarer(some, [p[len(g.values)] for g in some], 5)
+    own = {k: share[g.columns] for g in some for k in [len(g.values)]}
+    np.testing.assert_allclose(own[2], [0.2])
+    high = [float(p[3][v == v.max()].sum()) for g in some if len(g.values) == 3 for v in g.values.T]
+    np.testing.assert_allclose(own[3], [min(h, 1 - h) for h in high])
+    assert max(high) > 0.5
+    assert np.isnan(share).sum() == 2

@@ -46,6 +46,24 @@ def test_blocks_give_the_matrix_of_its_definition(lanes_, rounds):
     np.testing.assert_allclose(mapped(np.ascontiguousarray(mapped(expected).T)), order @ expected @ order.T, rtol=1e-12)
 
 
+def test_what_was_noted_stays_while_lanes_go_on():
+    rng = np.random.default_rng(0)
+    held, partial = History(3, 4), rng.standard_normal((3, 4))
+    for _ in range(5):
+        held.note(partial)
+        before = held.matrix()
+        partial += rng.standard_normal((3, 4))
+        assert np.array_equal(held.matrix(), before)
+
+
+def test_large_triangles_are_made_symmetric():
+    d = 2 * history.LINES + 9
+    lower = np.tril(np.random.default_rng(0).standard_normal((d, d)))
+    expected = lower + np.tril(lower, -1).T
+    noisy = lower + np.triu(np.ones((d, d)), 1)  # what lies above is not looked at
+    np.testing.assert_array_equal(history.symmetric(noisy), expected)
+
+
 def test_a_map_is_found_only_where_one_coefficient_is_mixed_into():
     d = WIDE + 1
     linear = np.diag(np.arange(1.0, d + 1))

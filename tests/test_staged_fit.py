@@ -780,3 +780,26 @@ def test_silent_people_move_no_quantile_of_a_response_alone(tuning):
     )
     estimate = float(model.fit(tuning=tuning, progress=False).params.iloc[0])
     assert estimate == pytest.approx(np.quantile(y[~gone], 0.9), abs=0.05)
+
+
+def test_public_covariates_are_saved_in_any_stage(tmp_path):
+    """Their rounds of moments take no noise, and there is none to go on with."""
+    y, x = rows(3000)
+    frame = pd.DataFrame({"y": y, "a": x[:, 1], "b": x[:, 2]})
+
+    def start():
+        given = {"mu": 2.0, "private": "response", "bounds": BOUNDS, "rows": len(frame)}
+        return pr.PrivateOnlineRegression.from_formula("y ~ a + b", None, **given).start(seed=SEED)
+
+    whole, cut = start().update(frame), start()
+    ends = np.cumsum([stage.people for stage in cut._run.start.schedule.stages[:-1]]).tolist()
+    marks = sorted({0, *ends, *(e - 1 for e in ends), *(e + 1 for e in ends), len(frame)})
+    kinds = set()
+    for a, b in pairwise(marks):
+        cut.update(frame.iloc[a:b])
+        kinds.add(cut._run.kind)
+        cut.save(tmp_path / "s")
+        cut = pr.load(tmp_path / "s")
+    assert kinds == {"location", "moments", "pilot", "common", "lanes"}
+    assert cut.results().params.equals(whole.results().params)
+    assert cut.results().bse.equals(whole.results().bse)

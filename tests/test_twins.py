@@ -99,6 +99,7 @@ REPORTED = {
             "levels_told",
             "levels_variance",
             "stretch",
+            "tied",
             "scatter_memory",
             "scatter_weight",
             "growth",
