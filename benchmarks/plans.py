@@ -45,6 +45,15 @@ SETTINGS: dict[str, Callable[[], Plan]] = {
         bounds={c: INSURED["bounds"][c] for c in ("age", "bmi", "children", "charges")},
         levels={"smoker": INSURED["levels"]["smoker"]},
     ),
+    "Huber, factors of two and four levels, mu = 1": lambda: pr.plan(
+        "y ~ x0 + f + g",
+        mu=1,
+        width={"g": 0.2},
+        scale=1,
+        bounds={"x0": (-2, 2), "y": (-9, 9)},
+        levels={"f": ["a", "b"], "g": ["a", "b", "c", "d"]},
+        shares={"f": [0.7, 0.3]},
+    ),
     "Logistic, p = 2, mu = 1": lambda: pr.plan(
         "y ~ x0 + x1",
         mu=1,
