@@ -204,7 +204,10 @@ def refuse_other(formula: object) -> None:
     FormulaError
     """
     if not isinstance(formula, str):
-        raise FormulaError(f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}.")
+        raise FormulaError(
+            f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}; the formula comes first and "
+            "the data second."
+        )
 
 
 def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> dict[str, Rowwise]:
@@ -250,6 +253,8 @@ def _parse(formula: object) -> ModelDesc:
         desc, powers = ModelDesc.from_formula(formula), _powers(parse_formula(formula))
     except PatsyError as error:
         reason = str(error).splitlines()[0]
+        if "numbers besides" in reason:
+            reason = "arithmetic goes into I(), as in 'I((x - 40) / 10)', with public numbers"
     except Exception:
         pass  # patsy's tokenizer raises many kinds; none of them is passed on
     else:
@@ -263,6 +268,7 @@ def _parse(formula: object) -> ModelDesc:
 
 
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+_BACKTICKS = re.compile(r"`([^`]*)`")
 _LONE_DOT = re.compile(r"(?<![\w.)\]])\.(?![\w.])")
 _RANDOM_EFFECT = re.compile(r"(?<!\w)\(\s*[01]\s*(?:\+[\w\s+]*)?\|\|?\s*([A-Za-z_]\w*)[\s\w:/]*\)")
 
@@ -273,6 +279,11 @@ def _refuse_foreign(formula: str) -> None:
     if meant is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
     bare = _QUOTED.sub("Q", formula)
+    name = _BACKTICKS.search(bare)
+    if name is not None:
+        raise FormulaError(
+            f'a column whose name is no plain word is written with Q() and quotes, not in backticks: Q("{name[1]}").'
+        )
     if _LONE_DOT.search(bare):
         raise FormulaError(
             f"the formula {formula!r} has a '.' for all other columns; name the columns, as in 'y ~ x1 + x2': each of "
@@ -305,7 +316,8 @@ def _tree(code: str, formula: str) -> ast.expr:
             return ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
-    raise FormulaError(f"the term {code!r} of the formula {formula!r} is not a Python expression.") from None
+    name = f'; a name with spaces is written Q("{code}")' if re.fullmatch(r"[\w ]+", code) else ""
+    raise FormulaError(f"the term {code!r} of the formula {formula!r} is not a Python expression{name}.") from None
 
 
 def _check(

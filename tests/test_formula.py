@@ -266,6 +266,19 @@ def test_a_power_of_one_column_is_refused_with_what_to_write(formula):
         check_formula(formula, None, {})
 
 
+@pytest.mark.parametrize(
+    ("formula", "told"),
+    [
+        ("`blood pressure` ~ x", r'Q\("blood pressure"\)'),
+        ("y ~ age at visit", r'Q\("age at visit"\)'),
+        ("y ~ (x - 40) / 10", r"arithmetic goes into I\(\)"),
+    ],
+)
+def test_names_with_spaces_and_arithmetic_are_told_how_to_be_written(formula, told):
+    with pytest.raises(FormulaError, match=told):
+        check_formula(formula, None, {})
+
+
 def test_powers_of_several_columns_cross_them():
     crossed = check_formula("y ~ (x + z)**2 + I(x**2)", None, {})
     assert set(crossed.exog_columns) == {"x", "z"}
