@@ -4,7 +4,9 @@
 
 People are made up from public laws (`people`): age uniform on 18 to 65, income lognormal within wide bounds, factors
 of two, four and ten levels with the stated shares. The response is a sum of terms of the formula plus normal errors, so
-that the truth is known for every coefficient; for a logistic response it is the log-odds. Default settings throughout.
+that the truth is known for every coefficient; for a logistic response it is the log-odds, for counts the log of the
+mean.
+Where people are silent, that share of the responses is missing, and missing="noise". Default settings throughout.
 Every line of the table is one formula, family, number of people and budget:
 
 coverage, low_999, high_999, inside
@@ -50,6 +52,10 @@ EFFECT = 0.4
 """Of every level but the first, by turns with both signs; of numbers per half of their range."""
 
 
+MOST = 20
+"""Counts, at most."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """A formula's right side, and the true coefficients of its columns that aren't levels or the intercept."""
@@ -59,11 +65,13 @@ class Cell:
     family: str = "huber"
     n: int = 200_000
     mu: float = 1.0
+    silent: float = 0.0
 
     @property
     def name(self) -> str:
         """As the table and --cells have it."""
-        return f"{self.family}: {self.right}; n = {self.n:,}, mu = {self.mu:g}"
+        silent = f", {self.silent:.0%} silent" if self.silent else ""
+        return f"{self.family}: {self.right}; n = {self.n:,}, mu = {self.mu:g}{silent}"
 
 
 AGE, LOG, Z = {"age": 0.02}, {"np.log(income)": 0.5}, {"z": 0.3}
@@ -83,15 +91,14 @@ DESIGNS: tuple[tuple[str, dict[str, float]], ...] = (
     ("age * sex + z", AGE | Z | {"age:sex[T.m]": 0.01}),
     ("sex * region", {}),
 )
-CELLS = tuple(
-    Cell(right, slopes, family, n, mu)
-    for right, slopes in DESIGNS
-    for family, n, mu in (
-        ("huber", 20_000, 2.0),
-        ("huber", 200_000, 1.0),
-        ("huber", 200_000, 2.0),
-        ("logistic", 200_000, 2.0),
-    )
+USUAL = (("huber", 20_000, 2.0), ("huber", 200_000, 1.0), ("huber", 200_000, 2.0), ("logistic", 200_000, 2.0))
+CELLS = (
+    *(Cell(right, slopes, family, n, mu) for right, slopes in DESIGNS for family, n, mu in USUAL),
+    Cell("age + z + region", AGE | Z, "poisson", 100_000, 2.0),
+    Cell("age + z + region + job", AGE | Z, "poisson", 100_000, 2.0),
+    Cell("state", {}, "huber", 100_000, 2.0, silent=0.1),
+    Cell("state", {}, "huber", 100_000, 2.0, silent=0.3),
+    Cell("age + z + region", AGE | Z, "huber", 100_000, 2.0, silent=0.3),
 )
 
 
@@ -121,21 +128,27 @@ def fit(cell: Cell, rep: int) -> pd.DataFrame:
     seed = zlib.crc32(f"{cell.name} {rep}".encode())
     rng = np.random.default_rng(seed)
     data = people(cell.n, rng)
-    logistic = cell.family == "logistic"
+    logistic, number = cell.family == "logistic", cell.family == "huber"
     x = dmatrix(cell.right, data)
     names = list(x.design_info.column_names)
     x, beta = np.asarray(x), truth(cell, names)
     if logistic:  # the middle of the log-odds at 0, so that both answers are given
         beta[0] -= float(np.mean(x[:10_000] @ beta))
         data["y"] = (rng.uniform(size=cell.n) < 1.0 / (1.0 + np.exp(-(x @ beta)))).astype(np.int64)
-    else:
+    elif number:
         data["y"] = x @ beta + rng.normal(size=cell.n)
+    else:  # about one on average
+        beta[0] -= float(np.mean(x[:10_000] @ beta))
+        data["y"] = np.minimum(rng.poisson(np.exp(x @ beta)), MOST)
+    if cell.silent:
+        data["y"] = data["y"].where(rng.uniform(size=cell.n) >= cell.silent)
     res = pr.PrivateOnlineRegression.from_formula(
         f"y ~ {cell.right}",
         data,
-        family=cell.family,
+        family=pr.Poisson(y_max=MOST) if cell.family == "poisson" else cell.family,
         mu=cell.mu,
-        bounds={c: b for c, b in BOUNDS.items() if c in cell.right or (c == "y" and not logistic)},
+        missing="noise" if cell.silent else "raise",
+        bounds={c: b for c, b in BOUNDS.items() if c in cell.right or (c == "y" and number)},
         levels={c: v for c, v in LEVELS.items() if c in cell.right} | ({"y": [0, 1]} if logistic else {}),
     ).fit(seed=seed, progress=False)
     assert list(res.params.index) == names
@@ -162,6 +175,7 @@ def line(cell: Cell, rows: pd.DataFrame) -> dict[str, object]:
         "family": cell.family,
         "people": cell.n,
         "mu": cell.mu,
+        "silent": cell.silent,
         "replications": rows["rep"].nunique(),
         "coverage": coverage,
         "low_999": low,
