@@ -224,13 +224,10 @@ def expect_at(rules: ChainRules, theta: Array, points: Array) -> Expected:
     if rules.shape.family == MULTINOMIAL:
         matrix = multinomial_at(theta.reshape(-1, d), points)
         return Expected(_inverse(matrix), float(np.trace(matrix)) / math.sqrt(d) / (len(theta) // d))
-    if not (rules.from_predictor or rules.shaped):
-        return Expected(
-            _inverse(matrix_at(lambda eta: np.full_like(eta, rules.curvature), theta, points)), rules.curvature
-        )
-    matrix = matrix_at(_kappa(rules), theta, points)
-    if rules.shaped:  # the tracked window tells the mean curvature
-        matrix *= rules.curvature / float(np.mean(_kappa(rules)(points @ theta)))
+    kappa = _kappa(rules) if rules.from_predictor or rules.shaped else np.ones_like
+    matrix = matrix_at(kappa, theta, points)
+    if rules.shaped or not rules.from_predictor:  # the tracked window tells the mean curvature
+        matrix *= rules.curvature / float(np.mean(kappa(points @ theta)))
     return Expected(
         _inverse(matrix), float(np.trace(matrix)) / math.sqrt(d) if rules.from_predictor else rules.curvature
     )

@@ -11,9 +11,15 @@ from scipy.special import stdtr
 from privreg import coordinates, lanes, location, measures
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from privreg.pipeline import Pipeline
 
-__all__ = ["at_limit", "changing", "gauge", "lead", "measured", "rare", "relied", "silent", "wide"]
+    Array = NDArray[np.float64]
+
+__all__ = ["at_limit", "changing", "gauge", "lead", "measured", "rare", "relied", "silent", "unlike", "wide"]
 
 USUAL_GROWTH: Final = 6.0
 """Growth with three slopes of 1, for which it was simulated how many people intervals need."""
@@ -133,13 +139,14 @@ def changing(run: Pipeline) -> bool:
     if not run.in_lanes or run.common is None:
         return False
     first, *later = run.groups()
-    if len(later) < FEWEST:
-        return False
-    pooled = lanes.pooled(later)
-    move = run.outside((first.estimate - pooled)[None])[0]
-    variance = (run.outside(lanes.apart(later)) ** 2).sum(axis=0) * (1.0 + sum(g.weight for g in later) / first.weight)
-    chance = 2.0 * stdtr(len(later) - 1.0, -np.abs(move) / np.sqrt(variance))
-    return bool(chance.min() < CHANCE / len(chance))
+    return len(later) >= FEWEST and bool(unlike(first, later, run.outside).min() < CHANCE / run.coefficients)
+
+
+def unlike(first: lanes.Group, later: list[lanes.Group], outside: Callable[[Array], Array]) -> Array:
+    """P-value, of each coefficient, that one group tells the same as others, from how far the others lie apart."""
+    move = outside((first.estimate - lanes.pooled(later))[None])[0]
+    variance = (outside(lanes.apart(later)) ** 2).sum(axis=0) * (1.0 + sum(g.weight for g in later) / first.weight)
+    return np.asarray(2.0 * stdtr(len(later) - 1.0, -np.abs(move) / np.sqrt(variance)))
 
 
 def silent(run: Pipeline) -> bool:

@@ -46,7 +46,6 @@ __all__ = [
     "normal_quantile",
     "number_reports",
     "randomise",
-    "run_hot_lanes",
     "run_lanes",
     "second_moments",
     "told",
@@ -1063,86 +1062,6 @@ def _whiten_short(x: Array, i: int, rows: Array, z: Array) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run_lanes(
-    x: Array,
-    y: Array,
-    offset: Array,
-    weight: Array,
-    rows: Array,
-    newton: Array,
-    steps: Array,
-    gains: Array,
-    noise: Array,
-    at: int,
-    thread: int,
-    threads: int,
-    plan: LanePlan,
-    state: Lanes,
-) -> None:
-    """Play devices and collector for consecutive people of one stage of chains.
-
-    Parameters
-    ----------
-    x : ndarray, shape (n, d)
-        Rows, internal units, before whitening.
-    y : ndarray, shape (n,)
-        NaN for people who send noise only.
-    offset : ndarray, shape (n,) or (0,)
-    weight : ndarray, shape (n,) or (0,)
-        Weights (μ_i/μ_max)² of people with personal budgets.
-    rows : ndarray, shape (d, d) or (2, d)
-        Learned row map, lower triangular, or the scales and shifts of one that leaves correlations alone.
-    newton : ndarray, shape (b d, b d) or (1, d)
-        P of the Newton step θ ← θ − γ c P ḡ, b the number of blocks; or its diagonal.
-    steps, gains : ndarray, shape (m,)
-        γ and the gain of log c, from the update on that the person at `at` belongs to.
-    noise : ndarray, shape (n, width)
-        A row of standard normals for every person.
-    at : int
-        People of this stage before these.
-    thread, threads : int
-        Only lanes k with ⌊k `threads` / K⌋ = `thread` are worked on: neighbours share cache lines.
-    plan, state : LanePlan, Lanes
-        The state is updated in place.
-    """
-    dense = np.empty((0, 2), dtype=np.int64)
-    _run_lanes(x, dense, y, offset, weight, rows, newton, steps, gains, noise, at, thread, threads, plan, state)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def run_hot_lanes(
-    x: Array,
-    columns: Ints,
-    y: Array,
-    offset: Array,
-    weight: Array,
-    rows: Array,
-    newton: Array,
-    steps: Array,
-    gains: Array,
-    noise: Array,
-    at: int,
-    thread: int,
-    threads: int,
-    plan: LanePlan,
-    state: Lanes,
-) -> None:
-    """`run_lanes` for rows in which one column stands for all levels of a factor; to the bit as if they were dense.
-
-    Parameters
-    ----------
-    x : ndarray, shape (n, m)
-        Rows, internal units; of a factor the number of the level's coefficient among the factor's, −1 for the
-        reference level, NaN for people who send noise only.
-    columns : ndarray of int, shape (m, 2)
-        First coefficient of each column, ascending, and how many it has if it is a factor's, else 0.
-    rows : ndarray, shape (2, d)
-        Row map, which doesn't shift a factor's coefficients.
-    """
-    _run_lanes(x, columns, y, offset, weight, rows, newton, steps, gains, noise, at, thread, threads, plan, state)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _hot(x: Array, i: int, columns: Ints, rows: Array, at: Ints, z: Array) -> tuple[int, float]:
     """Coefficients that row i has values for, in order, and the values after the map; how many, and ‖z‖²."""
     used = 0
@@ -1167,9 +1086,8 @@ def _hot(x: Array, i: int, columns: Ints, rows: Array, at: Ints, z: Array) -> tu
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _run_lanes(
+def run_lanes(
     x: Array,
-    columns: Ints,
     y: Array,
     offset: Array,
     weight: Array,
@@ -1183,9 +1101,42 @@ def _run_lanes(
     threads: int,
     plan: LanePlan,
     state: Lanes,
+    columns: Ints | None = None,
 ) -> None:
+    """Play devices and collector for consecutive people of one stage of chains.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, d), or (n, m) with `columns`
+        Rows, internal units, before whitening. Where a column stands for all levels of a factor, the number of the
+        level's coefficient among the factor's, −1 for the reference level, NaN for people who send noise only.
+    y : ndarray, shape (n,)
+        NaN for people who send noise only.
+    offset : ndarray, shape (n,) or (0,)
+    weight : ndarray, shape (n,) or (0,)
+        Weights (μ_i/μ_max)² of people with personal budgets.
+    rows : ndarray, shape (d, d) or (2, d)
+        Learned row map, lower triangular, or the scales and shifts of one that leaves correlations alone, and doesn't
+        shift coefficients of factors that come as one column.
+    newton : ndarray, shape (b d, b d) or (1, d)
+        P of the Newton step θ ← θ − γ c P ḡ, b the number of blocks; or its diagonal.
+    steps, gains : ndarray, shape (m,)
+        γ and the gain of log c, from the update on that the person at `at` belongs to.
+    noise : ndarray, shape (n, width)
+        A row of standard normals for every person.
+    at : int
+        People of this stage before these.
+    thread, threads : int
+        Only lanes k with ⌊k `threads` / K⌋ = `thread` are worked on: neighbours share cache lines.
+    plan, state : LanePlan, Lanes
+        The state is updated in place.
+    columns : ndarray of int, shape (m, 2), or None
+        First coefficient of each column, ascending, and how many it has if it stands for a factor's levels, else 0;
+        the bits are those of the dense rows. None if each column is a coefficient's.
+    """
     n, d = x.shape[0], rows.shape[1]
-    sparse = columns.shape[0] > 0
+    sparse = columns is not None
+    places = np.empty((0, 2), dtype=np.int64) if columns is None else columns
     place, values, before = np.empty(x.shape[1], dtype=np.int64), np.empty(x.shape[1]), np.empty(x.shape[1])
     used = 0
     size, lanes, shape = plan.batch, plan.lanes, plan.shape
@@ -1208,7 +1159,7 @@ def _run_lanes(
             for k in range(i, end):
                 w, norm2 = weight[k] if weighted else 1.0, 0.0
                 if sparse:
-                    used, norm2 = _hot(x, k, columns, rows, place, values)
+                    used, norm2 = _hot(x, k, places, rows, place, values)
                     if not plain:
                         z[:] = 0.0
                         for m in range(used):

@@ -124,10 +124,7 @@ def run_chain(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: A
         given = (r[here], off[here], weight[here], rows, newton, steps, gains, noise, at)
 
         def work(thread: int, threads: int, here: slice = here, given: Any = given) -> None:
-            if run.start.columns is None:
-                kernels.run_lanes(x[here], *given, thread, threads, plan, state)
-            else:
-                kernels.run_hot_lanes(x[here], run.start.columns, *given, thread, threads, plan, state)
+            kernels.run_lanes(x[here], *given, thread, threads, plan, state, run.start.columns)
 
         if pool is None or run.noise is None:
             work(0, 1)

@@ -351,16 +351,7 @@ def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> A
 
 
 def _noise(width: int, n: int, bare: bool) -> Array:
-    if bare:
-        return np.zeros((n, width))
-    stream, out = NoiseStream(fresh_key(), width), np.empty((n, width))
-    at = 0
-    while at < n:
-        block = stream.peek()[: n - at]
-        out[at : at + len(block)] = block
-        stream.advance(len(block))
-        at += len(block)
-    return out
+    return np.zeros((n, width)) if bare else NoiseStream(fresh_key(), width).draw(n)
 
 
 def _silenced(channel: Channel, bare: bool) -> Channel:

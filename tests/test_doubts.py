@@ -6,8 +6,10 @@ from html import unescape
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import kstest
 
 import privreg as pr
+from privreg import findings, lanes
 from privreg.inference import DOUBT, EARLY, Normal, RandomScaling, StudentT
 from tests.helpers import array_model
 from tests.test_summary import check_latex, flat
@@ -198,3 +200,18 @@ def test_a_yes_or_no_under_a_residual_family_is_noted():
         given = {"mu": 1, "bounds": {"x": (0, 1), "y": bounds}, "family": family}
         res = pr.PrivateOnlineRegression.from_formula("y ~ x", data, **given).fit(seed=1, progress=False)
         assert any("if it is a yes or no" in note for note in res.privacy.notes) is noted
+
+
+def test_groups_that_tell_the_same_are_unlike_by_chance_as_often_as_said():
+    """P-values are uniform when nothing changes: unequal weights, a map, and few groups included."""
+    rng, to_user = np.random.default_rng(6), np.array([[2.0, 0.0, 0.0], [1.0, 0.5, 0.0], [-3.0, 1.0, 4.0]])
+    weights = np.array([300.0, *rng.uniform(50, 150, 9)])
+    found = []
+    for _ in range(1500):
+        groups = [lanes.Group(int(w), w, rng.normal(size=3) / np.sqrt(w)) for w in weights]
+        found.append(findings.unlike(groups[0], groups[1:], lambda moves: moves @ to_user.T))
+    for p in np.array(found).T:
+        assert kstest(p, "uniform").pvalue > 1e-3
+    moved = groups[0]._replace(estimate=groups[0].estimate + 3.0)
+    assert (findings.unlike(moved, groups[1:], lambda moves: moves @ to_user.T)[[0, 2]] < 1e-6).all()
+    assert findings.CHANCE <= 1e-6

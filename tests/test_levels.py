@@ -66,7 +66,7 @@ def test_kernel_gives_the_bits_of_dense_rows(kind, mechanism, joint):
                 first, last = (i // plan.batch // plan.lanes for i in (a, b - 1))
                 w = weight[a:b]
                 some = (offset[a:b], w, rows, newton, *STEPS.block(first, last - first + 1), noise[a:b])
-                kernels.run_hot_lanes(x[a:b], COLUMNS, y[a:b], *some, a, thread, 2, plan, states[1])
+                kernels.run_lanes(x[a:b], y[a:b], *some, a, thread, 2, plan, states[1], COLUMNS)
         for name, one, two in zip(states[0]._fields, *states, strict=True):
             assert one.tobytes() == two.tobytes(), name
         assert states[0].updates.min() > 0
@@ -83,7 +83,7 @@ def test_what_is_no_level_sends_noise_only():
         state = lanes.init(np.zeros(d), 0.0, plan._replace(batch=2))
         given = (np.ones(1), np.empty(0), np.empty(0), np.array([np.ones(d), np.zeros(d)]), np.ones((1, d)))
         end = (*STEPS.block(0, 1), own[None], 0, 0, 1, plan._replace(batch=2), state)
-        kernels.run_hot_lanes(x, COLUMNS, *given, *end)
+        kernels.run_lanes(x, *given, *end, COLUMNS)
         np.testing.assert_array_equal(state.batch[0, :d], plan.channel.scale * plan.radius * own)
 
 

@@ -9,6 +9,7 @@ import pytest
 import privreg as pr
 from privreg import kernels
 from privreg.families import Expectile
+from privreg.kernels import LanePlan
 from privreg.wide import WIDE
 
 KERNELS = {"number_reports": (1, 2, 3), "location_reports": (3, 4, 5), "moment_reports": (3, 4, 5)}
@@ -50,7 +51,7 @@ def watched(monkeypatch):
     lanes = kernels.run_lanes
 
     def spy_lanes(*given):
-        plan = given[-2]
+        plan = next(v for v in given if isinstance(v, LanePlan))
         calls.append(("run_lanes", plan.kappa, plan.channel.scale * plan.radius, np.array(given[8][: len(given[0])])))
         return lanes(*given)
 
@@ -115,3 +116,27 @@ def test_the_published_report_of_one_variable_has_noise_of_its_range(family, spr
     corner = plan.c if family.name != "Quantile" else 1.0
     assert high - low == pytest.approx(spread * corner)
     assert stream._settings.noise_sd(1) == pytest.approx(high - low)
+
+
+def test_a_big_factor_as_one_column_changes_nothing_about_the_noise(monkeypatch):
+    n, levels = 6_000, list(range(WIDE + 30))
+    rng = np.random.default_rng(4)
+    data = pd.DataFrame({"g": rng.integers(0, len(levels), n), "x": rng.uniform(-1, 1, n), "y": rng.normal(size=n)})
+    calls, seen, real = watched(monkeypatch), [], kernels.run_lanes
+
+    def spy(*given):
+        seen.append((given[0].shape[1], given[-1]))
+        return real(*given)
+
+    monkeypatch.setattr(kernels, "run_lanes", spy)
+    given = {"bounds": {"x": (-1, 1), "y": (-9, 9)}, "levels": {"g": levels}, "mu": 2}
+    pr.PrivateOnlineRegression.from_formula("y ~ C(g) + x", data, **given).fit(progress=False, threads=1)
+    assert seen
+    assert all(width == 3 and columns.tolist()[1] == [1, len(levels) - 1] for width, columns in seen)
+    lanes = [(kappa, sd, z) for name, kappa, sd, z in calls if name == "run_lanes"]
+    for kappa, sd, z in lanes:  # a number for every coefficient, whatever comes in
+        assert z.shape[1] == len(levels) + 1 + (kappa > 0)
+        assert sd == pytest.approx(math.hypot(2, kappa) / 2)
+        assert (z != 0).all()
+    every = np.concatenate([z.ravel() for *_, z in lanes])
+    assert len(np.unique(every)) == len(every)
