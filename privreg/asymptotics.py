@@ -151,7 +151,7 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
     growth = 1.0
     if rules.from_predictor:
         _, flat = _sandwich(settings, z, 0.0 * eta, corner, scale_inside)
-        growth = max(float(np.sum(np.linalg.inv(bread) ** 2) / np.sum(np.linalg.inv(flat) ** 2)), 1.0)
+        growth = max(float(np.sum(np.linalg.inv(bread) ** 2) / np.sum(np.linalg.inv(flat) ** 2)) / rules.ease**2, 1.0)
     back = np.kron(np.eye(blocks), units.matrix[:, order] @ rows.T)
     return PerPerson(back @ covariance @ back.T, held, correlated, levels, growth, shares)
 
@@ -193,7 +193,7 @@ def _learned(
     correlated = held and is_correlated(own, constant=True, groups=[g.columns for g in told_of])
     levels = None
     if told_of:
-        space = certain(told_of, scatter.rows, None)
+        space = certain(told_of, scatter.rows)
         one, none = (
             taught(
                 told_of, unknown(told_of), space, space.project(twice * (u.T @ u)[at] / len(u)), 1.0, sd, scatter.rows

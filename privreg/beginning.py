@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["FARTHEST", "begin_chains", "place", "strength"]
+__all__ = ["FARTHEST", "begin_chains", "growth_at", "place", "strength"]
 
 SPREAD: Final = {"search": 0.35, "pilot": 0.25, "common": 0.25, "lanes": 0.25}
 """Sd of z'θ to aim at with 4 coefficients where curvature depends on it; it grows with d, as that of an estimate."""
@@ -42,8 +42,8 @@ LEAST: Final = 1e-3
 """Share of people by whom factors that go together are told apart, at least: noise may make it none, or less."""
 
 NEAR: Final = {False: 6.0, True: 3.0}
-"""Sd of z'θ in linear lanes, as a multiple of the final estimate's: more would bias where errors are skewed, and
-sooner where the loss itself is."""
+"""Sd of z'θ in chains that an estimate is made of, as a multiple of the estimate's own: more would bias where errors
+are skewed, and sooner where the loss itself is, or the mean bends over the wander."""
 
 
 def place(run: Pipeline) -> None:
@@ -62,7 +62,7 @@ def place(run: Pipeline) -> None:
             continue
         k = j + run.extra
         rows[k, k], rows[k, 0] = 1.0 / s, -m / s
-    run.scatter = whitening.start_from(rows, run.scatter.shares)
+    run.scatter = whitening.start_from(rows, run.scatter)
 
 
 def begin_chains(run: Pipeline) -> None:
@@ -81,7 +81,7 @@ def begin_chains(run: Pipeline) -> None:
             own = cells.rarer(start.cells, cells.believed(start.cells, run.scatter.shares), run.d)
             run.shares = np.where(np.isnan(own), run.shares, own)
             _tell_apart(run)
-        run.scatter = whitening.start_from(near, run.scatter.shares)
+        run.scatter = whitening.start_from(near, run.scatter)
         theta, log_c = _first_guess(run)
     else:
         theta, log_c = lanes.late_average(run.chains.state, run.chains.plan)
@@ -89,8 +89,7 @@ def begin_chains(run: Pipeline) -> None:
             theta = lanes.pooled(lanes.corrected(run.chains.state, run.chains.plan, run.chains.newton))
     newton, curvature = _expected(run, theta)
     if rules.from_predictor:
-        easiest = float(np.sum(_expected(run, 0.0 * theta).newton ** 2))
-        run.growth = min(max(float(np.sum(newton**2)) / easiest, 1.0), MOST_GROWTH)
+        run.growth = _growth(run, theta, newton)
     stage = run.here
     plan = lane_plan(
         *(stage, schedule, rules, reports, run.d),
@@ -104,14 +103,9 @@ def begin_chains(run: Pipeline) -> None:
     newton2 = None
     if (rules.from_predictor and stage.kind != "search") or (still and start.cells):
         newton2 = float(np.sum(newton**2))
-    spread = 1.0 if still else min(SPREAD[stage.kind] * run.d / 4.0, WIDEST)
-    if still and stage.kind == "lanes":
-        people = (schedule.rows or 8 * run.people) * plan.worth
-        stretch = run.d / curvature if newton2 is None else math.sqrt(newton2)
-        spread = min(NEAR[rules.skewed] * 2.0 * stretch / (schedule.effective * math.sqrt(people)), 1.0)
+    stretch = run.d / curvature if newton2 is None else math.sqrt(newton2)
+    spread = _wander(run, theta, stretch)
     noise = reports.mechanism.sd(plan.radius, reports.size(run.d, plan.kappa))
-    if rules.from_predictor and stage.kind != "search":  # the score bends over a wander along strong effects
-        spread = max(spread, RELATIVE * float(np.linalg.norm(theta)))
     steps = chain_steps(stage, schedule, rules, plan, noise, curvature, spread, run.d, newton2)
     if start.wide is not None:
         steps = steps._replace(first=min(steps.first, STABLE / run.d))
@@ -125,6 +119,30 @@ def begin_chains(run: Pipeline) -> None:
         run.history = History(schedule.lanes, run.coefficients)
     if run.kind == "lanes" and start.cut is not None:
         run.blocks = blocks.begin(start.cut, run.coefficients)
+
+
+def _wander(run: Pipeline, theta: Array, stretch: float) -> float:
+    """Sd that z'θ may have in the chains of the present stage, which begin at `theta`, in units of c."""
+    rules, schedule, stage = run.start.rules, run.start.schedule, run.here
+    out = min(SPREAD[stage.kind] * run.d / 4.0, WIDEST) if rules.moving else 1.0
+    near = {"common", "lanes"} if rules.from_predictor else set() if rules.moving else {"lanes"}
+    if stage.kind in near:
+        people = stage.expected(run.worth) if stage.kind == "common" else float(schedule.rows or 8 * run.people)
+        own = 2.0 * stretch / (schedule.effective * math.sqrt(people * run.worth))
+        out = min(NEAR[rules.skewed or rules.moving] * own, out)
+    if rules.from_predictor and stage.kind != "search":  # the score bends over a wander along strong effects
+        out = max(out, RELATIVE * float(np.linalg.norm(theta)))
+    return out
+
+
+def growth_at(run: Pipeline, theta: Array) -> float:
+    """Variance of an estimate of `theta`, whitened coordinates, over that where curvature is greatest."""
+    return _growth(run, theta, _expected(run, theta).newton)
+
+
+def _growth(run: Pipeline, theta: Array, newton: Array) -> float:
+    easiest = float(np.sum(_expected(run, 0.0 * theta).newton ** 2)) * run.start.rules.ease**2
+    return min(max(float(np.sum(newton**2)) / easiest, 1.0), MOST_GROWTH)
 
 
 def _tell_apart(run: Pipeline) -> None:

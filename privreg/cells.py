@@ -132,7 +132,7 @@ def groups(sources: Sequence[Sequence[str]], levels: Mapping[str, Sequence[Any]]
     return tuple(out)
 
 
-def certain(some: Sequence[Cells], rows: Array, white: Array | None) -> Certain:
+def certain(some: Sequence[Cells], rows: Array) -> Certain:
     """Where the mean of moment reports can lie that are made at `rows`.
 
     Parameters
@@ -141,8 +141,6 @@ def certain(some: Sequence[Cells], rows: Array, white: Array | None) -> Certain:
         Places as in v, whose first coordinate is 1.
     rows : ndarray, shape (d, d)
         W, lower triangular: the leading coordinates of W v depend on those of v alone.
-    white : ndarray, shape (d,), or None
-        Diagonal of the report of somebody who has nothing to tell; None if everybody has.
     """
     lead = 1 + max(int(g.columns.max()) for g in some)
     w = rows[:lead, :lead]
@@ -161,8 +159,6 @@ def certain(some: Sequence[Cells], rows: Array, white: Array | None) -> Certain:
         products = z[:, a] * z[:, b]
         columns.append((products[1:] - products[0]).T)
         first = first + products[0]
-    if white is not None:
-        columns.append(np.where(a == b, white[a], 0.0)[:, None])
     twice = np.where(a == b, 1.0, math.sqrt(2.0))
     span = twice[:, None] * np.column_stack([*columns, first])
     basis, triangle, _ = qr(span / np.linalg.norm(span, axis=0), mode="economic", pivoting=True, check_finite=False)

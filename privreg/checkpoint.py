@@ -108,7 +108,10 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
         like(np.zeros_like(rows), arrays["scatter_memory"]),
         like(np.zeros(()), arrays["scatter_weight"]).item(),
         levels._replace(people=float(arrays["levels_people"])),
+        *(like(np.zeros(()), arrays[f"scatter_{k}"]).item() for k in ("answers", "asked")),
     )
+    if not run.scatter.asked >= 0.0:
+        raise ValueError("people out of range")
     run.outer = like(np.zeros((run.numbers(),) * 2 if run.kind == "measures" else (0, 0)), arrays["outer"])
     people_of = [*run.past, at]
     lanes_stage = stage - 1 if run.kind == "measures" else stage

@@ -21,7 +21,6 @@ from privreg import kernels, scores
 from privreg.errors import DataError
 from privreg.kernels import LEVER2, TINY, Channel, LanePlan, normal_cdf, normal_quantile
 from privreg.mechanisms import Mechanism
-from privreg.reference import moment_diagonal
 from privreg.scores import Score
 from privreg.weights import ScoreWeights
 
@@ -307,7 +306,7 @@ def moment_report(mechanism: Mechanism, rows: Array, v: Array, noise: Array) -> 
     -------
     ndarray, shape (d (d + 1) / 2,)
         Lower triangle of u uᵀ, u = z/‖z‖, z = `rows` v, off-diagonal entries times √2, randomised: u uᵀ is positive
-        semidefinite of Frobenius norm 1. Where v can't be used, that of white coordinates.
+        semidefinite of trace and Frobenius norm 1. Where v can't be used, noise only.
     """
     d = len(v)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -315,12 +314,11 @@ def moment_report(mechanism: Mechanism, rows: Array, v: Array, noise: Array) -> 
         norm2 = _inner(z, z)
     silent = not TINY < norm2 < math.inf
     factor = 0.0 if silent else 1.0 / norm2
-    white = moment_diagonal(d, constant=True)
     entries: list[float] = []
     for j in range(d):
         for m in range(j + 1):
             entry = 0.0 if silent else factor * float(z[j]) * float(z[m])
-            entries.append(entry * math.sqrt(2.0) if m < j else float(white[j]) if silent else entry)
+            entries.append(entry * math.sqrt(2.0) if m < j else entry)
     return randomised(mechanism.channel(len(entries)), np.array(entries), mechanism.moment_radius(), noise)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import stdtr
 
-from privreg import coordinates, lanes, location, measures
+from privreg import beginning, coordinates, lanes, location, measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,10 @@ def relied(run: Pipeline) -> float:
         # what levels of one factor have to do with each other is known from their shares
         rows = run.scatter.rows[: run.d, : run.d] / run.stretch[:, None]
         held = coordinates.is_correlated(rows, constant=True, groups=[g.columns for g in run.start.cells])
-    return wanted_more(run.growth, correlated=held, moving=run.start.rules.moving)
+    growth, theta = run.growth, run.estimate()
+    if run.start.rules.from_predictor and run.chains is not None and theta is not None:
+        growth = max(growth, beginning.growth_at(run, theta))  # a short search may not have come near
+    return wanted_more(growth, correlated=held, moving=run.start.rules.moving) / run.scatter.answering**2
 
 
 def wanted_more(growth: float, *, correlated: bool, moving: bool) -> float:
@@ -74,7 +77,8 @@ def wanted_more(growth: float, *, correlated: bool, moving: bool) -> float:
 def rare(run: Pipeline) -> list[int]:
     """Two-valued columns with too few people on one side; see `coordinates.rare`."""
     start = run.start
-    return coordinates.rare(run.shares, start.rules, start.schedule.effective, run.people) if run.chains else []
+    effective = start.schedule.effective * run.scatter.answering
+    return coordinates.rare(run.shares, start.rules, effective, run.people) if run.chains else []
 
 
 def wide(run: Pipeline) -> list[tuple[int, float]]:

@@ -965,7 +965,6 @@ def number_reports(
 def moment_reports(
     v: Array,
     rows: Array,
-    white: Array,
     noise: Array,
     channel: Channel,
     radius: float,
@@ -976,8 +975,7 @@ def moment_reports(
 ) -> None:
     """Add the moment reports of rows `first` … `first + n` − 1 to `total`, shape (d (d + 1) / 2,).
 
-    A report is the randomised lower triangle of u uᵀ, u = z / ‖z‖, z = `rows` v; see `device.moment_report`. `white`,
-    shape (d,), is the diagonal that white coordinates would give.
+    A report is the randomised lower triangle of u uᵀ, u = z / ‖z‖, z = `rows` v; see `device.moment_report`.
     """
     d = rows.shape[0]
     size = d * (d + 1) // 2
@@ -991,11 +989,7 @@ def moment_reports(
         for j in range(d):
             for m in range(j + 1):
                 entry = 0.0 if silent else factor * z[j] * z[m]
-                if m < j:
-                    entry *= root
-                elif silent:
-                    entry = white[j]
-                answer[q] = entry
+                answer[q] = entry * root if m < j else entry
                 q += 1
         w = weight[i] if weight.shape[0] > 0 else 1.0
         randomise(answer, size, radius / math.sqrt(w), channel, noise[i - first])

@@ -69,7 +69,7 @@ class Pipeline:
         self.stage, self.at = 0, 0
         self.past: list[int] = []  # people of the stages behind, 0 for one that was not held
         self.weight_here, self.weight_past = 0.0, 0.0
-        self.growth = 1.0  # variance of an estimate where curvature depends on θ, over that at θ = 0
+        self.growth = 1.0  # variance of an estimate where curvature depends on θ, over that where it is greatest
         # directions tell nothing of a common scale: where the design has no constant, moments get one
         self.extra = 1 - int(start.layout.constant)
         self.location = location.begin(len(start.unscaled))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privreg import coordinates, findings, kernels, location, measures, wide
-from privreg.reference import moment_diagonal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,10 +60,9 @@ def measure(run: Pipeline, y: Array, x: Array, offset: Array | None, weight: Arr
         tell(v, run.scatter.rows, run.total, 0, len(v))
         return
     channel, radius = run.start.reports.mechanism.channel(len(run.total)), run.moment_radius()
-    white = moment_diagonal(v.shape[1], constant=True)
     while i < len(v):
         noise = run.draw(len(v) - i)
-        given = (v, run.scatter.rows, white, noise, channel, radius, weight, run.total, i, len(noise))
+        given = (v, run.scatter.rows, noise, channel, radius, weight, run.total, i, len(noise))
         kernels.moment_reports(*given)
         run.used(len(noise))
         i += len(noise)

@@ -300,7 +300,8 @@ def _spending(run: Pipeline) -> str:
 def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: tuple[Estimate, ...]) -> tuple[str, ...]:
     schedule, rules = run.start.schedule, run.start.rules
     lead, coefficients = findings.lead(run), run.coefficients
-    needs = findings.relied(run) / run.worth  # people whom intervals need, relative to the schedule's rule
+    relied = findings.relied(run)  # people whom intervals need, relative to the schedule's rule
+    needs = relied / run.worth
     out = _wide_notes(run, have=bool(estimates))
     lost = [names[j] for j in findings.lost(run)]
     if lost:
@@ -396,7 +397,7 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
         out.append(
             f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
             f"simulations coverage fell below its level with fewer than about {needed:,}"
-            + (", given what reports tell of effects and correlations" if findings.relied(run) > 1.0 else "")
+            + (", given what reports tell of effects, correlations and silent people" if relied > 1.0 else "")
         )
     return tuple(out)
 

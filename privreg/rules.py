@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from privreg import kernels
+from privreg import kernels, scores
 from privreg.kernels import Shape
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ PRESENT_TARGET: Final = 0.5
 
 SECANT_TARGET: Final = 0.2
 """Mean rise of a unit score over the tracked window η ± c, where nothing better is known of its curvature."""
+
+EASY_CURVATURE: Final = 0.5
+"""Of a count that is a third of the largest on average; that of a yes or no at even odds."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,13 @@ class ChainRules:
     def from_predictor(self) -> bool:
         """Whether the linear predictor tells the curvature."""
         return self.moving and not self.track
+
+    @property
+    def ease(self) -> float:
+        """Curvature at a linear predictor of 0, relative to where it is easiest to learn from."""
+        if self.shape.family != kernels.POISSON:
+            return 1.0
+        return float(scores.expected_curvature(self.shape, np.zeros(1))[0]) / EASY_CURVATURE
 
 
 def _normal_shares(family: Family, ratio: float) -> tuple[float, float, float, float]:

@@ -21,7 +21,6 @@ from privreg.engine import released
 from privreg.errors import OptionError, shown
 from privreg.kernels import Channel, LanePlan, Plan, Shape
 from privreg.noise import NoiseStream, fresh_key
-from privreg.reference import moment_diagonal
 from privreg.tables import fold, html_block, html_table, table_text
 
 if TYPE_CHECKING:
@@ -441,7 +440,7 @@ def _number_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array
         total = np.zeros(size)
         given = (noise[k : k + 1], channel, radius, weight, total, 0, 1)
         if m["kind"] == "moments":
-            kernels.moment_reports(v, np.eye(d), moment_diagonal(d, constant=True), *given)
+            kernels.moment_reports(v, np.eye(d), *given)
         elif m["kind"] == "location":
             kernels.location_reports(v, 0.0 * one, one, *given)
         else:

@@ -37,6 +37,9 @@ NORMAL_LOG: Final = -0.6351814227307391
 
 FORGET: Final = 4.0
 
+FEWEST: Final = 0.1
+"""Share of people who have something to tell, at least: noise may make it none, or less."""
+
 
 class Layout(NamedTuple):
     """What the coordinates of v are.
@@ -66,23 +69,38 @@ class Scatter(NamedTuple):
         People that `memory` is worth.
     shares : Shares
         Of the levels of factors.
+    answers : float
+        Traces of the reports, summed: 1 of everybody who had something to tell.
+    asked : float
+        People who reported, where some may have had nothing to tell.
     """
 
     rows: Array
     memory: Array
     weight: float
     shares: Shares
+    answers: float = 0.0
+    asked: float = 0.0
+
+    @property
+    def answering(self) -> float:
+        """Share of the people who have something to tell."""
+        return min(max(self.answers / self.asked, FEWEST), 1.0) if self.asked else 1.0
 
 
-def start_from(rows: Array, shares: Shares | None = None) -> Scatter:
-    """Begin from a public map."""
-    return Scatter(np.array(rows), np.zeros_like(rows), 0.0, cells.unknown(()) if shares is None else shares)
+def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
+    """Begin from a public map; what is known of people whatever the map is kept."""
+    begun = Scatter(np.array(rows), np.zeros_like(rows), 0.0, cells.unknown(()))
+    if before is None:
+        return begun
+    return begun._replace(shares=before.shares, answers=before.answers, asked=before.asked)
 
 
 def start_even(rows: Array, factors: Sequence[Cells]) -> Scatter:
     """Begin where levels of factors are equally frequent."""
     shares = cells.unknown(factors)
-    return start_from(cells.settled(factors, cells.believed(factors, shares), rows) if factors else rows, shares)
+    even = cells.settled(factors, cells.believed(factors, shares), rows) if factors else rows
+    return start_from(even)._replace(shares=shares)
 
 
 def learn(
@@ -118,6 +136,10 @@ def learn(
     """
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant)
+    if silence:
+        trace = float(np.sum(total[np.arange(1, d + 1).cumsum() - 1]))
+        scatter = scatter._replace(answers=scatter.answers + trace, asked=scatter.asked + people)
+        total, sd = total / scatter.answering, sd / scatter.answering
     stretch = (d + 2) / d  # a small change of scatter shows in E u uᵀ shrunk by this
     size = np.sqrt(np.outer(white, white)) / stretch
     weight = scatter.weight + people
@@ -125,7 +147,7 @@ def learn(
         scatter.weight * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))
     ) / weight
     left, shares = np.ones((d, d)), scatter.shares
-    space = cells.certain(factors, scatter.rows, white if silence else None) if factors else None
+    space = cells.certain(factors, scatter.rows) if factors else None
     if space is not None:
         mean = space.project(total / people)
         shares = cells.taught(factors, shares, space, mean, people, sd, scatter.rows)
@@ -148,7 +170,8 @@ def learn(
     memory = inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d)
     moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
     # what was measured far from here counts for less: the correction is linear only nearby
-    return Scatter(np.tril(rows), memory, weight / (1.0 + FORGET * moved**2), shares)
+    weight /= 1.0 + FORGET * moved**2
+    return scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares)
 
 
 def directions(scatter: Scatter) -> Array:

@@ -8,7 +8,6 @@ from scipy.stats import binom
 import privreg as pr
 from privreg import beginning, cells, pipeline, whitening
 from privreg.design import formula_design
-from privreg.reference import moment_diagonal
 from privreg.schema_files import combined
 from privreg.start import order_of
 
@@ -94,32 +93,30 @@ def test_what_is_taken_out_is_noise_alone(right, sizes):
         v, some = inner(right, people(400, 2, dependent))
         if not some:
             continue
-        rows, white = a_map(v.shape[1]), moment_diagonal(v.shape[1], True)
-        space = cells.certain(some, rows, white)
+        rows = a_map(v.shape[1])
+        space = cells.certain(some, rows)
         told = mean_report(v, rows)
         np.testing.assert_allclose(space.project(told), told, atol=1e-10)
-        sure = cells.certain(some, rows, None)
-        np.testing.assert_allclose(sure.project(told), told, atol=1e-10)
-        silent = np.zeros_like(told)
-        silent[np.cumsum(np.arange(1, len(rows) + 1)) - 1] = white
-        np.testing.assert_allclose(space.project(silent), silent, atol=1e-10)
         noise = np.random.default_rng(3).normal(size=(2000, len(told)))
         left = np.array([space.project(row) for row in noise])
         np.testing.assert_allclose((left**2).mean(axis=0), space.left(len(told)), atol=0.2)
     if right == "f * g + h + x":
-        # 13 leading columns' worth of 66 numbers: 1 + 5 + 4 free shares, 20 products across, and the silent's
-        assert space.basis.shape == (55, 1 + 5 + 4 + 5 * 4 + 1)
+        # 10 leading columns' 55 numbers: 1 + 5 + 4 free shares, and 20 products across
+        assert space.basis.shape == (55, 1 + 5 + 4 + 5 * 4)
 
 
-@pytest.mark.parametrize("right", ["g", "x + g + f", "f * g", "0 + g + x", "C(g, Poly) + x"])
-def test_shares_are_learned_from_reports(right):
+@pytest.mark.parametrize("silent", [0.0, 0.3])
+@pytest.mark.parametrize("right", ["g", "x + g + f", "f * g", "0 + g + x", "C(g, Poly) + x", "f"])
+def test_shares_are_learned_from_reports(right, silent):
+    """However many have nothing to tell."""
     frame = people(60_000, 4)
     v, some = inner(right, frame)
     d = v.shape[1]
     scatter = whitening.start_even(np.eye(d), some)
     for _ in range(4):
-        total = len(v) * mean_report(v, scatter.rows)
-        scatter = whitening.learn(scatter, total, len(v), 0.0, whitening.Layout(True, False), some)
+        total, layout = (1.0 - silent) * len(v) * mean_report(v, scatter.rows), whitening.Layout(True, False)
+        scatter = whitening.learn(scatter, total, len(v), 0.0, layout, some, silence=silent > 0.0)
+    assert scatter.answering == pytest.approx(1.0 - silent)
     for g, p in zip(some, cells.believed(some, scatter.shares), strict=True):
         same = (v[:, None, g.columns] == g.values[None]).all(axis=2)
         np.testing.assert_allclose(p, same.mean(axis=0), atol=0.01)
@@ -132,7 +129,7 @@ def test_noise_alone_leaves_shares_equal():
     _, some = inner("h", people(100))
     rng, sd, n = np.random.default_rng(5), 1.0, 500
     begun = whitening.start_even(np.eye(5), some)
-    space = cells.certain(some, begun.rows, None)
+    space = cells.certain(some, begun.rows)
     even = np.repeat(some[0].values, 20, axis=0)
     told = mean_report(np.column_stack([np.ones(len(even)), even]), begun.rows)
     errors, kept = [], 0

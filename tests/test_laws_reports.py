@@ -14,7 +14,6 @@ from privreg.engine import Run, make_plan
 from privreg.kernels import FULL
 from privreg.mechanisms import Mechanism
 from privreg.noise import NoiseStream, derived_key
-from privreg.reference import moment_diagonal
 from privreg.scores import HAVE_CURVATURE
 from privreg.stages import ChainSteps
 from privreg.steps import Steps
@@ -223,8 +222,7 @@ def test_moment_reports_bit_for_bit(name, d, weight):
     w = 4.0 ** -rng.integers(0, 4, N) if weight else np.empty(0)
     total, expected = np.zeros(size), np.zeros(size)
     given = (mech.channel(size), mech.moment_radius(), w)
-    white = moment_diagonal(d, constant=True)
-    kernels.moment_reports(v, rows, white, noise[:40], *given, total, 5, 40)
+    kernels.moment_reports(v, rows, noise[:40], *given, total, 5, 40)
     for i in range(5, 45):
         mine = float(w[i]) if weight else 1.0
         expected += mine * moment_report(budget_of(mech, mine), rows, v[i], noise[i - 5])

@@ -16,7 +16,6 @@ from privreg.audit import mu_lower_bound
 from privreg.kernels import BALANCED, GAUSSIAN, HUBER, Channel
 from privreg.mechanisms import Gaussian
 from privreg.noise import NoiseStream, seeded_key
-from privreg.reference import moment_diagonal
 from tests.laws import KINDS, plan_of, reports_of
 
 ALPHA = 1e-6
@@ -38,9 +37,9 @@ class Neighbours(NamedTuple):
 
 def moment_reports(v, sd, noise):
     """The kernel adds reports up; one call a person keeps them apart."""
-    rows, out, white = np.array([[1.0, 0.0], [-1.0, 2.0]]), np.zeros(noise.shape), moment_diagonal(2, constant=True)
+    rows, out = np.array([[1.0, 0.0], [-1.0, 2.0]]), np.zeros(noise.shape)
     for k in range(len(noise)):
-        kernels.moment_reports(v, rows, white, noise[k : k + 1], PLAIN, sd, np.empty(0), out[k], 0, 1)
+        kernels.moment_reports(v, rows, noise[k : k + 1], PLAIN, sd, np.empty(0), out[k], 0, 1)
     return out
 
 

@@ -1,5 +1,6 @@
 """Plans: against the asymptotics of a known design, against fits, and against themselves."""
 
+import math
 import pickle
 import random
 
@@ -232,6 +233,23 @@ def test_public_rows_shares_and_strong_effects_change_precision():
     strong = logit(x0=3.0)
     assert strong._per_person.growth > 2
     assert strong.table().loc["x0", "width"] > 2 * logit().table().loc["x0", "width"]
+
+
+def test_counts_far_below_the_largest_want_more_people():
+    """The score is (mean − y)/(y_max − mean), so that a count's curvature is its mean over the rest of the range."""
+
+    def plan(y_max, mean):
+        given = {"family": pr.Poisson(y_max), "params": {"Intercept": math.log(mean)}, "bounds": {"x0": (-1, 1)}}
+        return pr.plan("y ~ x0", n=10**6, mu=2, **given)
+
+    easy, usual, hard = (plan(y_max, 1.0) for y_max in (3, 6, 21))
+    assert easy._per_person.growth == pytest.approx(1.0, rel=0.02)
+    assert usual._per_person.growth == pytest.approx((0.5 / (1 / 5)) ** 2, rel=0.02)
+    assert hard._per_person.growth == pytest.approx((0.5 / (1 / 20)) ** 2, rel=0.02)
+    assert plan(42, 2.0)._per_person.growth == pytest.approx(hard._per_person.growth, rel=0.02)
+    assert hard.reliable > 10 * easy.reliable
+    yes_no = pr.plan("y ~ x0", n=10**6, mu=2, family="logistic", levels={"y": [0, 1]}, bounds={"x0": (-1, 1)})
+    assert yes_no._per_person.growth == pytest.approx(1.0, rel=0.01)
 
 
 def test_people_before_the_lanes_are_those_that_a_fit_would_have():

@@ -12,7 +12,7 @@ from privreg.families import Expectile
 from privreg.kernels import LanePlan
 from privreg.wide import WIDE
 
-KERNELS = {"number_reports": (1, 2, 3), "location_reports": (3, 4, 5), "moment_reports": (3, 4, 5)}
+KERNELS = {"number_reports": (1, 2, 3), "location_reports": (3, 4, 5), "moment_reports": (2, 3, 4)}
 """Which argument is the noise, the channel, the radius."""
 
 BOUNDS = {"a": (-4, 4), "y": (-9, 9)}

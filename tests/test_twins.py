@@ -102,6 +102,7 @@ REPORTED = {
             "tied",
             "scatter_memory",
             "scatter_weight",
+            "scatter_answers",
             "growth",
         ),
         *(f"location_{k}" for k in ("centre", "log_spread", "centre_sum", "log_sum", "outside")),
@@ -144,6 +145,7 @@ def test_a_stream_file_differs_between_different_rows_in_randomised_arrays_only(
             "guess",
             "outer",  # empty: of exploratory measures only
             "levels_people",
+            "scatter_asked",
             "location_batches",
             "trail_people",
             "trail_senders",
