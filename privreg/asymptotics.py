@@ -65,6 +65,22 @@ class Levels(NamedTuple):
     numbers: int
 
 
+class Learned(NamedTuple):
+    """What reports on moments lead to; `held`, `correlated`, `levels` and `shares` as of a `PerPerson`.
+
+    Attributes
+    ----------
+    rows : ndarray, shape (p, p)
+        Row map.
+    """
+
+    rows: Array
+    shares: Array
+    held: bool = False
+    correlated: bool = False
+    levels: Levels | None = None
+
+
 class PerPerson(NamedTuple):
     """Precision of one person's report to a lane.
 
@@ -138,22 +154,21 @@ def per_person(spec: Spec, settings: Settings, x: Array, params: Array, scale: f
     x_, fixed = np.ascontiguousarray(inside[:, order]), constant is not None
     if np.linalg.matrix_rank(x_) < p:
         raise np.linalg.LinAlgError
-    shares, held, correlated, levels = np.full(p, np.nan), False, False, None
     if label or is_wide(p, label=False):
-        rows = _exact(x_, fixed, scales=not label)
+        told = Learned(_exact(x_, fixed, scales=not label), np.full(p, np.nan))
     else:
         rng = np.random.Generator(np.random.PCG64(len(x_)))
         y = eta[:, 0] + scale_inside * rng.standard_normal(len(x_)) if spec.family.scaled else None
-        rows, shares, held, correlated, levels = _learned(x_, y, gaps[order], fixed, factors)
-        rows = rows if efficient.whitened else scaled(rows, fixed)
-    z = x_ @ rows.T
+        told = _learned(x_, y, gaps[order], fixed, factors)
+        told = told if efficient.whitened else told._replace(rows=scaled(told.rows, fixed))
+    z = x_ @ told.rows.T
     covariance, bread = _sandwich(settings, z, eta, corner, scale_inside)
     growth = 1.0
     if rules.from_predictor:
         _, flat = _sandwich(settings, z, 0.0 * eta, corner, scale_inside)
         growth = max(float(np.sum(np.linalg.inv(bread) ** 2) / np.sum(np.linalg.inv(flat) ** 2)) / rules.ease**2, 1.0)
-    back = np.kron(np.eye(blocks), units.matrix[:, order] @ rows.T)
-    return PerPerson(back @ covariance @ back.T, held, correlated, levels, growth, shares)
+    back = np.kron(np.eye(blocks), units.matrix[:, order] @ told.rows.T)
+    return PerPerson(back @ covariance @ back.T, told.held, told.correlated, told.levels, growth, told.shares)
 
 
 def _exact(x: Array, constant: bool, *, scales: bool) -> Array:
@@ -169,10 +184,8 @@ def _exact(x: Array, constant: bool, *, scales: bool) -> Array:
     return rows
 
 
-def _learned(
-    x: Array, y: Array | None, gaps: Array, constant: bool, factors: Sequence[Cells]
-) -> tuple[Array, Array, bool, bool, Levels | None]:
-    """Row map that reports on directions lead to, were there no noise in them; shares of rarer values; correlation.
+def _learned(x: Array, y: Array | None, gaps: Array, constant: bool, factors: Sequence[Cells]) -> Learned:
+    """Row map that reports on directions lead to, were there no noise in them, and what is found out beside it.
 
     It makes directions even, not moments: that is another map where covariates are not elliptical, as levels aren't.
     """
@@ -205,7 +218,7 @@ def _learned(
     rows = scatter.rows if constant else without_constant(scatter.rows, d)
     rows, shares = bring_in(rows, gaps.tolist(), constant)
     known = rarer(factors, believed(factors, scatter.shares), d)
-    return rows[:d, :d], np.where(np.isnan(known), shares, known), held, correlated, levels
+    return Learned(rows[:d, :d], np.where(np.isnan(known), shares, known), held, correlated, levels)
 
 
 def _sandwich(settings: Settings, z: Array, eta: Array, corner: float, scale: float) -> tuple[Array, Array]:
