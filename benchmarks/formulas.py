@@ -37,7 +37,7 @@ from patsy import dmatrix
 from scipy.stats import binom
 
 import privreg as pr
-from benchmarks.store import save_table
+from benchmarks.store import read_table, save_table
 
 BOUNDS = {"age": (18.0, 65.0), "income": (1_000.0, 300_000.0), "z": (-3.0, 3.0), "y": (-20.0, 20.0)}
 SHARES: dict[str, dict[str, float]] = {
@@ -54,6 +54,9 @@ EFFECT = 0.4
 
 MOST = 20
 """Counts, at most."""
+
+KEY = ["formula", "family", "people", "mu", "silent"]
+"""Columns of the table that tell its lines apart."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,11 @@ DESIGNS: tuple[tuple[str, dict[str, float]], ...] = (
 USUAL = (("huber", 20_000, 2.0), ("huber", 200_000, 1.0), ("huber", 200_000, 2.0), ("logistic", 200_000, 2.0))
 CELLS = (
     *(Cell(right, slopes, family, n, mu) for right, slopes in DESIGNS for family, n, mu in USUAL),
+    *(Cell("z", Z, "poisson", n, 2.0) for n in (100_000, 400_000)),
     Cell("age + z + region", AGE | Z, "poisson", 100_000, 2.0),
     Cell("age + z + region + job", AGE | Z, "poisson", 100_000, 2.0),
+    Cell("smoker", {}, "huber", 100_000, 1.0, silent=0.3),
+    Cell("job", {}, "huber", 200_000, 1.0, silent=0.3),
     Cell("state", {}, "huber", 100_000, 2.0, silent=0.1),
     Cell("state", {}, "huber", 100_000, 2.0, silent=0.3),
     Cell("age + z + region", AGE | Z, "huber", 100_000, 2.0, silent=0.3),
@@ -193,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reps", type=int, default=100)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--cells", nargs="+", default=["*"], help="names with * and ?; nothing is stored then")
+    parser.add_argument("--cells", nargs="+", default=["*"], help="names with * and ?; other stored lines are kept")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     a = parser.parse_args(arguments)
     cells = [c for c in CELLS if any(fnmatch(c.name, pattern) for pattern in a.cells)]
@@ -204,9 +210,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             lines.append(line(cell, rows))
             print(*lines[-1].values(), sep=" | ", flush=True)
     table = pd.DataFrame(lines).round(2)
-    if a.cells == ["*"]:
-        save_table(table, a.out / "formulas.csv", f"python -m benchmarks.formulas --reps {a.reps}")
     print(table.to_string(index=False))
+    path = a.out / "formulas.csv"
+    if path.exists():
+        table = pd.concat([table, read_table(path)]).drop_duplicates(KEY)
+    order = {(c.right, c.family, c.n, c.mu, c.silent): k for k, c in enumerate(CELLS)}
+    place = [order.get(tuple(key), len(order)) for key in table[KEY].itertuples(index=False)]
+    save_table(table.iloc[np.argsort(place, kind="stable")], path, f"python -m benchmarks.formulas --reps {a.reps}")
 
 
 if __name__ == "__main__":

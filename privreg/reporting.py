@@ -393,11 +393,12 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
     out += intervals.waiting(run, settings, estimates, lead)
     said = silent or strong  # both say that more people are wanted, and would make the number below meaningless
     if have and not said and not schedule.enough(int((run.people - lead) / needs), coefficients):
+        told = "effects, correlations and silent people" if run.start.silence else "effects and correlations"
         needed = _rounded_up(schedule.wanted(coefficients) * needs + lead)
         out.append(
             f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
             f"simulations coverage fell below its level with fewer than about {needed:,}"
-            + (", given what reports tell of effects, correlations and silent people" if relied > 1.0 else "")
+            + (f", given what reports tell of {told}" if relied > 1.0 else "")
         )
     return tuple(out)
 
