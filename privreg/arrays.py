@@ -431,9 +431,8 @@ def _vector(values: Any, name: str) -> Any:
     shape = quietly(lambda: np.shape(values), wrong)
     if len(shape) == 2 and shape[1] == 1:
         return np.asarray(values)[:, 0]
-    if isinstance(values, str):
-        raise DataError(f"{values!r} is a string; formulas go to PrivateOnlineRegression.from_formula(formula, data).")
     if len(shape) != 1:
-        swapped = "; the response comes first, then the covariates" if len(shape) == 2 else ""
-        raise DataError(f"{name!r} must be one-dimensional, got shape {shape}{swapped}.")
+        formula = "; formulas go to PrivateOnlineRegression.from_formula(formula, data)"
+        hint = {0: formula, 2: "; the response comes first, then the covariates"}.get(len(shape), "")
+        raise DataError(f"{name!r} must be one-dimensional, got shape {shape}{hint}.")
     return values

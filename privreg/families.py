@@ -229,8 +229,8 @@ def Poisson(y_max: float | None = None) -> Family:
     Responses that are no counts are neither refused nor reported, since that would tell that somebody has one:
     negative ones are clamped to 0, and fractions are kept as they are, which suits rates and averages, too.
 
-    Noise covers the whole range of counts, so that precision goes with mean/(y_max − mean): with a mean of 1, as many
-    people tell about 20 times as much under `y_max` = 5 as under 20. Declare the least that few exceed.
+    Noise covers the whole range of counts, so that precision goes with mean/(y_max − mean): with a mean of 1, about
+    20 times as many people are wanted under `y_max` = 20 as under 5. Declare the least that few exceed.
 
     Examples
     --------

@@ -248,6 +248,13 @@ def test_counts_far_below_the_largest_want_more_people():
     assert hard._per_person.growth == pytest.approx((0.5 / (1 / 20)) ** 2, rel=0.02)
     assert plan(42, 2.0)._per_person.growth == pytest.approx(hard._per_person.growth, rel=0.02)
     assert hard.reliable > 10 * easy.reliable
+    wanted = [
+        pr.plan(
+            "y ~ x", mu=1, width={"x": 0.5}, family=pr.Poisson(y_max), bounds={"x": (-1, 1)}, params={"Intercept": 0.0}
+        ).n
+        for y_max in (5, 20)
+    ]
+    assert wanted[1] / wanted[0] == pytest.approx(20, rel=0.1)  # as the family's help says
     yes_no = pr.plan("y ~ x0", n=10**6, mu=2, family="logistic", levels={"y": [0, 1]}, bounds={"x0": (-1, 1)})
     assert yes_no._per_person.growth == pytest.approx(1.0, rel=0.01)
 

@@ -712,3 +712,10 @@ def test_wrong_levels_say_nothing_of_the_data():
         regression("y ~ a + b + g", cell("g", "SECRET-LEVEL"), bounds={"a": (0, 1), "b": (0, 1), "y": (0, 1)},
                    levels={"g": ["u", "v"]}).fit(progress=False)  # fmt: skip
     assert "SECRET" not in str(caught.value)
+
+
+def test_a_string_in_place_of_the_response_is_not_shown_again():
+    """It may be a formula, or somebody's answer."""
+    with pytest.raises(errors.DataError, match="from_formula") as told:
+        pr.PrivateOnlineRegression("secret answer", np.ones((3, 1)), mu=1)
+    assert "secret" not in str(told.value)
