@@ -6,7 +6,7 @@ People are made up from public laws (`people`): age uniform on 18 to 65, income 
 of two, four and ten levels with the stated shares. The response is a sum of terms of the formula plus normal errors, so
 that the truth is known for every coefficient; for a logistic response it is the log-odds, for counts the log of the
 mean.
-Where people are silent, that share of the responses is missing, and missing="noise". Default settings throughout.
+Where people are silent, that share of the responses is missing. Default settings throughout.
 Every line of the table is one formula, family, number of people and budget:
 
 coverage, low_999, high_999, inside
@@ -105,6 +105,10 @@ CELLS = (
     Cell("state", {}, "huber", 100_000, 2.0, silent=0.1),
     Cell("state", {}, "huber", 100_000, 2.0, silent=0.3),
     Cell("age + z + region", AGE | Z, "huber", 100_000, 2.0, silent=0.3),
+    Cell("smoker", {}, "huber", 100_000, 1.0, silent=0.1),
+    Cell("age + z + region", AGE | Z, "logistic", 200_000, 2.0, silent=0.1),
+    Cell("age + z + region", AGE | Z, "logistic", 200_000, 2.0, silent=0.3),
+    Cell("z", Z, "poisson", 400_000, 2.0, silent=0.3),
 )
 
 
@@ -153,7 +157,6 @@ def fit(cell: Cell, rep: int) -> pd.DataFrame:
         data,
         family=pr.Poisson(y_max=MOST) if cell.family == "poisson" else cell.family,
         mu=cell.mu,
-        missing="noise" if cell.silent else "raise",
         bounds={c: b for c, b in BOUNDS.items() if c in cell.right or (c == "y" and number)},
         levels={c: v for c, v in LEVELS.items() if c in cell.right} | ({"y": [0, 1]} if logistic else {}),
     ).fit(seed=seed, progress=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,10 @@ from privreg.columns import (
     log_exposure,
     numbers,
     plain_array,
+    plain_vector,
     quietly,
+    read_numbers,
+    settled,
     zero_one,
 )
 from privreg.errors import DataError, SavedFileError, SchemaError, choose
@@ -127,12 +130,8 @@ class ArrayDesign:
             raise DataError("endog, exog, offset and exposure differ in their number of rows.")
         if self.has_exposure:
             more[-1] = np.log(more[-1])  # the bounds are positive
-        kept = complete_rows((y, x, *more)) if gaps else None
-        o = np.add.reduce(more) if more else None
-        if kept is not None:
-            y, x, o = y[kept], x[kept], None if o is None else o[kept]
-        encoded = Encoded(self._checked(y), x, o)
-        return encoded if kept is None else encoded.settled(kept, missing)
+        rows = Encoded(y, x, np.array(np.add.reduce(more)) if more else None)
+        return settled(rows, complete_rows((x, *more)), missing) if gaps else rows
 
     def _parts(self, batch: Any) -> tuple[Any, Any, Any, Any]:
         """Endog, exog, offset and exposure of a batch; the last two are there if they were declared."""
@@ -164,15 +163,14 @@ class ArrayDesign:
                 f"exog must have two dimensions and {len(self.exog_names)} columns "
                 f"({', '.join(self.exog_names)}), got shape {x.shape}."
             )
-        if x.dtype.kind == "O":  # columns of several types
-            x = np.column_stack([numbers(x[:, j], name, gaps=gaps) for j, name in enumerate(self.exog_names)])
-        if x.dtype.kind not in "biuf":  # the dtype itself would say how long the longest text is
-            raise DataError("exog must hold numbers or booleans, got text, dates or complex numbers; code them first.")
-        out = np.array(x, dtype=np.float64, order="C")
+        if x.dtype.kind not in "biuf":  # columns of several types, texts, dates
+            x = np.column_stack([read_numbers(x[:, j]) for j in range(x.shape[1])])
+        with np.errstate(all="ignore"):  # a warning would tell of one value
+            out = np.array(x, dtype=np.float64, order="C")
         finite = np.isfinite(out)
         if not finite.all():
             for j in np.flatnonzero(~finite.all(axis=0)):
-                numbers(out[:, j], self.exog_names[j], gaps=gaps)  # names the column at fault
+                out[:, j] = numbers(out[:, j], self.exog_names[j], gaps=gaps)  # names the column at fault
         low, high = self.limits
         if clamp:
             return np.clip(out, low, high, out=out)
@@ -212,13 +210,12 @@ class ArrayDesign:
 
     def _endog(self, raw: Any, gaps: bool) -> Floats:
         name = self.endog_name
-        if name not in self.schema.levels:
-            return np.array(clamped(numbers(raw, name, gaps=gaps), self.schema.limits(name)))
-        codes = level_codes(raw, name, self.schema.levels[name], gaps=gaps)
-        return np.where(codes < 0, np.nan, codes)
-
-    def _checked(self, endog: Floats) -> Floats:
-        return zero_one(endog, self.endog_name) if self.kind == "binary" else endog
+        if name in self.schema.levels:
+            codes = level_codes(raw, name, self.schema.levels[name], gaps=gaps)
+            values = np.where(codes < 0, np.nan, codes)
+        else:
+            values = np.array(clamped(numbers(raw, name, gaps=gaps), self.schema.limits(name)))
+        return zero_one(values, name, gaps=gaps) if self.kind == "binary" else values
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values."""
@@ -285,14 +282,14 @@ def read_arrays(
         raise DataError(f"endog_name must be a string, got {type(endog_name).__name__}.")
     x = _array(exog, "exog")
     x = x[:, None] if x.ndim == 1 else x
-    y = _vector(_array(endog, endog_name), endog_name)
+    y = _vector(_array(endog, endog_name, plain_vector), endog_name)
     if x.ndim != 2 or x.shape[1] == 0:
         raise DataError(f"exog must have two dimensions and at least one column, got shape {x.shape}.")
     names = tuple(f"x{j + 1}" for j in range(x.shape[1])) if exog_names is None else _names(exog_names)
     if len(names) != x.shape[1]:
         raise DataError(f"exog has {x.shape[1]} columns but {len(names)} names; exog_names needs one string a column.")
     o, e = (
-        None if given is None else _vector(_array(given, name), name)
+        None if given is None else _vector(_array(given, name, plain_vector), name)
         for given, name in ((offset, _OFFSET), (exposure, _EXPOSURE))
     )
     more = {name: len(v) for name, v in ((_OFFSET, o), (_EXPOSURE, e)) if v is not None}
@@ -420,14 +417,16 @@ def _names(exog_names: Any) -> tuple[str, ...]:
     return names
 
 
-def _array(values: Any, name: str) -> Any:
+def _array(values: Any, name: str, read: Callable[[Any], Any] = plain_array) -> Any:
     """Array of what the user gave; ragged lists and the like are refused without quoting them."""
     wrong = DataError(f"{name!r} can't be read as an array; give rows of equal length that hold numbers.")
-    return quietly(lambda: values.to_numpy() if hasattr(values, "to_numpy") else plain_array(values), wrong)
+    return quietly(lambda: values.to_numpy() if hasattr(values, "to_numpy") else read(values), wrong)
 
 
 def _vector(values: Any, name: str) -> Any:
     wrong = DataError(f"{name!r} is ragged; give one number a row.")
+    if isinstance(values, list | tuple):
+        values = quietly(lambda: plain_vector(values), wrong)
     shape = quietly(lambda: np.shape(values), wrong)
     if len(shape) == 2 and shape[1] == 1:
         return np.asarray(values)[:, 0]

@@ -90,6 +90,8 @@ def begin_chains(run: Pipeline) -> None:
     newton, curvature = _expected(run, theta)
     if rules.from_predictor:
         run.growth = _growth(run, theta, newton)
+    if not rules.track and not rules.counting:  # else the corner or the window grows to make up for who sends noise
+        newton, curvature = newton / run.scatter.answering, curvature * run.scatter.answering
     stage = run.here
     plan = lane_plan(
         *(stage, schedule, rules, reports, run.d),

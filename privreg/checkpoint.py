@@ -108,7 +108,7 @@ def from_arrays(run: Pipeline, arrays: dict[str, Any]) -> None:
         like(np.zeros_like(rows), arrays["scatter_memory"]),
         like(np.zeros(()), arrays["scatter_weight"]).item(),
         levels._replace(people=float(arrays["levels_people"])),
-        *(like(np.zeros(()), arrays[f"scatter_{k}"]).item() for k in ("answers", "asked")),
+        *(like(np.zeros(()), arrays[f"scatter_{k}"]).item() for k in ("answers", "asked", "noise2", "answering")),
     )
     if not run.scatter.asked >= 0.0:
         raise ValueError("people out of range")

@@ -71,7 +71,7 @@ def add_options(verb: argparse.ArgumentParser) -> None:
     g.add_argument("--by-budget", metavar="GROUP=E", help="a subgroup's own budget, at most the rest's", **many)
     g.add_argument("--id", metavar="COLUMN", help="column that tells people apart, if some have several rows")
     g.add_argument("--max-per-id", type=int, default=1, metavar="K", help="rows of one person that count (default 1)")
-    g.add_argument("--missing", default="raise", metavar="WHAT", help="raise (default), noise or drop")
+    g.add_argument("--missing", default="noise", metavar="WHAT", help="noise (default), raise or drop")
     g = verb.add_argument_group("output")
     g.add_argument("--level", type=float, default=0.95, metavar="L", help="level of intervals (default 0.95)")
     g.add_argument("--out", metavar="FILE", help="write .txt, .html, .tex, .csv, .json or .privreg", **many)

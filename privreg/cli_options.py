@@ -313,10 +313,10 @@ def _fit_options(fit: _Parser) -> None:
     g.add_argument("--max-per-id", type=int, metavar="N", help="rows of one person that are used (default 1)")
     g.add_argument(
         "--missing",
-        default="raise",
+        default="noise",
         metavar="M",
-        help="rows with a missing value: raise (default) refuses them, noise sends noise for them, "
-        "drop leaves them out, which reveals who answered",
+        help="rows that can't be used (a value missing, no number or not declared): noise (default) sends noise for "
+        "them, raise refuses them, which tells about rows, drop leaves them out, which reveals who answered",
     )
 
     g = fit.add_argument_group("fit")

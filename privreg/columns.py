@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Complex, Number, Real
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -33,9 +34,13 @@ __all__ = [
     "missing",
     "numbers",
     "plain_array",
+    "plain_vector",
     "prepare",
     "quietly",
     "read_numbers",
+    "settled",
+    "spread",
+    "spread_flags",
     "zero_one",
 ]
 
@@ -44,13 +49,16 @@ Flags = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 T = TypeVar("T")
 
-_MEND: Final = "drop or fill such rows (fits and means of people's reports can take missing='noise')."
+_MEND: Final = "drop or fill such rows, or let them send noise (missing='noise', the default of fits and means)."
 
-MISSING: Final = ("raise", "noise", "drop")
-"""What becomes of a row with a missing value: an error, a row of NaN (a report of noise alone), or no row."""
+MISSING: Final = ("noise", "raise", "drop")
+"""What becomes of a row that can't be used: a row of NaN (a report of noise alone), an error, or no row.
+
+It can't be used if one of its values is missing, unreadable or not declared, or a term of it is not finite.
+"""
 
 GAP: Final = -1
-"""Code of a missing value of a factor."""
+"""Code of a factor's value that is missing, or not declared."""
 _UNKNOWN: Final = -2
 
 
@@ -60,8 +68,10 @@ class Encoded(NamedTuple):
     Attributes
     ----------
     endog : ndarray (n,)
+        NaN in a row that can't be used, under ``missing="noise"``.
     exog : ndarray (n, p)
-        C-contiguous float64.
+        C-contiguous float64. NaN in a row whose covariates or offset can't be used; where the response alone can't be,
+        they stay, as ``private="response"`` makes them public.
     offset : ndarray (n,) or None
         What is added to the linear predictor: the offset and the log of the exposure.
     kept : ndarray of bool (raw rows,) or None
@@ -73,18 +83,45 @@ class Encoded(NamedTuple):
     offset: Floats | None
     kept: Flags | None = None
 
-    def settled(self, kept: Flags, missing: str) -> Encoded:
-        """Complete rows as the batch that `missing` asks for; `kept` says which of the raw rows they are."""
-        if missing == "drop":
-            return self._replace(kept=kept)
-        offset = None if self.offset is None else _spread(self.offset, kept)
-        return Encoded(_spread(self.endog, kept), _spread(self.exog, kept), offset)
+
+def settled(rows: Encoded, usable: Flags | None, missing: str) -> Encoded:
+    """Rows as `missing`, "noise" or "drop", asks for them.
+
+    Parameters
+    ----------
+    rows : Encoded
+    usable : ndarray of bool, shape (n,), or None
+        Rows whose covariates and offset can be used, None if all.
+    missing : {"noise", "drop"}
+    """
+    if usable is not None:
+        rows.endog[~usable] = np.nan
+        rows.exog[~usable] = np.nan
+        if rows.offset is not None:
+            rows.offset[~usable] = np.nan
+    if missing == "noise":
+        return rows
+    kept = ~np.isnan(rows.endog)
+    if kept.all():
+        return rows
+    return Encoded(rows.endog[kept], rows.exog[kept], None if rows.offset is None else rows.offset[kept], kept)
 
 
-def _spread(values: Floats, kept: Flags) -> Floats:
-    """Values at their raw rows, NaN in the others."""
+def spread(values: Floats, kept: Flags | None) -> Floats:
+    """Values at the raw rows that `kept` says, all if None, and NaN in the others."""
+    if kept is None:
+        return values
     out = np.full((len(kept), *values.shape[1:]), np.nan)
     out[kept] = values
+    return out
+
+
+def spread_flags(fine: Flags | None, kept: Flags | None) -> Flags | None:
+    """Raw rows that are kept and fine; None if all are."""
+    if fine is None or kept is None:
+        return kept if fine is None else fine
+    out = np.zeros(len(kept), dtype=np.bool_)
+    out[kept] = fine
     return out
 
 
@@ -105,6 +142,16 @@ def plain_array(values: Any) -> NDArray[Any]:
     out = np.asarray(values)
     lossy = out.dtype.kind in "US" and not hasattr(values, "dtype")
     return np.asarray(values, dtype=object) if lossy else out
+
+
+def plain_vector(values: Any) -> NDArray[Any]:
+    """The same of a list of cells, whatever a cell is."""
+    try:
+        return plain_array(values)
+    except ValueError:  # one of them is a list itself
+        out = np.empty(len(values), dtype=object)
+        out[:] = list(values)
+        return out
 
 
 def column_of(frame: Any, name: str) -> Any:
@@ -159,67 +206,149 @@ def length(frame: Any) -> int:
 
 
 def numbers(raw: Any, name: str, *, gaps: bool = False) -> Floats:
-    """Return a numeric raw column as contiguous finite float64; with `gaps`, missing values as NaN."""
-    wrong = DataError(f"column {name!r} must hold numbers only; convert it, or declare levels={{{name!r}: [...]}}.")
-    values = read_numbers(raw, wrong)
-    if not np.isfinite(values).all():
-        if not gaps:
-            raise DataError(f"column {name!r} has a missing or infinite value; {_MEND}")
-        if np.isinf(values).any():
-            raise DataError(
-                f"column {name!r} has an infinite value, which doesn't count as missing; mend it, or make it NaN."
-            )
+    """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error."""
+    values = read_numbers(raw)
+    if not gaps and np.isnan(values).any():
+        raise DataError(
+            f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
+            f"levels={{{name!r}: [...]}} if it is a factor, or {_MEND}"
+        )
     return values
 
 
-def read_numbers(raw: Any, wrong: DataError) -> Floats:
-    """Return a numeric raw column as contiguous float64, missing values as NaN; raise `wrong` if it isn't numeric."""
-    if isinstance(getattr(raw, "dtype", None), np.dtype) and raw.dtype.kind in "biuf":
-        return np.ascontiguousarray(raw, dtype=np.float64)
-    return quietly(lambda: _to_numbers(raw, wrong), wrong)
+def read_numbers(raw: Any) -> Floats:
+    """Read a raw column as contiguous float64, every cell by itself; NaN where it is no finite number.
+
+    What a cell means must not depend on the cells beside it, so neither on the type that a reader chose for the whole
+    column: the text "39.5" is the number 39.5, a truth value 0 or 1, and anything else is unreadable.
+    """
+    dtype = getattr(raw, "dtype", None)
+    with np.errstate(all="ignore"):  # a warning would tell of one value
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            values = np.ascontiguousarray(raw, dtype=np.float64)
+        else:
+            values = _each_number(pd.Series(raw))
+        return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values
 
 
-def _to_numbers(raw: Any, wrong: DataError) -> Floats:
-    series = pd.Series(raw)
+def _each_number(series: Any) -> Floats:
+    """Cells of a column that is not of one of NumPy's types of numbers."""
     if isinstance(series.dtype, pd.CategoricalDtype):
-        series = pd.Series(np.asarray(series))
+        table = np.append(_each_number(pd.Series(series.cat.categories)), np.nan)
+        return np.asarray(table[series.cat.codes.to_numpy()])
     types = pd.api.types
-    number = types.is_numeric_dtype(series.dtype) and not types.is_complex_dtype(series.dtype)
-    if not number:  # text that looks like a number is refused, as is a date
-        kinds = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
-        number = series.dtype == object and types.infer_dtype(series, skipna=True) in kinds
-    if not number:
-        raise wrong
-    return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    known = types.is_numeric_dtype(series.dtype) and not types.is_complex_dtype(series.dtype)
+    if known or (series.dtype == object and types.infer_dtype(series, skipna=True) in _NUMBERS):
+        try:
+            return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+        except Exception:  # a number too large for a double, say; the others are read all the same
+            pass
+    if not known and series.dtype != object and not types.is_string_dtype(series.dtype):
+        return np.full(len(series), np.nan)  # dates, spans of time, complex numbers
+    return np.fromiter((_number(v) for v in series.to_numpy(dtype=object)), np.float64, len(series))
+
+
+_NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
+
+
+def _number(cell: Any) -> float:
+    """A cell as a double, NaN if it is no number."""
+    value = _exact(cell)
+    try:
+        return float(value)
+    except Exception:  # whatever the cell is, its own code may raise anything
+        return np.nan
+
+
+def _exact(cell: Any) -> Any:
+    """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
+    if isinstance(cell, str):
+        text = cell.strip()
+        if "_" in text:  # Python would read it
+            return np.nan
+        for read in (int, float):
+            try:
+                return read(text)
+            except ValueError:  # also of a number with thousands of digits
+                pass
+        return _TRUTH.get(text.lower(), np.nan)
+    if isinstance(cell, bool | np.bool_):
+        return int(cell)
+    real = isinstance(cell, Number) and not isinstance(cell, Complex | np.complexfloating)
+    return cell if real or isinstance(cell, Real) else np.nan
+
+
+_TRUTH: Final = {"true": 1, "false": 0}
+
+
+class _Levels:
+    """Positions of declared levels, by what a cell says: its text, or the number that it is or reads as.
+
+    A reader that takes "1" for a number or "yes" for a truth value must not change what a cell means, so a number
+    finds the level that reads as it, if there is only one.
+    """
+
+    def __init__(self, levels: Sequence[Any]) -> None:
+        self.texts = {level: i for i, level in enumerate(levels) if isinstance(level, str)}
+        self.numbers = {_exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
+        reads: dict[Any, list[int]] = {}
+        for level, i in self.texts.items():
+            number = _exact(level)
+            if -np.inf < number < np.inf:
+                reads.setdefault(number, []).append(i)
+        for number, found in reads.items():
+            if len(found) == 1:
+                self.numbers.setdefault(number, found[0])
+
+    def place(self, cell: Any) -> int:
+        """Position of a cell's level, `_UNKNOWN` if it is none."""
+        try:
+            if isinstance(cell, str) and cell in self.texts:
+                return self.texts[cell]
+            number = _exact(cell)
+            found = self.numbers.get(number, _UNKNOWN)
+            return self.numbers.get(float(number), _UNKNOWN) if found == _UNKNOWN else found
+        except Exception:  # whatever the cell is, its own code may raise anything
+            return _UNKNOWN
 
 
 def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False) -> Codes:
     """Position of every value among the declared levels: one hash pass, then a small lookup table.
 
-    With `gaps`, the code of a missing value is -1.
+    With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error.
     """
-    known = {level: i for i, level in enumerate(levels)}
-
-    def encode() -> Codes:
-        if isinstance(getattr(raw, "dtype", None), pd.CategoricalDtype):
-            values = pd.Series(raw)
-            codes, seen = values.cat.codes.to_numpy(), values.cat.categories
-        else:
-            codes, seen = pd.factorize(pd.Series(raw))
-        table = [known.get(value, _UNKNOWN) for value in seen.tolist()]
-        return np.array([*table, GAP], dtype=np.intp)[codes]  # a missing value has code -1: the last entry
-
-    out = quietly(encode, DataError(f"column {name!r} holds something that can't be a level."))
+    if isinstance(getattr(raw, "dtype", None), pd.CategoricalDtype):
+        series = pd.Series(raw)
+        codes, seen = series.cat.codes.to_numpy(), series.cat.categories.tolist()
+    else:
+        codes, seen = _factorized(raw)
+    known = _Levels(levels)
+    out = np.array([*map(known.place, seen), GAP], dtype=np.intp)[codes]  # a missing value has code -1: the last entry
     lowest = int(out.min()) if out.size else 0
-    if lowest < 0 and not gaps and (out == GAP).any():
+    if gaps:
+        return np.maximum(out, GAP) if lowest < GAP else out
+    if lowest < 0 and (out == GAP).any():
         raise DataError(f"column {name!r} has a missing value; {_MEND}")
     if lowest == _UNKNOWN:
         raise SchemaError(
-            f"column {name!r} has a value that is not among its declared levels {list(levels)!r} (compared by type and "
-            "letter by letter: 1 is not '1', ' yes' with a space is not 'yes'); correct levels= or the data (by "
-            ".str.strip() if spaces may be in them)."
+            f"column {name!r} has a value that is not among its declared levels {list(levels)!r} (texts are compared "
+            "letter by letter: ' yes' with a space is not 'yes'); correct levels= or the data (by .str.strip() if "
+            "spaces may be in them), or let such rows send noise (missing='noise')."
         )
     return out
+
+
+def _factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
+    """Codes and distinct values of a column; -1 for a missing value."""
+    series = pd.Series(raw)
+    try:
+        codes, seen = pd.factorize(series)
+    except TypeError:  # a list, say, has no hash: such a cell is no level
+        cells = [
+            v if isinstance(v, str | Number | np.bool_) or v is None else object() for v in series.to_numpy(object)
+        ]
+        codes, seen = pd.factorize(pd.Series(cells, dtype=object))
+    return codes, seen.tolist()
 
 
 def prepare(
@@ -245,8 +374,8 @@ def prepare(
 def complete_rows(columns: Iterable[NDArray[Any]]) -> Flags | None:
     """Rows without a missing value in any of these numbers and codes; None if that is all of them."""
     flags = [np.isnan(v) if v.dtype.kind == "f" else v == GAP for v in columns]
-    gaps = np.logical_or.reduce([f if f.ndim == 1 else f.any(axis=1) for f in flags])
-    return ~gaps if gaps.any() else None
+    flags = [f if f.ndim == 1 else f.any(axis=1) for f in flags if f.any()]
+    return ~np.logical_or.reduce(flags) if flags else None
 
 
 def clamped(values: Floats, limits: tuple[float, float]) -> Floats:
@@ -262,9 +391,12 @@ def log_exposure(values: Floats, name: str) -> Floats:
     return np.asarray(np.log(values))
 
 
-def zero_one(values: Floats, name: str) -> Floats:
-    """Check that a binary response holds 0 and 1 only."""
-    if not ((values == 0) | (values == 1)).all():
+def zero_one(values: Floats, name: str, *, gaps: bool = False) -> Floats:
+    """Check that a binary response holds 0 and 1 only; with `gaps` anything else is NaN."""
+    binary = (values == 0) | (values == 1)
+    if gaps:
+        return np.where(binary, values, np.nan)
+    if not binary.all():
         raise DataError(
             f"the response {name!r} has a value other than 0 and 1; give 0/1, booleans, a column with two "
             "levels declared in levels=, or a family for numbers, such as family='huber'."

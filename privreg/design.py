@@ -18,6 +18,7 @@ from privreg.arrays import ArrayDesign
 from privreg.columns import (
     MISSING,
     Encoded,
+    Flags,
     Floats,
     clamped,
     complete_rows,
@@ -25,9 +26,12 @@ from privreg.columns import (
     log_exposure,
     prepare,
     quietly,
+    settled,
+    spread,
+    spread_flags,
     zero_one,
 )
-from privreg.encoding import Evaluator, Plan, coded_terms, empty_plan, make_plan, right_hand_side
+from privreg.encoding import Evaluator, Plan, by_rows, coded_terms, empty_plan, make_plan, right_hand_side
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose
 from privreg.formula import ParsedFormula, Rowwise, check_formula, evaluation_environment
 from privreg.probe import (
@@ -130,9 +134,9 @@ class Design:
         Parameters
         ----------
         frame : DataFrame or mapping of str to array
-        missing : {"raise", "noise", "drop"}
-            What becomes of a row with a missing value (NaN, None, NA) in a column that is read: an error, a row of
-            NaN in endog, exog and offset, or none. Infinite values and undeclared levels are errors in any case.
+        missing : {"noise", "raise", "drop"}
+            What becomes of a row that can't be used, because a value that is read is missing, no number or not a
+            declared level, or a term is not finite: NaN (see `Encoded`), an error, or no row.
 
         Returns
         -------
@@ -141,19 +145,31 @@ class Design:
         Raises
         ------
         DataError
-            A column is absent, not numeric, or has an infinite or, with "raise", a missing value.
+            A column is absent; with "raise", a row can't be used.
         SchemaError
-            A factor has a value that is not declared. No message quotes a value.
+            With "raise", a factor has a value that is not declared. No message quotes a value.
         """
         gaps = choose("missing", missing, MISSING) != "raise"
         early = {*self._parsed.response_columns, *self._plan.rest_columns, self.offset, self.exposure}
         rows = prepare(frame, self.columns, self.schema, clamp=early, gaps=gaps)
-        kept = complete_rows(rows.values()) if gaps else None
-        if kept is not None:  # the others are never computed with: a term may fail on what would stand in for them
-            rows = take(rows, kept)
         n = len(rows[self.columns[0]])
-        encoded = Encoded(self._endog(rows), self._exog(rows, n, clamp=True), self._offset(rows))
-        return encoded if kept is None else encoded.settled(kept, missing)
+        if not gaps:
+            exog, _ = self._exog(rows, n, clamp=True, gaps=False)
+            return Encoded(self._endog(rows, gaps=False), exog, self._offset(rows))
+        left = {name: rows[name] for name in self._parsed.response_columns}
+        right = {name: values for name, values in rows.items() if name not in left}
+        # incomplete rows are never computed with: a term may fail on what would stand in for them
+        known_left, known_right = complete_rows(left.values()), complete_rows(right.values())
+        endog = self._endog(left if known_left is None else take(left, known_left), gaps=True)
+        right = right if known_right is None else take(right, known_right)
+        exog, fine = self._exog(right, n if known_right is None else int(known_right.sum()), clamp=True, gaps=True)
+        offset = self._offset(right)
+        encoded = Encoded(
+            spread(endog, known_left),
+            spread(exog, known_right),
+            None if offset is None else spread(offset, known_right),
+        )
+        return settled(encoded, spread_flags(fine, known_right), missing)
 
     def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Design, NDArray[np.int64]]:
         """The same for encoding only, factors with many levels as one column each; see `Plan.narrowed`."""
@@ -171,13 +187,15 @@ class Design:
         """Encode the right-hand side only, without clamping unless asked: for prediction."""
         early = self._plan.rest_columns if clamp else ()
         rows = prepare(frame, self._parsed.exog_columns, self.schema, clamp=early)
-        return self._exog(rows, len(next(iter(rows.values()))) if rows else length(frame), clamp=clamp)
+        n = len(next(iter(rows.values()))) if rows else length(frame)
+        return self._exog(rows, n, clamp=clamp, gaps=False)[0]
 
-    def _exog(self, rows: Prepared, n: int, clamp: bool) -> Floats:
-        out, problem = self._plan.exog(rows, n, clamp)
-        if problem is not None:
+    def _exog(self, rows: Prepared, n: int, *, clamp: bool, gaps: bool) -> tuple[Floats, Flags | None]:
+        """The matrix, and in which of its rows every term is finite, None if in all."""
+        out, fine, problem = self._plan.exog(rows, n, clamp)
+        if problem is not None and not gaps:
             raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
-        return out
+        return out, fine
 
     def encode_new(self, new: Any) -> tuple[Floats, Floats]:
         """Covariates and offset for prediction, unclamped; an offset that is absent is 0, an exposure is 1."""
@@ -192,23 +210,24 @@ class Design:
             total += values if name == self.offset else log_exposure(values, name)
         return x, total
 
-    def _endog(self, rows: Prepared) -> Floats:
+    def _endog(self, rows: Prepared, *, gaps: bool) -> Floats:
+        """The response, NaN with `gaps` where it can't be used."""
         name = self._parsed.response_columns[0]
-        if not len(rows[name]):
+        n = len(rows[name])
+        if not n:
             return np.empty(0)
         evaluate = self._plan.response
         if evaluate is None:
             values = np.array(rows[name], dtype=np.float64)
         else:
             data = self._plan.data(rows, self._parsed.response_columns)
-            wrong = DataError(f"the response {self.endog_name!r} can't be computed for a row of these data.")
-            values = quietly(lambda: evaluate(data), wrong).astype(np.float64).reshape(-1)
-            if len(values) != len(rows[name]):
-                raise wrong
-            if not np.isfinite(values).all():
-                raise DataError(f"the response {self.endog_name!r} is not finite for a row of these data.")
-            values = clamped(values, self.endog_limits)
-        return zero_one(values, self.endog_name) if self.kind == "binary" else values
+            values = by_rows(evaluate, data, n, 1)[:, 0]
+            if not gaps and not np.isfinite(values).all():
+                raise DataError(
+                    f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
+                )
+            values = clamped(np.where(np.isfinite(values), values, np.nan), self.endog_limits)
+        return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values; functions by name only."""
@@ -306,7 +325,7 @@ def formula_design(
     response, limits = _response(parsed, schema, env, empty, kind)
     plan = make_plan(info, parsed, schema, response)
     m = len(next(iter(rows.values()))) if rows else 1
-    probe, problem = plan.exog(rows, m, clamp=True)
+    probe, _, problem = plan.exog(rows, m, clamp=True)
     if problem is not None:
         raise FormulaError(
             f"{problem} somewhere inside the declared bounds {{{shown_box(plan.rest_columns, schema)}}}; "
@@ -318,7 +337,7 @@ def formula_design(
     tried = probe
     if wide:  # some terms are constant on the box that stands for a private scale, and not beyond it
         more = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c], boxes=wide)
-        far, _ = plan.exog(more, len(next(iter(more.values()))), clamp=True)
+        far, _, _ = plan.exog(more, len(next(iter(more.values()))), clamp=True)
         tried = np.vstack([probe, far[np.isfinite(far).all(axis=1)]])
     check_rank(tried, names, stand_in(parsed.exog_columns, schema))
     endog_bare = parsed.plain.get(parsed.response)

@@ -5,6 +5,7 @@ Built from the formula and the public schema; it learns nothing from the rows it
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -15,12 +16,12 @@ from numpy.typing import NDArray
 from patsy import ModelDesc, NAAction, build_design_matrices, design_matrix_builders
 from patsy.eval import EvalFactor
 
-from privreg.columns import Floats
+from privreg.columns import Flags, Floats
 from privreg.formula import ParsedFormula, Rowwise, column_key
 from privreg.probe import Prepared
 from privreg.schema import Schema
 
-__all__ = ["Evaluator", "Plan", "coded_terms", "empty_plan", "make_plan", "right_hand_side"]
+__all__ = ["Evaluator", "Plan", "by_rows", "coded_terms", "empty_plan", "make_plan", "right_hand_side"]
 
 _KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
 _UNBOUNDED = (-np.inf, np.inf)
@@ -131,10 +132,18 @@ class Plan:
         narrow = replace(self, width=len(columns), direct=direct, rest=rest)
         return narrow, np.array(columns, dtype=np.int64).reshape(-1, 2)
 
-    def exog(self, rows: Prepared, n: int, clamp: bool) -> tuple[Floats, str | None]:
-        """Build the matrix; the second value says which term failed and how, without quoting a value.
+    def exog(self, rows: Prepared, n: int, clamp: bool) -> tuple[Floats, Flags | None, str | None]:
+        """Build the matrix.
 
         A column that stands for itself is clamped on its way into the matrix: one pass over memory less.
+
+        Returns
+        -------
+        ndarray, shape (n, width)
+        ndarray of bool, shape (n,), or None
+            Rows in which every term is a finite number; None if that is all of them.
+        str or None
+            Which term isn't in the others, without quoting a value.
         """
         out = np.empty((n, self.width))
         for place, column, matrix, hot in self.direct:
@@ -154,31 +163,57 @@ class Plan:
                 for j in range(matrix.shape[1]):
                     out[:, place.start + j] = np.take(matrix[:, j], rows[column])
         if not self.rest or not n:
-            return out, None
+            return out, None, None
         data = self.data(rows, self.rest_columns)
-        block = _matrix(self.together, data, n)
-        if block is None:
-            name = next((t.name for t in self.rest if _matrix(t.info, data, n) is None), self.rest[0].name)
-            out[:] = np.nan
-            return out, f"formula term {name!r} can't be computed"
+        width = sum(term.place.stop - term.place.start for term in self.rest)
+        block = by_rows(lambda part: _matrix(self.together, part), data, n, width)
+        fine = np.isfinite(block)
         start, problem = 0, None
         for term in self.rest:
             stop = start + term.place.stop - term.place.start
-            if problem is None and not np.isfinite(block[:, start:stop]).all():
-                problem = f"formula term {term.name!r} is not finite"
+            if problem is None and not fine[:, start:stop].all():
+                problem = f"formula term {term.name!r} is not finite, or can't be computed,"
             out[:, term.place] = block[:, start:stop]
             start = stop
-        return out, problem
+        usable: Flags | None = None if problem is None else np.asarray(fine.all(axis=1))
+        return out, usable, problem
 
 
-def _matrix(info: Any, data: Mapping[str, Any], n: int) -> Floats | None:
-    """Let patsy build; None if it fails, because its error text could hold data."""
-    try:
-        with np.errstate(all="ignore"):
-            block = np.asarray(build_design_matrices([info], data, NA_action=_KEEP_ALL)[0])
-    except Exception:
-        return None
-    return block if len(block) == n else None
+def _matrix(info: Any, data: Mapping[str, Any]) -> NDArray[Any]:
+    return np.asarray(build_design_matrices([info], data, NA_action=_KEEP_ALL)[0])
+
+
+def by_rows(make: Callable[[Mapping[str, Any]], NDArray[Any]], data: Mapping[str, Any], n: int, width: int) -> Floats:
+    """What `make` computes of each row; NaN for a row of which it can't.
+
+    A function may fail on a row that nobody has thought of: that row alone must suffer.
+
+    Parameters
+    ----------
+    make : callable
+        From columns of any length to an array of a row each, shape (m,) or (m, width).
+    data : mapping of str to array
+    n, width : int
+
+    Returns
+    -------
+    ndarray, shape (n, width)
+    """
+    out = np.full((n, width), np.nan)
+    waiting = [slice(0, n)]
+    while waiting:
+        part = waiting.pop()
+        m = part.stop - part.start
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():  # both would tell of a value
+                warnings.simplefilter("ignore")
+                block = make(data if m == n else {name: values[part] for name, values in data.items()})
+                out[part] = block.astype(np.float64, casting="same_kind").reshape(m, width)
+        except Exception:  # its text could hold data
+            if m > 1:
+                middle = part.start + m // 2
+                waiting += [slice(part.start, middle), slice(middle, part.stop)]
+    return out
 
 
 # --- from the formula ------------------------------------------------------------------------------------

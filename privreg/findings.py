@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import stdtr
 
-from privreg import beginning, coordinates, lanes, location, measures
+from privreg import beginning, coordinates, lanes, location, measures, whitening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["at_limit", "changing", "gauge", "lead", "measured", "rare", "relied", "silent", "unlike", "wide"]
+__all__ = [
+    "at_limit",
+    "changing",
+    "gauge",
+    "lead",
+    "measured",
+    "rare",
+    "relied",
+    "silent",
+    "unanswered",
+    "unlike",
+    "wide",
+]
 
 USUAL_GROWTH: Final = 6.0
 """Growth with three slopes of 1, for which it was simulated how many people intervals need."""
@@ -161,12 +173,18 @@ def silent(run: Pipeline) -> bool:
     too few.
     """
     start, rules = run.start, run.start.rules
-    if not start.silence or run.chains is None or not (rules.track or rules.counting):
+    if not start.unusable or run.chains is None or not (rules.track or rules.counting):
         return False
     c, widest = math.exp(float(np.mean(run.chains.state.log_c))), run.chains.plan.widest
     if rules.moving or rules.counting:
         return c > SILENT
     return c > 0.5 * math.exp(widest) if math.isfinite(widest) else c > FAR * rules.ratio
+
+
+def unanswered(run: Pipeline) -> tuple[float, float] | None:
+    """Share of the people who sent noise only and its standard error, if it is surely above 0."""
+    share, error = run.scatter.told
+    return (1.0 - share, error) if run.start.unusable and share < 1.0 - whitening.SURE * error else None
 
 
 def lost(run: Pipeline) -> list[int]:

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 from patsy import EvalEnvironment, ModelDesc, PatsyError
-from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment, bs, cc, cr
+from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment, cc, cr
 from patsy.infix_parser import ParseNode
 from patsy.parse_formula import parse_formula
+from patsy.splines import BS
+from patsy.state import stateful_transform
 
 from privreg.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
 from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equation
@@ -37,7 +39,24 @@ __all__ = [
 ]
 
 _CONTRASTS = {"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff}
-_SPLINES = {"bs": bs, "cr": cr, "cc": cc}
+
+
+class _RowBS(BS):  # type: ignore[misc]
+    """patsy's B-splines, whose rows outside the outermost knots are NaN: there patsy's own raise an error for all."""
+
+    def transform(self, x: Any, **how: Any) -> Any:
+        """Basis of a column, shape (n, k)."""
+        values = np.asarray(x, dtype=np.float64)
+        low, high = float(np.min(self._all_knots)), float(np.max(self._all_knots))
+        inside = (values >= low) & (values <= high)
+        basis = super().transform(np.where(inside, values, low), **how)
+        basis[~inside.reshape(len(basis))] = np.nan
+        return basis
+
+
+_SPLINES = {"bs": stateful_transform(_RowBS), "cr": cr, "cc": cc}
+_ELEMENTWISE = SimpleNamespace(**{name: getattr(np, name) for name in NUMPY_FUNCTIONS | NUMPY_CONSTANTS})
+_NUMPY: Mapping[str, Any] = {"np": _ELEMENTWISE, "numpy": _ELEMENTWISE, "__builtins__": {}}
 
 
 @dataclass(frozen=True)
@@ -239,8 +258,7 @@ def evaluation_environment(functions: Mapping[str, Rowwise]) -> EvalEnvironment:
     def quoted(name: str) -> Any:
         return EvalEnvironment.capture(1).namespace[column_key(name, functions)]
 
-    numpy = SimpleNamespace(**{name: getattr(np, name) for name in NUMPY_FUNCTIONS | NUMPY_CONSTANTS})
-    space: dict[str, Any] = {"np": numpy, "numpy": numpy, "C": C, "I": I, "Q": quoted}
+    space: dict[str, Any] = {**_NUMPY, "C": C, "I": I, "Q": quoted}
     return EvalEnvironment([{**functions, **space, **_CONTRASTS, **_SPLINES}])
 
 
@@ -354,6 +372,7 @@ def _check(
             raise FormulaError(f"the term {code!r} names no column; the intercept is written 1.")
         if walker.is_plain:
             plain[code] = walker.columns[0]
+        _refuse_infinite(tree, code)
         walkers.append(walker)
         return tuple(walker.columns)
 
@@ -379,6 +398,23 @@ def _check(
         MappingProxyType(reads),
         tuple(dict.fromkeys(c for w in walkers for c in w.constants)),
     )
+
+
+def _refuse_infinite(tree: ast.expr, code: str) -> None:
+    """Refuse a part without columns that is no finite number, such as np.log(-1): whether a row meets it would tell."""
+    for node in ast.walk(tree):
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        if not isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant) or not names <= {"np", "numpy"}:
+            continue
+        if not all(isinstance(part.value, int | float) for part in ast.walk(node) if isinstance(part, ast.Constant)):
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                finite = bool(np.isfinite(eval(compile(ast.Expression(node), "term", "eval"), dict(_NUMPY))).all())
+        except Exception:  # a division by zero, say
+            finite = False
+        if not finite:
+            raise FormulaError(f"formula term {code!r}: {ast.unparse(node)} is not a finite number; write one.")
 
 
 def _check_levels(code: str, walker: Walker, schema: Schema) -> None:

@@ -108,9 +108,12 @@ class PrivateOnlineRegression:
         Added to the linear predictor; its name for `bounds` is "offset".
     exposure : array_like, shape (n,), optional
         Its log is added to the linear predictor; its name for `bounds`, which must be positive, is "exposure".
-    missing : {"raise", "noise", "drop"}
-        What becomes of a row with a missing value. "raise" (default) refuses it. "noise": its person sends pure noise,
-        so that nobody learns who answered. "drop": its person sends nothing, which reveals who answered.
+    missing : {"noise", "raise", "drop"}
+        What becomes of a row that can't be used: a value is missing, no number or not among the declared levels, or a
+        term is not finite. "noise" (default): its person sends pure noise, so that nobody learns who answered, and no
+        row can make a fit fail; the share of such rows is learned from the reports and noted, and estimates are right
+        if whether a row is complete depends on covariates alone. "raise" refuses it: errors tell about rows, so this
+        is for who holds them. "drop": its person sends nothing, which reveals who answered.
     rows : int, optional
         How many people will come, if that is known and public; sizes of the pilots follow from it. Taken from
         DataFrames, arrays, tables and files in `fit`; queries and streams of unknown length get pilots of a fixed size.
@@ -176,7 +179,7 @@ class PrivateOnlineRegression:
         score_weights: Any = None,
         offset: Any = None,
         exposure: Any = None,
-        missing: str = "raise",
+        missing: str = "noise",
         rows: Any = None,
         allow_leak: Any = (),
         exog_names: Sequence[str] | None = None,
@@ -236,7 +239,7 @@ class PrivateOnlineRegression:
         mu_max: Any = None,
         id: str | None = None,
         max_per_id: int = 1,
-        missing: str = "raise",
+        missing: str = "noise",
         rows: Any = None,
         allow_leak: Any = (),
         trust: str = "local",
@@ -269,7 +272,7 @@ class PrivateOnlineRegression:
             √max_per_id times as large, and printed so. Most rows should count: if a share s of them does, intervals are
             1/s times as long and need about 1/s² times as many people to be relied on. A note says so where next to
             nobody's row counts; how many do is otherwise not learned.
-        missing : {"raise", "noise", "drop"}
+        missing : {"noise", "raise", "drop"}
             As for the class.
         schema : str, Path or Schema, optional
             Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and

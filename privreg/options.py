@@ -65,7 +65,7 @@ _NOISE: Final = (
     "the budget (mu=, epsilon= or rho=) and the family set the noise and the bound of reports; mechanism= how"
 )
 _BUDGET: Final = "the budget is mu=1.0, epsilon=1.0 (with delta=1e-6 or pure) or rho=0.5, given to the model"
-_GAPS: Final = "what becomes of rows with missing values is missing='raise', 'noise' or 'drop', given to the model"
+_GAPS: Final = "what becomes of rows with missing values is missing='noise', 'raise' or 'drop', given to the model"
 _ONE_PASS: Final = (
     "each person reports once, so there is one pass over the people; more precision comes from more people"
 )

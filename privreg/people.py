@@ -44,19 +44,19 @@ class People:
         Column that tells people apart; None if every row is another person.
     max_per_id : int
         Rows of one person that are used: the first that come.
-    missing : {"raise", "noise", "drop"}
-        What becomes of rows with a missing value.
+    missing : {"noise", "raise", "drop"}
+        What becomes of rows that can't be used.
     """
 
     mu: str | None
     mu_max: float | None
     id: str | None
     max_per_id: int = 1
-    missing: str = "raise"
+    missing: str = "noise"
 
     @classmethod
     def declare(
-        cls, mu_column: Any = None, mu_max: Any = None, id: Any = None, max_per_id: Any = 1, missing: Any = "raise"
+        cls, mu_column: Any = None, mu_max: Any = None, id: Any = None, max_per_id: Any = 1, missing: Any = "noise"
     ) -> People:
         """Check the user's options and freeze them.
 
@@ -147,9 +147,12 @@ class People:
             return None
         what = f"column {self.mu!r}, which holds the personal budgets,"
         raw = column_of(frame, self.mu)
-        budgets = read_numbers(raw, DataError(f"{what} must hold numbers only; convert it before fitting."))
+        budgets = read_numbers(raw)
         if np.isnan(budgets).any():
-            raise DataError(f"{what} has a missing value; everybody needs a budget: fill it, or leave such rows out.")
+            raise DataError(
+                f"{what} has a value that is missing, infinite or no number; everybody needs a budget: fill it, or "
+                "leave such rows out."
+            )
         if not (budgets > 0).all():
             raise DataError(f"{what} has a value that is not positive; leave out rows whose person reports nothing.")
         if (budgets > self.mu_max).any():
@@ -213,7 +216,7 @@ class Counter:
         # merged a few times only, and there are few runs to look into.
         self._runs: list[tuple[Hashes, Counts]] = []
 
-    def excess(self, ids: Any) -> Flags:
+    def excess(self, ids: Any, *, gaps: bool = False) -> Flags:
         """Count the next rows; True for those beyond the first `most` of their person.
 
         How the rows are cut into batches makes no difference.
@@ -221,20 +224,30 @@ class Counter:
         Parameters
         ----------
         ids : array_like of str or int, shape (n,)
+        gaps : bool
+            Whether a row without an id, which can't be counted, is beyond them too; else it is an error.
 
         Raises
         ------
         DataError
             If an id is missing, or neither a text nor a whole number. Nothing has then been counted.
         """
-        return self.count(self.hashed(ids))
+        return self.count(self.hashed(ids, gaps=gaps))
 
-    def hashed(self, ids: Any) -> Hashes:
+    def hashed(self, ids: Any, *, gaps: bool = False) -> Hashes:
         """Keyed hashes of ids, without counting them; any thread may do it. An id as text is the same person's."""
-        unlike = DataError(f"the ids in column {self.column!r} must be texts or whole numbers; convert them to text.")
-        texts = quietly(lambda: self._texts(ids, unlike), unlike)
-        hashes = quietly(lambda: pd.util.hash_array(texts, hash_key=self._key, categorize=False), unlike)
-        return np.asarray(hashes, dtype=np.uint64)
+        texts = _texts(ids)
+        known = np.array([text is not None for text in texts], dtype=np.bool_)
+        if not gaps and not known.all():
+            raise DataError(
+                f"column {self.column!r} has an id that is missing, or neither a text nor a whole number; everybody "
+                "needs one, or a row can't be counted: convert the ids to text, fill them, leave such rows out, or let "
+                "them send noise (missing='noise')."
+            )
+        texts = texts if known.all() else np.where(known, texts, "")
+        wrong = DataError(f"the ids in column {self.column!r} can't be read; convert them to text.")
+        hashes = quietly(lambda: pd.util.hash_array(texts, hash_key=self._key, categorize=False), wrong)
+        return np.where(known, np.maximum(np.asarray(hashes, dtype=np.uint64), 1), _NOBODY)
 
     def count(self, hashes: Hashes) -> Flags:
         """Count the next rows by their hashes, in order; True for those beyond the first `most` of their person."""
@@ -247,35 +260,8 @@ class Counter:
         self._add(people, times)
         out = np.empty(n, dtype=np.bool_)
         out[order] = rank >= self.most
+        out[hashes == _NOBODY] = True
         return out
-
-    def _texts(self, ids: Any, unlike: DataError) -> NDArray[Any]:
-        """Ids as texts, the same one for a person whatever the type of column the id came in."""
-        series = pd.Series(ids)
-        if isinstance(series.dtype, pd.CategoricalDtype):
-            series = pd.Series(np.asarray(series))
-        if series.isna().any():
-            raise self._missing()
-        values = np.asarray(series.to_numpy())
-        if values.dtype.kind == "f":
-            if not (np.floor(values) == values).all():  # nor infinite: the next line would fail
-                raise unlike
-            exact = (np.abs(values) < 2.0**53).all()
-            values = values.astype(np.int64) if exact else np.array([int(v) for v in values.tolist()], dtype=object)
-        if values.dtype.kind in "iu":
-            return values.astype(str).astype(object)
-        out = values.astype(object)
-        if pd.api.types.infer_dtype(out, skipna=False) != "string":
-            out = np.array([_text(v, unlike) for v in out.tolist()], dtype=object)
-        if (out == "").any():
-            raise self._missing()
-        return out
-
-    def _missing(self) -> DataError:
-        return DataError(
-            f"column {self.column!r} has a missing id; everybody needs one, or a row can't be counted: fill it, or "
-            "leave such rows out."
-        )
 
     def _before(self, people: Hashes) -> Counts:
         """How often each came before; `people` are in order."""
@@ -305,11 +291,26 @@ class Counter:
         return f"Counter({self.column!r}, most={self.most})"
 
 
-def _text(value: Any, unlike: DataError) -> str:
+_NOBODY: Final = np.uint64(0)
+"""In place of the hash of an id that can't be read."""
+
+
+def _texts(ids: Any) -> NDArray[Any]:
+    """Ids as texts, the same one for a person whatever the type of column the id came in; None if it is no id."""
+    series = pd.Series(ids)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        series = pd.Series(np.asarray(series))
+    values = np.asarray(series.to_numpy())
+    if values.dtype.kind == "f" and bool((np.abs(values) < 2.0**53).all() and (np.floor(values) == values).all()):
+        values = values.astype(np.int64)
+    if values.dtype.kind in "iu":
+        return values.astype(str).astype(object)
+    return np.fromiter(map(_text, values.tolist()), dtype=object, count=len(values))
+
+
+def _text(value: Any) -> str | None:
     if isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
+        return value or None
+    if isinstance(value, Integral) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
-    if isinstance(value, Integral):
-        return str(int(value))
-    raise unlike
+    return None

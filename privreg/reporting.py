@@ -39,6 +39,9 @@ SOME_MORE: Final = 1.05
 """The same where those who come late tell measures of fit and send no score, so that each of them is lost."""
 
 
+MOST: Final = 0.9
+"""Share of the records that sent noise only, above which results are not to be relied on."""
+
 RARE: Final = 0.02
 """Public share of a level below which a wide design's intervals are taken back: with 200 and 500 levels they missed a
 common error, that of the reference level, once the budget was so large that noise didn't hide it."""
@@ -314,9 +317,10 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
     silent = have and findings.silent(run)
     if silent:
         out.append(
-            f"{DOUBT} the results: as far as the reports tell, most people sent noise only (a missing value, or more "
-            "rows than max_per_id), or too few came for this budget; give fewer rows of each person, raise "
-            "max_per_id= with a smaller budget, leave out a column that most people lack, or ask more people"
+            f"{DOUBT} the results: as far as the reports tell, most people sent noise only (a value missing or not "
+            "declared, or more rows than max_per_id), or too few came for this budget; see that the declared levels "
+            "match the data, leave out a column that most people lack, give fewer rows of each person, raise "
+            "max_per_id= with a smaller budget, or ask more people"
         )
     rare = findings.rare(run) if have else []
     together = [j for j in rare if run.tied[j]]
@@ -374,11 +378,21 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
             f"no measures of fit yet: they come from the last people of rows={schedule.rows:,}, and {run.people:,} "
             "have reported"
         )
-    if have and run.start.silence and not (rules.track or rules.counting):
+    unanswered = findings.unanswered(run)
+    if unanswered is not None:
+        share, error = min(round(100 * unanswered[0]), 100), round(100 * unanswered[1])
+        most = f"{DOUBT} the results: " if have and unanswered[0] > MOST and not silent else ""
         out.append(
-            f"{DOUBT} the intervals if many people sent noise only (missing values, or rows beyond max_per_id): with "
-            "a declared residual scale their share is not learned, and intervals come out short by about as much; "
-            "leave scale= out"
+            f"{most}about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a "
+            "value missing, no number or not among the declared levels, a term not finite"
+            + (", or a row beyond max_per_id" if run.start.silence else "")
+            + ("; see that the declared levels and bounds match the data" if share > 50 else "")
+            + "; estimates are right if whether a record can be used depends on covariates alone"
+        )
+    elif run.start.silence and not (rules.track or rules.counting or run.scatter.asked):
+        out.append(
+            f"{DOUBT} the intervals if many rows beyond max_per_id came: with a declared residual scale their share is "
+            "not learned, and intervals come out short by about as much; leave scale= out"
         )
     if schedule.rows and run.kind == "measures" and run.people > SOME_MORE * schedule.rows:
         out.append(
@@ -393,7 +407,7 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
     out += intervals.waiting(run, settings, estimates, lead)
     said = silent or strong  # both say that more people are wanted, and would make the number below meaningless
     if have and not said and not schedule.enough(int((run.people - lead) / needs), coefficients):
-        told = "effects, correlations and silent people" if run.start.silence else "effects and correlations"
+        told = "effects, correlations and silent people" if unanswered is not None else "effects and correlations"
         needed = _rounded_up(schedule.wanted(coefficients) * needs + lead)
         out.append(
             f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "

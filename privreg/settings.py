@@ -238,7 +238,9 @@ class Problem:
     personal : bool
         Whether people have budgets of their own.
     silence : bool
-        Whether people may send noise only, for missing values or as further rows of one person.
+        Whether it is declared that some people send noise only, as further rows of one person.
+    unusable : bool
+        Whether people may send noise only for another reason too, a missing value, say.
     several : bool
         Whether a person may have several rows.
     rows : int or None
@@ -262,6 +264,7 @@ class Problem:
     private: str = "record"
     personal: bool = False
     silence: bool = False
+    unusable: bool = False
     several: bool = False
     rows: int | None = None
     partitions: int | None = None

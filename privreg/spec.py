@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,7 +19,14 @@ from privreg.tuning import WEIGHTS
 if TYPE_CHECKING:
     from privreg.scaling import Units
 
-__all__ = ["Spec"]
+__all__ = ["UNUSABLE", "Spec"]
+
+UNUSABLE: Final = {
+    "noise": "{}: a value missing, unreadable or not declared, or a term not finite",
+    "raise": "are refused by an error (see the notes)",
+    "drop": "send nothing (see the notes)",
+}
+"""What becomes of records that can't be used."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +81,10 @@ class Spec:
             choose("score_weights", score_weights, WEIGHTS)
         choose("mechanism", mechanism, ("auto", *MECHANISMS))
         choose("private", private, ("record", "response"))
-        if private == "response" and (people.missing == "noise" or people.id is not None):
+        if private == "response" and people.id is not None:
             raise OptionError(
-                "with private='response' covariates are public, so a row of pure noise would show that somebody has "
-                "nothing to say: missing='noise' and id= go with private='record'."
+                "with private='response' covariates are public, so that everybody knows whose row is one too many: id= "
+                "goes with private='record'; leave further rows of a person out."
             )
         if family.response == "levels" and (design.offset is not None or design.exposure is not None):
             raise OptionError(
@@ -101,8 +108,13 @@ class Spec:
 
     @property
     def silence(self) -> bool:
-        """Whether people may send noise only, for missing values or as further rows of one person."""
-        return self.people.missing == "noise" or self.people.id is not None
+        """Whether it is declared that some people send noise only, as further rows of one person."""
+        return self.people.id is not None
+
+    @property
+    def unusable(self) -> bool:
+        """Whether people may send noise only, for values that can't be used or as further rows of one person."""
+        return self.people.missing == "noise" or self.silence
 
     @property
     def alone(self) -> bool:
@@ -155,6 +167,7 @@ class Spec:
             classes=self.classes,
             personal=self.people.mu is not None,
             silence=self.silence,
+            unusable=self.unusable,
             several=self.people.max_per_id > 1,
             rows=rows,
             partitions=partitions,
@@ -166,8 +179,8 @@ class Spec:
         d = self.design
         return str(getattr(d, "formula", None) or f"{d.endog_name} ~ {' + '.join(d.names)}")
 
-    def declared(self) -> tuple[tuple[str, str], ...]:
-        """Public declarations by column, in words."""
+    def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
+        """Public declarations by column, in words; `instead` says what records do that can't be used."""
         schema, out = self.design.schema, []
         for name in self.design.columns:
             if name in schema.levels:
@@ -196,7 +209,5 @@ class Spec:
         if people.id is not None:
             rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
             out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
-        if people.missing != "raise":
-            said = {"noise": "their people send noise only", "drop": "their people send nothing"}[people.missing]
-            out.append(("missing values", said))
+        out.append(("unusable records", UNUSABLE[people.missing].format(instead)))
         return tuple(out)

@@ -53,7 +53,9 @@ class Start(NamedTuple):
     personal : bool
         Whether people have budgets of their own.
     silence : bool
-        Whether people may send noise only.
+        Whether it is declared that some people send noise only, as further rows of one person.
+    unusable : bool
+        Whether people may send noise only for another reason too, a missing value, say.
     gauge : Gauge or None
         By what fit is measured, before what is learned; None if it is not.
     wide : Wide or None
@@ -82,6 +84,7 @@ class Start(NamedTuple):
     anytime: bool = False
     personal: bool = False
     silence: bool = False
+    unusable: bool = False
     gauge: measures.Gauge | None = None
     wide: wide.Wide | None = None
     told: int = 0
@@ -151,6 +154,7 @@ def start_of(spec: Spec, settings: Settings, guess: Array | None) -> tuple[Start
         anytime=any(m.name == "anytime" for m in settings.methods),
         personal=spec.people.mu is not None,
         silence=spec.silence,
+        unusable=spec.unusable,
         gauge=efficient.gauge,
         told=efficient.told,
         wide=held,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privreg.settings import Settings
     from privreg.spec import Spec
 
-__all__ = ["statement", "title"]
+__all__ = ["GAPS_NOTES", "statement", "title"]
 
 ROUNDING_NOTE: Final = (
     "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single report "
@@ -41,6 +41,14 @@ SMALLER: Final = 0.25
 """Weight of a budget half the largest, for which personal budgets are audited too."""
 
 SEED_NOTE: Final = "seed= was given: reproducible noise protects nobody; use it for simulations only"
+
+
+GAPS_NOTES: Final = {
+    "drop": "missing='drop': whose record can't be used sends nothing, which reveals who answered; missing='noise' "
+    "does not",
+    "raise": "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
+    "holds the rows",
+}
 
 
 def title(spec: Spec, s: Settings, people: int, report: Report) -> tuple[tuple[str, str], ...]:
@@ -164,11 +172,8 @@ def _notes(spec: Spec, s: Settings, report: Report, *, seeded: bool, total_mu: f
         out.append("allow_leak: location and scale of columns were computed from the raw data, which is not private")
     if "levels" in leaked:
         out.append("allow_leak: factor levels were collected from the raw data, which is not private")
-    if spec.people.missing == "drop":
-        out.append(
-            "missing='drop': who has a missing value sends nothing, which reveals who answered; missing='noise' "
-            "does not"
-        )
+    if spec.people.missing != "noise":
+        out.append(GAPS_NOTES[spec.people.missing])
     if spec.family.of_residuals and spec.design.schema.bounds.get(spec.design.endog_bare) == (0.0, 1.0):
         out.append(
             f"{spec.design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn "

@@ -281,7 +281,7 @@ class Stream:
         weight = spec.people.weights(batch, rows.kept)
         hashes = None
         if self._counter is not None:
-            hashes = self._counter.hashed(spec.people.ids(batch))
+            hashes = self._counter.hashed(spec.people.ids(batch), gaps=spec.people.missing != "raise")
             hashes = hashes if rows.kept is None else hashes[rows.kept]
         return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, rows_of(batch))
 
@@ -297,13 +297,14 @@ class Stream:
 
     def _take(self, rows: Rows, *, lead: bool = False) -> None:
         y, x = rows.endog, rows.exog
-        silent = np.isnan(y) if self._spec.people.missing == "noise" else None
+        silent = np.isnan(y)
         if self._counter is not None:
-            excess = self._counter.count(rows.hashes)
-            silent = excess if silent is None else silent | excess
-        if silent is not None and silent.any():
+            silent |= self._counter.count(rows.hashes)
+        if silent.any():
             # what is not a number is sent as pure noise; the single chain, and public covariates, want zeros beside it
-            x = np.where(silent[:, None], self._silent_row(x.shape[1]), x)
+            public = isinstance(self._run, Pipeline) and self._run.start.reports.label
+            lacking = np.isnan(x[:, 0]) if public else silent
+            x = np.where(lacking[:, None], self._silent_row(x.shape[1]), x)
             y = np.where(silent, np.nan, y)
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         self._broken = True  # an interrupt inside would leave noise used but not marked

@@ -219,9 +219,9 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, problem: Problem)
         measures=numbers.measures,
         partitions=problem.partitions,
     )
-    told = count(family, problem.classes) + int(problem.silence) if numbers.measures else 0
+    told = count(family, problem.classes) + int(problem.unusable) if numbers.measures else 0
     start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
-    gauge = Gauge(family.code, family.tau, problem.classes, *start, family.y_max, problem.silence) if told else None
+    gauge = Gauge(family.code, family.tau, problem.classes, *start, family.y_max, problem.unusable) if told else None
     return Settings(
         tuning="efficient",
         score=Score(rules.shape, 1.0, 1.0, math.inf),

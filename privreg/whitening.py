@@ -40,6 +40,10 @@ FORGET: Final = 4.0
 FEWEST: Final = 0.1
 """Share of people who have something to tell, at least: noise may make it none, or less."""
 
+SURE: Final = 3.0
+"""Standard errors by which that share must lie below 1 to be believed, where nobody is known to have nothing to tell:
+dividing by a noisy share that is really 1 would only add its noise."""
+
 
 class Layout(NamedTuple):
     """What the coordinates of v are.
@@ -72,7 +76,11 @@ class Scatter(NamedTuple):
     answers : float
         Traces of the reports, summed: 1 of everybody who had something to tell.
     asked : float
-        People who reported, where some may have had nothing to tell.
+        People who reported.
+    noise2 : float
+        Variance of `answers`.
+    answering : float
+        Share of the people who are taken to have something to tell.
     """
 
     rows: Array
@@ -81,11 +89,13 @@ class Scatter(NamedTuple):
     shares: Shares
     answers: float = 0.0
     asked: float = 0.0
+    noise2: float = 0.0
+    answering: float = 1.0
 
     @property
-    def answering(self) -> float:
-        """Share of the people who have something to tell."""
-        return min(max(self.answers / self.asked, FEWEST), 1.0) if self.asked else 1.0
+    def told(self) -> tuple[float, float]:
+        """Share of the people who have something to tell, as the reports have it, and its standard error."""
+        return (self.answers / self.asked, math.sqrt(self.noise2) / self.asked) if self.asked else (1.0, math.inf)
 
 
 def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
@@ -93,7 +103,8 @@ def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
     begun = Scatter(np.array(rows), np.zeros_like(rows), 0.0, cells.unknown(()))
     if before is None:
         return begun
-    return begun._replace(shares=before.shares, answers=before.answers, asked=before.asked)
+    kept = {name: getattr(before, name) for name in ("shares", "answers", "asked", "noise2", "answering")}
+    return begun._replace(**kept)
 
 
 def start_even(rows: Array, factors: Sequence[Cells]) -> Scatter:
@@ -128,7 +139,7 @@ def learn(
     factors : sequence of Cells
         Columns made of factors alone; places as in v.
     silence : bool
-        Whether people may have nothing to tell.
+        Whether it is known that some people have nothing to tell. Else that is believed once it shows.
 
     Returns
     -------
@@ -136,9 +147,8 @@ def learn(
     """
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant)
-    if silence:
-        trace = float(np.sum(total[np.arange(1, d + 1).cumsum() - 1]))
-        scatter = scatter._replace(answers=scatter.answers + trace, asked=scatter.asked + people)
+    scatter = _counted(scatter, total, people, sd, expected=silence)
+    if scatter.answering < 1.0:
         total, sd = total / scatter.answering, sd / scatter.answering
     stretch = (d + 2) / d  # a small change of scatter shows in E u uᵀ shrunk by this
     size = np.sqrt(np.outer(white, white)) / stretch
@@ -172,6 +182,18 @@ def learn(
     # what was measured far from here counts for less: the correction is linear only nearby
     weight /= 1.0 + FORGET * moved**2
     return scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares)
+
+
+def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool) -> Scatter:
+    """Take in who had something to tell: reports of u uᵀ have a trace of 1, those of noise alone one of 0."""
+    d = scatter.rows.shape[0]
+    trace = float(np.sum(total[np.arange(1, d + 1).cumsum() - 1]))
+    counted = scatter._replace(
+        answers=scatter.answers + trace, asked=scatter.asked + people, noise2=scatter.noise2 + people * d * sd**2
+    )
+    share, error = counted.told
+    few = expected or share < 1.0 - SURE * error
+    return counted._replace(answering=min(max(share, FEWEST), 1.0) if few else 1.0)
 
 
 def directions(scatter: Scatter) -> Array:

@@ -54,7 +54,8 @@ def read(source: Source, spec: Spec, reach: float) -> tuple[Array, Array]:
     Raises
     ------
     DataError
-        If they take more than `MOST_BYTES`, there are none, or they can't be encoded; no message quotes a value.
+        If they take more than `MOST_BYTES` or there are none; with ``missing="raise"``, if one can't be used. No
+        message quotes a value.
     """
     width = 8 * (len(spec.design.names) + 1)
     known = source.expected()
@@ -63,12 +64,15 @@ def read(source: Source, spec: Spec, reach: float) -> tuple[Array, Array]:
     for batch in pieces(source.batches(0), chunk_of(len(spec.design.names))):
         rows += rows_of(batch)
         _check_size(rows, width)
-        encoded = spec.design.encode(batch, "raise")
-        x = encoded.exog
+        encoded = spec.design.encode(batch, spec.people.missing)
+        x, y = encoded.exog, encoded.endog
+        silent = np.isnan(y)
+        x[silent], y[silent] = 0.0, 0.0
         spec.units.rows_inside(x)
+        x[silent] = 0.0  # adds nothing to any sum; it keeps its place, so that neighbours have equally many records
         kernels.shorten_rows(x, reach)
         xs.append(x)
-        ys.append(spec.units.response_inside(encoded.endog))
+        ys.append(spec.units.response_inside(y))
     if not rows:
         raise DataError("there are no rows; a fit needs more records than coefficients.")
     return np.concatenate(ys), np.concatenate(xs)

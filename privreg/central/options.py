@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, Final
 
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, choose, real, shown
+from privreg.people import People
 
 __all__ = [
     "ARRAY_OPTIONS",
@@ -15,17 +16,16 @@ __all__ = [
     "MODEL_OPTIONS",
     "check_budget",
     "read_epochs",
+    "read_missing",
     "read_number",
     "read_whole",
     "refuse_local",
     "refuse_unknown",
 ]
 
-MODEL_OPTIONS: Final = ("family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "schema", "trust")
-ARRAY_OPTIONS: Final = (
-    *("family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments"),
-    *("exog_names", "endog_name", "trust"),
-)
+_MODEL: Final = ("family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "missing", "trust")
+MODEL_OPTIONS: Final = (*_MODEL, "schema")
+ARRAY_OPTIONS: Final = (*_MODEL, "exog_names", "endog_name")
 FIT_OPTIONS: Final = (
     *("perturbation", "order", "epochs", "step", "radius", "lanes", "average", "batch_size", "seed", "progress"),
 )
@@ -38,8 +38,6 @@ _LOCAL: Final = {
         "counts reports of people, and with trust='central' each row is protected as one record; leave it out",
     ),
     "scaling": "learns scales from reports, and a curator's columns are scaled by public bounds; give bounds=",
-    "missing": "can't be chosen with trust='central': who is missing would change the number of records; drop or fill "
-    "rows with missing values by something public before",
     "rows": "is for streams, and a curator counts the rows; leave it out",
     "allow_leak": "has no place with trust='central': declare bounds= and levels=",
     **dict.fromkeys(("offset", "exposure"), "is not supported with trust='central'; subtract it from the response"),
@@ -106,6 +104,22 @@ def refuse_unknown(where: str, unknown: Iterable[str], known: Sequence[str]) -> 
             choose(f"{where}() option", name, known)
         except OptionError as e:
             raise UnsupportedArgumentError(str(e)) from None
+
+
+def read_missing(missing: Any) -> People:
+    """Return what becomes of records that can't be used.
+
+    Raises
+    ------
+    OptionError
+    """
+    people = People.declare(missing=missing)
+    if people.missing == "drop":
+        raise OptionError(
+            "missing='drop' would change the number of records, which a curator tells; missing='noise' keeps them and "
+            "lets those that can't be used count for nothing."
+        )
+    return people
 
 
 def read_number(name: str, value: Any, what: str, low: float = 0.0, high: float = math.inf) -> float:

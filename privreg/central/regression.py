@@ -13,7 +13,14 @@ from privreg.accounting import LEDGER, UNSET, Budget
 from privreg.arrays import array_design, check_array_levels, read_arrays
 from privreg.central import descent
 from privreg.central.losses import resolve, resolve_loss
-from privreg.central.options import ARRAY_OPTIONS, FIT_OPTIONS, MODEL_OPTIONS, refuse_local, refuse_unknown
+from privreg.central.options import (
+    ARRAY_OPTIONS,
+    FIT_OPTIONS,
+    MODEL_OPTIONS,
+    read_missing,
+    refuse_local,
+    refuse_unknown,
+)
 from privreg.central.options import check_budget as _check_budget
 from privreg.central.plan import Plan, make_plan
 from privreg.central.results import CentralResults, payload
@@ -31,6 +38,7 @@ from privreg.family import check_response
 from privreg.formula import collect_rowwise, refuse_other
 from privreg.noise import fresh_key, seeded_key
 from privreg.options import progress_bar, read_seed
+from privreg.people import People
 from privreg.scaling import public_units
 from privreg.schema import Schema
 from privreg.schema_files import combined
@@ -66,6 +74,10 @@ class Regression:
         Public levels of each factor; the first is the reference.
     moments : mapping of str to (float, float)
         Public mean and sd of a column that has bounds too: scales it inside.
+    missing : {"noise", "raise"}
+        What becomes of a record that can't be used: a value is missing, no number or not a declared level, or a term is
+        not finite. "noise" (default): it counts for nothing in any sum, and keeps its place. "raise" refuses it: errors
+        tell about rows.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none.
 
@@ -114,6 +126,7 @@ class Regression:
         bounds: Any = None,
         levels: Any = None,
         moments: Any = None,
+        missing: str = "noise",
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
         trust: str = "central",
@@ -128,7 +141,7 @@ class Regression:
         check_array_levels(schema, held.endog_name)
         design = array_design(held.names, held.endog_name, schema, kind=fam.kind)
         source = open_arrays(held.endog, held.exog, None, exog)
-        self._build(design, fam, budget, source)
+        self._build(design, fam, budget, source, read_missing(missing))
 
     @classmethod
     def from_formula(
@@ -145,6 +158,7 @@ class Regression:
         levels: Any = None,
         moments: Any = None,
         schema: Any = None,
+        missing: str = "noise",
         trust: str = "central",
         **unknown: Any,
     ) -> Regression:
@@ -158,7 +172,7 @@ class Regression:
             As there. All rows are held in memory, encoded.
         schema : str, Path or Schema, optional
             Declarations, or the YAML or JSON file that holds them.
-        family, mu, epsilon, delta, rho, bounds, levels, moments
+        family, mu, epsilon, delta, rho, bounds, levels, moments, missing
             As for the class.
 
         Returns
@@ -172,7 +186,8 @@ class Regression:
         """
         refuse_unknown("from_formula", unknown, MODEL_OPTIONS)
         frame = sys._getframe(1)
-        more = {"bounds": bounds, "levels": levels, "moments": moments, "schema": schema, "trust": trust}
+        more = {"bounds": bounds, "levels": levels, "moments": moments, "schema": schema}
+        more |= {"missing": missing, "trust": trust}
         budget = {"mu": mu, "epsilon": epsilon, "delta": delta, "rho": rho}
         return cls._described(formula, data, [frame.f_locals, frame.f_globals], family=family, **budget, **more)
 
@@ -200,6 +215,7 @@ class Regression:
         levels: Any,
         moments: Any,
         schema: Any,
+        missing: str,
         trust: str,
     ) -> Regression:
         _check_trust(trust)
@@ -211,10 +227,10 @@ class Regression:
         design = formula_design(formula, public, functions=functions, kind=fam.kind)
         source = None if data is None else open_table(data, design.columns, public)
         self = cls.__new__(cls)
-        self._build(design, fam, budget, source)
+        self._build(design, fam, budget, source, read_missing(missing))
         return self
 
-    def _build(self, design: Any, family: Family, budget: Budget, source: Source | None) -> None:
+    def _build(self, design: Any, family: Family, budget: Budget, source: Source | None, people: People) -> None:
         p = len(design.names)
         if source is not None and source.rows is not None and source.rows <= p:
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} records are needed.")
@@ -232,7 +248,7 @@ class Regression:
                 f"{family!r} has gradients that grow with the response, which has no public range; declare "
                 f"bounds={{{design.endog_name!r}: (low, high)}}, or take family='absolute' or 'huber'."
             )
-        self._spec, self._loss, self._source = Spec(design, units, family, budget), loss, source
+        self._spec, self._loss, self._source = Spec(design, units, family, budget, people=people), loss, source
 
     # --- public facts ----------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from privreg.errors import OptionError, PrivregError, StreamError
 from privreg.noise import NoiseStream, fresh_key, seeded_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from privreg.federated.plan import Plan
@@ -43,20 +45,27 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     Raises
     ------
     PrivregError
-        The design's own, with the silo's number; never a value.
+        The source's own, with the silo's number; the design's own, without it: that would tell whose record it was.
     """
     design, units = plan.spec.design, plan.spec.units
     xs, ys = [np.empty((0, len(design.names)))], [np.empty(0)]
+    missing = "drop" if plan.spec.people.missing == "noise" else plan.spec.people.missing
+    batches = source.batches(0)
+    while (batch := _next(batches, number)) is not None:
+        encoded = design.encode(batch, missing)
+        x = np.array(encoded.exog, dtype=np.float64, order="C")
+        units.rows_inside(x)
+        xs.append(x)
+        ys.append(units.response_inside(encoded.endog))
+    return np.concatenate(xs), np.concatenate(ys)
+
+
+def _next(batches: Iterator[Any], number: int) -> Any:
+    """The next batch of a silo's source; an error of the source, not of a record, names the silo."""
     try:
-        for batch in source.batches(0):
-            encoded = design.encode(batch, plan.missing)
-            x = np.array(encoded.exog, dtype=np.float64, order="C")
-            units.rows_inside(x)
-            xs.append(x)
-            ys.append(units.response_inside(encoded.endog))
+        return next(batches, None)
     except PrivregError as error:
         raise type(error)(f"silo {number}: {error}") from None
-    return np.concatenate(xs), np.concatenate(ys)
 
 
 def gradient(plan: Plan, theta: Array, x: Array, y: Array) -> Array:

@@ -75,8 +75,10 @@ class FederatedRegression:
         the least noise.
     beta, magnitude_share, debias
         Options of "geodp" and "ldpvec".
-    missing : {"raise", "drop"}
-        What becomes of records with a missing value. How many a silo has is not sent either way.
+    missing : {"noise", "raise"}
+        What becomes of a record that can't be used: a value is missing, no number or not a declared level, or a term is
+        not finite. "noise" (default), or "drop": its silo leaves it out, and how many it has is never sent. "raise"
+        refuses it: errors tell about rows.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none.
 
@@ -135,7 +137,7 @@ class FederatedRegression:
         beta: Any = 1.0,
         magnitude_share: Any = 0.1,
         debias: Any = True,
-        missing: str = "raise",
+        missing: str = "noise",
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
         **unknown: Any,
@@ -157,9 +159,9 @@ class FederatedRegression:
         design = array_design(held[0].names, held[0].endog_name, schema, kind=fam.kind)
         sources = tuple(open_arrays(h.endog, h.exog, None, x) for h, x in zip(held, xs, strict=True))
         self._build(
-            design, fam, budget, sources, len(sources), rounds=rounds, local_steps=local_steps, step=step, clip=clip,
-            batch=batch_size, weights=weights, mechanism=mechanism, beta=beta, magnitude_share=magnitude_share,
-            debias=debias, missing=missing,
+            design, fam, budget, missing, sources, len(sources), rounds=rounds, local_steps=local_steps, step=step,
+            clip=clip, batch=batch_size, weights=weights, mechanism=mechanism, beta=beta, debias=debias,
+            magnitude_share=magnitude_share,
         )  # fmt: skip
 
     @classmethod
@@ -187,7 +189,7 @@ class FederatedRegression:
         beta: Any = 1.0,
         magnitude_share: Any = 0.1,
         debias: Any = True,
-        missing: str = "raise",
+        missing: str = "noise",
         **unknown: Any,
     ) -> FederatedRegression:
         """Describe a federated model by a formula.
@@ -233,16 +235,25 @@ class FederatedRegression:
             sources, count = tuple(opened), len(given)
         self = cls.__new__(cls)
         self._build(
-            design, fam, budget, sources, count, rounds=rounds, local_steps=local_steps, step=step, clip=clip,
-            batch=batch_size, weights=weights, mechanism=mechanism, beta=beta, magnitude_share=magnitude_share,
-            debias=debias, missing=missing,
+            design, fam, budget, missing, sources, count, rounds=rounds, local_steps=local_steps, step=step,
+            clip=clip, batch=batch_size, weights=weights, mechanism=mechanism, beta=beta, debias=debias,
+            magnitude_share=magnitude_share,
         )  # fmt: skip
         return self
 
     def _build(
-        self, design: Any, family: Any, budget: Budget, sources: tuple[Source, ...] | None, silos: int, **options: Any
+        self,
+        design: Any,
+        family: Any,
+        budget: Budget,
+        missing: str,
+        sources: tuple[Source, ...] | None,
+        silos: int,
+        **options: Any,
     ) -> None:
-        spec = Spec.declare(design, family, budget, None, "auto", "record", People.declare())
+        # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
+        people = People.declare(missing="noise" if missing == "drop" else missing)
+        spec = Spec.declare(design, family, budget, None, "auto", "record", people)
         self._plan = make_plan(spec, silos=silos, **options)
         self._sources = sources
         for i, source in enumerate(sources or (), 1):

@@ -15,7 +15,7 @@ import numpy as np
 
 from privreg import kernels
 from privreg.accounting import Budget
-from privreg.errors import OptionError, choose, real, shown
+from privreg.errors import OptionError, real, shown
 from privreg.federated.reports import UpdateMechanism, update_mechanism
 from privreg.numbers import share
 from privreg.scores import Score
@@ -35,7 +35,6 @@ _STEEPEST: Final = {kernels.LOGISTIC: 0.25, kernels.MULTINOMIAL: 0.5}
 TRAVEL: Final = 6.0
 """How far all rounds together can move the model, internal units: coefficients of covariates in [−1, 1]."""
 MOST_ROUNDS: Final = 100_000
-MISSING: Final = ("raise", "drop")
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,6 @@ class Plan:
         How many there are; public.
     weights : ndarray, shape (silos,), or None
         Public weights with sum 1; None for equal ones.
-    missing : {"raise", "drop"}
-        What becomes of records with a missing value.
     """
 
     spec: Spec
@@ -76,7 +73,6 @@ class Plan:
     batch: int | None
     silos: int
     weights: Array | None = field(compare=False, default=None)
-    missing: str = "raise"
 
     def __repr__(self) -> str:
         return (
@@ -127,7 +123,7 @@ class Plan:
         said = [
             self.spec.design.to_json(), self.spec.family.to_json(), self.budget.form, self.budget.asked, m.name, m.clip,
             m.beta, m.magnitude_share, m.debias, m.coordinates, self.rounds, self.local_steps, self.step, self.batch,
-            self.silos, self.shares.tolist(), self.missing,
+            self.silos, self.shares.tolist(), self.spec.people.missing,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -146,7 +142,6 @@ def make_plan(
     beta: Any,
     magnitude_share: Any,
     debias: Any,
-    missing: str,
 ) -> Plan:
     """Read the options of a federated fit.
 
@@ -187,7 +182,6 @@ def make_plan(
         None if batch is None else whole("batch_size", batch, 10**9),
         silos,
         _weights(weights, silos),
-        choose("missing", missing, MISSING),
     )
 
 

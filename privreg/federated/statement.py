@@ -170,7 +170,7 @@ class ClientStatement:
             ("Mechanism", f"in each round {m.title}, {m.words()}"),
             ("Update bound", bound),
             ("Releases", self._releases()),
-            *((f"Public: {name}", text) for name, text in plan.spec.declared()),
+            *((f"Public: {name}", text) for name, text in plan.spec.declared("count for nothing")),
         ]
 
     def _releases(self) -> str:

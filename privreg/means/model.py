@@ -63,9 +63,11 @@ class PrivateMeans:
     id : str, optional
         Column that tells people apart; `max_per_id` rows of each count. Further ones tell nothing.
     max_per_id : int
-    missing : {"raise", "noise", "drop"}
-        "noise": whether there is a value is randomised too, and means are those of the people who have one. "drop":
-        a row with any missing value sends nothing, which reveals it.
+    missing : {"noise", "raise", "drop"}
+        What becomes of a value that is missing, no number or not a declared level. "noise" (default): whether there is
+        one that can be used is randomised too, and means are those of the people who have one. "raise" refuses it:
+        errors tell about rows, and precision is better. "drop": a row with any such value sends nothing, which reveals
+        it.
 
     Raises
     ------
@@ -118,7 +120,7 @@ class PrivateMeans:
         by_bounds: Any = None,
         id: str | None = None,
         max_per_id: int = 1,
-        missing: str = "raise",
+        missing: str = "noise",
         **unknown: Any,
     ) -> None:
         refuse_unknown("PrivateMeans", unknown, OPTIONS)

@@ -60,7 +60,11 @@ class MeansStream:
         raw = device.encoded(batch, spec.columns, spec.schema, gaps=spec.people.missing != "raise")
         if spec.by is not None and (raw[spec.by] < 0).any():
             raise DataError(f"column {spec.by!r} has a missing value; a subgroup is public and known for everybody.")
-        silent = self._counter.excess(spec.people.ids(batch)) if self._counter is not None else None
+        silent = (
+            self._counter.excess(spec.people.ids(batch), gaps=spec.people.missing != "raise")
+            if self._counter is not None
+            else None
+        )
         if spec.people.missing == "drop":
             kept = complete_rows(raw.values())
             if kept is not None:

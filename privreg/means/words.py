@@ -11,7 +11,8 @@ from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.privacy import WITHIN, MeansStatement, blank
 from privreg.means.spec import Spec
-from privreg.statements import ROUNDING_NOTE, SEED_NOTE
+from privreg.spec import UNUSABLE
+from privreg.statements import GAPS_NOTES, ROUNDING_NOTE, SEED_NOTE
 
 __all__ = ["header", "is_biased", "statement"]
 
@@ -77,12 +78,8 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
     if people.id is not None:
         rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
         out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
-    if people.missing != "raise":
-        said = {
-            "noise": "whether there is a value is randomised too; means of those who have one",
-            "drop": "their people send nothing",
-        }
-        out.append(("missing values", said[people.missing]))
+    said = UNUSABLE | {"noise": "whether a value can be used is randomised too; means of those who have one"}
+    out.append(("unusable values", said[people.missing]))
     return tuple(out)
 
 
@@ -93,8 +90,8 @@ def statement(spec: Spec, release: Release, *, seeded: bool, people: int, few: b
         notes.append("mu=None: NOT private; the reports carry no noise")
     elif seeded:
         notes.append(SEED_NOTE)
-    if spec.people.missing == "drop":
-        notes.append("missing='drop': who has a missing value sends nothing, which reveals who answered")
+    if spec.people.missing != "noise":
+        notes.append(GAPS_NOTES[spec.people.missing])
     if few:
         notes.append(
             f"{DOUBT} the intervals: some answer came, or failed to come, from fewer than 10 people, too few for "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.columns import missing, quietly
-from privreg.errors import DataError, PrivregError
+from privreg.errors import DataError
 from privreg.sources.source import CHUNK, Batch, Source, file_mark, file_stamp
 
 if TYPE_CHECKING:
@@ -58,7 +57,6 @@ def _count_plain(path: Path) -> int | None:
             piece += file.readline()
             if not _plain(piece):
                 return None
-            piece.decode()  # an error here is one when its rows are read
             held = np.frombuffer(piece, dtype=np.uint8)
             starts = np.flatnonzero(held == ord("\n"))[: -1 if piece.endswith(b"\n") else None] + 1
             n += 1 + len(starts)
@@ -79,12 +77,52 @@ def _count_quoted(path: Path) -> int:
     """Records of a file that has quotes."""
     with _text(path) as lines:
         beyond = len(_header(lines))
-        # The column beyond the last is empty: lines are split, and no cell is converted.
-        with _reader(lines, beyond, usecols=[str(beyond)], dtype="category", na_values=[""]) as reader:
-            return sum(len(chunk) for chunk in reader)
+    # The column beyond the last is empty: lines are split, and no cell is converted.
+    how = {"usecols": [str(beyond)], "dtype": "category", "na_values": [""]}
+    return sum(len(chunk) for chunk in _chunks(path, beyond, 0, **how))
 
 
-def _reader(lines: Any, columns: int, **how: Any) -> Any:
+def _chunks(path: Path, columns: int, skip: int, **how: Any) -> Iterator[Any]:
+    """Records after the first `skip`, by chunks.
+
+    A quote that nobody closed would be an error: then the file is read again from the last record that came, with a
+    quote set at its end, so that one record alone is lost.
+    """
+    came, closed = skip, [False, True]
+    while closed:
+        lines, passed = _opened(path, came, columns)
+        reader = None
+        try:
+            reader = _reader(lines, columns, closed=closed.pop(0), **how)
+            for chunk in _ahead(reader):
+                extra = max(came - passed, 0)
+                passed += len(chunk)
+                if passed > came:
+                    came = passed
+                    yield chunk.iloc[extra:] if extra else chunk
+            closed = []
+        except Exception as problem:
+            if isinstance(problem, OSError) or not closed:
+                raise
+        finally:
+            for opened in (reader, lines):
+                if opened is not None:
+                    opened.close()
+
+
+def _opened(path: Path, records: int, columns: int) -> tuple[Any, int]:
+    """A file after its header and as many of the first records as can be passed by lines, all or none; how many."""
+    lines = _text(path)
+    _header(lines)
+    if not records or _pass(lines, records, blank=columns == 1):
+        return lines, records
+    lines.close()  # a quoted field may hold line breaks: pandas' parser counts the records
+    lines = _text(path)
+    _header(lines)
+    return lines, 0
+
+
+def _reader(lines: Any, columns: int, *, closed: bool, **how: Any) -> Any:
     """Pandas' reader of the records below a header, by chunks, with columns that go by position.
 
     Names that pandas would mend (duplicates) or guess (an index) can't slip in. There is one column more than the
@@ -97,7 +135,7 @@ def _reader(lines: Any, columns: int, **how: Any) -> Any:
     fixed["skip_blank_lines"] = columns > 1  # in a table of one column a blank line is a missing value
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):  # before it, the last bits of numbers are lost
         fixed["float_precision"] = "round_trip"
-    return pd.read_csv(_Headed(names, lines), chunksize=TOGETHER * CHUNK, **fixed, **how)
+    return pd.read_csv(_Headed(names, lines, '"\n' if closed else ""), chunksize=TOGETHER * CHUNK, **fixed, **how)
 
 
 def header_of(path: Path) -> list[str]:
@@ -126,57 +164,35 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
     # that all look like numbers
     kinds = {c: "category" if c in schema.levels and not any(map(_typed, schema.levels[c])) else "str" for c in text}
 
+    # a personal budget is public, and needed for the noise of a record that can't be read, too
+    own = {c for c in columns if c in text or schema.declares(c)} | set(columns[:1])
+
     def batches(skip: int) -> Iterator[Batch]:
         import pandas as pd
 
-        reader = lines = None
-        read = passed = 0
-        try:
-            lines = _text(path)
-            header = _header(lines)
-            if not header:
-                raise DataError(f"{path.name} is empty; its first line must hold the column names.")
-            place = {c: str(_place(c, header, path.name)) for c in columns}
-            if skip and _pass(lines, skip, blank=len(header) == 1):
-                read = passed = skip
-            elif skip:  # a quoted field may hold line breaks: pandas' parser counts the records
-                lines.close()
-                lines = _text(path)
-                _header(lines)
-            last = str(len(header))
-            missing_texts: dict[str, Sequence[str]] = {j: [""] if c in text else _MISSING for c, j in place.items()}
-            reader = _reader(
-                lines,
-                len(header),
-                usecols=[*place.values(), last],
-                dtype={place[c]: dtype for c, dtype in kinds.items()} | {last: "category"},
-                na_values={**missing_texts, last: [""]},
-            )
-            for chunk in _ahead(reader):
-                long = np.flatnonzero(chunk[last].notna().to_numpy())
-                if long.size:
-                    raise DataError(
-                        f"{path.name}, line {read + int(long[0]) + 2}: more fields than the header's {last}; quote "
-                        "fields that hold commas, or mend the line."
-                    )
-                first = max(skip - read, 0)
-                read += len(chunk)
-                for a in range(first, len(chunk), CHUNK):
-                    yield pd.DataFrame({c: chunk[j].iloc[a : a + CHUNK] for c, j in place.items()}, copy=False)
-        except PrivregError:
-            raise
-        except Exception as e:
-            problem = DataError(
-                f"{path.name}{_line(e, passed, read)}: not a readable CSV file (an open quote, bad encoding, or cut "
-                "off); mend or download it again."
-            )
-        else:
-            return
-        finally:
-            for opened in (reader, lines):
-                if opened is not None:
-                    opened.close()
-        raise problem
+        header = header_of(path)
+        place = {c: str(_place(c, header, path.name)) for c in columns}
+        last = str(len(header))
+        missing_texts: dict[str, Sequence[str]] = {j: [""] if c in text else _MISSING for c, j in place.items()}
+        problem = DataError(
+            f"{path.name}: it can't be read to its end (cut off, or damaged); mend or download it again."
+        )
+        chunks = _chunks(
+            path,
+            len(header),
+            skip,
+            usecols=[*place.values(), last],
+            dtype={place[c]: dtype for c, dtype in kinds.items()} | {last: "category"},
+            na_values={**missing_texts, last: [""]},
+        )
+        while (chunk := quietly(lambda: next(chunks, None), problem)) is not None:
+            whole = chunk[last].isna().to_numpy()
+            for a in range(0, len(chunk), CHUNK):
+                part = {c: chunk[j].iloc[a : a + CHUNK] for c, j in place.items()}
+                here = whole[a : a + CHUNK]
+                if not here.all():  # a line with more fields than the header: nobody knows which is which
+                    part |= {c: part[c].astype(object).where(here, None) for c in own}
+                yield pd.DataFrame(part, copy=False)
 
     identity = tuple(file_stamp(path))
     return Source(
@@ -221,19 +237,23 @@ def _ahead(reader: Any) -> Iterator[Any]:
 
 
 class _Headed(io.TextIOBase):
-    """Text with another first line; pandas asks for nothing but `read`."""
+    """Text with another first line and a last one more; pandas asks for nothing but `read`."""
 
-    def __init__(self, first: str, rest: Any) -> None:
-        self._first, self._rest = first, rest
+    def __init__(self, first: str, rest: Any, last: str) -> None:
+        self._first, self._rest, self._last = first, rest, last
 
     def read(self, size: int | None = -1, /) -> str:
         first, self._first = self._first, ""
-        return first or str(self._rest.read(size))
+        if text := first or str(self._rest.read(size)):
+            return text
+        last, self._last = self._last, ""
+        return last
 
 
 def _text(path: Path) -> Any:
     """Open a text file, compressed or not."""
-    how: dict[str, Any] = {"encoding": "utf-8-sig", "newline": ""}
+    # bytes that are no UTF-8 make their own cell unreadable, and nothing else
+    how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "replace", "newline": ""}
     match path.suffix.lower():
         case ".gz":
             import gzip
@@ -265,6 +285,8 @@ def _header(lines: Any) -> list[str]:
         line = lines.readline()
     while line.count('"') % 2 and (more := lines.readline()):  # a quoted name may hold a line break
         line += more
+    if "\ufffd" in line or "\0" in line:
+        raise ValueError("the header is no UTF-8")
     return next(csv.reader([line]), [])
 
 
@@ -274,13 +296,3 @@ def _place(name: str, header: list[str], file: str) -> int:
     if header.count(name) > 1:
         raise DataError(f"{file} has more than one column named {name!r}; rename or drop one.")
     return header.index(name)
-
-
-def _line(error: Exception, passed: int, read: int) -> str:
-    """Where reading stopped. A library's own text may quote a cell: only a line number is kept."""
-    import pandas as pd
-
-    found = re.search(r"starting at row (\d+)", str(error)) if isinstance(error, pd.errors.ParserError) else None
-    if found:
-        return f", line {passed + int(found.group(1)) + 1}"
-    return f", after line {read + 1}" if read else ""

@@ -183,13 +183,13 @@ def _opening(connection: Any) -> Any:
 
 def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
     """Batches of a query's rows; whatever a driver raises is told in words of our own: its text may quote a value."""
-    opening, read = _opening(data.connection), 0
+    opening, begun = _opening(data.connection), False
     problem: Exception | None = None
     try:
         with opening(data, columns, where) as fetch:
             while rows := fetch():
+                begun = True
                 yield _batch(rows, columns)
-                read += len(rows)
     except (DataError, MissingExtraError):
         raise
     except ModuleNotFoundError as e:
@@ -197,8 +197,8 @@ def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
     except Exception as e:
         kind = type(e).__name__
         problem = DataError(
-            f"{where}, after row {read}: the database broke off ({kind}); look after the connection and fit again."
-            if read
+            f"{where}: the database broke off ({kind}); look after the connection and fit again."
+            if begun
             else f"{where} was refused ({kind}); try it on the connection itself, which says why."
         )
     if problem is not None:
@@ -220,13 +220,28 @@ def _of_dbapi(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fetch]:
     inner = f"FROM (\n{_bare(data.query)}\n) {_ALIAS}"
     more = () if data.parameters is None else (data.parameters,)
     cursor = data.connection.cursor()
+    kept = _lenient(data.connection)
     try:
         cursor.execute(f"SELECT * {inner} WHERE 1 = 0", *more)  # names alone; SQLite takes a wrong "a" for a text
         check_labels(columns, [c[0] for c in cursor.description or ()], where)
         cursor.execute(f"SELECT {', '.join(quoted(c, mark) for c in columns)} {inner}", *more)
         yield lambda: cursor.fetchmany(CHUNK)
     finally:
+        kept()
         cursor.close()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _lenient(connection: Any) -> Callable[[], None]:
+    """Let SQLite's driver hand out texts that are no UTF-8, which would break off the query; gives the way back."""
+    if not comes_from(connection, "sqlite3", "Connection"):
+        return _nothing
+    before = connection.text_factory
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    return lambda: setattr(connection, "text_factory", before)
 
 
 @contextmanager
@@ -237,18 +252,21 @@ def _of_sqlalchemy(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fe
         given = own = sa.create_engine(given)
     opened = None if comes_from(given, "sqlalchemy", "Connection") else given.connect()
     connection = given if opened is None else opened
-    busy = connection.in_transaction()
+    busy, kept = connection.in_transaction(), _nothing
     try:
         text = isinstance(data.query, str)
         bare = sa.text(_bare(data.query)) if text else data.query
         labels = sa.select(sa.text("*")).select_from(_named(sa, bare, ())).where(sa.false())
         check_labels(columns, list(connection.execute(labels, data.parameters).keys()), where)
         inner = _named(sa, bare, columns)
-        wanted = sa.select(*(inner.c[c] for c in columns))
+        # as the driver gives them: a type of SQLAlchemy's may fail on one value
+        wanted = sa.select(*(sa.type_coerce(inner.c[c], sa.types.NullType()).label(c) for c in columns))
+        kept = _lenient(connection.connection.dbapi_connection)
         how = {"stream_results": True, "max_row_buffer": CHUNK}  # a cursor at the server, where there is one
         with connection.execute(wanted, data.parameters, execution_options=how) as result:
             yield lambda: result.fetchmany(CHUNK)
     finally:
+        kept()
         if opened is not None:
             opened.close()
         elif not busy:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privreg.columns import plain_array, quietly
+from privreg.columns import plain_vector, quietly
 from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.sources.source import CHUNK, Batch, Source, beyond, once
 
@@ -73,7 +73,7 @@ def open_mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
 
 def _column(values: Any, name: str) -> Any:
     wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
-    out = values if hasattr(values, "dtype") else quietly(lambda: plain_array(values), wrong)
+    out = values if hasattr(values, "dtype") else quietly(lambda: plain_vector(values), wrong)
     if getattr(out, "ndim", 0) != 1:
         raise wrong
     return out

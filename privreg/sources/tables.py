@@ -10,7 +10,7 @@ from typing import Any
 from privreg.columns import quietly
 from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.extras import comes_from
-from privreg.sources.arrow import pyarrow, read_stream
+from privreg.sources.arrow import as_bytes, pyarrow, read_stream
 from privreg.sources.source import CHUNK, Batch, Source, beyond, check_labels, file_mark, file_stamp, once
 
 __all__ = ["open_feather", "open_object"]
@@ -164,9 +164,14 @@ def open_feather(path: Path, columns: Sequence[str], factors: Collection[str]) -
 
 
 def _whole(batch: Any) -> Any:
-    """A batch off a file, whose buffers are taken as they are: a damaged one would be read beyond its end."""
-    batch.validate(full=True)
-    return batch
+    """A batch off a file, whose buffers are taken as they are: a damaged one would be read beyond its end.
+
+    Texts go as bytes: one that is no UTF-8 is its record's own affair, and no damage.
+    """
+    pa = pyarrow("a Feather file")
+    out = pa.RecordBatch.from_arrays([as_bytes(column) for column in batch.columns], names=batch.schema.names)
+    out.validate(full=True)
+    return out
 
 
 def quoted(name: str, mark: str = '"') -> str:

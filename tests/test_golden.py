@@ -1,0 +1,23 @@
+"""Seeded fits give the numbers they gave before: `tests.golden`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests import golden
+
+KEPT = json.loads(golden.PATH.read_text())
+
+
+def test_every_fit_is_kept():
+    assert KEPT["numbers"].keys() == golden.CASES.keys()
+
+
+@pytest.mark.parametrize("name", golden.CASES)
+def test_a_seeded_fit_gives_the_same_numbers(name):
+    same = golden.environment() == KEPT["environment"]
+    # other versions of a library may round their last bit otherwise
+    np.testing.assert_allclose(golden.CASES[name](), KEPT["numbers"][name], rtol=0 if same else 1e-9)
