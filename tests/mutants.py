@@ -1,0 +1,350 @@
+"""Changes that must never pass: each breaks a promise, and the tests named beside it must notice.
+
+``python -m tests.mutants [NAME ...] [--jobs N]`` makes each change in a copy of the tree, runs its tests there and
+tells which change survived. It takes some minutes; it is run whenever tests are deleted or moved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: `old`, which stands once in `file`, becomes `new`; one of `tests` must fail."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+MECHANISMS, KERNELS = "privreg/mechanisms.py", "privreg/kernels.py"
+LAWS = ("tests/test_laws_mechanisms.py", "tests/test_laws_reports.py")
+STAGES = ("tests/test_stage_noise.py", "tests/test_laws_reports.py", "tests/test_twins.py")
+HOSTILE = ("tests/test_hostile.py",)
+
+MUTANTS = (
+    # noise and sensitivity
+    Mutant("sensitivity B", MECHANISMS, "return 2.0 * bound\n", "return bound\n", (*LAWS, "tests/test_privacy.py")),
+    Mutant(
+        "moments of sensitivity 1",
+        MECHANISMS,
+        "return math.sqrt(2.0) * bound",
+        "return bound",
+        (*LAWS, "tests/test_stage_noise.py"),
+    ),
+    Mutant(
+        "joint without its number",
+        MECHANISMS,
+        "math.hypot(score_sensitivity(bound), kappa)",
+        "score_sensitivity(bound)",
+        (*LAWS, "tests/test_stage_noise.py"),
+    ),
+    Mutant("bits of one", MECHANISMS, "return math.sqrt(numbers)\n", "return 1.0\n", (*LAWS, *STAGES)),
+    Mutant(
+        "a fifth less noise",
+        MECHANISMS,
+        "kernels.GAUSSIAN, 2.0 / self.budget.mu",
+        "kernels.GAUSSIAN, 1.6 / self.budget.mu",
+        LAWS,
+    ),
+    Mutant(
+        "Laplace by the l2 distance",
+        MECHANISMS,
+        "2.0 * math.sqrt(size) / self.epsilon",
+        "2.0 / self.epsilon",
+        LAWS,
+    ),
+    Mutant(
+        "response told too often",
+        MECHANISMS,
+        "1.0 / math.tanh(0.5 * self.epsilon)",
+        "1.0 / math.tanh(0.6 * self.epsilon)",
+        LAWS,
+    ),
+    Mutant(
+        "PrivUnit cap too likely",
+        MECHANISMS,
+        "accept = 1.0 / (1.0 + math.exp(-epsilon)",
+        "accept = 1.0 / (1.0 + math.exp(-1.2 * epsilon)",
+        LAWS,
+    ),
+    Mutant(
+        "radius of half",
+        MECHANISMS,
+        "return 0.5 * sensitivity if self.name",
+        "return 0.4 * sensitivity if self.name",
+        LAWS,
+    ),
+    Mutant(
+        "curator's noise halved",
+        MECHANISMS,
+        "return 2.0 * bound / self.budget.mu if",
+        "return bound / self.budget.mu if",
+        ("tests/test_engine.py", "tests/test_privacy.py", "tests/test_verification.py"),
+    ),
+    # bounds
+    Mutant(
+        "score not shortened",
+        KERNELS,
+        "norm = abs(factor) * math.sqrt(norm2)",
+        "norm = 0.0 * abs(factor) * math.sqrt(norm2)",
+        ("tests/test_laws_reports.py", "tests/test_laws_scores.py", "tests/test_twins.py"),
+    ),
+    Mutant(
+        "custom scores unclipped",
+        KERNELS,
+        "own = 1.0 if own > 1.0 else own\n        return -1.0 if own < -1.0 else own",
+        "return own",
+        ("tests/test_laws_scores.py", "tests/test_twins.py", "tests/test_laws_reports.py"),
+    ),
+    Mutant(
+        "long moments",
+        KERNELS,
+        "factor = 0.0 if silent else 1.0 / norm2",
+        "factor = 0.0 if silent else 1.1 / norm2",
+        STAGES,
+    ),
+    Mutant(
+        "noise that does not know personal budgets",
+        KERNELS,
+        "    randomise(answer, size, radius / math.sqrt(w), channel, noise[i - first])\n        for q in range(size):\n"
+        "            total[q] += w * answer[q]\n\n\n@njit",
+        "    randomise(answer, size, radius, channel, noise[i - first])\n        for q in range(size):\n"
+        "            total[q] += w * answer[q]\n\n\n@njit",
+        ("tests/test_people_fits.py", "tests/test_stage_noise.py", "tests/test_people.py"),
+    ),
+    Mutant(
+        "score sensitivity off by its centre",
+        KERNELS,
+        "report[j] += sd * noise[j]\n    elif",
+        "report[j] += 0.8 * sd * noise[j]\n    elif",
+        (*LAWS, *STAGES),
+    ),
+    # noise is drawn once, secret, and forgotten
+    Mutant(
+        "no ratchet",
+        "privreg/noise.py",
+        "return following, buffer",
+        "return key, buffer",
+        ("tests/test_noise.py", "tests/test_noise_keys.py"),
+    ),
+    Mutant(
+        "noise not used up",
+        "privreg/noise.py",
+        "        self._used += rows\n\n    def draw",
+        "        self._used += rows - 1\n\n    def draw",
+        ("tests/test_noise.py", "tests/test_noise_keys.py"),
+    ),
+    Mutant(
+        "forks draw the same",
+        "privreg/noise.py",
+        "if os.getpid() != self._process:",
+        "if False:",
+        ("tests/test_noise.py", "tests/test_noise_keys.py"),
+    ),
+    Mutant(
+        "a saved stream keeps its key",
+        "privreg/streaming.py",
+        "self._run.renew(fresh_key())  # before writing: were",
+        "pass  # before writing: were",
+        ("tests/test_streaming.py", "tests/test_noise_keys.py"),
+    ),
+    Mutant(
+        "an interrupted update goes on",
+        "privreg/streaming.py",
+        "self._broken = True  # an interrupt",
+        "self._broken = False  # an interrupt",
+        ("tests/test_streaming.py", "tests/test_resume.py"),
+    ),
+    # what a row may do
+    Mutant(
+        "no clamping",
+        "privreg/columns.py",
+        "else np.clip(values, low, high)",
+        "else values",
+        ("tests/test_design.py", "tests/test_leaks.py", "tests/test_levels.py"),
+    ),
+    Mutant(
+        "an infinite cell",
+        "privreg/columns.py",
+        "return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values",
+        "return values",
+        HOSTILE,
+    ),
+    Mutant(
+        "an unknown level",
+        "privreg/columns.py",
+        "return np.maximum(out, GAP) if lowest < GAP else out",
+        "return out",
+        HOSTILE,
+    ),
+    Mutant(
+        "a term that fails for all",
+        "privreg/encoding.py",
+        "            if m > 1:\n",
+        "            if False:\n",
+        HOSTILE,
+    ),
+    Mutant(
+        "a term that is not finite",
+        "privreg/encoding.py",
+        "usable: Flags | None = None if problem is None else np.asarray(fine.all(axis=1))",
+        "usable: Flags | None = None",
+        HOSTILE,
+    ),
+    Mutant(
+        "numbers as a reader types them",
+        "privreg/columns.py",
+        "    if isinstance(cell, str):\n        text",
+        "    if False:\n        text",
+        HOSTILE,
+    ),
+    Mutant(
+        "bad bytes are an error",
+        "privreg/sources/csv.py",
+        '"errors": "replace", ',
+        "",
+        HOSTILE,
+    ),
+    Mutant("a long line is read", "privreg/sources/csv.py", "if not here.all():", "if False:", HOSTILE),
+    Mutant(
+        "a curator drops records",
+        "privreg/central/descent.py",
+        "        x[silent] = 0.0  # adds",
+        "        x, y = x[~silent], y[~silent]  # adds",
+        HOSTILE,
+    ),
+    Mutant(
+        "parts that are no number",
+        "privreg/formula.py",
+        "        _refuse_infinite(tree, code)\n",
+        "",
+        HOSTILE,
+    ),
+    Mutant(
+        "rows looked at together",
+        "privreg/design.py",
+        "    if not quietly(run, broken):",
+        "    if quietly(run, broken) is None:",
+        ("tests/test_design_checks.py", "tests/test_formula.py"),
+    ),
+    # people and accounts
+    Mutant(
+        "one row too many",
+        "privreg/people.py",
+        "out[order] = rank >= self.most",
+        "out[order] = rank > self.most",
+        ("tests/test_people.py", "tests/test_people_fits.py"),
+    ),
+    Mutant(
+        "a row without an id counts",
+        "privreg/people.py",
+        "        out[hashes == _NOBODY] = True\n",
+        "",
+        ("tests/test_people.py", "tests/test_hostile.py"),
+    ),
+    Mutant(
+        "budgets above the ceiling",
+        "privreg/people.py",
+        "if (budgets > self.mu_max).any():",
+        "if False:",
+        ("tests/test_people.py", "tests/test_bad_input.py"),
+    ),
+    Mutant(
+        "releases don't add up",
+        "privreg/budget.py",
+        "return math.sqrt(math.fsum(m * m for m in mus))",
+        "return max(mus, default=0.0)",
+        ("tests/test_accounting.py", "tests/test_budget.py"),
+    ),
+    Mutant(
+        "nothing is entered",
+        "privreg/accounting.py",
+        "                self._spent[key].append(mu)\n",
+        "",
+        ("tests/test_accounting.py",),
+    ),
+    Mutant(
+        "a limit that doesn't hold",
+        "privreg/accounting.py",
+        "        if total <= limit * (1 + 1e-12):",
+        "        if total <= 2 * limit:",
+        ("tests/test_accounting.py",),
+    ),
+    # inference
+    Mutant(
+        "one tail",
+        "privreg/inference/pivots.py",
+        "return np.asarray(2 * stdtr(self.df, -np.abs(t)))",
+        "return np.asarray(stdtr(self.df, -np.abs(t)))",
+        ("tests/test_inference.py", "tests/test_reference.py"),
+    ),
+)
+
+
+def survives(mutant: Mutant, number: int, scratch: Path) -> bool:
+    """Whether the tests of a mutant pass with it."""
+    tree = scratch / str(number)
+    tree.mkdir()
+    for part in ("privreg", "tests", "benchmarks", "data", "pyproject.toml", "README.md"):
+        source = ROOT / part
+        copy = shutil.copytree if source.is_dir() else shutil.copy2
+        copy(source, tree / part)
+    path = tree / mutant.file
+    text = path.read_text()
+    if text.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.name}: its text stands {text.count(mutant.old)} times in {mutant.file}, not once")
+    path.write_text(text.replace(mutant.old, mutant.new))
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(scratch / f"numba-{number}")}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not coverage",
+        *mutant.tests,
+    ]
+    done = subprocess.run(command, cwd=tree, env=env, check=False, capture_output=True, text=True)
+    shutil.rmtree(tree)
+    if done.returncode not in {0, 1}:
+        raise SystemExit(f"{mutant.name}: its tests could not be run\n{done.stdout[-2000:]}")
+    return done.returncode == 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Try them; the number of survivors."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="only these")
+    parser.add_argument("--jobs", type=int, default=2)
+    a = parser.parse_args(arguments)
+    chosen = [m for m in MUTANTS if not a.names or m.name in a.names]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(a.jobs) as pool:
+        jobs = {m.name: pool.submit(survives, m, k, Path(folder)) for k, m in enumerate(chosen)}
+        alive = []
+        for name, job in jobs.items():
+            survived = job.result()
+            print(f"{'SURVIVED' if survived else 'killed'}: {name}", flush=True)
+            alive += [name] if survived else []
+    print(f"{len(chosen) - len(alive)} of {len(chosen)} killed")
+    return len(alive)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
