@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from privreg.errors import FormulaError, PrivacyLeakError, SchemaError
+from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, nearest
 from privreg.schema import MOST_LEVELS, Schema
+from privreg.spelling import contrast_here, spelt_here
 
 __all__ = [
     "CONTRASTS",
@@ -47,6 +47,7 @@ RESERVED = frozenset({"np", "numpy", "C", "I", "Q", *CONTRASTS, *SPLINES})
 
 # np.where with one argument returns positions, and a ufunc's extra argument is written to: arity is checked.
 _ARITY = {"clip": (3, 3), "where": (3, 3), "round": (1, 2)}
+_ARGUMENTS: Final = {name: _ARITY.get(name) or (getattr(np, name).nin,) * 2 for name in NUMPY_FUNCTIONS}
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr)
 _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _ALLOWED = (
@@ -69,15 +70,11 @@ _FIXES = {
         ("mean", "max", "min", "sum", "std", "var", "median", "ptp", "quantile", "percentile", "prod", "len"),
         _SUMMARY,
     ),
-    **{name: f"write np.{name}()" for name in sorted(NUMPY_FUNCTIONS)},
-    **dict.fromkeys(("ln", "logn"), "write np.log()"),
-    **dict.fromkeys(("factor", "ordered"), "write C(column) and declare its levels="),
-    **dict.fromkeys(("s", "ns", "lo"), "write cr(x, knots=[...], lower_bound=..., upper_bound=...)"),
-    "poly": "write x + I(x**2)",
-    "pow": "write I(x**2)",
-    "offset": "name its column in the model's offset=",
-    "exposure": "name its column in the model's exposure=",
-    "^": "write a power as I(x**2)",
+    **dict.fromkeys(
+        ("s", "ns", "lo", "rcs", "pspline", "lowess", "loess"),
+        "it places knots by the data; write cr(x, knots=[...], lower_bound=..., upper_bound=...)",
+    ),
+    "poly": "it makes powers uncorrelated by the data; write x + I(x**2)",
     "te": "write the product of cr() terms with given knots and bounds",
 }
 
@@ -100,6 +97,10 @@ class Walker:
     def _refuse(self, why: str, key: str = "") -> NoReturn:
         fix = f" Fix: {_FIXES[key]}." if key in _FIXES else ""
         raise PrivacyLeakError(f"formula term {self.code!r}: {why} is not allowed.{fix} {_ALLOWED}")
+
+    def _mend(self, what: str, fix: str) -> NoReturn:
+        """Refuse what lets nothing out and is only written in another way here."""
+        raise FormulaError(f"formula term {self.code!r}: {what} is not written so here; {fix}.")
 
     def top(self, node: ast.expr) -> None:
         """Walk the whole factor: a column, C(), a spline, or a numeric expression."""
@@ -142,7 +143,7 @@ class Walker:
         elif isinstance(node, ast.UnaryOp):
             self._refuse("'not' (write ~(a > 1))")
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
-            self._refuse("the operator ^", "^")
+            self._mend("a power", f"write I({ast.unparse(node.left)}**{ast.unparse(node.right)})")
         else:
             self._refuse(f"a Python {type(node).__name__}")
 
@@ -227,16 +228,24 @@ class Walker:
             if node.attr in NUMPY_CONSTANTS:
                 return
             self._refuse(f"{node.value.id}.{node.attr}", node.attr)
+        ours = contrast_here(node)
+        if ours is not None and ast.unparse(node.value) == "contr":
+            self._mend(ast.unparse(node), f"write C(x, {ours})")
         self._refuse(f"the attribute .{node.attr}", node.attr)
+
+    def _foreign(self, node: ast.Call) -> None:
+        fix = spelt_here(node, _ARGUMENTS)
+        if fix is not None:
+            self._mend(f"{ast.unparse(node.func)}()", fix)
 
     def _call(self, node: ast.Call) -> None:
         func = node.func
         if isinstance(func, ast.Attribute):
             module = func.value.id if isinstance(func.value, ast.Name) else ""
             if module in ("np", "numpy") and func.attr in NUMPY_FUNCTIONS:
-                low, high = _ARITY.get(func.attr) or (getattr(np, func.attr).nin,) * 2
-                self._arguments(node, f"{module}.{func.attr}()", low, high)
+                self._arguments(node, f"{module}.{func.attr}()", *_ARGUMENTS[func.attr])
             else:
+                self._foreign(node)
                 self._refuse(f"calling {ast.unparse(func)}()", func.attr)
         elif not isinstance(func, ast.Name):
             self._refuse("calling something that is not a plain name")
@@ -248,6 +257,7 @@ class Walker:
         elif func.id == "C" or func.id in SPLINES:
             self._refuse(f"{func.id}() inside another expression (let it stand alone or in a product a:b)")
         else:
+            self._foreign(node)
             self._refuse(f"calling {func.id}()", func.id)
 
     def _arguments(self, node: ast.Call, what: str, low: int, high: int, kind: str = "number") -> None:
@@ -269,6 +279,9 @@ class Walker:
                 raise FormulaError(
                     f"formula term {self.code!r}: declare the levels in the model's levels=, not inside C()."
                 )
+            if word.arg in {"ref", "base", "reference"}:
+                fix = f"C({ast.unparse(node.args[0]) if node.args else 'x'}, Treatment({ast.unparse(word.value)}))"
+                self._mend(f"the argument {word.arg}=", f"write {fix}, or name that level first in levels=")
             if word.arg != "contrast":
                 self._refuse(f"the argument {word.arg or '**'} of C()")
             extra.append(word.value)
@@ -282,6 +295,9 @@ class Walker:
     def _contrast(self, name: str, node: ast.expr) -> None:
         func = node.func if isinstance(node, ast.Call) else node
         if not (isinstance(func, ast.Name) and func.id in CONTRASTS):
+            ours = contrast_here(node)
+            if ours is not None:
+                self._mend(f"the contrast {ast.unparse(node)}", f"write C({name}, {ours})")
             self._refuse(f"a contrast other than {', '.join(CONTRASTS)}")
         if not isinstance(node, ast.Call):
             return
@@ -298,11 +314,22 @@ class Walker:
 
     def _spline(self, node: ast.Call, what: str) -> None:
         given = {word.arg: word.value for word in node.keywords}
-        needed = {"knots", "lower_bound", "upper_bound"}
-        known = needed | {"degree", "include_intercept"} if what == "bs" else needed
+        known = ["knots", "lower_bound", "upper_bound", *(["degree", "include_intercept"] if what == "bs" else [])]
+        needed = set(known[:3])
         full = f"{what}(x, knots=[...], lower_bound=..., upper_bound=...)"
-        if len(node.args) != 1 or not needed <= set(given) <= known:
-            self._refuse(f"{what}() that would place knots by the data (write {full} with numbers)")
+        learns = len(node.args) > 1 or "df" in given or "knots" not in given
+        if learns or not needed <= set(given):
+            taken = "place knots" if learns else "take its bounds"
+            self._refuse(f"{what}() that would {taken} by the data (write {full} with numbers)")
+        if "constraints" in given:
+            self._refuse(f"{what}() with constraints=, which would centre it by the data,")
+        unknown = [word for word in given if word not in known]
+        if unknown or not node.args:
+            got = f"no argument {unknown[0] or '**'}=" if unknown else "no column"
+            takes = f"it takes a column and {', '.join(f'{word}=' for word in known)}"
+            if "extrapolation" in unknown:
+                takes += "; values are clamped to the column's declared bounds, which must lie within the spline's"
+            raise FormulaError(f"formula term {self.code!r}: {what}() has {got} here; {takes}.")
         self._number(node.args[0])
         for word, value in given.items():
             if word == "knots":
@@ -336,8 +363,8 @@ def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bo
     which takes that option and ``allow_leak=``.
     """
     declared = [*(n for n in schema.numeric() if n not in schema.private), *schema.levels]
-    near = get_close_matches(name, declared, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    near = nearest(name, declared)
+    hint = "" if near is None else f" Did you mean {near!r}?"
     private = ', or scaling="private" to learn its scale from privatised reports' if learnable and reports else ""
     leak = '; to take either from the data, allow_leak=("levels", "scale")' if reports else ""
     return (

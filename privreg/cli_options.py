@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
 from privreg import __version__, cli_means, cli_plan, cli_schema
 from privreg.cli_readers import OWN, add_declarations, as_meant, check_spaces
-from privreg.errors import OptionError
+from privreg.errors import OptionError, nearest
 
 __all__ = ["DATA_SETS", "parsers", "spread"]
 
@@ -150,8 +149,8 @@ class _Parser(argparse.ArgumentParser):
             if option == "--":
                 return
             if option.startswith("--") and option not in known:
-                near = get_close_matches(option, known, n=1)
-                hint = f" Did you mean {near[0]}?" if near else ""
+                near = nearest(option, known)
+                hint = "" if near is None else f" Did you mean {near}?"
                 raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Real
 from typing import Final
@@ -34,6 +34,7 @@ __all__ = [
     "equation",
     "flag",
     "level",
+    "nearest",
     "real",
     "shown",
 ]
@@ -205,15 +206,48 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     choices = list(allowed)
     if isinstance(got, str) and got in choices:
         return got
-    near = _near(got, choices) if isinstance(got, str) else []
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    near = nearest(got, choices, _ELSEWHERE) if isinstance(got, str) else None
+    hint = "" if near is None else f" Did you mean {near!r}?"
     listed = ", ".join(repr(c) for c in choices)
     raise OptionError(f"{name}={shown(got)} is not known; choose one of {listed}.{hint}")
 
 
-def _near(got: str, choices: list[str]) -> list[str]:
-    known = _ELSEWHERE.get(got.lower())
-    return [known] if known in choices else get_close_matches(got, choices, n=1)
+NEAR: Final = 0.66
+"""Likeness from which on two names may be one misspelt: "bim" is near "bmi", and "charges" isn't near "age"."""
+
+
+def nearest(got: str, choices: Iterable[object], elsewhere: Mapping[str, str] | None = None) -> str | None:
+    """The one of the names that was meant, if one is near enough; case, and a name cut short, don't count.
+
+    Parameters
+    ----------
+    got : str
+    choices : iterable
+        Those that aren't strings are left out.
+    elsewhere : mapping of str to str, optional
+        Other libraries' names, which are near however they look.
+
+    Examples
+    --------
+    >>> nearest("charges", ["age", "bmi"]), nearest("bim", ["age", "bmi"]), nearest("rating", ["driver_rating"])
+    (None, 'bmi', 'driver_rating')
+    """
+    names = [c for c in choices if isinstance(c, str)]
+    low = got.lower()
+    known = (elsewhere or {}).get(low)
+    if known in names:
+        return known
+    lowered: dict[str, str] = {}
+    for name in names:
+        lowered.setdefault(name.lower(), name)
+    near = get_close_matches(low, lowered, n=1, cutoff=NEAR)
+    if not near and len(low) >= SHORTEST_PART:
+        near = [n for n in lowered if n.startswith(low)] or [n for n in lowered if low in re.split(r"\W|_", n)]
+    return lowered[near[0]] if near else None
+
+
+SHORTEST_PART: Final = 3
+"""Letters of a name cut short, or of one of its words, from which on it is known again."""
 
 
 _EQUATION: Final = re.compile(r"\s*([^=<>!~]*[^=<>!~\s])\s*(?:={1,2}|<-)\s*([^=~\s][^=~]*?)\s*")

@@ -25,6 +25,7 @@ from patsy.state import stateful_transform
 from privreg.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
 from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equation
 from privreg.schema import RESPONSE_KINDS, Schema
+from privreg.spelling import foreign
 
 __all__ = [
     "ParsedFormula",
@@ -271,6 +272,8 @@ def _parse(formula: object) -> ModelDesc:
         desc, powers = ModelDesc.from_formula(formula), _powers(parse_formula(formula))
     except PatsyError as error:
         reason = str(error).splitlines()[0]
+        if "'^" in reason:
+            reason = "powers are written with **, as in '(x1 + x2)**2' for interactions or 'I(x1**2)' for a square"
         if "numbers besides" in reason:
             reason = "arithmetic goes into I(), as in 'I((x - 40) / 10)', with public numbers"
     except Exception:
@@ -297,6 +300,9 @@ def _refuse_foreign(formula: str) -> None:
     if meant is not None:
         raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
     bare = _QUOTED.sub("Q", formula)
+    words = foreign(bare)
+    if words is not None:
+        raise FormulaError(f"the formula {formula!r} can't be read: {words}.")
     name = _BACKTICKS.search(bare)
     if name is not None:
         raise FormulaError(

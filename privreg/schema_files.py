@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from privreg import storage
 from privreg.columns import quietly
-from privreg.errors import SchemaError, shown
+from privreg.errors import SchemaError, nearest, shown
 from privreg.extras import need
 from privreg.schema import Schema, public_mapping
 
@@ -139,8 +138,8 @@ def _declared(doc: Any) -> Schema:
         raise SchemaError(f"it holds a {type(doc).__name__}; write keys among {', '.join(_PARTS)}, each with columns.")
     for key in doc:
         if key not in _PARTS:
-            near = get_close_matches(str(key).lower(), _PARTS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            near = nearest(str(key), _PARTS)
+            hint = "" if near is None else f" Did you mean {near!r}?"
             raise SchemaError(f"there is no key {shown(key)} in a schema; the keys are {', '.join(_PARTS)}.{hint}")
     parts = {kind: public_mapping(kind, doc.get(kind)) for kind in _PARTS[:3]}
     for kind, columns in parts.items():

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Final
 
-from privreg.errors import NotPrivateError, UnsupportedArgumentError
+from privreg.errors import NotPrivateError, UnsupportedArgumentError, nearest
 
 __all__ = ["called", "needs_rows", "no_such_name", "refuse_arguments", "unavailable"]
 
@@ -178,9 +177,9 @@ def unavailable(name: str, have: Collection[str], *, measures: bool = True) -> A
         told = "fit_measures" if not measures else ""
         way = next((f"; {text}" for attribute, text in ways if attribute in have and attribute != told), "")
         return NotPrivateError(f"{name!r} is not private: {why}{way}.")
-    near = [] if name.startswith("_") else get_close_matches(name, [n for n in have if n[:1] != "_"], n=1)
+    near = None if name.startswith("_") else nearest(name, [n for n in have if n[:1] != "_"])
     return AttributeError(
-        f"results have no attribute {name!r}; {f'did you mean {near[0]!r}?' if near else 'see dir(res).'}"
+        f"results have no attribute {name!r}; {'see dir(res).' if near is None else f'did you mean {near!r}?'}"
     )
 
 
@@ -209,6 +208,6 @@ def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
             f"privreg has no {name!r}: write PrivateOnlineRegression.from_formula(formula, data, family={family}, "
             "mu=1, ...), or PrivateOnlineRegression(endog, exog, ...) for arrays."
         )
-    near = [] if name.startswith("_") else get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = None if name.startswith("_") else nearest(name, known)
+    hint = "" if near is None else f"; did you mean {near!r}?"
     return AttributeError(f"module 'privreg' has no attribute {name!r}{hint}")

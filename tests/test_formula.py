@@ -6,7 +6,7 @@ import traceback
 import numpy as np
 import pytest
 
-from privreg.errors import FormulaError, PrivacyLeakError, SchemaError
+from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, nearest
 from privreg.formula import (
     Rowwise,
     check_formula,
@@ -156,6 +156,7 @@ def test_formula_must_be_text():
     ("term", "pieces"),
     [
         ("agee", ["'agee' is not declared", "Did you mean 'age'?", "bounds={'agee'"]),
+        ("charges", ["'charges' is not declared", "If it is a number"]),
         ("Q('no such')", ["'no such' is not declared", "'smoker'"]),
         ("C(age)", ["'age' as a factor", "levels={'age'"]),
         ("np.log(smoker)", ["'smoker' as a number", "bounds={'smoker'"]),
@@ -228,6 +229,29 @@ def test_only_a_bare_binary_response_may_be_undeclared():
         check_formula("z ~ age", SCHEMA, {})
     with pytest.raises(SchemaError, match="'z' is not declared"):
         check_formula("I(z > 0) ~ age", SCHEMA, {}, kind="binary")
+
+
+@pytest.mark.parametrize(
+    ("got", "choices", "near"),
+    [
+        ("charges", ["age", "bmi"], None),  # as difflib has it, "charges" is near "age"
+        ("agee", ["age", "bmi"], "age"),
+        ("AGE", ["age"], "age"),
+        ("bim", ["age", "bmi"], "bmi"),
+        ("x2", ["x1"], None),
+        ("rating", ["driver_rating", "distance"], "driver_rating"),
+        ("eff", ["published", "efficient"], "efficient"),
+        ("of", ["cutoff", "of_it"], None),
+    ],
+)
+def test_only_a_near_name_is_offered(got, choices, near):
+    assert nearest(got, choices) == near
+
+
+def test_a_column_that_is_far_from_all_gets_no_hint():
+    with pytest.raises(SchemaError) as caught:
+        check("charges")
+    assert "Did you mean" not in str(caught.value)
 
 
 def test_collect_rowwise_takes_called_marked_names_only():

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.errors import FormulaError, SchemaError, equation
+from privreg.errors import FormulaError, SchemaError, equation, nearest
 
 if TYPE_CHECKING:
     from privreg.schema import Schema
@@ -153,8 +152,8 @@ def declared_terms(columns: Sequence[str], factors: Sequence[str], schema: Schem
             raise SchemaError(f"C({name}) needs public levels; give levels={{{name!r}: [...]}} with all of them.")
         low, high = schema.limits(name)
         if not np.isfinite([low, high]).all():
-            near = get_close_matches(name, [*schema.bounds, *schema.levels], n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            near = nearest(name, [*schema.bounds, *schema.levels])
+            hint = "" if near is None else f" Did you mean {near!r}?"
             raise SchemaError(
                 f"column {name!r} has no public range: a mean needs bounds={{{name!r}: (low, high)}}, a factor "
                 f"levels={{{name!r}: [...]}}.{hint}"

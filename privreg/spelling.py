@@ -1,0 +1,117 @@
+"""Terms as R, SAS or pandas write them, and how a formula here says the same. Nothing is evaluated."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["contrast_here", "foreign", "spelt_here"]
+
+_SAME: Final = {
+    **dict.fromkeys(("ln", "logn"), "log"),
+    **dict.fromkeys(("ifelse", "if_else", "iif"), "where"),
+    "pmin": "minimum",
+    "pmax": "maximum",
+    "ceiling": "ceil",
+}
+"""Other names of elementwise NumPy functions."""
+
+_FACTORS: Final = frozenset({"factor", "ordered", "Categorical"})
+_MODULES: Final = frozenset({"np", "numpy", "math", "scipy", "special", "pd", "pandas", "base", "stats"})
+_CONTRASTS: Final = {
+    "treatment": "Treatment",
+    "sas": "Treatment",
+    "sum": "Sum",
+    "helmert": "Helmert",
+    "poly": "Poly",
+    "sdif": "Diff",
+    "diff": "Diff",
+}
+
+
+def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str | None:
+    """What to write for a call that goes by another name here; None if nothing here does the same.
+
+    Parameters
+    ----------
+    node : ast.Call
+    functions : mapping of str to (int, int)
+        NumPy functions that a formula may call, with the least and the largest number of their arguments.
+
+    Examples
+    --------
+    >>> def told(code):
+    ...     return spelt_here(ast.parse(code, mode="eval").body, {"log": (1, 1)})
+    >>> told("log(age)"), told("offset(bmi)"), told("shift(age)")
+    ('write np.log(age)', "leave it out of the formula and give offset='bmi' beside it", None)
+    """
+    func, args = node.func, [ast.unparse(a) for a in node.args]
+    if isinstance(func, ast.Attribute):
+        value, name = func.value, func.attr
+        if isinstance(value, ast.Name) and value.id == "contr":
+            return f"write C({args[0] if args else 'x'}, {contrast_here(func) or 'Sum'})"
+        if not (isinstance(value, ast.Name) and value.id in _MODULES):
+            args = [ast.unparse(value), *args]  # a method of a column
+    elif isinstance(func, ast.Name):
+        name = func.id
+    else:
+        return None
+    x = args[0] if args else "x"
+    known = _SAME.get(name, name)
+    if known in functions:
+        low, high = functions[known]
+        fits = low <= len(args) <= high and not node.keywords
+        return f"write np.{known}({', '.join(args if fits else 'xyz'[:low])})"
+    if name in _FACTORS:
+        return f"write C({x}), {_LEVELS.format(x)}"
+    if name == "relevel":
+        named = {word.arg: ast.unparse(word.value) for word in node.keywords}
+        reference = named.get("ref", args[1] if len(args) > 1 else "'level'")
+        return f"write C({x}, Treatment({reference})), or name that level first in levels="
+    if name in {"offset", "exposure"}:
+        return f"leave it out of the formula and give {name}={x if x.isidentifier() else 'column'!r} beside it"
+    if name == "pow":
+        return f"write I({x}**{args[1] if len(args) > 1 else 2})"
+    return f"write {':'.join(args)}" if name == "interaction" and args else None
+
+
+_LEVELS: Final = "with levels={{{0!r}: [...]}}, the reference first"
+
+
+def contrast_here(node: ast.expr) -> str | None:
+    """Our name of a contrast: of R's ``contr.sum``, or of one in quotes; None if it is no such thing."""
+    node = node.func if isinstance(node, ast.Call) else node
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return _CONTRASTS.get(node.attr.lower())
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return _CONTRASTS.get(re.sub(r"^contr\.", "", node.value.lower()))
+    return _CONTRASTS.get(node.id.lower()) if isinstance(node, ast.Name) else None
+
+
+_DOTTED: Final = re.compile(r"\b(as|is)\.([a-z]+)\s*\(\s*([\w.]*)")
+_IN: Final = re.compile(r"([\w.]+)\s*%in%")
+
+
+def foreign(formula: str) -> str | None:
+    """What is wrong with R's words that can't be read as Python, and what to write; None if there are none.
+
+    Examples
+    --------
+    >>> foreign("y ~ as.factor(region)")
+    "as.factor() is R's: write C(region), with levels={'region': [...]}, the reference first"
+    """
+    found = _DOTTED.search(formula)
+    if found is not None:
+        kind, what, name = found[1], found[2], found[3] or "x"
+        if kind == "is":
+            return f"is.{what}() is R's; missing values are dealt with by missing=, of the model, not in a formula"
+        fix = f"write C({name}), {_LEVELS.format(name)}"
+        if what in {"numeric", "integer", "double", "logical"}:
+            fix = f"write {name} and declare bounds={{{name!r}: (low, high)}}"
+        return f"as.{what}() is R's: {fix}"
+    found = _IN.search(formula)
+    if found is not None:
+        return f'%in% is R\'s: write I(({found[1]} == "a") | ({found[1]} == "b"))'
+    return None
