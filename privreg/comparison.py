@@ -32,6 +32,7 @@ from privreg.tables import (
     tex_notes,
     tex_row,
 )
+from privreg.unavailable import all_known_arguments, known_arguments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +42,7 @@ __all__ = ["Comparison", "compare"]
 _TITLE = "Private Online Regressions Compared"
 
 
+@known_arguments
 def compare(
     results: Sequence[PrivateResults],
     *,
@@ -89,6 +91,7 @@ def compare(
     return Comparison(tuple(results), tuple(labels), level(alpha), bool(exponentiate))
 
 
+@all_known_arguments
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """Results side by side. Made by :func:`compare`.

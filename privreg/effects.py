@@ -17,6 +17,7 @@ from privreg.inference import Bootstrap
 from privreg.prediction import probabilities
 from privreg.restrictions import html_noted, noted
 from privreg.tables import fold, frame_cells, html_table, table_text
+from privreg.unavailable import all_known_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,7 @@ _JUMP: Final = 1e-3
 """Share of its range on the public box by which no continuous design column moves in such a step."""
 
 
+@all_known_arguments
 @dataclass(frozen=True, repr=False)
 class MarginalEffects:
     """Effects of covariates on the mean; see `PrivateResults.marginal_effects`.

@@ -12,6 +12,7 @@ from scipy.special import expit, logsumexp
 
 from privreg.errors import OptionError, choose, level
 from privreg.inference import Bootstrap
+from privreg.unavailable import all_known_arguments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,6 +120,7 @@ def probabilities(linear: Array) -> Array:
 # --- with their uncertainty ------------------------------------------------------------------------------
 
 
+@all_known_arguments
 @dataclass(frozen=True)
 class Prediction:
     """Predictions of the mean, or of what stands for it in the family; see `PrivateResults.predict`.
@@ -170,6 +172,7 @@ class Prediction:
         return _html(self.summary_frame(), len(self.index), self.pivot)
 
 
+@all_known_arguments
 @dataclass(frozen=True)
 class ClassPrediction:
     """Predictions of the probabilities of all classes of a multinomial response.

@@ -334,7 +334,7 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
     if rare:
         shares = _listed(f"{100 * run.shares[j]:.2g}%" for j in rare)
         out.append(
-            f"{DOUBT} the intervals: too few people at this budget seem to have the rarer value of "
+            f"{DOUBT} the intervals: too few people at this budget seem to be in the smaller group of "
             f"{_listed(names[j] for j in rare)} (some {shares}, as far as noisy reports tell); the interval of such a "
             "column is far too short and the others suffer: ask more people, merge levels, or leave it out"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.errors import FormulaError, InferenceError, OptionError, flag, level, shown
+from privreg.errors import FormulaError, InferenceError, OptionError, flag, level, nearest, shown
 from privreg.inference.joint import joint_critical
+from privreg.unavailable import all_known_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +28,7 @@ __all__ = ["ContrastTest", "WaldTest", "contrast_test", "html_noted", "noted", "
 _TITLE: Final = "Tests of linear combinations"
 
 
+@all_known_arguments
 @dataclass(frozen=True)
 class ContrastTest:
     """Linear combinations tested one by one.
@@ -186,10 +189,39 @@ def _from_text(names: Sequence[str], text: str | Sequence[str]) -> tuple[Array, 
     got = shown(text) if isinstance(text, str) else f"in a list of {len(text)}"
     odd = next((n for n in names if n[:1] in _UNREADABLE), None)
     by_array = f" A name such as {odd!r} can't be written in a string: give an array of shape (q, {len(names)})."
-    example = next((n for n in reversed(names) if n[:1] not in _UNREADABLE), "age")
+    told = _unknown(names, text) if isinstance(text, str) else None  # a list may be a column by mistake
+    why, fix = told or (reason, f"write it as {_example(names)}.")
     raise FormulaError(
-        f"the restriction {got} can't be read ({reason}); write it as '{example} = 0'; coefficients are "
-        f"{', '.join(names)}.{by_array if odd is not None else ''}"
+        f"the restriction {got} can't be read: {why}; {fix} Coefficients of this fit are {', '.join(names)}."
+        f"{by_array if odd is not None else ''}"
+    )
+
+
+def _example(names: Sequence[str]) -> str:
+    name = next((n for n in reversed(names) if n[:1] not in _UNREADABLE), "x")
+    return repr(f"{name} = 0")
+
+
+_WORD: Final = re.compile(r"[^\W\d][\w.]*(?:\[[^\]]*\]|\([^()]*\))*")
+
+
+def _unknown(names: Sequence[str], text: str) -> tuple[str, str] | None:
+    """What is wrong with the first name that is no coefficient, and what to write; None if there is no such name."""
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.\[(])", " ", text)
+    found = _WORD.search(text)
+    if found is None:
+        return None
+    word = found[0]
+    bare = re.sub(r"^C\(\s*(\w+).*\)$", r"\1", word)
+    levels = [n for n in names if re.match(rf"(?:.*:)?(?:C\()?{re.escape(bare)}(?:,[^\]]*)?\)?\[[^:]*$", n)]
+    if levels:
+        joint = ", ".join(f"{n} = 0" for n in levels)
+        return f"{word!r} is a factor with the coefficients {', '.join(levels)}", f"for all of them write {joint!r}."
+    near = nearest(word, names)
+    return (
+        f"{word!r} is no coefficient",
+        f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?",
     )
 
 
@@ -209,7 +241,8 @@ def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[
             values = np.zeros(len(matrix)) if given is None else np.atleast_1d(np.asarray(given, dtype=np.float64))
         except (TypeError, ValueError, OverflowError):
             raise OptionError(
-                "restrictions must be a string such as 'age = bmi', an array of shape (q, p), or (array, values)."
+                f"restrictions must be a string such as {_example(names)}, an array of shape (q, {len(names)}), or "
+                "(array, values)."
             ) from None
     if matrix.ndim != 2 or matrix.shape[1] != len(names) or values.shape != (len(matrix),):
         raise OptionError(

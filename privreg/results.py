@@ -23,7 +23,7 @@ from privreg.payload import Fit
 from privreg.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.privacy import PrivacyStatement
 from privreg.restrictions import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.unavailable import refuse_arguments, unavailable
+from privreg.unavailable import all_known_arguments, unavailable
 from privreg.wide import WIDE
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ClassPrediction", "Fit", "Prediction", "PrivateResults"]
 
 
+@all_known_arguments
 class PrivateResults:
     """Results of a private online regression.
 
@@ -178,7 +179,7 @@ class PrivateResults:
             )
         return e.cov, e.pivot
 
-    def cov_params(self, method: str | None = None, **unknown: object) -> pd.DataFrame:
+    def cov_params(self, method: str | None = None) -> pd.DataFrame:
         """Covariance of the estimates on the scale of :attr:`bse`, DataFrame of shape (p, p).
 
         Of a multinomial fit rows and columns are labelled by (level, term), as in statsmodels' MNLogit.
@@ -188,7 +189,6 @@ class PrivateResults:
         InferenceError
             If the method was not asked for or keeps only variances.
         """
-        refuse_arguments("cov_params", unknown)
         cov, index = self._full_cov(method, "cov_params")[0].copy(), self._fit.index
         return pd.DataFrame(cov, index=index, columns=index)
 
@@ -199,7 +199,6 @@ class PrivateResults:
         *,
         method: str | None = None,
         simultaneous: bool = False,
-        **unknown: object,
     ) -> pd.DataFrame:
         """Confidence intervals, one coefficient a row.
 
@@ -236,7 +235,6 @@ class PrivateResults:
         curvature misses either way and says so in a note. Anytime intervals cover more than their level at one look.
         Under published tuning all but random scaling are below their level on short streams.
         """
-        refuse_arguments("conf_int", unknown)
         e = self._estimate(method)
         at = np.arange(len(self._fit.names)) if cols is None else np.array(self._fit.places(cols), dtype=int)
         half = _critical(e, alpha, simultaneous, at) * np.sqrt(e.variances[at])
@@ -299,7 +297,7 @@ class PrivateResults:
 
     # --- tests -----------------------------------------------------------------------------------------
 
-    def t_test(self, r_matrix: Any, *, method: str | None = None, **unknown: object) -> ContrastTest:
+    def t_test(self, r_matrix: Any, *, method: str | None = None) -> ContrastTest:
         """Test linear combinations one by one.
 
         Parameters
@@ -323,11 +321,10 @@ class PrivateResults:
         InferenceError
             If the method was not asked for or keeps only variances.
         """
-        refuse_arguments("t_test", unknown)
         cov, pivot = self._full_cov(method, "t_test")
         return contrast_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method))
 
-    def wald_test(self, r_matrix: Any, *, method: str | None = None, **unknown: object) -> WaldTest:
+    def wald_test(self, r_matrix: Any, *, method: str | None = None) -> WaldTest:
         """Test linear restrictions jointly, exactly for the method's limit law.
 
         Parameters
@@ -349,7 +346,6 @@ class PrivateResults:
             If restrictions are redundant, or the method was not asked for or keeps only variances, or has had too few
             updates for so many restrictions (random scaling).
         """
-        refuse_arguments("wald_test", unknown)
         cov, pivot = self._full_cov(method, "wald_test")
         return wald_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method))
 
@@ -362,7 +358,7 @@ class PrivateResults:
         index = exog.index if isinstance(exog, pd.DataFrame) else pd.RangeIndex(x.shape[0])
         return x, offset, index
 
-    def predict(self, exog: Any = None, *, which: str = "mean", **unknown: object) -> pd.Series | pd.DataFrame:
+    def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
 
         Parameters
@@ -400,14 +396,11 @@ class PrivateResults:
         DataError, SchemaError
             If the new rows can't be encoded.
         """
-        refuse_arguments("predict", unknown)
         which = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog)
         return predicted(self._fit, x, offset, index, which)
 
-    def get_prediction(
-        self, exog: Any = None, *, method: str | None = None, **unknown: object
-    ) -> Prediction | ClassPrediction:
+    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | ClassPrediction:
         """Predictions with standard errors and confidence intervals of the mean.
 
         Parameters
@@ -436,7 +429,6 @@ class PrivateResults:
         NotPrivateError, DataError, SchemaError
             As for :meth:`predict`.
         """
-        refuse_arguments("get_prediction", unknown)
         x, offset, index = self._exog(exog)
         cov, pivot = self._full_cov(method, "get_prediction")
         return with_errors(self._fit, x, offset, index, cov, pivot)

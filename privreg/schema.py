@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +42,21 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
         raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")
     return pair[0], pair[1]
+
+
+def _listed(name: str, value: object) -> tuple[Any, ...]:
+    """Levels as given: a list, or an array, Index or Categorical's categories; what has no order is refused."""
+    if isinstance(value, Set):
+        raise SchemaError(
+            f"levels[{name!r}] is a {type(value).__name__}, which has no order, and the first level is the reference; "
+            "write a list, such as ['no', 'yes']."
+        )
+    if isinstance(value, str | bytes) or not (isinstance(value, Sequence) or len(getattr(value, "shape", ())) == 1):
+        raise SchemaError(
+            f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."
+        )
+    plain: Any = value.tolist() if hasattr(value, "tolist") else value
+    return tuple(v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in plain)
 
 
 def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
@@ -184,11 +199,7 @@ class Schema:
             lows[name] = (low, high)
         cats: dict[str, tuple[Any, ...]] = {}
         for name, value in public_mapping("levels", levels).items():
-            if isinstance(value, str) or not isinstance(value, Sequence):
-                raise SchemaError(
-                    f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."
-                )
-            got = tuple(v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in value)
+            got = _listed(name, value)
             if len(got) < 2:
                 raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
             if not all(isinstance(v, str | bool | int | float) for v in got):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from types import FunctionType
+from typing import Final, ParamSpec, TypeVar
 
 from privreg.errors import NotPrivateError, UnsupportedArgumentError, nearest
 
-__all__ = ["called", "needs_rows", "no_such_name", "refuse_arguments", "unavailable"]
+__all__ = ["all_known_arguments", "called", "known_arguments", "needs_rows", "no_such_name", "unavailable"]
 
 _COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
 _TOLD: Final = ("fit_measures", "fit(measures=0.05) releases a private one, in res.fit_measures")
@@ -74,8 +77,8 @@ _CALLED: Final = {
         "tidy()": "broom table to_frame frame summary_frame",
         "tidy(exponentiate=True)": "odds_ratio odds_ratios exp_coef rate_ratios",
         "summary()": "summary2 summary_ print",
-        "wald_test('age = 0, bmi = 0')": "f_test anova wald_test_terms",
-        "t_test('age = bmi')": "t_test_pairwise contrast",
+        "wald_test('x1 = 0, x2 = 0')": "f_test anova wald_test_terms",
+        "t_test('x1 = x2')": "t_test_pairwise contrast",
         "plot_coef()": "plot coefplot",
         "predict(new)": "predict_proba predict_log_proba get_distribution",
         "predict(new, which='linear')": "decision_function linear_predictor",
@@ -183,21 +186,64 @@ def unavailable(name: str, have: Collection[str], *, measures: bool = True) -> A
     )
 
 
-def refuse_arguments(where: str, unknown: Mapping[str, object]) -> None:
+def _refuse(where: str, unknown: Iterable[str], known: Sequence[str]) -> None:
     """Raise for arguments that a method does not take.
 
     Raises
     ------
     UnsupportedArgumentError
-        A TypeError; for ``cov_type=`` and its like it names ``inference=``.
+        A TypeError, which lists those that it takes; for ``cov_type=`` and its like it names ``inference=``.
     """
     for name in unknown:
-        hint = f" {_COV[0].upper()}{_COV[1:]}." if name.startswith("cov") or name == "use_t" else ""
-        if name in {"level", "conf_level"}:
+        near = nearest(name, known)
+        hint = "" if near is None else f" Did you mean {near!r}?"
+        if name.startswith("cov") or name == "use_t":
+            hint = f" {_COV[0].upper()}{_COV[1:]}."
+        elif name in {"level", "conf_level"} and "alpha" in known:
             hint = " Give alpha=, one minus the level: alpha=0.1 for 90%."
-        elif where in _OF_PREDICTIONS and name in _OF_PREDICTIONS[where]:
+        elif name in _OF_PREDICTIONS.get(where, {}):
             hint = f" {_OF_PREDICTIONS[where][name]}."
-        raise UnsupportedArgumentError(f"{where}() has no argument {name!r}.{hint}")
+        takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."
+        raise UnsupportedArgumentError(f"{where}() has no argument {name!r}.{hint} {takes}")
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type)
+
+
+def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function refuse keywords that it does not have with the list of those that it has.
+
+    Examples
+    --------
+    >>> @known_arguments
+    ... def table(alpha=0.05):
+    ...     return alpha
+    >>> table(alhpa=0.1)
+    Traceback (most recent call last):
+        ...
+    privreg.errors.UnsupportedArgumentError: table() has no argument 'alhpa'. Did you mean 'alpha'? It takes alpha=.
+    """
+    parameters = inspect.signature(function).parameters
+    known = [name for name in parameters if name != "self"]
+
+    @functools.wraps(function)
+    def told(*args: P.args, **given: P.kwargs) -> R:
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            _refuse(function.__name__, unknown, known)
+        return function(*args, **given)
+
+    return told
+
+
+def all_known_arguments(cls: C) -> C:
+    """The same for every public method that a class defines."""
+    for name, method in list(vars(cls).items()):
+        if isinstance(method, FunctionType) and not name.startswith("_"):
+            setattr(cls, name, known_arguments(method))
+    return cls
 
 
 def no_such_name(name: str, known: Iterable[str]) -> AttributeError:

@@ -60,7 +60,7 @@ def test_summary_says_so_for_a_rare_level_wide_bounds_and_more_people_than_said(
     given = {"mu": 1, "bounds": {"x": (-4, 4), "y": (-6, 6)}, "levels": {"g": [0, 1]}}
     notes = " ".join(pr.PrivateOnlineRegression.from_formula("y ~ x + C(g)", data, **given).fit(seed=1).privacy.notes)
     assert "don't rely on the intervals: too few people at this budget seem" in notes
-    assert "the rarer value of C(g)[T.1] (some " in notes
+    assert "the smaller group of C(g)[T.1] (some " in notes
     given = {"mu": 1, "bounds": {"x": (-400, 400), "y": (-6, 6)}}
     notes = " ".join(pr.PrivateOnlineRegression.from_formula("y ~ x", data, **given).fit(seed=1).privacy.notes)
     assert "the bounds of x span" in notes

@@ -18,7 +18,7 @@ from privreg.errors import InferenceError
 from privreg.inference import DOUBT, Estimate, StudentT
 from privreg.payload import Fit
 from privreg.results import PrivateResults
-from privreg.unavailable import unavailable
+from privreg.unavailable import all_known_arguments, unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +35,7 @@ KIND = "central results"
 ONE_LANE = f"{DOUBT} standard errors: one lane tells nothing of its precision, so there are none; fit with lanes=8"
 
 
+@all_known_arguments
 class CentralResults(PrivateResults):
     """Results of a trusted curator's fit. Holds the release and the public schema; never a row."""
 

@@ -18,7 +18,7 @@ from privreg.payload import Fit
 from privreg.prediction import check_which, predicted
 from privreg.summary import Summary
 from privreg.tables import cells
-from privreg.unavailable import called, refuse_arguments, unavailable
+from privreg.unavailable import all_known_arguments, called, unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,6 +52,7 @@ _NO_ERRORS: Final = frozenset(
 )
 
 
+@all_known_arguments
 class FederatedResults:
     """Coefficients of a federated fit, with the guarantee they were made under.
 
@@ -110,7 +111,7 @@ class FederatedResults:
         """Coefficients as a tidy table: term, estimate, of a multinomial fit level too."""
         return self._fit.labels().assign(estimate=self._fit.params)
 
-    def predict(self, exog: Any, *, which: str = "mean", **unknown: object) -> pd.Series | pd.DataFrame:
+    def predict(self, exog: Any, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
 
         Parameters
@@ -131,7 +132,6 @@ class FederatedResults:
         DataError, SchemaError
             If the new rows can't be encoded.
         """
-        refuse_arguments("predict", unknown)
         kind = check_which(which, self._fit.family)
         x, offset = self._fit.design.encode_new(exog)
         index = exog.index if isinstance(exog, pd.DataFrame | pd.Series) else pd.RangeIndex(len(x))

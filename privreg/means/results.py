@@ -16,7 +16,7 @@ from privreg.errors import level as _level
 from privreg.inference import Normal
 from privreg.means.privacy import MeansStatement, MeansSummary
 from privreg.means.shrinkage import shrink
-from privreg.unavailable import needs_rows, unavailable
+from privreg.unavailable import all_known_arguments, needs_rows, unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class MeansFit:
     statement: MeansStatement
 
 
+@all_known_arguments
 class MeansResults:
     """Results of a private estimation of means and frequencies.
 
