@@ -208,6 +208,12 @@ class ArrayDesign:
             total += log_exposure(values, name) if name == _EXPOSURE else values
         return x, total
 
+    def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
+        """Covariates of rows for prediction, as given and encoded, that lie outside their declared bounds somewhere."""
+        del new
+        bounded = [(j, n) for j, n in enumerate(self.exog_names) if n in self.schema.bounds]
+        return tuple(n for j, n in bounded if beyond(x[:, j], self.schema.limits(n)))
+
     def _endog(self, raw: Any, gaps: bool) -> Floats:
         name = self.endog_name
         if name in self.schema.levels:
@@ -403,6 +409,12 @@ def _endog_limits(name: str, schema: Schema, kind: str) -> tuple[float, float]:
             "for numbers, such as family='huber'."
         )
     return limits
+
+
+def beyond(values: Any, limits: tuple[float, float]) -> bool:
+    """Whether a number lies outside limits; one that is missing doesn't."""
+    held = np.asarray(values, dtype=np.float64)
+    return bool(((held < limits[0]) | (held > limits[1])).any())
 
 
 def _kind(batch: Any) -> str:

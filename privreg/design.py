@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.allowlist import check_exposure, misfit, undeclared_offset
-from privreg.arrays import ArrayDesign
+from privreg.arrays import ArrayDesign, beyond
 from privreg.columns import (
     MISSING,
     Encoded,
@@ -209,6 +209,13 @@ class Design:
                 raise DataError(f"the new rows are {len(x)} but {name!r} has {len(values)}; give one number a row.")
             total += values if name == self.offset else log_exposure(values, name)
         return x, total
+
+    def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
+        """Covariates of rows for prediction, raw and encoded, that lie outside their declared bounds somewhere."""
+        del x
+        numeric = [c for c in self._parsed.exog_columns if c in self.schema.bounds]
+        rows = prepare(new, numeric, self.schema, clamp=())
+        return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)))
 
     def _endog(self, rows: Prepared, *, gaps: bool) -> Floats:
         """The response, NaN with `gaps` where it can't be used."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logsumexp
 
-from privreg.errors import OptionError, choose, level
+from privreg.errors import OptionError, PrivregWarning, choose, level
 from privreg.inference import Bootstrap
 from privreg.unavailable import all_known_arguments
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ClassPrediction", "Prediction", "check_which", "predicted", "probabilities", "with_errors"]
+__all__ = ["ClassPrediction", "Prediction", "check_which", "note_outside", "predicted", "probabilities", "with_errors"]
 
 
 # --- which -----------------------------------------------------------------------------------------------
@@ -115,6 +116,21 @@ def probabilities(linear: Array) -> Array:
     etas = _with_baseline(linear)
     shares = np.exp(etas - etas.max(axis=1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def note_outside(fit: Fit, new: Any, x: Array, where: str, stacklevel: int) -> None:
+    """Warn that rows for prediction lie outside the declared bounds: by column, without values or how many."""
+    names = fit.design.outside(new, x)
+    if not names:
+        return
+    bounds = fit.design.schema.bounds
+    listed = ", ".join("{} ({:g} to {:g})".format(n, *bounds[n]) for n in names)
+    warnings.warn(
+        f"{where}(): new rows lie outside the declared bounds of {listed}. The fit clamped what lay outside and "
+        f"{where}() doesn't, so predictions there extrapolate.",
+        PrivregWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 # --- with their uncertainty ------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from privreg.inference import EARLY, METHODS, Estimate, Pivot
 from privreg.inference.joint import joint_critical
 from privreg.measures import frame as measures_frame
 from privreg.payload import Fit
-from privreg.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
+from privreg.prediction import ClassPrediction, Prediction, check_which, note_outside, predicted, with_errors
 from privreg.privacy import PrivacyStatement
 from privreg.restrictions import ContrastTest, WaldTest, contrast_test, wald_test
 from privreg.unavailable import all_known_arguments, unavailable
@@ -351,10 +351,11 @@ class PrivateResults:
 
     # --- predictions -----------------------------------------------------------------------------------
 
-    def _exog(self, exog: Any) -> tuple[Array, Array, pd.Index]:
+    def _exog(self, exog: Any, where: str) -> tuple[Array, Array, pd.Index]:
         if exog is None:
             raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
         x, offset = self._fit.design.encode_new(exog)
+        note_outside(self._fit, exog, x, where, stacklevel=4)  # of whoever called the method, through its wrapper
         index = exog.index if isinstance(exog, pd.DataFrame) else pd.RangeIndex(x.shape[0])
         return x, offset, index
 
@@ -364,7 +365,8 @@ class PrivateResults:
         Parameters
         ----------
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Nothing is clamped to the declared bounds. An offset that is left out is 0, an exposure 1.
+            Nothing is clamped to the declared bounds; columns that lie outside are named in a warning. An offset that
+            is left out is 0, an exposure 1.
         which : {"mean", "linear", "class"}
             "mean" is what the coefficients describe: the mean line (Huber, Squared), the tau-quantile (Quantile) or
             tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
@@ -385,6 +387,11 @@ class PrivateResults:
         row is as secret as that row: it is computed from it without noise, and what the statement of privacy says
         does not cover it.
 
+        Warns
+        -----
+        PrivregWarning
+            If covariates lie outside their declared bounds; it names the columns.
+
         Raises
         ------
         OptionError
@@ -397,7 +404,7 @@ class PrivateResults:
             If the new rows can't be encoded.
         """
         which = check_which(which, self._fit.family)
-        x, offset, index = self._exog(exog)
+        x, offset, index = self._exog(exog, "predict")
         return predicted(self._fit, x, offset, index, which)
 
     def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | ClassPrediction:
@@ -422,6 +429,11 @@ class PrivateResults:
         -----
         Predictions for private rows are not protected; see :meth:`predict`.
 
+        Warns
+        -----
+        PrivregWarning
+            As for :meth:`predict`.
+
         Raises
         ------
         InferenceError
@@ -429,7 +441,7 @@ class PrivateResults:
         NotPrivateError, DataError, SchemaError
             As for :meth:`predict`.
         """
-        x, offset, index = self._exog(exog)
+        x, offset, index = self._exog(exog, "get_prediction")
         cov, pivot = self._full_cov(method, "get_prediction")
         return with_errors(self._fit, x, offset, index, cov, pivot)
 

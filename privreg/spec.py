@@ -19,7 +19,7 @@ from privreg.tuning import WEIGHTS
 if TYPE_CHECKING:
     from privreg.scaling import Units
 
-__all__ = ["UNUSABLE", "Spec"]
+__all__ = ["CLAMPING", "UNUSABLE", "Spec"]
 
 UNUSABLE: Final = {
     "noise": "{}: a value missing, unreadable or not declared, or a term not finite",
@@ -27,6 +27,9 @@ UNUSABLE: Final = {
     "drop": "send nothing (see the notes)",
 }
 """What becomes of records that can't be used."""
+
+CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not looked at")
+"""What a summary says wherever bounds are declared."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,8 @@ class Spec:
                 ]
                 if parts:
                     out.append((name, "; ".join(parts)))
+        if any(np.isfinite(schema.limits(name)[0]) for name in self.design.columns if name not in schema.levels):
+            out.append(CLAMPING)
         people = self.people
         if people.mu is not None:
             out.append((people.mu, f"personal budgets, at most {people.mu_max:g}; public"))

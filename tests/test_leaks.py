@@ -231,7 +231,8 @@ def test_columns_outside_the_formula_are_never_read(make):
     one = make(data)
     if isinstance(one, pd.DataFrame | Columns):
         model().start().update(one)
-        res.predict(one)
+        with pytest.warns(pr.errors.PrivregWarning, match=r"bounds of a \(0 to 40000\), b \(-1 to 1\)\. The fit"):
+            res.predict(one)
         lacking = pr.PrivateOnlineRegression.from_formula(
             "y ~ a + miss", one, mu=1, bounds={**BOX, "miss": (0, 1)}, family=OPTIONS["family"]
         )

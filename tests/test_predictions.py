@@ -28,7 +28,7 @@ from privreg.results import PrivateResults
 from privreg.schema import Schema
 from tests.helpers import array_model
 
-BOUNDS = {"x": (-1, 1), "y": (0, 20), "o": (-1, 1), "t": (0.5, 4)}
+BOUNDS = {"x": (-2, 2), "y": (0, 20), "o": (-1, 1), "t": (0.5, 4)}
 PARAMS = np.array([0.2, -1.5])
 COV = np.array([[0.04, 0.01], [0.01, 0.09]])
 NEW = pd.DataFrame({"x": [-2.0, 0.0, 0.5, 0.2 / 1.5]}, index=list("abcd"))

@@ -15,7 +15,7 @@ from privreg.federated.plan import Plan
 from privreg.federated.server import settled
 from privreg.federated.statement import ClientStatement
 from privreg.payload import Fit
-from privreg.prediction import check_which, predicted
+from privreg.prediction import check_which, note_outside, predicted
 from privreg.summary import Summary
 from privreg.tables import cells
 from privreg.unavailable import all_known_arguments, called, unavailable
@@ -117,7 +117,7 @@ class FederatedResults:
         Parameters
         ----------
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Nothing is clamped to the declared bounds.
+            Nothing is clamped to the declared bounds; what lies outside is named in a `PrivregWarning`.
         which : {"mean", "linear", "class"}
             As :meth:`privreg.results.PrivateResults.predict` has it.
 
@@ -134,6 +134,7 @@ class FederatedResults:
         """
         kind = check_which(which, self._fit.family)
         x, offset = self._fit.design.encode_new(exog)
+        note_outside(self._fit, exog, x, "predict", stacklevel=3)
         index = exog.index if isinstance(exog, pd.DataFrame | pd.Series) else pd.RangeIndex(len(x))
         return predicted(self._fit, x, offset, index, kind)
 

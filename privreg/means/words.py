@@ -11,7 +11,7 @@ from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.privacy import WITHIN, MeansStatement, blank
 from privreg.means.spec import Spec
-from privreg.spec import UNUSABLE
+from privreg.spec import CLAMPING, UNUSABLE
 from privreg.statements import GAPS_NOTES, ROUNDING_NOTE, SEED_NOTE
 
 __all__ = ["header", "is_biased", "statement"]
@@ -74,6 +74,8 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
             ]
             if parts:
                 out.append((f"{spec.by}={g}", ", ".join(parts)))
+    if any(not t.is_factor for t in spec.terms):
+        out.append(CLAMPING)
     people = spec.people
     if people.id is not None:
         rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
