@@ -239,13 +239,15 @@ def _data(a: argparse.Namespace) -> int:
     bounds = [f"{c}={low:g}:{high:g}" for c, (low, high) in public["bounds"].items() if c in used]
     levels = [f"{c}={','.join(names)}" for c, names in public["levels"].items() if c in used]
     lines = [f'privreg fit "{formula}" {_quote(str(path))} --mu 1']
+    carries = write is datasets.write_parquet
     if a.schema is not None:
         lines.append(f"--schema {_quote(a.schema)}")
-    else:
+    elif not carries:
         lines.append(f"--bounds {' '.join(map(_quote, bounds))}")
         if levels:
             lines.append(f"--levels {' '.join(map(_quote, levels))}")
-    print(f"Wrote {str(path)!r}. It is a {provenance}.\nTo fit it:\n")
+    public_too = " The file carries its public bounds and levels." if carries else ""
+    print(f"Wrote {str(path)!r}. It is a {provenance}.{public_too}\nTo fit it:\n")
     print("  " + " \\\n      ".join(lines), flush=True)
     return 0
 

@@ -38,7 +38,8 @@ _FIT_HELP: Final = """\
 Fit a regression to a CSV, Parquet or Feather file, or to a folder of Parquet
 files, one person a row, and print the summary. Bounds, levels and moments are
 public facts, known without looking at the rows; numbers without them need
---scaling private. Every run on the same people is another release: two runs at
+--scaling private. A Parquet file that pandas wrote may carry them itself, in
+attrs["privreg"], and then none need be given. Every run on the same people is another release: two runs at
 mu cost 1.41 mu in all, and the command can't see earlier runs.
 """
 _FIT_EXAMPLES: Final = """\
@@ -74,13 +75,15 @@ what --out writes, by suffix:
 """
 _DATA_HELP: Final = """\
 Write a synthetic data set as CSV, or as Parquet if the file's name ends in
-.parquet or .pq, and print how to fit it. Both data sets are
+.parquet or .pq, and print how to fit it. A Parquet file carries its public
+bounds and levels, so that they need not be given. Both data sets are
 reconstructions of published examples: no row is a real person or ride.
 """
 _DATA_EXAMPLES: Final = """\
 examples:
   privreg data us-insurance --rows 1000000 people.csv
-  privreg data us-insurance people.parquet --schema schema.yaml
+  privreg data us-insurance people.parquet
+  privreg data us-insurance people.csv --schema schema.yaml
   privreg data ride-sharing --rows 50000 rides.csv --seed 7
 """
 _EXPERIMENT_USAGE: Final = "privreg experiment NAME [--reps R] [--jobs J] [--out DIR] [--quick] | --list"

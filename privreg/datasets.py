@@ -157,6 +157,12 @@ def _blocks(recipe: _Recipe, n: int, seed: int) -> Iterator[_Columns]:
         yield {name: values[: n - start] for name, values in columns.items()}
 
 
+def _carried(public: Declarations) -> dict[str, Any]:
+    """Public declarations as plain JSON values, which Parquet keeps: what models take where they are given nothing."""
+    bounds = {name: [low, high] for name, (low, high) in public["bounds"].items()}
+    return {"bounds": bounds, "levels": {name: list(levels) for name, levels in public["levels"].items()}}
+
+
 def _frame(recipe: _Recipe, columns: _Columns, labels: bool) -> pd.DataFrame:
     import pandas as pd
 
@@ -169,7 +175,9 @@ def _frame(recipe: _Recipe, columns: _Columns, labels: bool) -> pd.DataFrame:
         else:
             data[name] = values.astype(np.int64)
     frame = pd.DataFrame(data, copy=False)
-    frame.attrs["provenance"] = recipe.provenance
+    coding = "labels" if labels else "integers"
+    public = us_insurance_schema(coding) if recipe is _RECIPES["us_insurance"] else ride_sharing_schema()
+    frame.attrs |= {"provenance": recipe.provenance, "privreg": _carried(public)}
     return frame
 
 
@@ -209,7 +217,8 @@ def us_insurance(n: int = 1_000_000, *, seed: int = _SEED, coding: str = "labels
     Returns
     -------
     pandas.DataFrame
-        `n` rows, 12 columns; ``attrs["provenance"]`` says that this is a reconstruction.
+        `n` rows, 12 columns; ``attrs["provenance"]`` says that this is a reconstruction, and ``attrs["privreg"]`` holds
+        the declarations of :func:`us_insurance_schema`, which models use.
 
     Raises
     ------
@@ -293,7 +302,8 @@ def ride_sharing(n: int = 50_000, *, seed: int = _SEED) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        `n` rows, 7 columns; ``attrs["provenance"]`` says that this is a reconstruction.
+        `n` rows, 7 columns; ``attrs["provenance"]`` says that this is a reconstruction, and ``attrs["privreg"]`` holds
+        the declarations of :func:`ride_sharing_schema`, which models use.
 
     Raises
     ------
@@ -345,7 +355,8 @@ def randhie() -> pd.DataFrame:
         20,190 rows and 10 columns: ``mdvis`` (visits to a doctor), ``lncoins`` (log coinsurance rate),
         ``idp`` (individual deductible plan), ``lpi`` (log participation payment), ``fmde`` (log maximum
         expenditure), ``physlm`` (physical limitation), ``disea`` (chronic diseases), ``hlthg``, ``hlthf``,
-        ``hlthp`` (health rated good, fair, poor; excellent is left out).
+        ``hlthp`` (health rated good, fair, poor; excellent is left out). ``attrs["privreg"]`` holds the declarations of
+        :func:`randhie_schema`, which models use.
 
     Notes
     -----
@@ -363,7 +374,8 @@ def randhie() -> pd.DataFrame:
     from statsmodels.datasets import randhie as bundled
 
     frame: pd.DataFrame = bundled.load_pandas().data.copy()
-    frame.attrs["provenance"] = "real records: RAND Health Insurance Experiment, as bundled with statsmodels"
+    provenance = "real records: RAND Health Insurance Experiment, as bundled with statsmodels"
+    frame.attrs |= {"provenance": provenance, "privreg": _carried(randhie_schema())}
     return frame
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "Rowwise",
     "check_formula",
     "collect_rowwise",
+    "columns_of",
     "needed_columns",
     "needed_levels",
     "private_columns",
@@ -183,6 +184,12 @@ def needed_columns(formula: str, functions: Mapping[str, Rowwise]) -> tuple[tupl
     """Raw columns of the response and of the right-hand side, before anything is declared."""
     parsed = _check(formula, None, functions, "number")
     return parsed.response_columns, parsed.exog_columns
+
+
+def columns_of(formula: str, functions: Mapping[str, Rowwise], *others: str | None) -> tuple[str, ...]:
+    """All raw columns of a formula, and others that are named beside it."""
+    response, exog = needed_columns(formula, functions)
+    return tuple(dict.fromkeys([*response, *exog, *(name for name in others if name is not None)]))
 
 
 def needed_levels(formula: str, functions: Mapping[str, Rowwise]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from privreg.accounting import LEDGER, UNSET, Budget
 from privreg.arrays import array_design, check_array_levels, read_arrays
+from privreg.carried import completed
 from privreg.design import formula_design
 from privreg.errors import (
     DataError,
@@ -23,7 +24,7 @@ from privreg.errors import (
 )
 from privreg.families import resolve_family
 from privreg.family import with_counts
-from privreg.formula import collect_rowwise, private_columns, refuse_other
+from privreg.formula import collect_rowwise, columns_of, private_columns, refuse_other
 from privreg.options import (
     ARRAY_OPTIONS,
     FIT_OPTIONS,
@@ -258,6 +259,12 @@ class PrivateOnlineRegression:
             lazy), Arrow or DuckDB, an Arrow dataset or reader, or whatever hands out an Arrow stream. A query is
             ``pr.sql(query, connection)``. Rows are read batch by batch, columns not in the formula never. None for a
             model that is fed by ``start()`` only.
+
+            A DataFrame may carry public declarations, ``data.attrs["privreg"] = {"bounds": {"age": [18, 65]},
+            "levels": {"smoker": ["no", "yes"]}}``, and so may a Parquet file that pandas wrote; `pr.datasets` do. They
+            are what whoever made the data said in public, they are used for the columns that you declare nothing
+            about, and the summary names them as the source. Nothing is ever learned into them. pandas keeps them in
+            slices and copies, also after you have changed a column: give the `bounds` of such a column.
         offset, exposure : str, optional
             Names of columns: one that is added to the linear predictor, and one whose log is.
         mu : float, str or None
@@ -276,7 +283,7 @@ class PrivateOnlineRegression:
             As for the class.
         schema : str, Path or Schema, optional
             Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and
-            `moments` given beside it take precedence, column by column.
+            `moments` given beside it take precedence, column by column; and all of these before what the data carry.
         family, epsilon, delta, rho, bounds, levels, moments, scaling, mechanism, private, score_weights, rows
             As for the class.
         allow_leak
@@ -313,6 +320,9 @@ class PrivateOnlineRegression:
         functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
         leaks = read_leaks(allow_leak)
         learn = read_scaling(scaling, leaks)
+        # an option that says where scales or levels come from goes before what the data carry
+        elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
+        schema = completed(schema, data, columns_of(formula, functions, offset, exposure), **elsewhere)
         if leaks:
             held = in_memory(data, schema, formula, functions, offset)
             schema = complete(schema, held, formula, functions, offset, leaks, fam.kind)

@@ -56,7 +56,8 @@ def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
     _warn_leak(f"mean and sd of {', '.join(missing)}")
     learned = {c: learn_moments(data, c) for c in missing}
     full = Schema.declare(schema.bounds, schema.levels, {**schema.moments_as_given(), **learned})
-    return replace(full, leaked=(*schema.leaked, "scale"), leaked_columns=(*schema.leaked_columns, *missing))
+    names = (*schema.leaked_columns, *missing)
+    return replace(full, leaked=(*schema.leaked, "scale"), leaked_columns=names, carried=schema.carried)
 
 
 def in_memory(data: Any, schema: Schema, formula: str, functions: Mapping[str, Rowwise], offset: str | None) -> Any:
@@ -103,7 +104,7 @@ def complete(
         _warn_leak(f"levels of {', '.join(factors)}")
         found = {c: learn_levels(data, c) for c in factors}
         full = Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments_as_given())
-        schema = replace(full, leaked=("levels",), leaked_columns=tuple(factors))
+        schema = replace(full, leaked=("levels",), leaked_columns=tuple(factors), carried=schema.carried)
     if "scale" in leaks:
         numeric = [c for c in undeclared if c not in factors and not (kind != "number" and c in response)]
         schema = complete_scale(schema, data, numeric)

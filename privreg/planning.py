@@ -16,11 +16,12 @@ import numpy as np
 
 from privreg.accounting import UNSET, Budget
 from privreg.assumed import USUAL_SCALE, Assumed, check_covariates, read_shares
+from privreg.carried import completed
 from privreg.design import formula_design
 from privreg.errors import BudgetError, InferenceError, OptionError, level, real, shown
 from privreg.families import resolve_family
 from privreg.family import with_counts
-from privreg.formula import collect_rowwise, refuse_other
+from privreg.formula import collect_rowwise, columns_of, refuse_other
 from privreg.options import refuse_unknown
 from privreg.people import People
 from privreg.plan_results import (
@@ -116,7 +117,8 @@ def plan(
         How frequent the levels of factors are; equally by default.
     covariates : DataFrame, optional
         Public or made-up rows to take the covariates from. By default numbers are uniform on their bounds, or normal
-        with their declared moments and correlations, and independent of factors.
+        with their declared moments and correlations, and independent of factors. Public declarations that the rows
+        carry in ``attrs["privreg"]`` are used for the columns that you declare nothing about.
     coef : str or sequence of str, optional
         Coefficients, or columns they belong to, that a single `width` or `effect` is meant for; all but the intercept
         by default.
@@ -167,6 +169,7 @@ def plan(
     declared = with_counts(declared, fam, formula.partition("~")[0].strip())
     frame = sys._getframe(1)
     functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
+    declared = completed(declared, covariates, columns_of(formula, functions))
     design = formula_design(formula, declared, functions=functions, offset=None, exposure=None, kind=fam.kind)
     spec = Spec.declare(design, fam, budget, score_weights, mechanism, private, People.declare())
     names = spec.coefficients

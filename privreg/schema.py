@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -145,6 +145,8 @@ class Schema:
     correlations : mapping of (str, str) to float
         Public correlations of columns that have moments, used only to make their design columns uncorrelated
         inside. Each pair once, its names in alphabetical order; a pair left out counts as 0.
+    carried : tuple of str
+        Columns whose declarations came with the data, in ``attrs["privreg"]``.
     private : tuple of str
         Numeric columns that are not declared: the fit learns their location and scale from privatised reports
         (``scaling="private"``). They are not clamped.
@@ -162,6 +164,7 @@ class Schema:
     leaked_columns: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     correlations: Mapping[Names, float] = field(default_factory=dict)
+    carried: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def declare(
@@ -348,9 +351,16 @@ class Schema:
         low, high = self.bounds[name]
         return (low + high) / 2, (high - low) / 2 or 1.0
 
+    def source_words(self, columns: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """Entry of a statement that says which of the columns' declarations came with the data; none if none did."""
+        about = [c for c in columns if self.declares(c)]
+        own = [c for c in about if c in self.carried]
+        which = "" if own == about else f"of {', '.join(own)}: "
+        return (("declarations", f"{which}carried by the data, attrs['privreg']"),) if own else ()
+
     def to_json(self) -> dict[str, Any]:
         """Represent the schema by JSON values."""
-        return {
+        out = {
             "bounds": {k: [_out(x) for x in v] for k, v in self.bounds.items()},
             "levels": {k: list(v) for k, v in self.levels.items()},
             "moments": {k: list(v) for k, v in self.moments.items()},
@@ -359,6 +369,7 @@ class Schema:
             "private": list(self.private),
             "correlations": [[a, b, rho] for (a, b), rho in self.correlations.items()],
         }
+        return out | ({"carried": list(self.carried)} if self.carried else {})
 
     @classmethod
     def from_json(cls, doc: Mapping[str, Any]) -> Schema:
@@ -367,7 +378,8 @@ class Schema:
         moments: dict[Any, Any] = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
         moments |= {(str(a), str(b)): rho for a, b, rho in doc.get("correlations", ())}  # not in files of 0.1
         plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc.get("private", ()))))
-        return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]))
+        carried = tuple(map(str, doc.get("carried", ())))
+        return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]), carried=carried)
 
 
 def saved_kind(doc: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from privreg.errors import SchemaError, nearest, shown
 from privreg.extras import need
 from privreg.schema import Schema, public_mapping
 
-__all__ = ["combined", "read", "text_of", "write"]
+__all__ = ["combined", "declared", "read", "text_of", "write"]
 
 _PARTS: Final = ("bounds", "levels", "moments", "correlations")
 _YAML: Final = (".yaml", ".yml")
@@ -48,7 +48,7 @@ def read(path: str | Path) -> Schema:
     text = quietly(lambda: _text(file), SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8."))
     try:
         doc = _json(text) if file.suffix.lower() == ".json" else _yaml(text)
-        return _declared(doc)
+        return declared(doc)
     except SchemaError as e:
         problem = SchemaError(f"{file.name}: {e}")
     raise problem
@@ -133,7 +133,14 @@ def _check_level(yaml: Any, name: str, level: Any) -> None:
     )
 
 
-def _declared(doc: Any) -> Schema:
+def declared(doc: Any) -> Schema:
+    """Declarations of a document of plain values, each checked like a user's own.
+
+    Raises
+    ------
+    SchemaError
+        If it is no such document, or a declaration is malformed; the message names the key.
+    """
     if not isinstance(doc, dict):
         raise SchemaError(f"it holds a {type(doc).__name__}; write keys among {', '.join(_PARTS)}, each with columns.")
     for key in doc:

@@ -206,6 +206,7 @@ class Spec:
                 ]
                 if parts:
                     out.append((name, "; ".join(parts)))
+        out += schema.source_words(self.design.columns)
         if any(np.isfinite(schema.limits(name)[0]) for name in self.design.columns if name not in schema.levels):
             out.append(CLAMPING)
         people = self.people

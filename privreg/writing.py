@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -81,6 +82,8 @@ def _parquet(part: Path) -> AbstractContextManager[_Write]:
         def write(frame: pd.DataFrame) -> None:
             nonlocal writer
             table = pa.Table.from_pandas(frame, preserve_index=False)
+            attrs = {b"PANDAS_ATTRS": json.dumps(frame.attrs).encode()}  # as pandas' own to_parquet has it
+            table = table.replace_schema_metadata({**(table.schema.metadata or {}), **attrs})
             writer = writer or pq.ParquetWriter(out, table.schema, write_page_checksum=True)
             writer.write_table(table)
 

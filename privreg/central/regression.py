@@ -11,6 +11,7 @@ import numpy as np
 
 from privreg.accounting import LEDGER, UNSET, Budget
 from privreg.arrays import array_design, check_array_levels, read_arrays
+from privreg.carried import completed
 from privreg.central import descent
 from privreg.central.losses import resolve, resolve_loss
 from privreg.central.options import (
@@ -35,7 +36,7 @@ from privreg.errors import (
     shown,
 )
 from privreg.family import check_response
-from privreg.formula import collect_rowwise, refuse_other
+from privreg.formula import collect_rowwise, columns_of, refuse_other
 from privreg.noise import fresh_key, seeded_key
 from privreg.options import progress_bar, read_seed
 from privreg.people import People
@@ -169,7 +170,7 @@ class Regression:
         formula : str
             As for `privreg.PrivateOnlineRegression.from_formula`: the same allow-list.
         data : DataFrame, mapping of str to array, path or list of paths, table, query, or iterable of DataFrames
-            As there. All rows are held in memory, encoded.
+            As there, with the public declarations that they may carry. All rows are held in memory, encoded.
         schema : str, Path or Schema, optional
             Declarations, or the YAML or JSON file that holds them.
         family, mu, epsilon, delta, rho, bounds, levels, moments, missing
@@ -224,6 +225,7 @@ class Regression:
         public = combined(schema, bounds, levels, moments)
         refuse_other(formula)
         functions = collect_rowwise(formula, scopes)
+        public = completed(public, data, columns_of(formula, functions))
         design = formula_design(formula, public, functions=functions, kind=fam.kind)
         source = None if data is None else open_table(data, design.columns, public)
         self = cls.__new__(cls)

@@ -8,6 +8,7 @@ from typing import Any
 
 from privreg.accounting import LEDGER, UNSET, Budget, Release
 from privreg.arrays import array_design, check_array_levels, read_arrays
+from privreg.carried import completed
 from privreg.design import formula_design
 from privreg.errors import DataError, OptionError, PrivregError
 from privreg.families import resolve_family
@@ -16,7 +17,7 @@ from privreg.federated.client import Client, read_silo
 from privreg.federated.plan import Plan, make_plan
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import ClientStatement
-from privreg.formula import collect_rowwise, refuse_other
+from privreg.formula import collect_rowwise, columns_of, refuse_other
 from privreg.noise import NoiseStream, fresh_key, seeded_key
 from privreg.options import progress_bar, read_seed, refuse_unknown
 from privreg.people import People
@@ -199,7 +200,8 @@ class FederatedRegression:
         formula : str
             From the same allow-list as :meth:`privreg.PrivateOnlineRegression.from_formula`.
         silos : sequence of DataFrame, mapping, path or table; or int
-            One a silo. A number of silos describes a model without data, for Flower.
+            One a silo. A number of silos describes a model without data, for Flower. Public declarations that frames
+            or Parquet files carry in ``attrs["privreg"]`` must agree.
         schema : str, Path or Schema, optional
             Declarations, or the file that holds them.
         family, mu, epsilon, delta, rho, bounds, levels, moments, rounds, local_steps, step, clip, batch_size, weights
@@ -222,6 +224,7 @@ class FederatedRegression:
         refuse_other(formula)
         frame = sys._getframe(1)
         functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
+        declared = completed(declared, silos, columns_of(formula, functions))
         design = formula_design(formula, declared, functions=functions, kind=fam.kind)
         sources: tuple[Source, ...] | None = None
         if isinstance(silos, int) and not isinstance(silos, bool):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from privreg.accounting import LEDGER, UNSET, Budget
+from privreg.carried import completed
 from privreg.errors import DataError, OptionError, flag
 from privreg.means.plan import Plan
 from privreg.means.results import MeansResults
@@ -34,7 +35,8 @@ class PrivateMeans:
     columns : sequence of str
         Columns to estimate. With `levels` a column is a factor, with `bounds` a number.
     data : DataFrame, mapping, path or paths, table, query, iterable of DataFrames, or None
-        As of `PrivateOnlineRegression.from_formula`. None for a model fed by :meth:`start` only.
+        As of `PrivateOnlineRegression.from_formula`, with the public declarations that they may carry. None for a model
+        fed by :meth:`start` only.
     mu, epsilon, delta, rho : float
         Budget *per person*, in exactly one form; ``mu=None`` for estimates without privacy.
     bounds : mapping of str to (float, float)
@@ -125,9 +127,10 @@ class PrivateMeans:
     ) -> None:
         refuse_unknown("PrivateMeans", unknown, OPTIONS)
         people = People.declare(id=id, max_per_id=max_per_id, missing=missing)
-        budget, public = Budget.declare(mu, epsilon, delta, rho), combined(schema, bounds, levels, {})
+        budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
+        public = _public(data, names, schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}
-        spec = declared(read_columns(columns), (), budget, public, people, by, by_budget, by_bounds, **how)
+        spec = declared(names, (), budget, public, people, by, by_budget, by_bounds, **how)
         self._build(data, spec)
 
     @classmethod
@@ -153,7 +156,7 @@ class PrivateMeans:
         """
         refuse_unknown("from_formula", {k: v for k, v in options.items() if k not in OPTIONS}, OPTIONS)
         columns, factors = read_formula(formula)
-        schema = combined(options.get("schema"), options.get("bounds"), options.get("levels"), {})
+        schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
         declared_terms(columns, factors, schema)  # C() of a column without levels
         return cls(columns, data, **options)
 
@@ -242,6 +245,12 @@ class PrivateMeans:
                 bar.update(rows_of(batch))
         stream.refuse_empty()
         return stream.released(LEDGER.spend(source.identity, self._spec.total_mu))
+
+
+def _public(data: Any, columns: Sequence[str], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
+    """The user's declarations, and those that the data carry about other columns."""
+    wanted = (*columns, by) if isinstance(by, str) else columns
+    return completed(combined(schema, bounds, levels, {}), data, wanted)
 
 
 def estimate(

@@ -74,6 +74,7 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
             ]
             if parts:
                 out.append((f"{spec.by}={g}", ", ".join(parts)))
+    out += spec.schema.source_words(spec.columns)
     if any(not t.is_factor for t in spec.terms):
         out.append(CLAMPING)
     people = spec.people
