@@ -24,8 +24,9 @@ HELP: Final = """\
 Estimate means of numbers and frequencies of factors in a CSV, Parquet or
 Feather file, one person a row, and print the summary. Every person's device
 answers a few of the questions, at random, with noise. Bounds and levels are
-public facts, which a Parquet file may carry itself. Every run on the same people is another release: two runs at
-epsilon cost twice epsilon, and the command can't see earlier runs.
+public facts, which a Parquet file may carry itself. Every run on the same
+people is another release: two runs at epsilon cost twice epsilon, and the
+command can't see earlier runs.
 """
 EXAMPLES: Final = """\
 examples:

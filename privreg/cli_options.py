@@ -39,8 +39,9 @@ Fit a regression to a CSV, Parquet or Feather file, or to a folder of Parquet
 files, one person a row, and print the summary. Bounds, levels and moments are
 public facts, known without looking at the rows; numbers without them need
 --scaling private. A Parquet file that pandas wrote may carry them itself, in
-attrs["privreg"], and then none need be given. Every run on the same people is another release: two runs at
-mu cost 1.41 mu in all, and the command can't see earlier runs.
+attrs["privreg"], and then none need be given. Every run on the same people is
+another release: two runs at mu cost 1.41 mu in all, and the command can't see
+earlier runs.
 """
 _FIT_EXAMPLES: Final = """\
 examples:

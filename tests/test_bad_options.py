@@ -118,7 +118,7 @@ SCHEMAS = {
     "a level twice": (lambda _: by_formula(levels={"g": ["u", "u"]}), SchemaError, ["names a level twice"]),
     "NaN for a level": (lambda _: by_formula(levels={"g": [0.5, np.nan]}), SchemaError, ["can't be NaN"]),
     "text for levels": (lambda _: by_formula(levels={"g": "uv"}), SchemaError, ["['no', 'yes']", "got str"]),
-    "levels are a column": (lambda _: by_formula(levels={"g": rows()["name"]}), SchemaError, ["got Series"]),
+    "levels are a column": (lambda _: by_formula(levels={"g": rows()["name"]}), SchemaError, ["a level twice"]),
     "level inside a level": (
         lambda _: by_formula(levels={"g": [rows()["name"], "v"]}),
         SchemaError,
