@@ -242,11 +242,13 @@ class PrivacyStatement:
 
     def rows(self) -> list[tuple[str, str]]:
         """The statement as (label, text) pairs, which every view renders."""
+        public = [(f"Public: {name}", text) for name, text in self.declared]
         if not self.budget.private:
             return [
                 ("In words", self.in_words),
                 ("Guarantee", self.guarantee),
                 ("Score bound", self.weights),
+                *public,
             ]
         noise = self.noise or f"noise sd {self.noise_sd:.4g} = 2 × bound / mu"
         out = [
@@ -260,8 +262,7 @@ class PrivacyStatement:
             ("Releases", str(self.release)),
         ]
         out += [(f"Released: {name}", cost) for name, cost in self.fit_measures]
-        out += [(f"Public: {name}", text) for name, text in self.declared]
-        return out
+        return out + public
 
     # --- shuffling ---------------------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ def test_every_summary_says_that_clamping_was_not_looked_at(kind):
     assert (LABEL, SAID) in res.privacy.rows()
 
 
+def test_fits_without_privacy_say_so_too():
+    for model in (by_formula(mu=None), by_formula(mu=None, trust="central"), federated(mu=None)):
+        assert (LABEL, SAID) in model.fit(progress=False).privacy.rows()
+
+
 def test_a_counts_largest_value_clamps_too():
     data = rows().assign(k=1.0)
     model = pr.PrivateOnlineRegression.from_formula(

@@ -88,8 +88,9 @@ class CentralStatement(PrivacyStatement):
 
     def rows(self) -> list[tuple[str, str]]:
         """The statement as (label, text) pairs, which every view renders."""
+        public = [(f"Public: {name}", text) for name, text in self.declared]
         if not self.budget.private:
-            return [("In words", self.in_words), ("Guarantee", self.guarantee), ("Trust model", CURATOR)]
+            return [("In words", self.in_words), ("Guarantee", self.guarantee), ("Trust model", CURATOR), *public]
         releases = str(self.release)
         if not self.gaussian:
             releases += (
@@ -105,7 +106,7 @@ class CentralStatement(PrivacyStatement):
             ("Sensitivity", self.weights),
             ("Releases", releases),
         ]
-        return out + [(f"Public: {name}", text) for name, text in self.declared]
+        return out + public
 
     def shuffled(self, n: int | None = None, delta: float = REPORTED_DELTA) -> str:
         """Refuse: there are no reports to shuffle.

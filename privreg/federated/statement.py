@@ -159,8 +159,9 @@ class ClientStatement:
             "flower": "every silo randomised its own updates before they were put in a message",
         }[self.trust]
         start = [("In words", self.in_words), ("Guarantee", self.guarantee)]
+        public = [(f"Public: {name}", text) for name, text in plan.spec.declared("count for nothing")]
         if not self.budget.private:
-            return [*start, ("Update bound", bound)]
+            return [*start, ("Update bound", bound), *public]
         return [
             *start,
             ("Per round", self.per_round),
@@ -170,7 +171,7 @@ class ClientStatement:
             ("Mechanism", f"in each round {m.title}, {m.words()}"),
             ("Update bound", bound),
             ("Releases", self._releases()),
-            *((f"Public: {name}", text) for name, text in plan.spec.declared("count for nothing")),
+            *public,
         ]
 
     def _releases(self) -> str:
