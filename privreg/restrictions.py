@@ -202,7 +202,7 @@ def _example(names: Sequence[str]) -> str:
     return repr(f"{name} = 0")
 
 
-_WORD: Final = re.compile(r"[^\W\d][\w.]*(?:\[[^\]]*\]|\([^()]*\))*")
+_WORD: Final = re.compile(r"(?<![\w.])[^\W\d][\w.]*(?:\[[^\]]*\]|\([^()]*\))*")
 
 
 def _unknown(names: Sequence[str], text: str) -> tuple[str, str] | None:
@@ -212,17 +212,14 @@ def _unknown(names: Sequence[str], text: str) -> tuple[str, str] | None:
     found = _WORD.search(text)
     if found is None:
         return None
-    word = found[0]
+    word, said = found[0], shown(found[0])
     bare = re.sub(r"^C\(\s*(\w+).*\)$", r"\1", word)
     levels = [n for n in names if re.match(rf"(?:.*:)?(?:C\()?{re.escape(bare)}(?:,[^\]]*)?\)?\[[^:]*$", n)]
     if levels:
         joint = ", ".join(f"{n} = 0" for n in levels)
-        return f"{word!r} is a factor with the coefficients {', '.join(levels)}", f"for all of them write {joint!r}."
+        return f"{said} is a factor with the coefficients {', '.join(levels)}", f"for all of them write {joint!r}."
     near = nearest(word, names)
-    return (
-        f"{word!r} is no coefficient",
-        f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?",
-    )
+    return f"{said} is no coefficient", f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?"
 
 
 def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[str, ...]]:

@@ -45,6 +45,7 @@ def charges():
         ("distance = 0, 2 * Driver_rating = 1", ["'Driver_rating'", "did you mean 'driver_rating'?"]),
         ("age = bmi", ["'age' is no coefficient", "write it as 'driver_rating = 0'"]),
         ("distance distance", ["expected an operator"]),
+        ("distance = 1e5 = 2e5", ["write it as"]),
     ],
 )
 def test_a_name_that_is_no_coefficient_is_answered_with_this_fits_own(rides, test, text, pieces):
