@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PrivacyStatement"]
 
 WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
+RESPONSE_ALONE: Final = "one person's response"
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +70,8 @@ class PrivacyStatement:
         Rows that count per person; the total is √per_id · μ, or per_id · ε for a pure budget.
     people : int
         People who sent reports; 0 if that is not known.
+    linked : bool
+        Whether reports are used beside public covariates, which tell whose they are.
     mechanics : tuple of dict
         The reports' scores, bounds and noise as numbers, for :meth:`verify`.
 
@@ -96,6 +99,7 @@ class PrivacyStatement:
     mu_max: bool = False
     per_id: int = 1
     people: int = 0
+    linked: bool = False
     mechanics: tuple[Mapping[str, Any], ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -284,8 +288,9 @@ class PrivacyStatement:
         Raises
         ------
         BudgetError
-            If the reports are not one pure ε-DP report per person under one budget for all, `n` is not known, or the
-            theorem does not cover the numbers.
+            If the reports are not one pure ε-DP report per person under one budget for all, if public covariates tell
+            whose they are (``private="response"``, but for ``y ~ 1``), `n` is not known, or the theorem does not cover
+            the numbers.
 
         References
         ----------
@@ -294,6 +299,12 @@ class PrivacyStatement:
         if not self.budget.pure:
             raise BudgetError(
                 f"shuffling amplifies pure epsilon, and this fit is {self.short}; ask for epsilon=1.0 without delta."
+            )
+        if self.linked:
+            raise BudgetError(
+                "with private='response' each report is multiplied by its sender's public covariates, which tell who "
+                "sent it, so a shuffler hides nobody; ask for private='record', or for a model without covariates, "
+                "'y ~ 1'."
             )
         if self.per_id > 1 or self.mu_max or self._central:
             what = "several rows per person" if self.per_id > 1 else "personal budgets" if self.mu_max else "a curator"
@@ -348,8 +359,10 @@ class PrivacyStatement:
         """Rebuild from :meth:`to_json`, of this version or an older one."""
         b, r = doc["budget"], doc["release"]
         later = {
-            name: doc[name] for name in ("noise", "protects", "mu_max", "per_id", "people") if name in doc
+            name: doc[name] for name in ("noise", "protects", "mu_max", "per_id", "people", "linked") if name in doc
         }  # fields that older files lack
+        # of an older file nothing tells whether there were covariates: taken as if
+        later.setdefault("linked", later.get("protects", WHOLE_RECORD).startswith(RESPONSE_ALONE))
         return cls(
             budget=Budget(math.inf if b["mu"] is None else b["mu"], b["form"], tuple(b["asked"])),
             trust=doc["trust"],

@@ -9,7 +9,7 @@ import numpy as np
 from privreg import verification
 from privreg.accounting import Release, at_least
 from privreg.engine import Run
-from privreg.privacy import PrivacyStatement
+from privreg.privacy import RESPONSE_ALONE, WHOLE_RECORD, PrivacyStatement
 from privreg.stages import lane_plan
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ ROUNDING_NOTE: Final = (
     "must withstand an attack on its last bits, the device needs an exact sampler"
 )
 PROTECTS: Final = {
-    "record": "one person's whole record, used once; neighbours replace one record",
-    "response": "one person's response, used once; covariates and offsets are public, not protected; neighbours "
+    "record": WHOLE_RECORD,
+    "response": f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours "
     "replace one response",
 }
 CHAINS: Final = {
@@ -90,6 +90,7 @@ def statement(
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
         people=run.people,
+        linked=spec.private == "response" and not spec.alone,
         mechanics=_mechanics(s, run),
         fit_measures=report.measure_words(),
         bound=s.bound,

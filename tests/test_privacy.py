@@ -4,8 +4,11 @@ import dataclasses
 import json
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import privreg as pr
 from privreg.accounting import Budget, Release, compose
 from privreg.errors import BudgetError, OptionError, SavedFileError
 from privreg.privacy import WHOLE_RECORD, PrivacyStatement
@@ -235,3 +238,29 @@ def test_shuffling_is_refused_where_the_theorem_says_nothing(told, why):
         told.shuffled(1000)
     with pytest.raises(BudgetError):
         dataclasses.replace(told, people=0).shuffled()
+
+
+def test_reports_beside_public_covariates_are_not_amplified(tmp_path):
+    x = np.linspace(-1, 1, 2000)
+    data = pd.DataFrame({"x": x, "z": (x > 0).astype(float), "w": np.ones(2000), "y": 0.5 * x})
+    public = {"bounds": {"x": (-1, 1), "w": (1, 2), "y": (-1, 1)}, "epsilon": 1.0}
+
+    def fit(formula, private="response", **more):
+        build = pr.PrivateOnlineRegression.from_formula
+        return build(formula, data, private=private, **public | more).fit(progress=False)
+
+    alone = fit("y ~ 1")
+    assert "trusted shuffler" in alone.privacy.shuffled(10_000)
+    for k, res in enumerate((fit("y ~ x"), fit("y ~ x - 1"), fit("y ~ 1", offset="x"), fit("y ~ 1", exposure="w"))):
+        path = tmp_path / f"{k}.privreg"
+        res.save(path)
+        saved = res.privacy.to_json()
+        older = PrivacyStatement.from_json({k: v for k, v in saved.items() if k != "linked"})
+        for told in (res.privacy, pr.load(path).privacy, PrivacyStatement.from_json(saved), older):
+            with pytest.raises(BudgetError, match=r"public covariates, which tell who sent it.*private='record'"):
+                told.shuffled(10_000)
+    alone.save(tmp_path / "alone.privreg")
+    assert pr.load(tmp_path / "alone.privreg").privacy.shuffled(10_000) == alone.privacy.shuffled(10_000)
+    assert "trusted shuffler" in fit("y ~ x", private="record").privacy.shuffled(10_000)
+    older = {k: v for k, v in pure(people=10_000).to_json().items() if k != "linked"}
+    assert "trusted shuffler" in PrivacyStatement.from_json(older).shuffled()
