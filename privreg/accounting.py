@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 import threading
 import weakref
+from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from privreg.accounts import Account, accounts_of
 from privreg.budget import REPORTED_DELTA, UNSET, Budget, at_least, at_most, compose
 from privreg.conversions import gdp_delta, gdp_epsilon, gdp_mu
 from privreg.errors import BudgetError, NotPrivateError, real, shown
@@ -51,7 +54,7 @@ class Release:
 
     def __str__(self) -> str:
         if self.number == 0:
-            return "not counted: rows that come as a stream have no source to count by; add up fits on the same people"
+            return "not counted: a stream, or plain lists, have no source to count by; add up fits on the same people"
         if self.number == 1:
             return "release 1 from these data in this process"
         total = f"{at_least(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
@@ -61,9 +64,12 @@ class Release:
 class Ledger:
     """Releases from each data source in this process.
 
-    A source is the object or file the rows came from, so a copy counts as another source: the ledger
-    reminds, it can't know people. Of several files each has its own account, and the fullest one is told.
-    Entries go when the object goes. Fits enter their releases in the process's own ledger, which
+    A source is the object or file the rows came from, so a copy counts as another source: the ledger reminds, it can't
+    know people. One object is one account: an array counts by the memory it is a view of (parts without a common row
+    apart), a table as itself and by its columns' memory, a mapping by its columns, a list by its members in any order,
+    a file by device and inode whatever its name and date, a query by its text and connection. Of several accounts the
+    fullest one is told. Entries go when the object goes; of files they stay, so that a new file in the inode of a
+    deleted one may count too much, never too little. Fits enter their releases in the process's own ledger, which
     :func:`limit_spending` gives a limit; a ledger made here keeps the accounts you enter yourself.
 
     Parameters
@@ -92,7 +98,7 @@ class Ledger:
 
     def __init__(self, limit: float | None = None) -> None:
         self._limit = _allowed(limit)
-        self._spent: dict[object, list[float]] = {}
+        self._spent: dict[Hashable, list[tuple[float, Account]]] = {}
         self._lock = threading.RLock()  # re-entrant: collecting garbage inside may end an entry
 
     @property
@@ -103,7 +109,7 @@ class Ledger:
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
         with self._lock:
-            return max(compose(self._spent.get(key, ())) for key in _keys(source))
+            return max((compose(self._of(account)) for account in accounts_of(source).now()), default=0.0)
 
     def check(self, source: Any, mu: float) -> None:
         """Refuse a release of `mu` per person from `source` that would exceed the limit; enter nothing.
@@ -117,13 +123,22 @@ class Ledger:
         if limit is None:
             return
         with self._lock:
-            if not _countable(source):
+            accounts = accounts_of(source)
+            known = accounts.now()
+            if not accounts.whole or not known:
                 raise BudgetError(
                     f"this ledger allows {at_least(limit, 4)}-GDP per person, but rows that come as a stream have no "
-                    "source to count by; give a DataFrame or a file, or take the limit away."
+                    "source to count by, nor have plain lists; give a DataFrame, arrays or a file, or take the limit "
+                    "away."
                 )
-            spent = max((self._spent.get(key, []) for key in _keys(source)), key=compose)
-            total, used = compose([*spent, mu]), compose(spent)
+            own = defaultdict(list)  # who comes twice reports twice
+            for account in known:
+                own[account.key].append((mu, account))
+            spent, more = max(
+                ((self._of(account), account.heaviest(own[account.key]) or [mu]) for account in known),
+                key=lambda costs: compose([*costs[0], *costs[1]]),
+            )
+            total, used = compose([*spent, *more]), compose(spent)
         if math.isinf(used):
             raise BudgetError(
                 "these data have been fitted without noise (mu=None) in this process: nothing about them is private "
@@ -149,21 +164,24 @@ class Ledger:
         """
         with self._lock:
             self.check(source, mu)
-            if not _countable(source):
+            known = accounts_of(source).now()
+            if not known:
                 return Release(0, mu)
-            accounts = []
-            for key in _keys(source):
-                if key not in self._spent:
-                    self._spent[key] = []
-                    if isinstance(key, int):
-                        weakref.finalize(source, self._spent.pop, key, None).atexit = False
-                self._spent[key].append(mu)
-                accounts.append(self._spent[key])
-            most = max(accounts, key=compose)
+            for account in known:
+                if account.key not in self._spent:
+                    self._spent[account.key] = []
+                    if account.owner is not None:
+                        weakref.finalize(account.owner, self._spent.pop, account.key, None).atexit = False
+                self._spent[account.key].append((mu, account._replace(owner=None)))
+            most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
             return Release(len(most), compose(most))
 
+    def _of(self, account: Account) -> list[float]:
+        """What was spent on the people of an account, or on whom of them most was."""
+        return account.heaviest(self._spent.get(account.key, ()))
+
     def __repr__(self) -> str:
-        count = len(self._spent)
+        count = sum(any(account.main for _, account in entries) for entries in self._spent.values())
         limit = "no limit" if self.limit is None else f"limit {_words(self.limit)} per person"
         return f"<Ledger: {count} source{'' if count == 1 else 's'}, {limit}>"
 
@@ -176,23 +194,6 @@ def _allowed(limit: float | None) -> float | None:
     if allowed is None or not 0 < allowed < math.inf:
         raise BudgetError(f"limit={shown(limit)} must be a positive number, the mu per person, or None.")
     return allowed
-
-
-def _keys(source: Any) -> list[object]:
-    """Accounts that a release from `source` goes to: of several files each has its own, in whatever lists they come."""
-    if isinstance(source, tuple) and source and all(isinstance(one, tuple) for one in source):
-        return list(dict.fromkeys(source))
-    return [source if isinstance(source, str | tuple) else id(source)]
-
-
-def _countable(source: Any) -> bool:
-    """Whether something tells these rows from others, and their end: a name, or an object that can be watched."""
-    if source is None:
-        return False
-    try:
-        return isinstance(source, str | tuple) or weakref.ref(source) is not None
-    except TypeError:
-        return False
 
 
 def _words(mu: float) -> str:
@@ -209,7 +210,7 @@ def refuse_fitted(rows: Any, what: str) -> None:
     Parameters
     ----------
     rows : object
-        As the ledger knows people by: a DataFrame, a design matrix, or what tells a file.
+        As the ledger knows people by: a DataFrame, arrays, or the accounts of a file. A view of fitted rows counts.
     what : str
         What would tell of them.
 
@@ -217,7 +218,7 @@ def refuse_fitted(rows: Any, what: str) -> None:
     ------
     NotPrivateError
     """
-    if 0.0 < LEDGER.spent(rows) < math.inf:
+    if any(0.0 < compose(LEDGER._of(account)) < math.inf for account in accounts_of(rows).now()):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, and {what} would tell of them without noise; give "
             "public rows."
@@ -228,8 +229,8 @@ def limit_spending(limit: float | None) -> None:
     """Refuse, from now on in this process, every fit that would spend more than `limit` on one source of people.
 
     Releases made before count too. Under a limit ``fit()`` refuses before the first report is sent, and rows that come
-    as a stream, in ``fit()`` or by ``start()``, are refused as nothing tells whose they are. A stream begun or loaded
-    goes on.
+    as a stream, in ``fit()`` or by ``start()``, or as plain lists, are refused as nothing tells whose they are. A
+    stream begun or loaded goes on. What counts as one source is told by :class:`Ledger`.
 
     Parameters
     ----------

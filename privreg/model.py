@@ -213,7 +213,9 @@ class PrivateOnlineRegression:
             schema = replace(schema, private=tuple(n for n in held.numeric(fam.kind) if not schema.is_number(n)))
         extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
         design = array_design(held.names, held.endog_name, schema, **extra, kind=fam.kind)
-        source = open_arrays(held.endog, held.exog, held.offset, exog, exposure=held.exposure)
+        source = open_arrays(
+            held.endog, held.exog, held.offset, (endog, exog, offset, exposure), exposure=held.exposure
+        )
         self._build(Spec.declare(design, fam, budget, score_weights, mechanism, private, people), source, rows)
 
     @classmethod

@@ -81,7 +81,7 @@ def test_arrays_take_levels_for_the_response(endog):
     held = read_arrays(endog, np.zeros((3, 1)), None, ["x1"], "g")
     check_array_levels(X, held.endog_name)
     design = array_design(held.names, held.endog_name, X, kind="levels")
-    batches = open_arrays(held.endog, held.exog, None, None).batches(0)
+    batches = open_arrays(held.endog, held.exog, None).batches(0)
     np.testing.assert_array_equal(design.encode(next(batches)).endog, [2, 0, 1])
     assert (design.endog_levels, design.endog_limits, design.endog_bare) == (tuple(GRADES), (0.0, 2.0), None)
     assert held.numeric("levels") == held.numeric("binary") == ["x1"]
@@ -192,7 +192,7 @@ def test_the_exposure_of_arrays():
     np.testing.assert_array_equal(alone.encode_new((x, None, e))[1], np.log(e))
     np.testing.assert_array_equal(alone.encode_new(x)[1], [0, 0])
     held = read_arrays(y, x, o, ["x1"], "y", exposure=e)
-    batch = next(open_arrays(held.endog, held.exog, held.offset, None, exposure=held.exposure).batches(0))
+    batch = next(open_arrays(held.endog, held.exog, held.offset, exposure=held.exposure).batches(0))
     np.testing.assert_array_equal(both.encode(batch).offset, both.encode((y, x, o, e)).offset)
 
 

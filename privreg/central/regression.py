@@ -141,7 +141,7 @@ class Regression:
         held = read_arrays(endog, exog, None, exog_names, endog_name, None)
         check_array_levels(schema, held.endog_name)
         design = array_design(held.names, held.endog_name, schema, kind=fam.kind)
-        source = open_arrays(held.endog, held.exog, None, exog)
+        source = open_arrays(held.endog, held.exog, None, (endog, exog))
         self._build(design, fam, budget, source, read_missing(missing))
 
     @classmethod

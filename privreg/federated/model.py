@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from privreg.accounting import LEDGER, UNSET, Budget, Release
+from privreg.accounts import accounts_of
 from privreg.arrays import array_design, check_array_levels, read_arrays
 from privreg.carried import completed
 from privreg.design import formula_design
@@ -158,7 +159,7 @@ class FederatedRegression:
                     raise DataError("its columns are named unlike those of silo 1; give exog_names= and endog_name=.")
         check_array_levels(schema, held[0].endog_name)
         design = array_design(held[0].names, held[0].endog_name, schema, kind=fam.kind)
-        sources = tuple(open_arrays(h.endog, h.exog, None, x) for h, x in zip(held, xs, strict=True))
+        sources = tuple(open_arrays(h.endog, h.exog, None, (y, x)) for h, y, x in zip(held, ys, xs, strict=True))
         self._build(
             design, fam, budget, missing, sources, len(sources), rounds=rounds, local_steps=local_steps, step=step,
             clip=clip, batch=batch_size, weights=weights, mechanism=mechanism, beta=beta, debias=debias,
@@ -262,9 +263,8 @@ class FederatedRegression:
         for i, source in enumerate(sources or (), 1):
             if not source.repeatable:
                 raise DataError(f"silo {i}: {source.kind} can be read once only; give a DataFrame, arrays or a file.")
-        identities = [s.identity for s in sources or () if s.identity is not None]
-        keys = [i if isinstance(i, str | tuple) else id(i) for i in identities]
-        if len(set(keys)) < len(keys):
+        known = [frozenset((a.key, a.axis, a.rows) for a in accounts_of(s.identity).now()) for s in sources or ()]
+        if len(set(known) - {frozenset()}) < sum(map(bool, known)):
             raise DataError("the same data are given for two silos; each silo must come once.")
 
     # --- public facts ----------------------------------------------------------------------------------

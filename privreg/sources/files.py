@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from privreg.accounts import of_files
 from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.sources.csv import header_of, open_csv
 from privreg.sources.parquet import open_parquet
-from privreg.sources.source import Batch, Source, beyond, files_identity, rows_of
+from privreg.sources.source import Batch, Source, beyond, rows_of
 from privreg.sources.tables import open_feather
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def _single(
 ) -> Source:
     if _kind(path) == "Feather":
         return open_feather(path, columns, factors)
-    return open_csv(path, columns, schema, verbatim)
+    return replace(open_csv(path, columns, schema, verbatim), identity=of_files([path]))
 
 
 def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
@@ -153,4 +155,4 @@ def _chained(sources: Sequence[Source], paths: Sequence[Path]) -> Source:
         return [entry for source in sources for entry in source.stamp() or []]
 
     kind = f"{len(sources)} files, {sources[0].kind} first"
-    return Source(kind, None, batches, files_identity(paths), count, stamp)
+    return Source(kind, None, batches, of_files(paths), count, stamp)

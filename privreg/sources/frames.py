@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from privreg.accounts import accounts_of, of_columns, of_mapping
 from privreg.columns import plain_vector, quietly
 from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.sources.source import CHUNK, Batch, Source, beyond, once
@@ -18,11 +19,14 @@ def open_arrays(
     endog: np.ndarray,
     exog: np.ndarray,
     offset: np.ndarray | None,
-    identity: Any,
+    whose: Iterable[Any] = (),
     *,
     exposure: np.ndarray | None = None,
 ) -> Source:
-    """Rows held as arrays of shapes (n,), (n, p) and, for the offset and the exposure, (n,)."""
+    """Rows held as arrays of shapes (n,), (n, p) and, for the offset and the exposure, (n,).
+
+    `whose` are the objects that they came in, by which the ledger knows their people.
+    """
     n = endog.shape[0]
     parts = (endog, exog, offset, exposure)
 
@@ -30,7 +34,7 @@ def open_arrays(
         for a in range(skip, n, CHUNK):
             yield tuple(None if part is None else part[a : a + CHUNK] for part in parts)
 
-    return Source("arrays", n, batches, identity)
+    return Source("arrays", n, batches, of_columns(whose))
 
 
 def _slices(columns: Mapping[str, Any], n: int, skip: int) -> Iterator[Batch]:
@@ -54,13 +58,15 @@ def open_frame(data: Any, columns: tuple[str, ...]) -> Source:
     # Slices of single columns are views: nothing is copied but the chunk being encoded.
     held = {c: _values(data[c]) for c in columns if c in names}
     if len(held) < len(columns):
-        return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), data)
-    return Source("DataFrame", len(data), lambda skip: _slices(held, len(data), skip), data)
+        return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), accounts_of(data))
+    # as they are now, for the columns are held: others may take their place in the frame
+    return Source("DataFrame", len(data), lambda skip: _slices(held, len(data), skip), accounts_of(data))
 
 
 def open_mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
     """Rows of a mapping of arrays."""
-    held = {c: _column(data[c], c) for c in columns if c in data}
+    given = {c: data[c] for c in columns if c in data}
+    held = {c: _column(values, c) for c, values in given.items()}
     lengths = {len(v) for v in held.values()}
     if len(held) < len(columns) or not held:
         return Source("mapping of arrays", None, lambda skip: iter([data]), None)
@@ -68,7 +74,7 @@ def open_mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
         raise DataError("the columns of the mapping differ in length.")
     n = lengths.pop()
     held = {c: _values(v) for c, v in held.items()}
-    return Source("mapping of arrays", n, lambda skip: _slices(held, n, skip), data[columns[0]])
+    return Source("mapping of arrays", n, lambda skip: _slices(held, n, skip), of_mapping(data, given.values()))
 
 
 def _column(values: Any, name: str) -> Any:
@@ -99,7 +105,7 @@ def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None]) -> S
                     "Arrow or polars tables."
                 )
 
-    identity = data[0] if isinstance(data, list | tuple) and data else None
+    identity = list(data) if isinstance(data, tuple) else data if isinstance(data, list) else None
     again = not isinstance(data, Iterator)
     batches: Any = (lambda skip: beyond(pieces(), skip)) if again else once(pieces(), "the iterator of DataFrames")
     return Source("iterable of DataFrames", None, batches, identity, repeatable=again)

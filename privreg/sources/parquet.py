@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from privreg.accounts import of_files
 from privreg.columns import quietly
 from privreg.errors import DataError
 from privreg.sources.arrow import batches_of, kind_of, pyarrow
-from privreg.sources.source import CHUNK, Batch, Source, check_labels, file_mark, files_identity
+from privreg.sources.source import CHUNK, Batch, Source, check_labels, file_mark
 
 __all__ = ["open_parquet"]
 
@@ -45,7 +46,7 @@ def open_parquet(files: Mapping[str, Path], columns: Sequence[str], factors: Col
         kind,
         sum(sum(file.groups) for file in held),
         batches,
-        files_identity(paths),
+        of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
     )
 

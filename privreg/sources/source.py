@@ -19,7 +19,6 @@ __all__ = [
     "chunk_of",
     "file_mark",
     "file_stamp",
-    "files_identity",
     "first",
     "once",
     "pieces",
@@ -50,7 +49,7 @@ class Source:
     batches : callable
         From how many rows to leave out at the beginning, an iterator of the batches that follow.
     identity : object
-        What the ledger knows these people by; None if nothing can tell.
+        What the ledger knows these people by, see `privreg.accounts`; None if nothing can tell.
     count : callable
         Gives `rows`, or how many there are if counting is cheap beside reading them, or None.
     stamp : callable
@@ -140,12 +139,6 @@ def file_stamp(path: Path) -> list[Any]:
 def file_mark(path: Path) -> list[Any]:
     """The same, and when anything about the file was changed last, which nobody can set back: keys are bound to it."""
     return [*file_stamp(path), path.stat().st_ctime_ns]
-
-
-def files_identity(paths: Iterable[Path]) -> Any:
-    """What the ledger knows the people of some files by: one file counts as the same alone and in a list of one."""
-    stamps = [tuple(file_stamp(path)) for path in paths]
-    return stamps[0] if len(stamps) == 1 else tuple(stamps)
 
 
 def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str) -> None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from privreg.accounts import of_files
 from privreg.columns import quietly
 from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.extras import comes_from
 from privreg.sources.arrow import as_bytes, pyarrow, read_stream
-from privreg.sources.source import CHUNK, Batch, Source, beyond, check_labels, file_mark, file_stamp, once
+from privreg.sources.source import CHUNK, Batch, Source, beyond, check_labels, file_mark, once
 
 __all__ = ["open_feather", "open_object"]
 
@@ -158,9 +159,7 @@ def open_feather(path: Path, columns: Sequence[str], factors: Collection[str]) -
             return None
 
     batches = _again(parts, columns, factors, path.name)
-    return Source(
-        f"Feather file {path.name}", count(), batches, tuple(file_stamp(path)), stamp=lambda: [file_mark(path)]
-    )
+    return Source(f"Feather file {path.name}", count(), batches, of_files([path]), stamp=lambda: [file_mark(path)])
 
 
 def _whole(batch: Any) -> Any:
