@@ -13,15 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from patsy import ModelDesc, NAAction, build_design_matrices, design_matrix_builders
+from patsy import ModelDesc, NAAction, PatsyError, build_design_matrices, design_matrix_builders
 from patsy.eval import EvalFactor
 
 from privreg.columns import Flags, Floats
-from privreg.formula import ParsedFormula, Rowwise, column_key
-from privreg.probe import Prepared
+from privreg.errors import PrivacyLeakError
+from privreg.formula import PIECE, ParsedFormula, Rowwise, column_key
+from privreg.probe import Prepared, probe_rows, take
 from privreg.schema import Schema
 
-__all__ = ["Evaluator", "Plan", "by_rows", "coded_terms", "empty_plan", "make_plan", "right_hand_side"]
+__all__ = [
+    *("Evaluator", "Plan", "by_rows", "coded_terms", "empty_plan", "make_plan", "right_hand_side", "same_in_pieces"),
+]
 
 _KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
 _UNBOUNDED = (-np.inf, np.inf)
@@ -66,8 +69,20 @@ class Evaluator:
         return cls(factor, state)
 
     def __call__(self, data: Mapping[str, Any]) -> NDArray[Any]:
-        """Values of the factor, a row each."""
-        return np.asarray(self.factor.eval(self.state, data))
+        """Values of the factor, a row each.
+
+        Raises
+        ------
+        PrivacyLeakError
+            If a marked function doesn't return a value for each row.
+        """
+        try:
+            return np.asarray(self.factor.eval(self.state, data))
+        except PatsyError as e:
+            leak = e.__cause__
+            if not isinstance(leak, PrivacyLeakError):
+                raise
+        raise leak from None
 
 
 @dataclass(frozen=True)
@@ -214,6 +229,18 @@ def by_rows(make: Callable[[Mapping[str, Any]], NDArray[Any]], data: Mapping[str
                 middle = part.start + m // 2
                 waiting += [slice(part.start, middle), slice(middle, part.stop)]
     return out
+
+
+def same_in_pieces(evaluate: Evaluator, plan: Plan, names: Sequence[str]) -> bool:
+    """Whether public rows get equal values in pieces of every length that marked functions are called with, and again.
+
+    So many rows are cut into one piece of each length; in reverse, each but the middle row is in a piece of another.
+    """
+    rows = take(probe_rows(names, plan.schema, rows=2 * PIECE - 1), slice(2 * PIECE - 1))
+    there, again = (evaluate(plan.data(rows, names)) for _ in range(2))
+    back = evaluate(plan.data(take(rows, slice(None, None, -1)), names))[::-1]
+    same = there.shape == back.shape and np.array_equal(there, again, equal_nan=True)
+    return bool(same and np.allclose(there, back, rtol=1e-12, atol=0, equal_nan=True))
 
 
 # --- from the formula ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from patsy import EvalEnvironment, ModelDesc, PatsyError
@@ -23,11 +23,12 @@ from patsy.splines import BS
 from patsy.state import stateful_transform
 
 from privreg.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
-from privreg.errors import FormulaError, PrivregError, SchemaError, choose, equation
+from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation
 from privreg.schema import RESPONSE_KINDS, Schema
 from privreg.spelling import foreign
 
 __all__ = [
+    "PIECE",
     "ParsedFormula",
     "Rowwise",
     "check_formula",
@@ -60,21 +61,51 @@ _SPLINES = {"bs": stateful_transform(_RowBS), "cr": cr, "cc": cc}
 _ELEMENTWISE = SimpleNamespace(**{name: getattr(np, name) for name in NUMPY_FUNCTIONS | NUMPY_CONSTANTS})
 _NUMPY: Mapping[str, Any] = {"np": _ELEMENTWISE, "numpy": _ELEMENTWISE, "__builtins__": {}}
 
+PIECE: Final = 4096
+"""Rows that a marked function is called with at most."""
+
 
 @dataclass(frozen=True)
 class Rowwise:
     """A function its author declares to work row by row; checked on public probe rows.
 
-    It is called with NumPy arrays of any length and must return an array of the same length. It pickles
-    if `function` does.
+    It is called with NumPy arrays of `PIECE` rows, and of the powers of two below for what is left, which are the
+    lengths it was checked with; it must return an array of the same length. It pickles if `function` does.
     """
 
     function: Callable[..., Any]
     name: str
 
     def __call__(self, *args: Any) -> Any:
-        """Apply the function to arrays; a declared factor arrives as the array of its levels."""
-        return self.function(*(a if isinstance(a, int | float) else np.asarray(a) for a in args))
+        """Apply the function to arrays, piece by piece; a declared factor arrives as the array of its levels.
+
+        Raises
+        ------
+        FormulaError
+            If the arrays differ in length.
+        PrivacyLeakError
+            If the function doesn't give one value, or one row of values, for each row.
+        """
+        given: list[Any] = [a if isinstance(a, int | float) else np.asarray(a) for a in args]
+        lengths = {len(a) for a in given if np.ndim(a)}
+        if len(lengths) > 1:
+            raise FormulaError(f"{self.name}() was called with arrays of different lengths; give one value a row.")
+        if not any(lengths):
+            return self.function(*given)
+        parts: list[Any] = []
+        at, n = 0, lengths.pop()
+        while at < n:
+            size = PIECE if n - at >= PIECE else 1 << ((n - at).bit_length() - 1)
+            # a copy: a function may hand out the same array every time
+            part = np.array(self.function(*(a[at : at + size] if np.ndim(a) else a for a in given)))
+            if not part.ndim or len(part) != size or part.shape[1:] != (parts or [part])[0].shape[1:]:
+                raise PrivacyLeakError(
+                    f"{self.name}() is not row by row: it must return one value, or one row of as many values, for "
+                    "each row of its arrays."
+                )
+            parts.append(part)
+            at += size
+        return np.concatenate(parts)
 
 
 def rowwise(function: Callable[..., Any]) -> Rowwise:
@@ -84,11 +115,14 @@ def rowwise(function: Callable[..., Any]) -> Rowwise:
     ----------
     function : callable
         Takes NumPy arrays of equal length, returns an array of that length (or one row of several
-        numbers for each). Its value for a row may depend on that row only.
+        numbers for each). Its value for a row may depend on that row only, and on nothing kept from other calls.
 
     Returns
     -------
     Rowwise
+        It calls the function with at most 4096 rows at a time, in lengths that are powers of two. With each of them it
+        is checked on public rows before data are read, and twice on the same rows; a function that keeps count of its
+        calls, or waits for certain values, may pass all the same: that it doesn't is the author's word.
 
     Examples
     --------

@@ -67,6 +67,49 @@ class TestPublicChecks:
         with pytest.raises(PrivacyLeakError, match=r"f\(y\)"):
             formula_design("f(y) ~ age", SCHEMA, functions={"f": rowwise(bad)})
 
+    @pytest.mark.parametrize("least", [2, 3, 13, 600, 1024, 2049, 4096])
+    @pytest.mark.parametrize("most", [4096, 10**6])
+    def test_functions_that_mix_rows_of_some_lengths_only(self, least, most):
+        def bad(x):
+            return x - x.mean() if least <= len(x) <= most else x
+
+        for formula in ("y ~ f(age)", "y ~ np.exp(f(z))", "f(y) ~ age"):
+            with pytest.raises(PrivacyLeakError, match="is not row by row"):
+                formula_design(formula, SCHEMA, functions={"f": rowwise(bad)})
+
+    @pytest.mark.parametrize("length", [2**k for k in range(13)])
+    def test_functions_that_answer_one_length_in_another_way(self, length):
+        with pytest.raises(PrivacyLeakError, match="is not row by row"):
+            formula_design("y ~ f(z)", SCHEMA, functions={"f": rowwise(lambda x: x + (len(x) == length))})
+
+    def test_functions_that_give_something_else_the_next_time(self):
+        calls = []
+
+        def bad(x):
+            calls.append(len(x))
+            return x + len(calls)
+
+        with pytest.raises(PrivacyLeakError, match="is not row by row"):
+            formula_design("y ~ f(age)", SCHEMA, functions={"f": rowwise(bad)})
+
+    def test_functions_never_see_more_rows_than_was_checked(self):
+        seen = set()
+
+        def f(x):
+            seen.add(len(x))
+            return x - x.mean() if len(x) > 8000 else x**2
+
+        design = formula_design("f(y) ~ f(age)", SCHEMA, functions={"f": rowwise(f)})
+        lengths = seen.copy()
+        assert lengths == {2**k for k in range(13)}
+        data = frame(20_000)
+        for n in (1, 2, 4095, 4096, 4097, 12_345, 20_000):
+            got = design.encode(data.iloc[:n])
+            np.testing.assert_array_equal(got.exog[:, 1], data["age"].iloc[:n] ** 2)
+            np.testing.assert_array_equal(got.endog, data["y"].iloc[:n] ** 2)
+            np.testing.assert_array_equal(design.encode_new(data.iloc[:n])[0], got.exog)
+        assert seen == lengths
+
     @pytest.mark.parametrize(
         "bad",
         [lambda x: x.no_such, lambda x: np.full(len(x), "a"), lambda x: x.__iadd__(1), lambda x: x > 3 > x],
@@ -89,6 +132,16 @@ class TestPublicChecks:
         got = design.encode(data).exog
         np.testing.assert_array_equal(got[:, 3], 2.0 * (data["smoker"] == "yes"))
         np.testing.assert_array_equal(got[:, 2], data["z"] ** 2)
+
+    def test_a_function_may_hand_out_the_same_array(self):
+        kept = np.empty(4096)
+
+        def f(x):
+            return np.multiply(x, 2, out=kept[: len(x)])
+
+        data = frame(9000)
+        got = formula_design("y ~ f(age)", SCHEMA, functions={"f": rowwise(f)}).encode(data).exog
+        np.testing.assert_array_equal(got[:, 1], 2 * data["age"])
 
     def test_the_check_is_quick(self):
         formula = "y ~ np.log(age) + np.sqrt(bmi) + ramp(age) + I(z**2) + np.exp(z)"

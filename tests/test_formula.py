@@ -269,6 +269,16 @@ def test_rowwise_value():
     assert rowwise(marked) is marked
     assert pickle.loads(pickle.dumps(marked)) == marked
     np.testing.assert_array_equal(marked(np.array([20.0, 31.0])), [0.0, 1.0])
+    np.testing.assert_array_equal(marked([20.0, 31.0]), [0.0, 1.0])
+    assert marked(np.empty(0)).shape == (0,)
+    assert marked(31.0) == 1.0
+    both = rowwise(lambda x, times: np.column_stack([x, times * x]))
+    np.testing.assert_array_equal(both(np.arange(5000), 3)[-1], [4999, 3 * 4999])
+    with pytest.raises(FormulaError, match="arrays of different lengths"):
+        both(np.arange(3), np.arange(2))
+    for bad in (np.mean, lambda x: x[:-1], lambda x: np.ones((len(x), 1 + len(x)))):
+        with pytest.raises(PrivacyLeakError, match="for each row of its arrays"):
+            rowwise(bad)(np.arange(5.0))
     with pytest.raises(FormulaError, match="takes a function"):
         rowwise(3)  # type: ignore[arg-type]
 
