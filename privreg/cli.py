@@ -190,7 +190,7 @@ def _fit(a: argparse.Namespace) -> int:
         check_ratios(model.family, model.endog_names)
     pace = {"batch_size": a.batch_size, "lanes": a.lanes, "threads": a.threads, "measures": a.measures}
     pace |= {"checkpoint": a.checkpoint, "checkpoint_rows": a.checkpoint_rows, "mended": a.mended or None}
-    pace |= {"checkpoint_seconds": a.checkpoint_seconds}
+    pace |= {"checkpoint_seconds": a.checkpoint_seconds, "checkpoint_trust": a.trust}
     res = model.fit(
         tuning=a.tuning,
         inference=inference,

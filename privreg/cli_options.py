@@ -359,7 +359,7 @@ def _fit_options(fit: _Parser) -> None:
         "--checkpoint",
         metavar="FILE",
         help="keep the fit in FILE on the way: after a kill or Ctrl-C the same command goes on from there, to the same "
-        "bits; FILE holds a noise key and is removed at the end",
+        "bits; FILE holds a noise key and is removed at the end. Continue only what you saved: it chooses the noise",
     )
     g.add_argument("--checkpoint-rows", type=int, metavar="N", help="keep it after so many rows at the latest")
     g.add_argument(
@@ -369,6 +369,12 @@ def _fit_options(fit: _Parser) -> None:
         "--mended",
         action="store_true",
         help="after an error in the rows: the file has changed since, but not the rows already read",
+    )
+    g.add_argument(
+        "--trust",
+        metavar="KEYFILE",
+        help="go on with a checkpoint of yours from another machine: KEYFILE is a copy of your secret there "
+        "(~/.local/share/privreg/secret, or what PRIVREG_SECRET names)",
     )
 
     g = fit.add_argument_group("output")

@@ -25,14 +25,20 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 
-def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None) -> Any:
+def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, trust: str | Path | None = None) -> Any:
     """Load saved results, or a saved stream to go on with.
+
+    Continue only streams you saved: whoever makes up a file chooses its noise. A stream's file is therefore sealed
+    under a secret of who saved it, and loads where that secret is. Results hold no keys and load anywhere.
 
     Parameters
     ----------
     path : str or Path
     functions : mapping of str to Rowwise, optional
         The ``privreg.rowwise`` functions that the formula calls; code is never stored.
+    trust : str or Path, optional
+        To move a stream of yours from another machine: a copy of your secret there, the file that the environment
+        variable ``PRIVREG_SECRET`` names, else ``~/.local/share/privreg/secret``.
 
     Returns
     -------
@@ -43,9 +49,9 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None) ->
     Raises
     ------
     SavedFileError
-        If the file is missing, damaged, or was not saved by privreg.
+        If the file is missing, damaged, or was not saved by privreg; or is a stream that was not saved by you.
     """
-    document, arrays = storage.read(path)
+    document, arrays = storage.read(path, trust)
     try:
         return _rebuild(Path(path), document, arrays, functions)
     except SavedFileError:
@@ -57,7 +63,7 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None) ->
 
 
 def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], functions: Any) -> Any:
-    if document["kind"] == "checkpoint":
+    if document["kind"] == storage.CHECKPOINT:
         raise SavedFileError(
             f"{str(path)!r} is the checkpoint of a fit; give the fit's own call again, with checkpoint={str(path)!r}."
         )

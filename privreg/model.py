@@ -488,6 +488,7 @@ class PrivateOnlineRegression:
         checkpoint_rows: int | None = None,
         checkpoint_seconds: float | None = None,
         mended: bool = False,
+        checkpoint_trust: Any = None,
         client: Any = None,
         **unknown: Any,
     ) -> PrivateResults:
@@ -543,6 +544,9 @@ class PrivateOnlineRegression:
         mended : bool
             After an error in the rows, or Ctrl-C: that the files have changed since, but not the rows already read. The
             rest is read with fresh noise.
+        checkpoint_trust : str or Path, optional
+            To go on with a checkpoint of yours from another machine: a copy of your secret there, see `privreg.load`.
+            Continue only what you saved: whoever makes up a checkpoint chooses its noise.
         client : distributed.Client or "local", optional
             Where the parts of the files are worked on: on a Dask cluster's workers, who must see the same files, or on
             this machine's processors, one each. A Dask DataFrame of Parquet files is always fitted so. The plan differs
@@ -569,7 +573,7 @@ class PrivateOnlineRegression:
             If the checkpoint is of another fit or of other rows, or the rows are of a kind that can't be kept.
         """
         refuse_unknown("fit", unknown, FIT_OPTIONS)
-        kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended)
+        kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended, checkpoint_trust)
         if progress is not None and not isinstance(progress, bool):
             raise OptionError(f"progress={shown(progress)} must be True, False or None.")
         if self._source is None:

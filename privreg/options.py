@@ -49,7 +49,7 @@ START_OPTIONS: Final = (
 )
 FIT_OPTIONS: Final = (
     *(*START_OPTIONS, "progress", "client"),
-    *("checkpoint", "checkpoint_rows", "checkpoint_seconds", "mended"),
+    *("checkpoint", "checkpoint_rows", "checkpoint_seconds", "mended", "checkpoint_trust"),
 )
 
 _INFERENCE: Final = "standard errors come from the inference method; choose it with inference="

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoints", "forget", "read_checkpoint", "take_all"]
 
 SECONDS: Final = 30.0
-KIND: Final = "checkpoint"
 _FREE: Final = ("threads",)
 """Options that may change between runs, since no bit depends on them."""
 
@@ -47,15 +46,18 @@ class Checkpoints(NamedTuple):
         After so many seconds at the latest.
     mended : bool
         Whether the user says that the rows already read are what they were, though the file has changed.
+    trust : str or Path or None
+        File of another secret of the user's, that the checkpoint may be sealed with.
     """
 
     path: Path
     rows: int | None
     seconds: float | None
     mended: bool
+    trust: str | Path | None = None
 
 
-def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any) -> Checkpoints | None:
+def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any = None) -> Checkpoints | None:
     """Check the options of a fit that is to be kept.
 
     Raises
@@ -64,6 +66,7 @@ def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any) -> Checkpoi
     """
     if path is None:
         given = {"checkpoint_rows": rows, "checkpoint_seconds": seconds, "mended": mended or None}
+        given["checkpoint_trust"] = trust
         for name, value in given.items():
             if value is not None:
                 raise OptionError(f"{name} is for fits with a checkpoint; give checkpoint='run.privreg' too.")
@@ -77,8 +80,10 @@ def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any) -> Checkpoi
         raise OptionError(f"checkpoint_seconds={shown(seconds)} must be a positive number of seconds.")
     if not isinstance(mended, bool):
         raise OptionError(f"mended={shown(mended)} must be True or False.")
+    if trust is not None and (not isinstance(trust, str | Path) or not str(trust)):
+        raise OptionError(f"checkpoint_trust is a {type(trust).__name__}; give the name of a file with a secret.")
     storage.refuse_suffix(path, views=False)
-    return Checkpoints(Path(path), rows, SECONDS if seconds is None and rows is None else seconds, mended)
+    return Checkpoints(Path(path), rows, SECONDS if seconds is None and rows is None else seconds, mended, trust)
 
 
 def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Checkpoints | None) -> None:
@@ -162,7 +167,7 @@ def _write(stream: Stream, stamp: list[Any], kept: Checkpoints, *, clean: bool, 
     document, arrays = stream._snapshot()
     # numbers of rows are the holder's own: the file stays with the rows
     document |= {"version": __version__, "source": stamp, "read": stream.rows_read, "clean": clean}
-    storage.write_archive(kept.path, KIND, document, arrays, secret=True, new=new)
+    storage.write_archive(kept.path, storage.CHECKPOINT, document, arrays, new=new)
 
 
 def _keep(stream: Stream, stamp: list[Any], kept: Checkpoints, *, killed: bool) -> bool:
@@ -189,9 +194,9 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
     if not kept.path.exists():
         _write(stream, stamp, kept, clean=False, new=True)
         return stamp, False
-    document, arrays = storage.read(kept.path)
+    document, arrays = storage.read(kept.path, kept.trust)
     name = str(kept.path)
-    if document.get("kind") != KIND:
+    if document.get("kind") != storage.CHECKPOINT:
         raise SavedFileError(f"{name!r} is there already and is no checkpoint of a fit; give another name.")
     if document.get("version") != __version__:
         raise SavedFileError(

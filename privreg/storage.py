@@ -1,7 +1,7 @@
 """Saved files: a zip of arrays (npz) and one JSON document. Loading executes nothing.
 
 A file is written under a temporary name in the same folder and renamed, so that a killed process leaves the
-old file or the new one, never half of one.
+old file or the new one, never half of one. What holds noise keys is sealed, see `privreg.sealing`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg import sealing
 from privreg.errors import SavedFileError, UnsupportedArgumentError
 
 if TYPE_CHECKING:
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["read", "refuse_suffix", "write_archive", "write_bytes"]
+__all__ = ["CHECKPOINT", "STREAM", "read", "refuse_suffix", "write_archive", "write_bytes"]
 
 FORMAT: Final = 1
+STREAM: Final = "stream"
+CHECKPOINT: Final = "checkpoint"
+_SEALED: Final = (STREAM, CHECKPOINT)
+"""Kinds of files that hold noise keys."""
 _DOCUMENT: Final = "privreg.json"
+_SEAL: Final = "seal"
 
 
 def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: bool = False) -> None:
@@ -66,16 +72,19 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: 
 def _claim(made: Path, target: Path) -> None:
     """Give a file a name that nobody has; of two processes at once, one gets it."""
     try:
-        os.link(made, target)
+        try:
+            os.link(made, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links: who makes the empty file has the name
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            made.replace(target)
     except FileExistsError:
         made.unlink(missing_ok=True)
         raise SavedFileError(
             f"{str(target)!r} was made by another process just now; let one of them write it."
         ) from None
-    except OSError:  # a file system without links
-        made.replace(target)
-        return
-    made.unlink()
+    made.unlink(missing_ok=True)
 
 
 def _path(path: object) -> Path:
@@ -124,26 +133,48 @@ def refuse_suffix(path: object, *, views: bool = True) -> None:
 
 
 def write_archive(
-    path: str | Path,
-    kind: str,
-    document: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
-    *,
-    secret: bool = False,
-    new: bool = False,
+    path: str | Path, kind: str, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, new: bool = False
 ) -> None:
-    """Save a JSON document and named arrays as one file of a given kind."""
+    """Save a JSON document and named arrays as one file of a given kind; one that holds keys is sealed.
+
+    Raises
+    ------
+    SavedFileError
+        If it can't be written, or there is no secret to seal it with.
+    """
+    text = json.dumps({"kind": kind, "format": FORMAT, **document}, allow_nan=False)
+    members = {_DOCUMENT: text.encode()}
+    for name, array in arrays.items():
+        part = io.BytesIO()
+        np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)
+        members[f"{name}.npy"] = part.getvalue()
+    if kind in _SEALED:
+        members[_SEAL] = sealing.seal(members, _own_secret())
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
-        z.writestr(_DOCUMENT, json.dumps({"kind": kind, "format": FORMAT, **document}, allow_nan=False))
-        for name, array in arrays.items():
-            with z.open(f"{name}.npy", "w", force_zip64=True) as f:
-                np.lib.format.write_array(f, np.asarray(array), allow_pickle=False)
-    write_bytes(path, buffer.getvalue(), secret=secret, new=new)
+        for name, content in members.items():
+            z.writestr(name, content)
+    write_bytes(path, buffer.getvalue(), secret=kind in _SEALED, new=new)
 
 
-def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read a saved file.
+def _own_secret() -> bytes:
+    """Secret of this user, made if there is none yet; of two processes at once, both get the same."""
+    file = sealing.secret_file()
+    if not sealing.there(file):
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_bytes(file, os.urandom(sealing.BYTES), secret=True, new=True)
+        except (OSError, SavedFileError):
+            if not sealing.there(file):
+                raise SavedFileError(
+                    f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
+                    f"environment variable {sealing.VARIABLE} name a file in a folder that you can write to."
+                ) from None
+    return sealing.read_secret(file, own=True)
+
+
+def read(path: str | Path, trust: str | Path | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read a saved file, one that holds keys only if this user sealed it, or who has the secret in the file `trust`.
 
     Returns
     -------
@@ -153,21 +184,31 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     Raises
     ------
     SavedFileError
-        If the file is missing, damaged, of another program or of a newer format.
+        If the file is missing, damaged, of another program, of a newer format, or not sealed by who may.
     """
     target = _path(path)
     if not target.is_file():
         raise SavedFileError(f"there is no file {str(target)!r}.")
+    damaged = SavedFileError(f"{str(target)!r} is damaged or was not saved by privreg.")
     try:
         with zipfile.ZipFile(target) as z:
-            document = json.loads(z.read(_DOCUMENT))
-            arrays = {}
-            for name in z.namelist():
-                if name.endswith(".npy"):
-                    with z.open(name) as f:
-                        arrays[name[:-4]] = np.lib.format.read_array(f, allow_pickle=False)
-    except Exception:  # zipfile, zlib, json and NumPy raise a dozen kinds for damaged bytes
-        raise SavedFileError(f"{str(target)!r} is damaged or was not saved by privreg.") from None
+            members = {name: z.read(name) for name in z.namelist()}
+            if len(members) < len(z.namelist()):
+                raise damaged
+        document = json.loads(members[_DOCUMENT])
+    except Exception:  # zipfile, zlib and json raise a dozen kinds for damaged bytes
+        raise damaged from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise SavedFileError(f"{str(target)!r} has a format this version can't read; it reads format {FORMAT}.")
+    found = members.pop(_SEAL, None)
+    if document.get("kind") in _SEALED:
+        sealing.check(target, members, found, trust, checkpoint=document["kind"] == CHECKPOINT)
+    try:
+        arrays = {
+            name[:-4]: np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+            for name, content in members.items()
+            if name.endswith(".npy")
+        }
+    except Exception:
+        raise damaged from None
     return document, arrays

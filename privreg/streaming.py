@@ -405,12 +405,16 @@ class Stream:
         of the file, so that a second load draws a fresh one too. Don't copy the file: whoever loads a copy would noise
         other people with the same numbers. A seeded stream, which protects nobody anyway, keeps its noise.
 
+        Continue only streams you saved: whoever makes up a file chooses its noise. The file is sealed under a secret of
+        yours, made on first use in your data folder (``~/.local/share/privreg/secret``, or where the environment
+        variable ``PRIVREG_SECRET`` says), and loads where that secret is.
+
         Raises
         ------
         InferenceError
             With the central plug-in, whose raw sums must not be stored.
         SavedFileError
-            If the folder is missing or not writable.
+            If the folder, or that of your secret, is missing or not writable.
         UnsupportedArgumentError
             If the name is that of a page, a text, a table or another program's file.
         """
@@ -422,7 +426,7 @@ class Stream:
         document, arrays = self._snapshot()
         if self._spec.budget.private and self._seed is None:
             self._run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
-        storage.write_archive(path, "stream", document, arrays, secret=True)
+        storage.write_archive(path, storage.STREAM, document, arrays)
 
     def _snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """All there is of the stream, its noise to come included: what it is, and arrays.
@@ -478,6 +482,8 @@ class Stream:
         secrets = {k: v for k, v in arrays.items() if k.startswith("secret_")}
         if not self._spec.budget.private:
             return
+        if not secrets and self._seed is not None:
+            raise SavedFileError(f"{path.name!r} has a seed, but was saved without one; begin the stream anew.")
         if not secrets:
             warnings.warn(
                 f"the key in {path.name!r} was taken by an earlier load; this stream goes on with fresh noise.",
@@ -489,7 +495,7 @@ class Stream:
         if self._seed is None:
             rest = {k: v for k, v in arrays.items() if k not in secrets}
             document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
-            storage.write_archive(path, "stream", document, rest, secret=True)
+            storage.write_archive(path, storage.STREAM, document, rest)
         run.take_secrets(secrets)
 
     def _plan(self) -> list[Any]:

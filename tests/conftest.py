@@ -15,13 +15,18 @@ import pytest
 pytest.register_assert_rewrite("tests.wrong")
 
 _MADE = pytest.StashKey[str]()
+_SECRET = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the session its own numba cache, so that no kernel from an earlier tree is run.
+    """Give the session its own numba cache, so that no kernel from an earlier tree is run, and its own secret.
 
-    xdist workers inherit the variable from the process that made the folder; that process removes it.
+    xdist workers and other processes inherit the variables from the process that made the folders; that process removes
+    them.
     """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        config.stash[_SECRET] = tempfile.mkdtemp(prefix="privreg-secret-")
+        os.environ["PRIVREG_SECRET"] = str(Path(config.stash[_SECRET]) / "secret")
     os.environ.setdefault("MPLBACKEND", "Agg")
     os.environ.setdefault("PRIVREG_ROOT", str(Path(__file__).parent.parent))  # where vignettes find stored results
     if "NUMBA_CACHE_DIR" not in os.environ:
@@ -29,7 +34,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the numba cache this process made."""
+    """Remove the numba cache and the secret this process made."""
+    secret = config.stash.get(_SECRET, None)
+    if secret is not None:
+        shutil.rmtree(secret, ignore_errors=True)
+        os.environ.pop("PRIVREG_SECRET", None)
     made = config.stash.get(_MADE, None)
     if made is not None:
         shutil.rmtree(made, ignore_errors=True)

@@ -58,7 +58,7 @@ def saved_stream(tmp, change, people=N, drop=None, **options):
     doc, arrays = storage.read(path)
     kind = doc.pop("kind")
     del doc["format"]
-    storage.write_archive(path, kind, doc, {k: change(k, v) for k, v in arrays.items() if k != drop}, secret=True)
+    storage.write_archive(path, kind, doc, {k: change(k, v) for k, v in arrays.items() if k != drop})
     return path
 
 
@@ -318,11 +318,11 @@ def test_a_damaged_file_never_reaches_compiled_code(tmp_path, options, stages, m
                 if what == "not finite" and arrays[name].dtype.kind != "f":
                     continue
                 bad = {**arrays, name: make(arrays[name])}
-                storage.write_archive(path, "stream", document, bad, secret=True)
+                storage.write_archive(path, "stream", document, bad)
                 with pytest.raises(SavedFileError, match="damaged"):
                     pr.load(path)
         for name in arrays:
-            storage.write_archive(path, "stream", document, {k: v for k, v in arrays.items() if k != name}, secret=True)
+            storage.write_archive(path, "stream", document, {k: v for k, v in arrays.items() if k != name})
             try:
                 pr.load(path).update(rows()).save(path)
             except SavedFileError:

@@ -264,11 +264,11 @@ def test_a_state_that_does_not_fit_is_refused(begun):
     document, arrays = storage.read(kept)
     document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
     for name in ("position", "chains_theta", "secret_score_rest", "secret_score_key"):
-        storage.write_archive(kept, "checkpoint", document, {**arrays, name: arrays[name][..., :-1]}, secret=True)
+        storage.write_archive(kept, "checkpoint", document, {**arrays, name: arrays[name][..., :-1]})
         with pytest.raises(SavedFileError, match="is damaged; remove it to begin anew"):
             model(copy).fit(checkpoint=kept, progress=False)
     older = {**document, "version": "0.0.1"}
-    storage.write_archive(kept, "checkpoint", older, arrays, secret=True)
+    storage.write_archive(kept, "checkpoint", older, arrays)
     with pytest.raises(SavedFileError, match=r"was begun by privreg 0\.0\.1, and this is"):
         model(copy).fit(checkpoint=kept, progress=False)
 

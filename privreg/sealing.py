@@ -1,0 +1,127 @@
+"""Seals on files that choose the noise to come: who saved a stream, and that it was not changed since.
+
+A stream goes on with the keys that its file holds, so a file made up by somebody else could choose them. Its content is
+therefore sealed by HMAC-SHA256 under a secret of the user's, 32 random bytes in a file that nobody else can read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from privreg.errors import SavedFileError
+
+__all__ = ["BYTES", "VARIABLE", "check", "read_secret", "seal", "secret_file", "there"]
+
+BYTES: Final = 32
+VARIABLE: Final = "PRIVREG_SECRET"
+"""Environment variable that names the secret's file, where it is not to be in the user's data folder."""
+
+_CONTEXT: Final = b"privreg archive 1"
+
+
+def secret_file() -> Path:
+    """Where this user's secret is kept: as `VARIABLE` says, else in the user's data folder.
+
+    Raises
+    ------
+    SavedFileError
+        If this user has no home folder.
+    """
+    if given := os.environ.get(VARIABLE):
+        return Path(given)
+    data = os.environ.get("XDG_DATA_HOME", "")
+    if not Path(data).is_absolute():  # which is then to be ignored, says the convention
+        data = os.environ.get("LOCALAPPDATA", "") if os.name == "nt" else ""
+    try:
+        return (Path(data) if data else Path.home() / ".local" / "share") / "privreg" / "secret"
+    except RuntimeError:
+        pass
+    raise SavedFileError(f"this user has no home folder to keep a secret in; let {VARIABLE} name a file for it.")
+
+
+def there(path: Path) -> bool:
+    """Whether there is a file of that name, as far as this user may know."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def read_secret(path: Path, *, own: bool) -> bytes:
+    """Read a secret; the user's own must be nobody else's to read.
+
+    Raises
+    ------
+    SavedFileError
+        If it is missing, no secret, or open to others.
+    """
+    what = "your secret" if own else "the secret to trust"
+    try:
+        content, waited = path.read_bytes(), 0
+        while not content and waited < 50:  # another process is about to fill it
+            time.sleep(0.02)
+            content, waited = path.read_bytes(), waited + 1
+        shared = own and os.name == "posix" and path.stat().st_mode & 0o077
+    except OSError as e:
+        raise SavedFileError(f"{what}, {str(path)!r}, can't be read: {e.strerror or 'no such file'}.") from None
+    if len(content) != BYTES:
+        fix = "remove it, and begin anew what was saved with it" if own else "give the file that was made by privreg"
+        raise SavedFileError(f"{what}, {str(path)!r}, is not {BYTES} bytes long; {fix}.")
+    if shared:
+        raise SavedFileError(f"{what}, {str(path)!r}, can be read by others; keep it yours: chmod 600.")
+    return content
+
+
+def seal(members: Mapping[str, bytes], secret: bytes) -> bytes:
+    """The seal of an archive's members, whatever their order."""
+    mac = hmac.new(secret, _CONTEXT, hashlib.sha256)
+    for name in sorted(members):
+        for part in (name.encode(), members[name]):
+            mac.update(len(part).to_bytes(8, "big") + part)
+    return mac.hexdigest().encode()
+
+
+def check(path: Path, members: Mapping[str, bytes], found: bytes | None, trust: Any, *, checkpoint: bool) -> None:
+    """Refuse an archive that neither this user sealed nor who is trusted.
+
+    Parameters
+    ----------
+    path : Path
+        For the message.
+    members : mapping of str to bytes
+    found : bytes or None
+        The seal it came with.
+    trust : str or Path or None
+        The file of another secret that may have sealed it.
+    checkpoint : bool
+        Whether it is a fit's, which is continued by the fit's own call.
+
+    Raises
+    ------
+    SavedFileError
+    """
+    if trust is not None and not isinstance(trust, str | Path):
+        raise SavedFileError(f"a secret to trust is named by a string or Path, got {type(trust).__name__}.")
+    anew = "remove it to begin anew" if checkpoint else "begin the stream anew"
+    if found is None:
+        raise SavedFileError(
+            f"{str(path)!r} holds noise keys and no seal of who saved it: it is of an earlier version, or made up. "
+            f"Continue only what you saved: {anew}."
+        )
+    own = secret_file()
+    given = [] if trust is None else [read_secret(Path(trust), own=False)]
+    if there(own) and not any(hmac.compare_digest(seal(members, secret), found) for secret in given):
+        given.append(read_secret(own, own=True))
+    if not any(hmac.compare_digest(seal(members, secret), found) for secret in given):
+        how = "checkpoint_trust=KEYFILE, at the shell --trust KEYFILE" if checkpoint else "load(path, trust=KEYFILE)"
+        raise SavedFileError(
+            f"{str(path)!r} was saved by another user or on another machine, or changed since, and it would choose the "
+            f"noise. Continue it where it was saved; or, if that was you, say {how}, a copy of the secret there "
+            f"(${VARIABLE}, or ~/.local/share/privreg/secret); otherwise {anew}."
+        )
