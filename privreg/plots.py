@@ -104,10 +104,9 @@ def _literal(text: str) -> str:
 
 
 def _guarantee(statements: Sequence[PrivacyStatement]) -> str:
-    """Name the guarantees, each once."""
-    words = [s.short for s in statements]
-    each = list(dict.fromkeys(words))
-    return f"per person: {', '.join(each)}" if len(each) > 1 else each[0].replace("-GDP", "-GDP per person")
+    """Name the guarantees, each once; of one result also that of all releases from its data."""
+    each = list(dict.fromkeys([s.short for s in statements] if len(statements) > 1 else [statements[0].headline]))
+    return f"per person: {', '.join(each)}" if len(each) > 1 else each[0].replace("-GDP", "-GDP per person", 1)
 
 
 def _footer(ax: Any, text: str, width: float) -> None:

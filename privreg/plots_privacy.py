@@ -106,7 +106,7 @@ def privacy_curve(
 
 def _name(one: PrivacyStatement | Budget) -> str:
     if isinstance(one, PrivacyStatement):
-        return one.short
+        return one.short + (", this release alone" if one.budget.private and one.release.number > 1 else "")
     if not one.private:
         return "NOT PRIVATE"
     if one.form == "epsilon, delta":

@@ -190,16 +190,35 @@ class PrivacyStatement:
         return words + (" (seeded)" if self.seeded else " (leaks)" if self.leaked else "")
 
     @property
+    def headline(self) -> str:
+        """What all releases from these data cost together and then this one, in a few words, for captions."""
+        if not self.budget.private or self.release.number < 2:
+            return self.short
+        return f"{releases_in_all(self.release)}, this one {self.short}"
+
+    @property
     def guarantee(self) -> str:
-        """The guarantee in one sentence that is true as it stands."""
+        """What all releases from these data cost together and then this one, true as it stands."""
         if not self.budget.private:
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
         text = self._hence()
+        if self._again:
+            text = f"{guarantee_in_all(self.release, 'these data')}; this release alone: {text}"
         if self.mu_max:
             text = f"at most {text}, per person; personal budgets are public"
         if self.leaked:
             text += f"; except for {' and '.join(self.leaked)}, taken from the raw data without any privacy"
-        return f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
+        text = f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
+        return text if self._protected else f"{none_in_all(self.release, 'these data')}; this release alone: {text}"
+
+    @property
+    def _again(self) -> bool:
+        """Whether this release comes on top of others, all of which protect people."""
+        return self.release.number > 1 and self._protected
+
+    @property
+    def _protected(self) -> bool:
+        return self.release.total_mu < math.inf
 
     def _hence(self) -> str:
         total = self.total
@@ -229,20 +248,26 @@ class PrivacyStatement:
 
     @property
     def in_words(self) -> str:
-        """What the guarantee means for one person, without symbols."""
+        """What the guarantee of all releases together means for one person, without symbols."""
         if not self.budget.private:
             return "Nobody is protected: the reports carry no noise."
-        # the best test between two records sent with equal odds errs with Φ(−μ/2), under pure ε too
-        right = 100 * float(ndtr(self.total_mu / 2))
-        told = f"at most {at_least(right, 3)}% of the time" if right < 99.9 else "practically always"
         pair = "two possible records" if self.protects == WHOLE_RECORD else "two records that differ as protected"
+        seen, told = self._seen(success(self.total_mu))
         text = (
-            f"Whoever sees everything published, knows all else and guesses which of {pair} a person sent is right "
-            f"{told}; blind guessing is right 50%."
+            f"Whoever sees everything published{seen}, knows all else and guesses which of {pair} a person sent is "
+            f"right {told}; blind guessing is right 50%."
         )
         if self.seeded:
-            return f"With secret noise, not as run: {text[0].lower()}{text[1:]}"
-        return f"Of what was reported: {text[0].lower()}{text[1:]}" if self.leaked else text
+            text = f"With secret noise, not as run: {text[0].lower()}{text[1:]}"
+        elif self.leaked:
+            text = f"Of what was reported: {text[0].lower()}{text[1:]}"
+        return text if self._protected else f"{unprotected(self.release)}{text[0].lower()}{text[1:]}"
+
+    def _seen(self, right: float) -> tuple[str, str]:
+        """In how many releases, and how often a guess is right: after all of them and, at `right`, this one alone."""
+        if not self._again:
+            return "", often(right)
+        return f" in all {self.release.number} releases", often(success(self.release.total_mu), right)
 
     def rows(self) -> list[tuple[str, str]]:
         """The statement as (label, text) pairs, which every view renders."""
@@ -431,6 +456,44 @@ class PrivacyStatement:
 
     def _repr_html_(self) -> str:
         return self.as_html()
+
+
+def success(mu: float) -> float:
+    """How often a guess between two records sent with equal odds is right at best, under pure ε too: Φ(μ/2)."""
+    return float(ndtr(mu / 2))
+
+
+def often(right: float, alone: float | None = None) -> str:
+    """Probability of a right guess in words; in brackets that after this release `alone`."""
+    told = f"at most {at_least(100 * right, 3)}% of the time" if right < 0.999 else "practically always"
+    if alone is None:
+        return told
+    return f"{told} (" + (f"{at_least(100 * alone, 3)}%" if alone < 0.999 else "so, too,") + " after this one alone)"
+
+
+def releases_in_all(release: Release) -> str:
+    """What several releases cost together, in a few words."""
+    cost = f"{at_least(release.total_mu, 4)}-GDP" if release.total_mu < math.inf else "NOT PRIVATE"
+    return f"{cost} in all {release.number} releases"
+
+
+def guarantee_in_all(release: Release, whose: str, per: str = "") -> str:
+    """The guarantee of several releases together from the data of those named by `whose`."""
+    implied = Budget.declare(mu=release.total_mu).epsilon_at(REPORTED_DELTA)
+    return (
+        f"{at_least(release.total_mu, 4)}-GDP{per} in all {release.number} releases from {whose} so far, hence "
+        f"({at_least(implied, 3)}, {REPORTED_DELTA:g})-DP"
+    )
+
+
+def none_in_all(release: Release, whose: str) -> str:
+    """That one of several releases carried no noise."""
+    return f"NONE in all {release.number} releases from {whose} so far, as one had no noise (mu=None)"
+
+
+def unprotected(release: Release) -> str:
+    """The same without symbols, before what this release alone means."""
+    return f"Nobody is protected by all {release.number} releases: one carried no noise. After this one alone: "
 
 
 _TRUST = {

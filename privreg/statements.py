@@ -182,7 +182,9 @@ def _notes(spec: Spec, s: Settings, report: Report, *, seeded: bool, total_mu: f
         )
     if any(m.central for m in s.methods):
         total = at_least(total_mu, 4)
-        out.append(f"plug_in_central is a one-time release by a trusted curator, not local privacy: {total}-GDP in all")
+        out.append(
+            f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
+        )
     budget = s.mechanism.budget
     if budget.pure and not spec.budget.pure:
         out.append(f"asked for was {spec.budget}; the mechanism keeps it by {budget}, which is what is stated")

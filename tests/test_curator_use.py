@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.accounting import LEDGER, Budget
+from privreg.accounting import LEDGER, Budget, at_least
 from privreg.central import CentralResults, QHinge, QNorm, Regression
 from privreg.central.losses import LOSSES, resolve_loss
 from privreg.central.plan import doubt, make_plan
@@ -209,6 +209,12 @@ def test_releases_count_with_those_of_devices():
     third = fit(data, options={"order": "poisson"})
     assert third.privacy.release.number == 3
     assert third.privacy.total_mu > third.privacy.budget.mu  # what composes whatever was drawn
+    total = at_least(third.privacy.release.total_mu, 4)
+    assert f"secret noise {total}-GDP in all 3 releases" in third.privacy.guarantee
+    assert "; this release alone: (" in third.privacy.guarantee
+    assert "everything published in all 3 releases, knows all other records" in third.privacy.in_words
+    assert local.privacy.guarantee.startswith("NONE as run, because of seed=; with secret noise 1.415-GDP in all 2")
+    assert "in all 1" not in str(first.summary())
     assert LEDGER.spent(data) == pytest.approx(math.hypot(math.sqrt(2), third.privacy.total_mu))
 
 

@@ -273,6 +273,9 @@ def test_releases_are_counted_with_those_of_regressions():
     third = estimate(data, mu=1)
     assert third.privacy.release.number == 3
     assert "release 3 from these data" in str(third.summary())
+    for text in (str(third.summary()), third.summary().as_html(), third.summary().as_latex()):
+        assert "1.733-GDP in all 3 releases from these data so far" in " ".join(text.split())
+    assert "all 3 releases" in third.privacy.in_words
     pr.limit_spending(LEDGER.spent(data) + 0.01)
     try:
         with pytest.raises(BudgetError, match="release 4"):

@@ -277,6 +277,11 @@ def test_releases_from_the_same_data_compose():
     first, second = fit("y ~ a", data), fit("y ~ b", data)
     assert first.privacy.release.number == 1
     assert (second.privacy.release.number, second.privacy.release.total_mu) == (2, pytest.approx(np.sqrt(2)))
+    for view in (str(second.summary()), second.summary().as_html(), second.summary().as_latex(), str(second.privacy)):
+        said = " ".join(view.split())
+        assert "1.415-GDP in all 2 releases from these data so far" in said
+        assert "all 2 releases, knows all else" in said
+    assert "in all" not in str(first.summary())
     assert fit("y ~ a", data.copy()).privacy.release.number == 1
     x, y = people(500)
     names = {"exog_names": NAMES, "bounds": BOX, "family": pr.Huber(scale=0.3)}

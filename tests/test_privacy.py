@@ -264,3 +264,58 @@ def test_reports_beside_public_covariates_are_not_amplified(tmp_path):
     assert "trusted shuffler" in fit("y ~ x", private="record").privacy.shuffled(10_000)
     older = {k: v for k, v in pure(people=10_000).to_json().items() if k != "linked"}
     assert "trusted shuffler" in PrivacyStatement.from_json(older).shuffled()
+
+
+# --- several releases from the same people -----------------------------------------------------------------
+
+AGAIN = Release(5, math.sqrt(5))
+
+
+def test_the_headline_names_what_all_releases_cost_together_and_then_this_one():
+    told = statement(release=AGAIN)
+    assert told.guarantee == (
+        "2.237-GDP in all 5 releases from these data so far, hence (12.6, 1e-06)-DP; "
+        "this release alone: 1-GDP, hence (4.89, 1e-06)-DP"
+    )
+    assert "everything published in all 5 releases, knows" in told.in_words
+    assert "at most 86.9% of the time (69.2% after this one alone)" in told.in_words  # Φ(√5/2) = 0.86822
+    assert told.headline == "2.237-GDP in all 5 releases, this one 1-GDP"
+    assert json.loads(told.as_json())["guarantee"] == told.guarantee
+    for text in (told.as_text(), told.as_html()):
+        said = " ".join(text.split())
+        assert "2.237-GDP in all 5 releases" in said
+        assert said.index("2.237-GDP") < said.index("1-GDP, hence")
+        assert said.index("86.9%") < said.index("69.2%")
+    assert (told.total_mu, told.short) == (1.0, "1-GDP")  # of this release, for what composes releases
+    assert Budget.declare(mu=math.sqrt(5)).epsilon_at(1e-6) <= 12.6
+
+
+@pytest.mark.parametrize("kind", [k for k in VARIANTS if k != "none"])
+def test_the_first_release_reads_as_before_and_later_ones_say_both(kind):
+    first = VARIANTS[kind]
+    assert "in all 1 " not in first.as_text()
+    assert first.headline == first.short
+    assert dataclasses.replace(first, release=Release(0, first.total_mu)).guarantee == first.guarantee
+    total = math.hypot(2.0, first.total_mu)
+    again = dataclasses.replace(first, release=Release(2, total))
+    own = first.guarantee.removeprefix("NONE as run, because of seed=; with secret noise ").removeprefix("at most ")
+    assert "in all 2 releases from these data so far, hence (" in again.guarantee
+    assert own in again.guarantee
+    assert again.guarantee.startswith("NONE as run") == first.guarantee.startswith("NONE as run")
+    assert again.guarantee.startswith("at most") == first.guarantee.startswith("at most")
+    assert "all 2 releases" in again.in_words
+    assert PrivacyStatement.from_json(again.to_json()).guarantee == again.guarantee
+
+
+def test_a_release_without_noise_leaves_nobody_protected_by_all_together():
+    after = statement(release=Release(2, math.inf))
+    assert after.guarantee == (
+        "NONE in all 2 releases from these data so far, as one had no noise (mu=None); this release alone: "
+        "1-GDP, hence (4.89, 1e-06)-DP"
+    )
+    assert after.in_words.startswith(
+        "Nobody is protected by all 2 releases: one carried no noise. After this one alone: whoever sees"
+    )
+    assert "69.2%" in after.in_words
+    assert after.headline == "NOT PRIVATE in all 2 releases, this one 1-GDP"
+    assert VARIANTS["none"].guarantee == dataclasses.replace(VARIANTS["none"], release=AGAIN).guarantee

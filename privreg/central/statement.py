@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from privreg.accounting import REPORTED_DELTA, Release, at_least
 from privreg.errors import BudgetError
-from privreg.privacy import PrivacyStatement
+from privreg.privacy import PrivacyStatement, unprotected
 
 if TYPE_CHECKING:
     from privreg.central.plan import Plan
@@ -78,13 +78,14 @@ class CentralStatement(PrivacyStatement):
         """What the guarantee means for one person, without symbols."""
         if not self.budget.private:
             return "Nobody is protected: the release carries no noise."
-        percent = 100 * self.right
-        told = f"at most {at_least(percent, 3)}% of the time" if percent < 99.9 else "practically always"
+        seen, told = self._seen(self.right)
+        what = "the release" if not seen else f"everything published{seen}"
         text = (
-            "Whoever sees the release, knows all other records and guesses which of two possible records was among "
+            f"Whoever sees {what}, knows all other records and guesses which of two possible records was among "
             f"them is right {told}; blind guessing is right 50%. The curator sees every record."
         )
-        return f"With secret noise, not as run: {text[0].lower()}{text[1:]}" if self.seeded else text
+        text = f"With secret noise, not as run: {text[0].lower()}{text[1:]}" if self.seeded else text
+        return text if self._protected else f"{unprotected(self.release)}{text[0].lower()}{text[1:]}"
 
     def rows(self) -> list[tuple[str, str]]:
         """The statement as (label, text) pairs, which every view renders."""

@@ -344,11 +344,11 @@ class FederatedRegression:
 
 
 def _spend(sources: Sequence[Source], mu: float) -> Release:
-    """Enter the release for every silo, after none has refused it; the most that any of them has spent."""
+    """Enter the release for every silo, after none has refused it; that of the silo that has spent most."""
     for source in sources:
         LEDGER.check(source.identity, mu)
     entered = [LEDGER.spend(source.identity, mu) for source in sources]
-    return max(entered, key=lambda r: (r.number, r.total_mu))
+    return max(entered, key=lambda r: (r.total_mu, r.number))
 
 
 def _listed(name: str, given: Any) -> list[Any]:

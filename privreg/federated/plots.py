@@ -35,7 +35,7 @@ def over_rounds(results: FederatedResults, terms: Any, ax: Any) -> Axes:
         raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
     places = [known.index(choose("terms", t, known)) for t in wanted]
     values = results._outside[:, places]
-    footer = results.privacy.short + ("" if len(places) == len(known) else f"; {len(places)} of {len(known)} terms")
+    footer = results.privacy.headline + ("" if len(places) == len(known) else f"; {len(places)} of {len(known)} terms")
     if ax is not None:
         _curves(ax, values, [known[j] for j in places])
         _corner(ax, footer)

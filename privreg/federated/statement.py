@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from scipy.special import ndtr
-
 from privreg.accounting import REPORTED_DELTA, Budget, Release, at_least
 from privreg.federated.plan import Plan
+from privreg.privacy import guarantee_in_all, none_in_all, often, releases_in_all, success, unprotected
 from privreg.summary import privacy_html, privacy_text
 
 if TYPE_CHECKING:
@@ -71,6 +70,13 @@ class ClientStatement:
         return f"{self._amount} per silo{' (seeded)' if self.seeded else ''}"
 
     @property
+    def headline(self) -> str:
+        """What all releases of a silo cost together and then this one, in a few words, for captions."""
+        if not self.budget.private or self.release.number < 2:
+            return self.short
+        return f"{releases_in_all(self.release)}, this one {self.short}"
+
+    @property
     def _amount(self) -> str:
         return str(self.budget) if self.budget.pure else f"{at_least(self.total_mu, 4)}-GDP"
 
@@ -87,7 +93,7 @@ class ClientStatement:
 
     @property
     def guarantee(self) -> str:
-        """The guarantee in one sentence that is true as it stands."""
+        """What all releases of a silo cost together and then this one, true as it stands."""
         if not self.budget.private:
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
         total = self.budget if self.budget.pure else Budget.declare(mu=self.total_mu)
@@ -96,31 +102,48 @@ class ClientStatement:
             if total.pure
             else (f"({at_least(total.epsilon_at(REPORTED_DELTA), 3)}, {REPORTED_DELTA:g})-DP")
         )
-        text = f"{self._amount} per silo in all, hence {implied}"
-        return f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
+        text, whose = f"{self._amount} per silo in all, hence {implied}", "these silos"
+        if self._again:
+            text = f"{guarantee_in_all(self.release, whose, ' per silo')}; this fit alone: {text}"
+        text = f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
+        return text if self._protected else f"{none_in_all(self.release, whose)}; this fit alone: {text}"
+
+    @property
+    def _again(self) -> bool:
+        return self.release.number > 1 and self._protected
+
+    @property
+    def _protected(self) -> bool:
+        return self.release.total_mu < math.inf
 
     @property
     def in_words(self) -> str:
-        """What the guarantee means for one silo, without symbols."""
+        """What the guarantee of all releases together means for one silo, without symbols."""
         if not self.budget.private:
             return "Nobody is protected: the updates carry no noise."
-        right = 100 * float(ndtr(self.total_mu / 2))
-        told = f"at most {at_least(right, 3)}% of the time" if right < 99.9 else "practically always"
+        seen, told = "", often(success(self.total_mu))
+        if self._again:
+            seen = f" of all {self.release.number} releases"
+            told = often(success(self.release.total_mu), success(self.total_mu))
         text = (
-            "Whoever sees every update and model, knows all other silos and guesses which of two possible data sets a "
-            f"silo holds is right {told}; blind guessing is right 50%."
+            f"Whoever sees every update and model{seen}, knows all other silos and guesses which of two possible data "
+            f"sets a silo holds is right {told}; blind guessing is right 50%."
         )
-        return f"With secret noise, not as run: {text[0].lower()}{text[1:]}" if self.seeded else text
+        text = f"With secret noise, not as run: {text[0].lower()}{text[1:]}" if self.seeded else text
+        return text if self._protected else f"{unprotected(self.release)}{text[0].lower()}{text[1:]}"
 
     @property
     def person(self) -> str:
         """What it means for one person."""
         if not self.budget.private:
             return "not protected"
-        if self.budget.pure:
+        if not self._protected:
+            return "not protected by all releases together"
+        if self.budget.pure and not self._again:
             more = "k times the epsilon"
         else:
-            more = f"sqrt(k) times it, {at_least(math.sqrt(2.0) * self.total_mu, 4)}-GDP for two"
+            total = self.release.total_mu if self._again else self.total_mu
+            more = f"sqrt(k) times it, {at_least(math.sqrt(2.0) * total, 4)}-GDP for two"
         return (
             f"at least as well protected as their silo, if all their records are in one; with records in k silos {more}"
         )
@@ -180,7 +203,8 @@ class ClientStatement:
             return "not counted here: every silo must add up the fits it takes part in"
         if r.number == 1:
             return "release 1 from these silos in this process"
-        return f"release {r.number} from one of these silos in this process: {at_least(r.total_mu, 4)}-GDP in all"
+        total = f"{at_least(r.total_mu, 4)}-GDP in all" if self._protected else "not private in all"
+        return f"release {r.number} from one of these silos in this process: {total}"
 
     def verify(self, n: int = 20_000, *, alpha: float = 1e-6) -> Verdict:
         """Audit the mechanism on made-up silos whose updates lie as far apart as updates can.
