@@ -64,7 +64,6 @@ import privreg as pr
 from benchmarks.limits import SCALE, centre, correlation, errors, lengths, limit, middle
 from benchmarks.store import read_table, save_table
 from privreg.errors import InferenceError
-from privreg.inference import DOUBT
 
 GRID, NAMED, FIGURE = "efficiency.csv", "efficiency_named.csv", "efficiency.png"
 BOTH, DEFAULT, PUBLISHED = ("efficient", "published"), ("efficient",), ("published",)
@@ -275,7 +274,7 @@ def one(cell: Cell, replication: int) -> list[dict]:
                     "length": float((high - low).mean()),
                     "ratio": float(((high - low) / lengths(cell.limit(), cell.n)).mean()),
                     "covered": int(((low <= truth) & (truth <= high)).sum()),
-                    "noted": any(note.startswith(DOUBT) for note in res.privacy.notes),
+                    "noted": bool(res.privacy.doubts),
                     "seconds": seconds,
                 }
             )

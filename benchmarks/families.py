@@ -71,7 +71,6 @@ import privreg as pr
 from benchmarks.efficiency import add, code_hash, stored
 from benchmarks.limits import NORMAL_975, SCALE
 from privreg import families, kernels, scores
-from privreg.inference import DOUBT
 from privreg.settings import Settings, Wishes
 from privreg.stages import kappa_of
 
@@ -228,7 +227,7 @@ def one(cell: Cell, replication: int) -> dict[str, Any]:
         "params": res.params.to_numpy().T.reshape(-1),
         "low": low,
         "high": high,
-        "noted": any(note.startswith(DOUBT) for note in res.privacy.notes),
+        "noted": bool(res.privacy.doubts),
         "seconds": time.perf_counter() - begin,
     }
 

@@ -63,7 +63,6 @@ from benchmarks.limits import SCALE, _huber, errors, weighted_moments
 from benchmarks.store import read_table, save_table
 from privreg.budget import Budget
 from privreg.errors import DataError, InferenceError
-from privreg.inference import DOUBT
 from privreg.kernels import Channel, randomise
 from privreg.mechanisms import Mechanism
 
@@ -147,7 +146,7 @@ def one(
         try:
             model = pr.PrivateOnlineRegression(y[:n], x[:n], family=pr.Huber(), **options)
             res = model.fit(seed=seed, threads=1, progress=False)
-            noted = any(note.startswith(DOUBT) for note in res.privacy.notes)
+            noted = bool(res.privacy.doubts)
             out.append((float(np.linalg.norm(res.params - 1.0)), float(noted)))
         except (InferenceError, DataError):
             out.append((math.nan, math.nan))

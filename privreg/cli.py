@@ -26,7 +26,15 @@ from privreg import __version__, cli_means, cli_plan, cli_schema
 from privreg.cli_options import DATA_SETS, parsers, spread
 from privreg.cli_readers import budget, check_order, family, levels, pairs, people
 from privreg.cli_words import in_shell
-from privreg.errors import DataError, OptionError, PrivacyLeakWarning, PrivregError, PrivregWarning, choose
+from privreg.errors import (
+    DataError,
+    OptionError,
+    PrivacyLeakWarning,
+    PrivregError,
+    PrivregWarning,
+    ReliabilityWarning,
+    choose,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +85,7 @@ def _json(res: PrivateResults, a: argparse.Namespace) -> str:
         "level": a.level,
         "simultaneous": a.simultaneous,
         "exponentiated": a.exponentiate,
-        "reliable": not res.privacy.doubts,
+        "reliable": bool(table["reliable"].all()),
         "coefficients": table.to_dict("records"),
         "privacy": {**res.privacy.to_json(), "statement": dict(res.privacy.rows())},
     }
@@ -361,6 +369,8 @@ def _run(arguments: Sequence[str]) -> int:
     else:
         verbs[choose("verb", first, verbs)].check_options(rest)
     a = top.parse_args(spread(arguments))
+    if getattr(a, "quiet", False):  # files say it too
+        warnings.simplefilter("ignore", ReliabilityWarning)
     run = {
         "fit": _fit,
         "means": cli_means.run,

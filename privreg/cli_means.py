@@ -177,6 +177,7 @@ def _write(res: MeansResults, target: Path, alpha: float, formula: str) -> None:
             "formula": formula,
             "nobs": res.nobs,
             "level": round(1.0 - alpha, 12),
+            "reliable": bool(table["reliable"].all()),
             "estimates": table.to_dict("records"),
             "privacy": {**res.privacy.to_json(), "statement": dict(res.privacy.rows())},
         }

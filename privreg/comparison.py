@@ -17,6 +17,7 @@ from privreg.family import check_ratios
 from privreg.inference import METHODS
 from privreg.results import PrivateResults
 from privreg.tables import (
+    MARK,
     WIDTH,
     fold,
     html_block,
@@ -162,11 +163,14 @@ class Comparison:
     # --- what the views share --------------------------------------------------------------------------
 
     def _cells(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        """Term, and for each result the estimate and what stands below it."""
+        """Term, and for each result the estimate and what stands below it; marked where not to be relied on."""
         frame = self.frame()
         out = []
         for term in frame.index:
-            out.append((str(term), [self._cell(frame.loc[term, name]) for name in self.names]))
+            rows = [frame.loc[term, name] for name in self.names]
+            pairs = [self._cell(row) for row in rows]
+            doubted = [bool(row["reliable"] == 0) for row in rows]  # not where a result lacks the term
+            out.append((str(term), [(f"{a}{MARK}" if d else a, b) for (a, b), d in zip(pairs, doubted, strict=True)]))
         return out
 
     def _cell(self, row: pd.Series) -> tuple[str, str]:
@@ -210,7 +214,8 @@ class Comparison:
             out.append("Standard errors of these results have different limit laws: compare intervals.")
         if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
             out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
-        out += [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
+        doubts = [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
+        out += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
         total, k = self.total_mu, len(self._releases())
         if math.isinf(total):
             out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")

@@ -26,6 +26,7 @@ __all__ = [
     "PrivacyLeakWarning",
     "PrivregError",
     "PrivregWarning",
+    "ReliabilityWarning",
     "SavedFileError",
     "SchemaError",
     "StreamError",
@@ -94,6 +95,10 @@ class UnsupportedArgumentError(PrivregError, TypeError):
 
 class PrivregWarning(UserWarning):
     """Something worth knowing that does not weaken the privacy guarantee."""
+
+
+class ReliabilityWarning(PrivregWarning):
+    """Some rows of the results should not be relied on; it names them and why."""
 
 
 class PrivacyLeakWarning(UserWarning):

@@ -11,7 +11,7 @@ from scipy.special import stdtr
 from privreg import beginning, coordinates, lanes, location, measures, whitening
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ __all__ = [
     "lead",
     "measured",
     "rare",
+    "reference_is_rare",
     "relied",
     "silent",
     "unanswered",
@@ -91,6 +92,14 @@ def rare(run: Pipeline) -> list[int]:
     start = run.start
     effective = start.schedule.effective * run.scatter.answering
     return coordinates.rare(run.shares, start.rules, effective, run.people) if run.chains else []
+
+
+def reference_is_rare(run: Pipeline, columns: Iterable[int]) -> list[int]:
+    """The constant, if few people have the lower value of one of these two-valued columns: it is about them, too."""
+    if not run.start.layout.constant:
+        return []
+    mean = np.linalg.inv(run.scatter.rows[: run.d, : run.d])[:, 0]  # inside, where the two values are at ±1
+    return [0] if any(mean[j] > 0.0 for j in columns) else []
 
 
 def wide(run: Pipeline) -> list[tuple[int, float]]:

@@ -10,10 +10,11 @@ import numpy as np
 from privreg import blocks as marks
 from privreg import lanes
 from privreg.errors import InferenceError
-from privreg.inference import EARLY, Anytime, Bootstrap, Estimate, Normal, RandomScaling, StudentT
+from privreg.inference import Anytime, Bootstrap, Estimate, Normal, RandomScaling, StudentT
 from privreg.inference.path import Batches, batches, growing_batches, path_sandwich, regression
 from privreg.inference.plug_in import KAPPA, Sandwich, local_sandwich
 from privreg.inference.resampling import FIRST
+from privreg.notes import EARLY, WAITING, Note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,16 +163,17 @@ def of_pipeline(run: Pipeline, settings: Settings) -> tuple[Estimate, ...]:
     return tuple(out)
 
 
-def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], lead: int) -> tuple[str, ...]:
+def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], lead: int) -> tuple[Note, ...]:
     """Why there are no intervals yet, by some methods asked for or by any; `lead` people precede the lanes."""
     missing = {m.name for m in settings.methods} - {e.method for e in estimates}
     people = sum(g.people for g in run.groups())
     out = []
     if "anytime" in missing and run.in_lanes and people < FIRST:
         missing.remove("anytime")
-        out.append(
+        text = (
             f"{EARLY} by anytime: they begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have"
         )
+        out.append(Note(text, WAITING, methods=("anytime",)))
         if settings.methods[0].name == "anytime":
             return tuple(out)
     slow = {m.name for m in settings.methods if m.scaling} & missing
@@ -179,13 +181,15 @@ def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], 
         missing -= slow
         assert run.chains is not None
         updates = int(run.chains.state.updates.sum())
-        out.append(
+        text = (
             f"{EARLY} by {', '.join(sorted(slow))}: lanes must have moved in all directions, which takes "
             f"{run.chains.plan.lanes + run.coefficients:,} updates, and there were {updates:,}"
         )
+        out.append(Note(text, WAITING, methods=sorted(slow)))
     if missing:
         by = f" by {', '.join(sorted(missing))}" if estimates else ""
-        out.append(f"{EARLY}{by}: lanes begin after {lead:,} people, and {run.people:,} have reported")
+        text = f"{EARLY}{by}: lanes begin after {lead:,} people, and {run.people:,} have reported"
+        out.append(Note(text, WAITING, methods=sorted(missing) if estimates else ()))
     return tuple(out)
 
 

@@ -556,6 +556,11 @@ class PrivateOnlineRegression:
         -------
         PrivateResults
 
+        Warns
+        -----
+        ReliabilityWarning
+            Once, if rows of the results should not be relied on; it names them and why.
+
         Notes
         -----
         Rows are taken in the order they come, and their order must have nothing to do with their values: a file sorted
@@ -587,11 +592,14 @@ class PrivateOnlineRegression:
                 )
             from privreg import cluster
 
-            return cluster.fit(self, source, wishes, start_params, seed, progress, client)
+            res = cluster.fit(self, source, wishes, start_params, seed, progress, client)
+            res._caution()
+            return res
         stream = self._stream(wishes, start_params, seed, rows)
         LEDGER.check(source.identity, stream.total_mu)
         with progress_bar(rows, progress) as bar:
             take_all(stream, source, read_threads(threads, stream.lanes, rows), bar, kept)
         res = stream._results(LEDGER.spend(source.identity, stream.total_mu))
         forget(kept)
+        res._caution()
         return res

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from privreg.errors import InferenceError, MissingExtraError, OptionError, choose, shown
-from privreg.inference import DOUBT, METHODS
+from privreg.inference import METHODS
+from privreg.notes import DOUBT
 from privreg.tables import plain, shorten
 from privreg.views import band
 

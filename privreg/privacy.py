@@ -15,7 +15,9 @@ from scipy.special import ndtr
 from privreg import storage
 from privreg.accounting import REPORTED_DELTA, Budget, Release, at_least
 from privreg.errors import BudgetError, choose
-from privreg.inference import DOUBT
+from privreg.notes import WAITING, Note, doubts
+from privreg.notes import from_json as notes_from_json
+from privreg.notes import to_json as notes_to_json
 from privreg.shuffling import shuffled, shuffling_limit
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class PrivacyStatement:
     declared : tuple of (str, str)
         What was declared public, by column.
     notes : tuple of str
-        Whatever weakens or qualifies the claim, numbered in print.
+        Whatever weakens or qualifies the claim, numbered in print; see `privreg.notes.Note`.
     seeded : bool
         Whether the noise can be drawn again by anybody who knows the seed.
     leaked : tuple of str
@@ -121,9 +123,14 @@ class PrivacyStatement:
         return None
 
     @property
-    def doubts(self) -> tuple[str, ...]:
-        """The notes that take the intervals back."""
-        return tuple(note for note in self.notes if note.startswith(DOUBT))
+    def doubts(self) -> tuple[Note, ...]:
+        """The notes that take rows back: all, or those that they name."""
+        return doubts(self.notes)
+
+    @property
+    def waiting(self) -> tuple[Note, ...]:
+        """The notes that say why results taken early have no intervals."""
+        return tuple(note for note in self.notes if isinstance(note, Note) and note.code == WAITING)
 
     @property
     def total(self) -> Budget:
@@ -377,6 +384,7 @@ class PrivacyStatement:
             "release": {"number": r.number, "total_mu": r.total_mu if r.total_mu < math.inf else None},
             "total_mu": self.total_mu if b.private else None,
             "guarantee": self.guarantee,
+            "notes_about": notes_to_json(self.notes),
         }
 
     @classmethod
@@ -398,7 +406,7 @@ class PrivacyStatement:
             curvature=doc["curvature"],
             release=Release(r["number"], math.inf if r["total_mu"] is None else r["total_mu"]),
             declared=tuple((a, c) for a, c in doc["declared"]),
-            notes=tuple(doc["notes"]),
+            notes=notes_from_json(doc["notes"], doc.get("notes_about")),
             seeded=doc["seeded"],
             leaked=tuple(doc["leaked"]),
             fit_measures=tuple((a, c) for a, c in doc.get("fit_measures", ())),

@@ -10,7 +10,7 @@ import numpy as np
 from privreg import beginning, collector, findings, intervals
 from privreg.engine import Run
 from privreg.errors import InferenceError
-from privreg.inference import DOUBT, Estimate
+from privreg.notes import DOUBT, Note
 from privreg.pipeline import Pipeline
 from privreg.stages import kappa_of
 from privreg.wide import WIDE
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector import Path as Chain
+    from privreg.inference import Estimate
     from privreg.inference.plug_in import Sandwich
     from privreg.measures import Measure
     from privreg.scaling import Units
@@ -217,7 +218,7 @@ def report_of_pipeline(
         tuning=f"efficient: Newton steps, {schedule.batch} a batch, {_lanes(schedule.lanes)}",
         spending=_spending(run),
         bound=_bound(settings),
-        notes=_notes(run, settings, names, estimates),
+        notes=_notes(run, settings, names, order, estimates),
         measures=findings.measured(run, units.y_scale),
         told=run.at if run.kind == "measures" else 0,
     )
@@ -300,79 +301,96 @@ def _spending(run: Pipeline) -> str:
     return f"{', '.join(parts)}; each person in one role, no extra budget"
 
 
-def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: tuple[Estimate, ...]) -> tuple[str, ...]:
+def _notes(
+    run: Pipeline, settings: Settings, names: Sequence[str], order: NDArray[np.intp], estimates: tuple[Estimate, ...]
+) -> tuple[str, ...]:
+    """What weakens results; `order` as of :func:`report_of_pipeline`."""
+
+    def place(columns: Iterable[int]) -> list[int]:
+        """Positions of the coefficients of the run's `columns`, at every level of a multinomial response."""
+        return [b * len(order) + int(order[j]) for b in range(run.coefficients // len(order)) for j in columns]
+
     schedule, rules = run.start.schedule, run.start.rules
     lead, coefficients = findings.lead(run), run.coefficients
     relied = findings.relied(run)  # people whom intervals need, relative to the schedule's rule
     needs = relied / run.worth
-    out = _wide_notes(run, have=bool(estimates))
+    out = _wide_notes(run, place, have=bool(estimates))
     lost = [names[j] for j in findings.lost(run)]
     if lost:
-        out.append(
+        text = (
             f"{DOUBT} the intervals: the search for the scale of {_listed(lost)} did not settle, as for a column that "
             "is the same for most people or varies little beside its distance from 0; declare bounds= or moments=, and "
             "levels= for a rare indicator"
         )
+        out.append(Note(text, "lost"))
     have = bool(estimates)
     silent = have and findings.silent(run)
     if silent:
-        out.append(
+        text = (
             f"{DOUBT} the results: as far as the reports tell, most people sent noise only (a value missing or not "
             "declared, or more rows than max_per_id), or too few came for this budget; see that the declared levels "
             "match the data, leave out a column that most people lack, give fewer rows of each person, raise "
             "max_per_id= with a smaller budget, or ask more people"
         )
+        out.append(Note(text, "silent"))
     rare = findings.rare(run) if have else []
     together = [j for j in rare if run.tied[j]]
     if together:
-        out.append(
+        text = (
             f"{DOUBT} the intervals: levels of two factors or more go together for nearly everybody: too few people at "
             f"this budget seem to tell {_listed(names[j] for j in together)} from the columns of other factors; leave "
             "out one of the factors, merge levels, or ask more people"
         )
+        out.append(Note(text, "tied", place(together)))
     rare = [j for j in rare if not run.tied[j]]
     if rare:
         shares = _listed(f"{100 * run.shares[j]:.2g}%" for j in rare)
-        out.append(
+        text = (
             f"{DOUBT} the intervals: too few people at this budget seem to be in the smaller group of "
             f"{_listed(names[j] for j in rare)} (some {shares}, as far as noisy reports tell); the interval of such a "
             "column is far too short and the others suffer: ask more people, merge levels, or leave it out"
         )
+        out.append(Note(text, "rare", place([*rare, *findings.reference_is_rare(run, rare)])))
     wide = findings.wide(run) if have else []
     if wide:
-        out.append(
+        text = (
             f"{DOUBT} the intervals: the bounds of {_listed(names[j] for j, _ in wide)} span "
             f"{min(span for _, span in wide):.0f} or more times the learned sd, as where nearly everybody has one "
             "value: clamped to one end of bounds= that are in other units or too narrow, a rare indicator (declare "
             "levels=), an amount that is mostly 0 (as in I(x > 0)); where rows are sorted by it (shuffle them); or "
             "where bounds= are far too wide"
         )
+        out.append(Note(text, "wide", place([j for j, _ in wide])))
     if have and findings.flat(run):
-        out.append(
+        text = (
             f"{DOUBT} the results: the response hardly varies inside its declared range, as where everybody was "
             "clamped to one end of it; see that bounds= are those of the response, in its units"
         )
+        out.append(Note(text, "flat"))
     if have and findings.changing(run):
-        out.append(
+        text = (
             f"{DOUBT} the results: people who came first tell other coefficients than those after them. Rows are taken "
             "in the order they come: shuffle a file that is sorted, by its response above all; if effects change over "
             "time, fit the times one by one"
         )
+        out.append(Note(text, "changing"))
     if have and findings.at_limit(run):
-        out.append(
+        text = (
             f"{DOUBT} the interval: the estimate lies at a public limit of the response, where the search ran out of "
             "people; ask more of them, or spend more"
         )
+        out.append(Note(text, "limit"))
     theta = run.estimate()
     strong = False
     if have and not silent and rules.from_predictor and theta is not None:
         strong = beginning.strength(run, theta) > beginning.FARTHEST
     if strong:
-        out.append(
+        text = (
             f"{DOUBT} the intervals: effects seem so strong (the linear predictor's sd is above "
             f"{beginning.FARTHEST:g}) that scores hardly tell how strong, or few people came and they are noise; "
             "predictions may serve, but coefficients may be far too large or small"
         )
+        out.append(Note(text, "strong"))
     if run.start.told and run.kind != "measures":
         out.append(
             f"no measures of fit yet: they come from the last people of rows={schedule.rows:,}, and {run.people:,} "
@@ -381,18 +399,20 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
     unanswered = findings.unanswered(run)
     if unanswered is not None:
         share, error = min(round(100 * unanswered[0]), 100), round(100 * unanswered[1])
-        most = f"{DOUBT} the results: " if have and unanswered[0] > MOST and not silent else ""
-        out.append(
-            f"{most}about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a "
-            "value missing, no number or not among the declared levels, a term not finite"
+        most = have and unanswered[0] > MOST and not silent
+        text = (
+            (f"{DOUBT} the results: " if most else "")
+            + f"about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a value "
+            "missing, no number or not among the declared levels, a term not finite"
             + (", or a row beyond max_per_id" if run.start.silence else "")
             + ("; see that the declared levels and bounds match the data" if share > 50 else "")
             + "; estimates are right if whether a record can be used depends on covariates alone"
         )
-    elif run.start.silence and not (rules.track or rules.counting or run.scatter.asked):
+        out.append(Note(text, "silent" if most else ""))
+    elif have and run.start.silence and not (rules.track or rules.counting or run.scatter.asked):
         out.append(
-            f"{DOUBT} the intervals if many rows beyond max_per_id came: with a declared residual scale their share is "
-            "not learned, and intervals come out short by about as much; leave scale= out"
+            "if many rows beyond max_per_id came, intervals are too short by about as much: with a declared residual "
+            "scale their share is not learned; leave scale= out"
         )
     if schedule.rows and run.kind == "measures" and run.people > SOME_MORE * schedule.rows:
         out.append(
@@ -400,40 +420,43 @@ def _notes(run: Pipeline, settings: Settings, names: Sequence[str], estimates: t
             "sent no score, so estimates are no more precise for them; give rows= as it is"
         )
     elif schedule.rows and run.people > MANY_MORE * schedule.rows:
-        out.append(
+        text = (
             f"{DOUBT} the intervals: rows={schedule.rows:,} was said and {run.people:,} people came, so the pilots "
             "were short for them; give rows= as it is, or leave it out"
         )
+        out.append(Note(text, "more"))
     out += intervals.waiting(run, settings, estimates, lead)
     said = silent or strong  # both say that more people are wanted, and would make the number below meaningless
     if have and not said and not schedule.enough(int((run.people - lead) / needs), coefficients):
         told = "effects, correlations and silent people" if unanswered is not None else "effects and correlations"
         needed = _rounded_up(schedule.wanted(coefficients) * needs + lead)
-        out.append(
+        text = (
             f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
             f"simulations coverage fell below its level with fewer than about {needed:,}"
             + (f", given what reports tell of {told}" if relied > 1.0 else "")
         )
+        out.append(Note(text, "few"))
     return tuple(out)
 
 
-def _wide_notes(run: Pipeline, *, have: bool) -> list[str]:
+def _wide_notes(run: Pipeline, place: Callable[[Iterable[int]], list[int]], *, have: bool) -> list[str]:
     """What a design of many coefficients does without."""
     wide = run.start.wide
     if wide is None:
         return []
-    out = [
+    out: list[str] = [
         f"more than {WIDE} coefficients: no correlations of the covariates are learned, and the Newton step is "
         "diagonal; where columns are much correlated, estimates settle slowly and intervals can be too short: declare "
         "correlations in moments="
     ]
-    rare = int((np.nan_to_num(wide.shares, nan=1.0) < RARE).sum())
-    if have and rare:
-        out.append(
-            f"{DOUBT} the intervals: {rare} columns stand for levels that about {100 * RARE:g}% of the people or fewer "
-            "have, were levels equally frequent, and all are compared with one reference level that few have; merge "
-            "levels"
+    few = np.flatnonzero(np.nan_to_num(wide.shares, nan=1.0) < RARE).tolist()
+    if have and few:
+        text = (
+            f"{DOUBT} the intervals: {len(few)} columns stand for levels that about {100 * RARE:g}% of the people or "
+            "fewer have, were levels equally frequent, and all are compared with one reference level that few have; "
+            "merge levels"
         )
+        out.append(Note(text, "levels", place([*few, 0])))
     return out
 
 

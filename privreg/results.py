@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privreg import evaluation, saving, storage, views
+from privreg import evaluation, notes, saving, storage, views
 from privreg.accounting import refuse_fitted
 from privreg.effects import MarginalEffects, marginal_effects
 from privreg.errors import InferenceError, NotPrivateError, choose, flag
 from privreg.errors import level as _level
 from privreg.family import Family, check_ratios
-from privreg.inference import EARLY, METHODS, Estimate, Pivot
+from privreg.inference import METHODS, Estimate, Pivot
 from privreg.inference.joint import joint_critical
 from privreg.measures import frame as measures_frame
 from privreg.payload import Fit
@@ -139,9 +139,8 @@ class PrivateResults:
 
     def _estimate(self, method: str | None) -> Estimate:
         if not self._fit.estimates:
-            early = next((note for note in self._fit.statement.notes if note.startswith(EARLY)), None)
-            if early is not None:
-                more = ", or tell the model how many come by rows=" if early.startswith(f"{EARLY}:") else ""
+            for early in self._fit.statement.waiting:
+                more = "" if early.methods else ", or tell the model how many come by rows="
                 raise InferenceError(f"{early}; update the stream by more{more}.")
             raise InferenceError(
                 "this fit was made with inference=None: only estimates; fit with inference='random_scaling'."
@@ -152,9 +151,9 @@ class PrivateResults:
         for e in self._fit.estimates:
             if e.method == method:
                 return e
-        for note in self._fit.statement.notes:
-            if note.startswith(f"{EARLY} by ") and method in note.partition(":")[0].split(" by ")[1].split(", "):
-                raise InferenceError(f"{note}; update the stream by more, or use {self.methods[0]!r}.")
+        for early in self._fit.statement.waiting:
+            if method in early.methods:
+                raise InferenceError(f"{early}; update the stream by more, or use {self.methods[0]!r}.")
         first, tuning = self.methods[0], METHODS[method].tuning
         together = "any" in {tuning, METHODS[first].tuning} or tuning == METHODS[first].tuning
         wanted = f"inference={(first, method) if together else method!r}"
@@ -163,11 +162,16 @@ class PrivateResults:
             f"this fit has no {method!r}; it has {', '.join(self.methods)}. Ask for it with fit({wanted})."
         )
 
-    def _doubts(self, method: str | None = None) -> tuple[str, ...]:
+    def _doubts(self, method: str | None = None) -> tuple[notes.Note, ...]:
         """Whatever takes back the intervals of a method: not what weakens others that were asked for beside it."""
         own = self._estimate(method).notes if self._fit.estimates else ()
         others = {note for e in self._fit.estimates for note in e.notes} - set(own)
         return tuple(note for note in self.privacy.doubts if note not in others)
+
+    def _caution(self, stacklevel: int = 2) -> bool:
+        """Warn if there are rows that should not be relied on; return whether there are."""
+        what = "the intervals of" if self._fit.estimates else "the estimates of"
+        return notes.caution(self._fit.names, self._doubts(), what=what, stacklevel=stacklevel + 1)
 
     def _full_cov(self, method: str | None, what: str) -> tuple[Array, Pivot]:
         e = self._estimate(method)
@@ -268,8 +272,8 @@ class PrivateResults:
         Returns
         -------
         DataFrame
-            term, estimate, std_error, statistic, p_value, conf_low, conf_high; before them the level for multinomial
-            fits.
+            term, estimate, std_error, statistic, p_value, conf_low, conf_high, reliable (whether no note of the summary
+            takes the row back); before them the level for multinomial fits.
 
         Raises
         ------
@@ -293,7 +297,7 @@ class PrivateResults:
                 for c in ("estimate", "conf_low", "conf_high"):
                     if c in out:
                         out[c] = np.exp(out[c])
-        return out
+        return out.assign(reliable=notes.reliable(self._doubts(method), len(out)))
 
     # --- tests -----------------------------------------------------------------------------------------
 
@@ -536,7 +540,10 @@ class PrivateResults:
         return lengths(self, alpha=alpha, ax=ax)
 
     def summary(self, alpha: float = 0.05, *, method: str | None = None, simultaneous: bool = False) -> Summary:
-        """Header, coefficients and privacy block, as text, HTML or LaTeX; intervals as in :meth:`tidy`."""
+        """Header, coefficients and privacy block, as text, HTML or LaTeX; intervals as in :meth:`tidy`.
+
+        Rows that should not be relied on are marked, and a line below the table names the notes that say why.
+        """
         from privreg.summary import Summary
 
         return Summary(self, alpha, method, simultaneous)

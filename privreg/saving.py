@@ -75,6 +75,9 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     moves = [e.pivot.moves for e in estimates if isinstance(e.pivot, Bootstrap)]
     if any(v.ndim != 2 or len(v) < 2 or v.shape[1] != p or v.dtype.kind != "f" for v in moves):
         raise ValueError("saved blocks don't fit the design")  # load() says that the file is damaged
+    statement = PrivacyStatement.from_json(document["statement"])
+    if any(note.rows and note.rows[-1] >= p for note in statement.doubts):
+        raise ValueError("a note about a coefficient that there isn't")  # load() says that the file is damaged
     told = document.get("measures", [])
     numbers = arrays["measures"] if told else np.empty((0, 2))
     if numbers.shape != (len(told), 2):
@@ -91,7 +94,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         nobs=nobs,
         senders=senders,
         updates=updates,
-        statement=PrivacyStatement.from_json(document["statement"]),
+        statement=statement,
         **{name: arrays[name] for name in wanted},
     )
 

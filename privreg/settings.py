@@ -11,10 +11,11 @@ import numpy as np
 from privreg.blocks import Layout
 from privreg.errors import OptionError
 from privreg.family import Family
-from privreg.inference import DOUBT, Method
+from privreg.inference import Method
 from privreg.kernels import MULTINOMIAL
 from privreg.measures import Gauge
 from privreg.mechanisms import Mechanism, resolve_mechanism
+from privreg.notes import DOUBT, Note
 from privreg.rules import ChainRules
 from privreg.scores import Score
 from privreg.stages import Reports, Schedule
@@ -167,16 +168,17 @@ class Settings:
         """What is done to a score report, for the privacy block."""
         return self.mechanism.words(*self._report(p))
 
-    def mixing_note(self, updates: int) -> str | None:
+    def mixing_note(self, updates: int) -> Note | None:
         """Words for a path too short to have forgotten its start, judged from public numbers only."""
         forgotten = self.steps.total(updates) * self.weakest
         if forgotten >= MIXING:
             return None
-        return (
+        text = (
             f"{DOUBT} the intervals: few records for this model. Were the declared bounds 4 sd from the mean, the "
             f"steps would sum to {forgotten:.1f} relaxation times of the slowest direction; {MIXING:g} are wanted. "
             "More people, tighter bounds or moments= help"
         )
+        return Note(text, "few")
 
 
 def one_number(private: str, blocks: int, alone: bool) -> bool:

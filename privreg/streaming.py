@@ -134,6 +134,7 @@ class Stream:
         self._run = self._chain(key, start) if settings.efficient is None else self._pipeline(key, start)
         self._lock = threading.Lock()
         self._broken = False
+        self._cautioned = False  # whether results have warned that they should not be relied on
         self.rows_read = 0
         self._origin = object()
 
@@ -331,11 +332,23 @@ class Stream:
     def results(self) -> PrivateResults:
         """Results so far; the stream may go on afterwards.
 
+        Warns
+        -----
+        ReliabilityWarning
+            Once for each stream, if rows of the results should not be relied on; it names them and why.
+
         Raises
         ------
         InferenceError
             If fewer people than coefficients have reported.
         """
+        res = self._so_far()
+        if not self._cautioned:
+            self._cautioned = bool(res._doubts())
+            res._caution()
+        return res
+
+    def _so_far(self) -> PrivateResults:
         with self._alone():
             return self._results(Release(0, self.total_mu))
 

@@ -14,6 +14,7 @@ import numpy as np
 from privreg.inference import METHODS, RandomScaling
 from privreg.inference.joint import joint_critical
 from privreg.tables import (
+    MARK,
     WIDTH,
     cells,
     fold,
@@ -36,6 +37,8 @@ from privreg.tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pandas as pd
 
     from privreg.privacy import PrivacyStatement
     from privreg.results import PrivateResults
@@ -122,6 +125,23 @@ def _privacy_html_body(statement: PrivacyStatement) -> str:
 # --- the summary -----------------------------------------------------------------------------------------
 
 
+def marked(table: pd.DataFrame) -> list[str]:
+    """Names of the rows of a tidy table, those that should not be relied on with a mark."""
+    pairs = zip(table["term"].astype(str), table["reliable"], strict=True)
+    return [name if reliable else f"{name} {MARK}" for name, reliable in pairs]
+
+
+def caution(table: pd.DataFrame, notes: Sequence[str], taken_back: Sequence[str]) -> str | None:
+    """What the mark means, with the numbers of the notes that say why; None if no row of the table has one."""
+    if table["reliable"].all():
+        return None
+    *first, last = [f"[{i}]" for i, note in enumerate(notes, 1) if note in taken_back]
+    which = f"notes {', '.join(first)} and {last}" if first else f"note {last}"
+    some = "MARKED " if table["reliable"].any() else ""
+    what = "INTERVALS" if "conf_low" in table else "ESTIMATES"
+    return f"{MARK} DON'T RELY ON THE {some}{what}: see {which}"
+
+
 class Summary:
     """Header, coefficients and privacy statement of a result.
 
@@ -168,15 +188,10 @@ class Summary:
             if simultaneous:
                 words = f"the {len(table)} intervals hold together, {words}"
             self._law = f"{by}t and P>|t| refer to the {law}; {words}"
-            taken_back = results._doubts(method)
-            doubts = [f"[{i}]" for i, note in enumerate(self._statement.notes, 1) if note in taken_back]
-            if doubts:
-                *first, last = doubts
-                which = f"notes {', '.join(first)} and {last}" if first else f"note {last}"
-                self._law += f"; DON'T RELY ON THE INTERVALS: see {which}"
         else:
             table = results.tidy()
-        self._names = list(table["term"])
+        self._names = marked(table)
+        self._caution = caution(table, self._statement.notes, results._doubts(method))
         self._head, self._rows = cells(table, alpha)
 
     def _blocks(self, width: int | None = None) -> dict[int, str]:
@@ -205,8 +220,8 @@ class Summary:
             out.append(f"*** {self._statement.loud} ***".center(WIDTH).rstrip())
         out += [double, *_header_text(self._title), double]
         out += [*table_text(self._names, self._head, self._rows, self._blocks(WIDTH)), double]
-        if self._law:
-            out += fold(self._law)
+        for words in (self._law, self._caution):
+            out += fold(words) if words else []
         out += ["", "Privacy".center(WIDTH).rstrip(), single]
         return "\n".join([*out, privacy_text(self._statement)])
 
@@ -223,6 +238,7 @@ class Summary:
         loud = f'<p class="loud">{escape(words)}</p>\n' if words else ""
         head = f'<caption class="title">{self.heading}</caption>\n<tbody>\n{html_rows(paired(self._title))}\n</tbody>'
         law = f"<p>{escape(self._law)}</p>\n" if self._law else ""
+        law += f'<p class="caution">{escape(self._caution)}</p>\n' if self._caution else ""
         table = html_table(self._names, self._head, self._rows, blocks=self._blocks())
         body = f"{loud}<table>\n{head}\n</table>\n{table}\n{law}{_privacy_html_body(self._statement)}"
         return html_block(body)
@@ -243,8 +259,9 @@ class Summary:
             parts.append(f"\\textbf{{{tex(self._statement.loud)}}}")
         table = tex_table(self._names, self._head, self._rows, self._blocks())
         parts += [tex_pairs(self._title), table]
-        if self._law:
-            parts.append(tex_notes([tex(self._law)]))
+        below = [tex(words) for words in (self._law, self._caution) if words]
+        if below:
+            parts.append(tex_notes(below))
         parts.append(tex_pairs(self._statement.rows(), "Privacy"))
         notes = [f"{{[}}{i}{{]}} {tex(n)}" for i, n in enumerate(self._statement.notes, 1)]
         if notes:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 WIDTH: Final = 78
 """Columns of the text, those of statsmodels."""
 
+MARK: Final = "†"
+"""Of rows that should not be relied on; a star would be read as significance."""
+
 
 # --- numbers and names -----------------------------------------------------------------------------------
 
@@ -198,6 +201,7 @@ STYLE: Final = """<style>
 .privreg ol { padding-left: 2.4em; }
 .privreg li::marker { content: "[" counter(list-item) "] "; }
 .privreg .loud { font-weight: bold; border: 2px solid; text-align: center; }
+.privreg .caution { font-weight: bold; }
 </style>"""
 
 
@@ -262,7 +266,7 @@ _TEX: Final = {
     },
     **{c: f"$^{{{i}}}$" for i, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
     **{c: f"$_{{{i}}}$" for i, c in enumerate("₀₁₂₃₄₅₆₇₈₉")},
-    **{"⁻": "$^{-}$", "ᵀ": r"$^{\top}$"},
+    **{"⁻": "$^{-}$", "ᵀ": r"$^{\top}$", "†": r"$\dagger$"},
 }
 _SMALL: Final = (
     "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho varsigma sigma tau upsilon "

@@ -32,7 +32,7 @@ def test_it_prints_what_python_prints(run, people):
     options = {"bounds": {"age": (18, 65), "bmi": (18, 50)}, "levels": {"smoker": ["no", "yes"]}}
     res = pr.means.estimate(people, FORMULA, epsilon=1, seed=1, progress=False, **options)
     assert (status, err) == (0, "")
-    assert out.split("Releases:")[0] == res.summary().as_text().split("Releases:")[0]
+    assert out.split("In words:")[0] == res.summary().as_text().split("In words:")[0]
 
 
 def test_it_writes_every_kind_of_file(run, tmp_path):

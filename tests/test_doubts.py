@@ -10,11 +10,13 @@ from scipy.stats import kstest
 
 import privreg as pr
 from privreg import findings, lanes
-from privreg.inference import DOUBT, EARLY, Normal, RandomScaling, StudentT
+from privreg.inference import Normal, RandomScaling, StudentT
+from privreg.notes import DOUBT, EARLY, Note
 from tests.helpers import array_model
 from tests.test_summary import check_latex, flat
 
-NOTE = f"{DOUBT} the intervals: only some 1% of the people have the rarer value of g"
+NOTE = Note(f"{DOUBT} the intervals: only some 1% of the people have the rarer value of g", "rare", [1])
+OTHER = Note(NOTE.replace("of g", "of h"), "rare", [2])
 
 
 def with_notes(res, *notes):
@@ -35,12 +37,14 @@ def sound():
 
 @pytest.fixture(scope="module")
 def doubtful(sound):
-    return with_notes(sound, "the rows came in order", NOTE, NOTE.replace("of g", "of h"))
+    return with_notes(sound, "the rows came in order", NOTE, OTHER)
 
 
-def test_doubts_are_the_notes_that_begin_so(sound, doubtful):
+def test_doubts_are_told_by_their_code_not_by_how_they_begin(sound, doubtful):
     assert sound.privacy.doubts == ()
-    assert doubtful.privacy.doubts == (NOTE, NOTE.replace("of g", "of h"))
+    assert with_notes(sound, str(NOTE), Note(NOTE)).privacy.doubts == ()
+    assert with_notes(sound, Note("anything", "few")).privacy.doubts == ("anything",)
+    assert doubtful.privacy.doubts == (NOTE, OTHER)
 
 
 def test_compared_results_repeat_their_doubts_by_name(sound, doubtful):

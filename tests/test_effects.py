@@ -17,6 +17,7 @@ from privreg.effects import MarginalEffects
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, SchemaError
 from privreg.families import Expectile, Hinge, Huber, Logistic, Multinomial, Poisson, Quantile, SmoothedHinge
 from privreg.inference import Bootstrap, Estimate, Normal, RandomScaling, StudentT
+from privreg.notes import Note
 from privreg.results import PrivateResults
 from privreg.schema import Schema
 from tests.helpers import array_model
@@ -323,7 +324,7 @@ def test_views(base, public):
 
 
 def test_doubts_are_shown_with_the_effects(base, public):
-    doubt = "don't rely on the intervals: few people"
+    doubt = Note("don't rely on the intervals: few people", "few")
     statement = dataclasses.replace(base.statement, notes=(doubt,))  # of the fit, not of another method
     res = made(dataclasses.replace(base, statement=statement), "x", Huber())
     found = res.marginal_effects(public)

@@ -181,7 +181,7 @@ def test_last_iterate_and_estimates_only(tuning):
     res = array_model().fit(seed=1, inference=None, tuning=tuning)
     assert list(res.params_last.index) == NAMES
     assert (res.params_last != res.params).all()
-    assert list(res.tidy().columns) == ["term", "estimate"]
+    assert list(res.tidy().columns) == ["term", "estimate", "reliable"]
     for call in (lambda: res.bse, lambda: res.conf_int(), lambda: res.pvalues, lambda: res.cov_params()):
         with pytest.raises(InferenceError, match="inference=None"):
             call()
@@ -217,7 +217,7 @@ def test_results_taken_early_say_why_they_have_no_intervals():
         array_model().start().update((y, x)).results()
     res = stream.results()
     assert res.methods == ()
-    assert list(res.tidy().columns) == ["term", "estimate"]
+    assert list(res.tidy().columns) == ["term", "estimate", "reliable"]
     for call in (lambda: res.bse, res.conf_int, lambda: res.t_test("a = b")):
         with pytest.raises(InferenceError, match=r"no intervals yet: lanes begin after .* rows="):
             call()

@@ -161,7 +161,7 @@ def test_levels_that_are_no_strings_stay_what_they_are(fitted):
 
 def test_a_fit_without_inference_has_estimates_only():
     bare = model(people(3000)).fit(seed=1, progress=False, inference=None)
-    assert list(bare.tidy().columns) == ["level", "term", "estimate"]
+    assert list(bare.tidy().columns) == ["level", "term", "estimate", "reliable"]
     assert bare.params.shape == (3, 2)
     with pytest.raises(InferenceError, match="inference=None"):
         _ = bare.bse

@@ -74,7 +74,7 @@ def test_text_shows_the_numbers_of_tidy_and_no_others(fitted):
     table = fitted.tidy(alpha=0.1)
     assert [r.split()[0] for r in rows] == list(table["term"]) == NAMES
     for row, (_, t) in zip(rows, table.iterrows(), strict=True):
-        shown = [float(v) for v in row.split()[1:]]
+        shown = [float(v) for v in row.replace(" † ", " ").split()[1:]]
         assert shown[0] == float(number(t["estimate"], 4))
         columns = ["std_error", "statistic", "conf_low", "conf_high"]
         assert shown[1:3] + shown[4:] == [float(number(t[c], 3)) for c in columns]
@@ -149,7 +149,8 @@ def test_without_inference_only_estimates_are_shown(bare):
     text = bare.summary().as_text()
     assert "std err" not in text
     assert "critical value" not in text
-    assert [r.split() for r in table_lines(text)] == [[n, number(v, 4)] for n, v in bare.params.items()]
+    rows = [r.replace(" † ", " ").split() for r in table_lines(text)]
+    assert rows == [[n, number(v, 4)] for n, v in bare.params.items()]
     assert "std err" not in bare.summary().as_html() + bare.summary().as_latex()
     with pytest.raises(InferenceError, match="inference=None"):
         bare.summary(method="plug_in")
@@ -236,8 +237,8 @@ def test_html_is_well_formed_and_escapes_names(fitted):
     results = wide(fitted, 2, names=names)
     page = read(results.summary().as_html())
     assert page.tags <= {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "ol", "li"}
-    for n in names:
-        assert n in page.cells  # whole: nothing is shortened here
+    for n, reliable in zip(names, results.tidy()["reliable"], strict=True):
+        assert n + ("" if reliable else " †") in page.cells  # whole: nothing is shortened here
     for _, t in results.tidy().iterrows():
         assert number(t["estimate"], 4) in page.cells
     for label, value in [*results._fit.title, *results.privacy.rows()]:

@@ -17,6 +17,7 @@ from privreg.central.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, S
 from privreg.central.options import check_budget, read_epochs, read_number, read_whole
 from privreg.central.sensitivity import Constants, constants, sensitivity
 from privreg.errors import OptionError, choose
+from privreg.notes import Note
 
 if TYPE_CHECKING:
     from privreg.accounting import Budget
@@ -301,7 +302,7 @@ def least_curvature(holder: float, p: int) -> float:
     return holder / (5.0 * p)
 
 
-def doubt(plan: Plan, loss: Loss, p: int) -> str | None:
+def doubt(plan: Plan, loss: Loss, p: int) -> Note | None:
     """Say why intervals between the lanes of a plan should not be relied on, from public numbers; None if they may be.
 
     Notes
@@ -323,10 +324,11 @@ def doubt(plan: Plan, loss: Loss, p: int) -> str | None:
     flat = least_curvature(c.holder, p)
     steps = plan.steps(size)
     if plan.step * flat * steps < 0.8 * SETTLED:
-        return (
+        text = (
             f"the steps are too small, or too few, to forget the start: step × passes should be {SETTLED / flat:.3g} "
             f"or more and is {plan.step * steps:.3g}; take a larger step=, more epochs=, or fewer lanes="
         )
+        return Note(text, "moving")
     if plan.perturbation == "gradient":
         wander = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * flat))
         limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
@@ -335,11 +337,12 @@ def doubt(plan: Plan, loss: Loss, p: int) -> str | None:
     return None
 
 
-def _few(records: float) -> str:
-    return (
+def _few(records: float) -> Note:
+    text = (
         "there are few records for this budget, and noisy iterates wander where the loss is no longer quadratic: "
         f"some {records:,.2g} records, or as many times the budget, would do"
     )
+    return Note(text, "few")
 
 
 def _noisy_passes(order: str, alpha: float, n: int, p: int) -> int:

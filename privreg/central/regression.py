@@ -358,6 +358,8 @@ class Regression:
         -----
         PrivregWarning
             If δ is not below one over the number of records.
+        ReliabilityWarning
+            If rows of the results should not be relied on; it names them and why.
 
         Raises
         ------
@@ -397,7 +399,10 @@ class Regression:
             moved = np.full((len(plan.sizes), x.shape[1]), np.nan)
             lanes_out = descent.release(x, y, self._loss, plan, key, bar.update, moved)
         stated = stated.with_release(LEDGER.spend(identity, stated.total_mu))
-        return CentralResults(payload(self._spec, plan, self._loss, lanes_out, moved, stated, n))
+        res = CentralResults(payload(self._spec, plan, self._loss, lanes_out, moved, stated, n))
+        if lanes != 1:  # who asks for one lane knows that it has no standard errors
+            res._caution()
+        return res
 
     def _plan(self, n: int, options: Mapping[str, Any]) -> Plan:
         reach, p = self._spec.units.reach, len(self._spec.coefficients)

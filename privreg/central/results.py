@@ -15,7 +15,8 @@ from privreg.central.losses import restored as restored_family
 from privreg.central.plan import doubt
 from privreg.central.statement import CentralStatement
 from privreg.errors import InferenceError
-from privreg.inference import DOUBT, Estimate, StudentT
+from privreg.inference import Estimate, StudentT
+from privreg.notes import DOUBT, Note
 from privreg.payload import Fit
 from privreg.results import PrivateResults
 from privreg.unavailable import all_known_arguments, unavailable
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["KIND", "CentralResults", "estimate_of", "from_saved", "payload"]
 
 KIND = "central results"
-ONE_LANE = f"{DOUBT} standard errors: one lane tells nothing of its precision, so there are none; fit with lanes=8"
+ONE_LANE: Final = Note(
+    f"{DOUBT} standard errors: one lane tells nothing of its precision, so there are none; fit with lanes=8", "lane"
+)
 
 
 @all_known_arguments
@@ -96,21 +99,21 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: A
     return CentralResults(replace(fit, statement=CentralStatement.from_json(document["statement"])))
 
 
-def estimate_of(lanes: Array, why: str | None = None) -> Estimate:
+def estimate_of(lanes: Array, why: Note | None = None) -> Estimate:
     """Precision of the mean of lanes, from how far they lie apart.
 
     Parameters
     ----------
     lanes : ndarray, shape (B, p)
         Released averages, user's units.
-    why : str, optional
+    why : Note, optional
         Why their intervals should not be relied on.
     """
     b, p = lanes.shape
     if b == 1:
         return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE,))
     apart = lanes - lanes.mean(axis=0)
-    notes = () if why is None else (f"{DOUBT} the intervals: {why}",)
+    notes = () if why is None else (Note(f"{DOUBT} the intervals: {why}", why.code),)
     return Estimate("between_lanes", apart.T @ apart / (b * (b - 1)), StudentT(b - 1), notes)
 
 
@@ -118,7 +121,7 @@ STILL: Final = 0.05
 """Probability of a note on lanes that still move where none does."""
 
 
-def still_moving(moved: Array) -> str | None:
+def still_moving(moved: Array) -> Note | None:
     """Say that lanes had not settled, from how far the iterates that are averaged moved; None if that isn't seen.
 
     Parameters
@@ -137,10 +140,11 @@ def still_moving(moved: Array) -> str | None:
     mean, se = moved.mean(axis=0), moved.std(axis=0, ddof=1) / np.sqrt(b)
     if not (np.abs(mean) > StudentT(b - 1).critical(STILL / p) * se).any():
         return None
-    return (
+    text = (
         "the iterates that are averaged were still moving the same way in all lanes, so the start is not forgotten; "
         "take more epochs=, or bounds= that fit the columns more closely"
     )
+    return Note(text, "moving")
 
 
 def payload(spec: Spec, plan: Plan, loss: Loss, lanes: Array, moved: Array, statement: CentralStatement, n: int) -> Fit:

@@ -315,6 +315,11 @@ class FederatedRegression:
         -------
         FederatedResults
 
+        Warns
+        -----
+        ReliabilityWarning
+            If the model was still on its way, so that the coefficients should not be relied on.
+
         Raises
         ------
         BudgetError
@@ -340,7 +345,9 @@ class FederatedRegression:
                     stream.advance(1)
                 state = server.step(plan, state, reports)
                 bar.update()
-        return make_results(plan, state.path, ClientStatement(plan, release, "simulated", got is not None))
+        res = make_results(plan, state.path, ClientStatement(plan, release, "simulated", got is not None))
+        res._caution()
+        return res
 
 
 def _spend(sources: Sequence[Source], mu: float) -> Release:

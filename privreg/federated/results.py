@@ -14,9 +14,11 @@ from privreg.errors import NotPrivateError
 from privreg.federated.plan import Plan
 from privreg.federated.server import settled
 from privreg.federated.statement import ClientStatement
+from privreg.notes import Note, reliable
+from privreg.notes import caution as warn_of
 from privreg.payload import Fit
 from privreg.prediction import check_which, note_outside, predicted
-from privreg.summary import Summary
+from privreg.summary import Summary, caution, marked
 from privreg.tables import cells
 from privreg.unavailable import all_known_arguments, called, unavailable
 
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FederatedResults", "FederatedSummary", "make_results"]
 
-STILL_MOVING: Final = (
+STILL_MOVING: Final = Note(
     "The model was still on its way: it moved in the second half of the rounds by more than noise explains, so "
-    "coefficients fall short of where the rounds would settle. Ask for more rounds, more local steps, or a larger clip."
+    "coefficients fall short of where the rounds would settle. Ask for more rounds, more local steps, or a larger "
+    "clip.",
+    "moving",
 )
 ENOUGH: Final = 0.1
 """Share of the model's length by which it may move in the second half of the rounds."""
@@ -108,8 +112,14 @@ class FederatedResults:
         return self._fit.labels(m).assign(round=np.repeat(np.arange(m), p), estimate=self._outside.ravel())
 
     def tidy(self) -> pd.DataFrame:
-        """Coefficients as a tidy table: term, estimate, of a multinomial fit level too."""
-        return self._fit.labels().assign(estimate=self._fit.params)
+        """Coefficients as a tidy table: term, estimate, reliable (whether no note takes it back), perhaps level."""
+        kept = reliable(self._statement.found, len(self._fit.params))
+        return self._fit.labels().assign(estimate=self._fit.params, reliable=kept)
+
+    def _caution(self, stacklevel: int = 2) -> bool:
+        """Warn if there are rows that should not be relied on; return whether there are."""
+        found = self._statement.found
+        return warn_of(self._fit.names, found, what="the estimates of", stacklevel=stacklevel + 1)
 
     def predict(self, exog: Any, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
@@ -233,5 +243,6 @@ class FederatedSummary(Summary):
         self._response, self._levels, self._terms = fit.design.endog_name, spec.baseline, len(spec.design.names)
         self._law = None
         table = results.tidy()
-        self._names = [str(t) for t in table["term"]]
+        self._names = marked(table)
+        self._caution = caution(table, self._statement.notes, results.privacy.found)
         self._head, self._rows = cells(table, 0.05)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from privreg.accounting import REPORTED_DELTA, Budget, Release, at_least
 from privreg.federated.plan import Plan
+from privreg.notes import Note
 from privreg.privacy import guarantee_in_all, none_in_all, often, releases_in_all, success, unprotected
 from privreg.summary import privacy_html, privacy_text
 
@@ -35,15 +36,15 @@ class ClientStatement:
         Whether one process held all silos' records and played them, or each silo randomised its own.
     seeded : bool
         Whether the noise can be drawn again by anybody who knows the seed.
-    found : tuple of str
-        Notes on what the models of the rounds show.
+    found : tuple of Note
+        What the models of the rounds show, by which rows may be taken back.
     """
 
     plan: Plan
     release: Release
     trust: str
     seeded: bool = False
-    found: tuple[str, ...] = ()
+    found: tuple[Note, ...] = ()
 
     @property
     def budget(self) -> Budget:

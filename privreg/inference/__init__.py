@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = [
-    "DOUBT",
-    "EARLY",
     "METHODS",
     "Anytime",
     "Bootstrap",
@@ -34,13 +32,6 @@ __all__ = [
     "describe",
     "resolve_methods",
 ]
-
-
-DOUBT: Final = "don't rely on"
-"""How a note begins that takes intervals back; the summary repeats it beside the table."""
-
-EARLY: Final = "no intervals yet"
-"""How a note begins that explains why results taken early have none."""
 
 
 @dataclass(frozen=True)

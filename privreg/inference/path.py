@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from privreg.errors import InferenceError
-from privreg.inference import DOUBT
 from privreg.inference.plug_in import Sandwich, sandwich
+from privreg.notes import DOUBT, Note
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,4 +161,4 @@ def path_sandwich(found: Regression, updates: float, steps: float, floor: float)
         f"{DOUBT} the path-curvature intervals: with these steps the curvature is known to some {100 * unsure:.0f}% "
         "only; use between_lanes or random_scaling, or ask more people"
     )
-    return out._replace(notes=(note, *out.notes))
+    return out._replace(notes=(Note(note, "curvature"), *out.notes))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privreg.inference import DOUBT
+from privreg.notes import DOUBT, Note
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,10 +52,11 @@ def sandwich(
     middle = (meat_vectors * meat_values) @ meat_vectors.T
     notes: tuple[str, ...] = ()
     if low:
-        notes = (
+        text = (
             f"{DOUBT} the {name} intervals: {low} eigenvalue(s) of the privatised curvature were raised to the floor "
-            f"{bread_floor:.2g}; use random scaling or more people",
+            f"{bread_floor:.2g}; use random scaling or more people"
         )
+        notes = (Note(text, "curvature"),)
     return Sandwich(inverse @ middle @ inverse / n, notes)
 
 

@@ -116,11 +116,11 @@ def _least(plan: Plan, theta: Array) -> Array:
     return out
 
 
-def few(plan: Plan, state: State) -> bool:
-    """Whether some answer was given by, or withheld by, so few people that normal limits don't hold; from reports."""
-    n = np.diag(state.counts)
+def few(plan: Plan, state: State) -> frozenset[int]:
+    """Terms of which some answer was given or withheld by so few that normal limits don't hold; from reports."""
+    n, out = np.diag(state.counts), set()
     if plan.vector is not None or not state.people:
-        return False
+        return frozenset()
     for item in plan.items:
         here, m = slice(item.at, item.at + item.size), item.mechanism
         least = n[here].min()
@@ -133,8 +133,8 @@ def few(plan: Plan, state: State) -> bool:
             told = (np.diag(state.sums)[here] / np.maximum(n[here], 1.0) - low) / (high - low)
             least = (n[here] * np.minimum(told, 1.0 - told)).min()
         if least < FEW:
-            return True
-    return False
+            out.add(item.term)
+    return frozenset(out)
 
 
 def _linear(terms: Sequence[Term], own: Sequence[Term], plan: Plan) -> tuple[Array, Array]:

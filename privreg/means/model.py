@@ -223,6 +223,11 @@ class PrivateMeans:
         -------
         MeansResults
 
+        Warns
+        -----
+        ReliabilityWarning
+            Once, if rows of the results should not be relied on; it names them and why.
+
         Raises
         ------
         BudgetError
@@ -244,7 +249,9 @@ class PrivateMeans:
                 stream.update(batch)
                 bar.update(rows_of(batch))
         stream.refuse_empty()
-        return stream.released(LEDGER.spend(source.identity, self._spec.total_mu))
+        res = stream.released(LEDGER.spend(source.identity, self._spec.total_mu))
+        res._caution()
+        return res
 
 
 def _public(data: Any, columns: Sequence[str], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:

@@ -10,7 +10,7 @@ from privreg.accounting import Budget, Release
 from privreg.errors import BudgetError
 from privreg.inference import Normal
 from privreg.privacy import PrivacyStatement
-from privreg.summary import Summary
+from privreg.summary import Summary, caution, marked
 from privreg.tables import limits_header, number
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ class MeansSummary(Summary):
         self._law = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {critical:.3f}"
         if results.biased:
             self._law += "; THESE ARE NOT MEANS: see the notes"
-        self._names = list(table["term"])
+        self._names = marked(table)
+        self._caution = caution(table, self._statement.notes, self._statement.doubts)
         self._head = ["estimate", "std err", *limits_header(alpha)]
         columns = [[number(v, 4) for v in table["estimate"]]]
         columns += [[number(v, 4) for v in table[c]] for c in ("std_error", "conf_low", "conf_high")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privreg import storage
+from privreg import notes, storage
 from privreg.errors import InferenceError, NotPrivateError, OptionError
 from privreg.errors import level as _level
 from privreg.inference import Normal
@@ -53,6 +53,8 @@ class MeansFit:
     biased : bool
         Whether the mechanism is a biased one, so that the estimates are not means.
     statement : MeansStatement
+    group_reliable : ndarray of bool, shape (g, p)
+        Whether a subgroup's estimate may be relied on.
     """
 
     names: tuple[str, ...]
@@ -69,6 +71,7 @@ class MeansFit:
     header: tuple[tuple[str, str], ...]
     biased: bool
     statement: MeansStatement
+    group_reliable: NDArray[np.bool_]
 
 
 @all_known_arguments
@@ -164,7 +167,7 @@ class MeansResults:
         Returns
         -------
         DataFrame
-            term, estimate, std_error, conf_low, conf_high.
+            term, estimate, std_error, conf_low, conf_high, reliable (whether no note takes the row back).
         """
         limits = self.conf_int(alpha).to_numpy()
         return pd.DataFrame(
@@ -174,8 +177,13 @@ class MeansResults:
                 "std_error": self.bse.to_numpy(),
                 "conf_low": limits[:, 0],
                 "conf_high": limits[:, 1],
+                "reliable": notes.reliable(self.privacy.notes, len(limits)),
             }
         )
+
+    def _caution(self, stacklevel: int = 2) -> bool:
+        """Warn if there are rows that should not be relied on; return whether there are."""
+        return notes.caution(self._fit.names, self.privacy.notes, stacklevel=stacklevel + 1)
 
     def by_group(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates of every public subgroup.
@@ -183,8 +191,8 @@ class MeansResults:
         Returns
         -------
         DataFrame
-            group, people (public, as the column is), term, estimate, std_error, conf_low, conf_high; NaN where a
-            subgroup has too few people.
+            group, people (public, as the column is), term, estimate, std_error, conf_low, conf_high, reliable; NaN
+            where a subgroup has too few people.
 
         Raises
         ------
@@ -206,6 +214,7 @@ class MeansResults:
                 "std_error": se,
                 "conf_low": estimate - half,
                 "conf_high": estimate + half,
+                "reliable": f.group_reliable.ravel() & ~np.isnan(se),
             }
         )
 
@@ -286,7 +295,7 @@ class MeansResults:
             "biased": f.biased,
             "statement": f.statement.to_json(),
         }
-        arrays = {name: getattr(f, name) for name in _ARRAYS}
+        arrays = {name: getattr(f, name) for name in (*_ARRAYS, "group_reliable")}
         storage.write_archive(path, "means", document, arrays)
 
 
@@ -309,6 +318,11 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     nobs, *people = (int(v) for v in document["counts"])
     if len(people) != g:
         raise ValueError("saved counts don't fit the subgroups")  # load() says that the file is damaged
+    stated = MeansStatement.from_json(document["statement"])
+    group_reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
+    wrong = any(note.rows and note.rows[-1] >= p for note in stated.doubts)
+    if wrong or group_reliable.shape != (g, p) or group_reliable.dtype.kind != "b":
+        raise ValueError("saved notes don't fit the names")  # load() says that the file is damaged
     return MeansResults(
         MeansFit(
             names=names,
@@ -318,7 +332,8 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
             group_people=tuple(people),
             header=tuple((str(a), str(b)) for a, b in document["header"]),
             biased=bool(document["biased"]),
-            statement=MeansStatement.from_json(document["statement"]),
+            statement=stated,
+            group_reliable=group_reliable,
             **{k: arrays[k] for k in _ARRAYS},
         )
     )

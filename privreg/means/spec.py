@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from privreg.accounting import Budget
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
@@ -13,6 +15,9 @@ from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term, declared_terms
 from privreg.people import People
 from privreg.schema import Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Spec", "declared"]
 
@@ -63,6 +68,10 @@ class Spec:
     def spent(self) -> Budget:
         """Largest budget that anybody spends on one row."""
         return max((p.budget for p in self.plans), key=lambda b: b.mu)
+
+    def concerned(self, terms: frozenset[int]) -> NDArray[np.bool_]:
+        """Which of the estimates are of some of the `terms`, given by their positions, shape (p,)."""
+        return np.array([k in terms for k, term in enumerate(self.terms) for _ in term.names], dtype=np.bool_)
 
     @property
     def total_mu(self) -> float:

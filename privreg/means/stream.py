@@ -36,6 +36,7 @@ class MeansStream:
         self._noise = NoiseStream(key, max(max(p.width for p in spec.plans), 1))
         self._states = [collector.init(p.size) for p in spec.plans]
         self._counter: Counter | None = spec.people.counter()
+        self._cautioned = False  # whether results have warned that they should not be relied on
 
     def update(self, batch: Any) -> None:
         """Let the next people send their reports.
@@ -87,12 +88,21 @@ class MeansStream:
     def results(self) -> MeansResults:
         """Results so far; looking at them costs nothing.
 
+        Warns
+        -----
+        ReliabilityWarning
+            Once for each stream, if rows of the results should not be relied on; it names them and why.
+
         Raises
         ------
         InferenceError
             If there are too few people.
         """
-        return self.released(Release(0, self._spec.total_mu))
+        res = self.released(Release(0, self._spec.total_mu))
+        if not self._cautioned:
+            self._cautioned = bool(res.privacy.doubts)
+            res._caution()
+        return res
 
     def refuse_empty(self) -> None:
         """Refuse to release anything about fewer than two people.
@@ -116,6 +126,7 @@ class MeansStream:
         whole = collector.estimates(spec.terms, spec.own, spec.plans, self._states)
         apart = [self._alone(g) for g in range(len(spec.plans))] if spec.by is not None else []
         p = len(whole.params)
+        few = [collector.few(plan, state) for plan, state in zip(spec.plans, self._states, strict=True)]
         numbers = [t for t in spec.terms for _ in t.names]
         fit = MeansFit(
             names=tuple(n for t in spec.terms for n in t.names),
@@ -136,8 +147,11 @@ class MeansStream:
                 release,
                 seeded=self._seed is not None,
                 people=self.nobs,
-                few=any(map(collector.few, spec.plans, self._states)),
+                few=frozenset().union(*few),
             ),
+            group_reliable=~np.array(
+                [spec.concerned(own) for own in few if spec.by is not None], dtype=np.bool_
+            ).reshape(-1, p),
         )
         return MeansResults(fit)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from privreg.accounting import Release
-from privreg.inference import DOUBT
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.privacy import WITHIN, MeansStatement, blank
 from privreg.means.spec import Spec
+from privreg.notes import DOUBT, Note
 from privreg.spec import CLAMPING, UNUSABLE
 from privreg.statements import GAPS_NOTES, ROUNDING_NOTE, SEED_NOTE
 
@@ -86,9 +88,11 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
     return tuple(out)
 
 
-def statement(spec: Spec, release: Release, *, seeded: bool, people: int, few: bool = False) -> MeansStatement:
-    """Make the privacy statement of a release."""
-    budget, notes = spec.spent, []
+def statement(
+    spec: Spec, release: Release, *, seeded: bool, people: int, few: frozenset[int] = frozenset()
+) -> MeansStatement:
+    """Make the privacy statement of a release; `few` are the terms of which too few people gave some answer."""
+    budget, notes = spec.spent, list[str]()
     if not budget.private:
         notes.append("mu=None: NOT private; the reports carry no noise")
     elif seeded:
@@ -96,10 +100,11 @@ def statement(spec: Spec, release: Release, *, seeded: bool, people: int, few: b
     if spec.people.missing != "noise":
         notes.append(GAPS_NOTES[spec.people.missing])
     if few:
-        notes.append(
+        text = (
             f"{DOUBT} the intervals: some answer came, or failed to come, from fewer than 10 people, too few for "
             "normal limits; it takes more people or fewer levels"
         )
+        notes.append(Note(text, "answers", np.flatnonzero(spec.concerned(few))))
     if is_biased(spec):
         notes.append(
             "square_wave_biased: the estimates of numbers are NOT means but an affine function of them, whose slope "
