@@ -360,7 +360,7 @@ def test_effects_that_are_always_zero_are_not_significant(base):
     assert np.isnan(found.pvalue[0])
 
 
-@pytest.mark.filterwarnings("ignore:predict:privreg.PrivregWarning")  # some of the public rows lie outside
+@pytest.mark.filterwarnings("ignore:predict:privreg.errors.PrivregWarning")  # some of the public rows lie outside
 def test_effects_of_fits_with_and_without_noise(public, tmp_path):
     rng = np.random.default_rng(0)
     n = 8000

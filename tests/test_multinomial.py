@@ -252,7 +252,7 @@ def test_errors_of_probabilities_are_the_delta_methods(fitted):
     np.testing.assert_array_equal(frame["mean_ci_upper"], found.conf_int(0.1)[..., 1].reshape(-1))
 
 
-@pytest.mark.filterwarnings("ignore:get_prediction:privreg.PrivregWarning")  # far out, where they are sure
+@pytest.mark.filterwarnings("ignore:get_prediction:privreg.errors.PrivregWarning")  # far out, where they are sure
 def test_limits_of_sure_probabilities_stay_inside(fitted):
     results = made(fitted, scale=15.0)
     frame = results.get_prediction({"x1": np.linspace(0, 1, 50), "x2": np.linspace(-1, 1, 50)}).summary_frame()
