@@ -136,7 +136,7 @@ def test_unknown_predictions_of_classes_are_refused(base):
 
 
 def test_arrays_predict_classes(base):
-    schema = Schema.declare({"x": (-1, 1)}, {"g": ["no", "yes"]})
+    schema = Schema.declare({"x": (-2, 2)}, {"g": ["no", "yes"]})
     design = array_design(["const", "x"], "g", schema, kind="binary")
     res = PrivateResults(
         dataclasses.replace(base, design=design, family=Logistic(), names=design.names, params=PARAMS, estimates=())
