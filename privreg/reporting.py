@@ -402,8 +402,8 @@ def _notes(
         most = have and unanswered[0] > MOST and not silent
         text = (
             (f"{DOUBT} the results: " if most else "")
-            + f"about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a value "
-            "missing, no number or not among the declared levels, a term not finite"
+            + f"about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a "
+            "value missing, no number or not among the declared levels, a term not finite"
             + (", or a row beyond max_per_id" if run.start.silence else "")
             + ("; see that the declared levels and bounds match the data" if share > 50 else "")
             + "; estimates are right if whether a record can be used depends on covariates alone"

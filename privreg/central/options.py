@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any, Final
 
 from privreg.errors import BudgetError, OptionError, UnsupportedArgumentError, choose, real, shown
-from privreg.people import People
 
 __all__ = [
     "ARRAY_OPTIONS",
@@ -16,7 +15,6 @@ __all__ = [
     "MODEL_OPTIONS",
     "check_budget",
     "read_epochs",
-    "read_missing",
     "read_number",
     "read_whole",
     "refuse_local",
@@ -104,22 +102,6 @@ def refuse_unknown(where: str, unknown: Iterable[str], known: Sequence[str]) -> 
             choose(f"{where}() option", name, known)
         except OptionError as e:
             raise UnsupportedArgumentError(str(e)) from None
-
-
-def read_missing(missing: Any) -> People:
-    """Return what becomes of records that can't be used.
-
-    Raises
-    ------
-    OptionError
-    """
-    people = People.declare(missing=missing)
-    if people.missing == "drop":
-        raise OptionError(
-            "missing='drop' would change the number of records, which a curator tells; missing='noise' keeps them and "
-            "lets those that can't be used count for nothing."
-        )
-    return people
 
 
 def read_number(name: str, value: Any, what: str, low: float = 0.0, high: float = math.inf) -> float:

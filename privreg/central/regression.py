@@ -18,7 +18,6 @@ from privreg.central.options import (
     ARRAY_OPTIONS,
     FIT_OPTIONS,
     MODEL_OPTIONS,
-    read_missing,
     refuse_local,
     refuse_unknown,
 )
@@ -142,7 +141,7 @@ class Regression:
         check_array_levels(schema, held.endog_name)
         design = array_design(held.names, held.endog_name, schema, kind=fam.kind)
         source = open_arrays(held.endog, held.exog, None, (endog, exog))
-        self._build(design, fam, budget, source, read_missing(missing))
+        self._build(design, fam, budget, source, _people(missing))
 
     @classmethod
     def from_formula(
@@ -229,7 +228,7 @@ class Regression:
         design = formula_design(formula, public, functions=functions, kind=fam.kind)
         source = None if data is None else open_table(data, design.columns, public)
         self = cls.__new__(cls)
-        self._build(design, fam, budget, source, read_missing(missing))
+        self._build(design, fam, budget, source, _people(missing))
         return self
 
     def _build(self, design: Any, family: Family, budget: Budget, source: Source | None, people: People) -> None:
@@ -407,6 +406,22 @@ class Regression:
     def _plan(self, n: int, options: Mapping[str, Any]) -> Plan:
         reach, p = self._spec.units.reach, len(self._spec.coefficients)
         return make_plan(self._loss, self._spec.budget, n=n, p=p, reach=reach, **options)
+
+
+def _people(missing: Any) -> People:
+    """Return what becomes of records that can't be used.
+
+    Raises
+    ------
+    OptionError
+    """
+    people = People.declare(missing=missing)
+    if people.missing == "drop":
+        raise OptionError(
+            "missing='drop' would change the number of records, which a curator tells; missing='noise' keeps them and "
+            "lets those that can't be used count for nothing."
+        )
+    return people
 
 
 def _check_trust(trust: Any) -> None:
