@@ -74,7 +74,7 @@ def test_private_measures_are_as_precise_as_they_say(kind, family, names):
     assert (table["std_error"] > 0).all()
     assert (table["conf_low"] < table["estimate"]).all()
     if kind != "line":
-        public = res.evaluate((y, x.copy()))  # the fit's own rows, as the simulation may
+        public = res.evaluate((y.copy(), x.copy()))  # the fit's own rows, as the simulation may
         for name in {"accuracy", "log-loss", "hinge loss", "mean deviance"} & set(names):
             truth = float(public.set_index("measure").loc[name, "value"])
             assert abs(value(table, name) - truth) < 5 * value(table, name, "std_error")
@@ -138,11 +138,12 @@ def test_measures_that_can_not_be_had_are_refused(options, words):
 
 
 def test_a_test_set_is_judged_as_by_hand():
-    res, y, own = fitted("line", "huber", mu=1, share=0.1)
-    x = own.copy()
+    res, told, own = fitted("line", "huber", mu=1, share=0.1)
+    x, y = own.copy(), told.copy()
     for judge in (res.evaluate, res.calibration, res.plot_calibration):
-        with pytest.raises(NotPrivateError, match="fitted privately in this process"):
-            judge((y, own))
+        for rows in ((y, own), (told, x), (y[:50], own[:50])):
+            with pytest.raises(NotPrivateError, match="fitted privately in this process"):
+                judge(rows)
     r = y - x @ res.params.to_numpy()
     table = res.evaluate((y, x)).set_index("measure")["value"]
     assert table["mean squared error"] == pytest.approx((r**2).mean())
@@ -157,7 +158,7 @@ def test_a_test_set_is_judged_as_by_hand():
         res.calibration((y, x), 1)
     hinge, y, x = fitted("binary", "hinge", mu=1)
     with pytest.raises(OptionError, match="predicts margins"):
-        hinge.calibration((y, x.copy()))
+        hinge.calibration((y.copy(), x.copy()))
 
 
 def test_a_test_set_may_be_a_file(tmp_path, monkeypatch):
@@ -217,7 +218,7 @@ def test_silent_people_count_for_no_measure():
     gone = frame.assign(y=frame["y"].where(np.arange(N) % 3 > 0))
     model = {"mu": 2, "bounds": {**BOUNDS, **bounds}, "missing": "noise"}
     res = pr.PrivateOnlineRegression.from_formula("y ~ a + b", gone, **model).fit(measures=0.3, progress=False, seed=1)
-    truth = float(res.evaluate(frame).set_index("measure").loc["R²", "value"])
+    truth = float(res.evaluate(frame.copy()).set_index("measure").loc["R²", "value"])
     assert abs(value(res.fit_measures, "R²") - truth) < 5 * value(res.fit_measures, "R²", "std_error") < 0.5
 
 

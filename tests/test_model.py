@@ -459,13 +459,13 @@ def test_fits_from_one_mapping_list_or_frame_are_counted_together():
     data = frame(500)
     columns = {c: data[c].to_numpy() for c in data}
     parts = [data.iloc[:200], data.iloc[200:]]
-    for source in (columns, parts):
-        assert [fit("y ~ a", source, rows=500).privacy.release.number for _ in range(2)] == [1, 2]
+    counts = [fit("y ~ a", source, rows=500).privacy.release.number for source in (columns, columns, parts, parts)]
+    assert counts == [1, 2, 3, 4]
     assert fit("y ~ a", iter(parts), rows=500).privacy.release.number == 0
     exog = pd.DataFrame({"const": 1, "a": data["a"]})
     options = {"bounds": {"a": (-1, 1), "y": (-4, 4)}, "mu": 1}
     counts = [pr.PrivateOnlineRegression(data["y"], exog, **options).fit().privacy.release.number for _ in range(2)]
-    assert counts == [1, 2]
+    assert counts == [5, 6]
 
 
 def test_only_columns_taken_from_the_data_are_labelled_so():
