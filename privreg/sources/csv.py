@@ -13,7 +13,7 @@ import numpy as np
 
 from privreg.columns import missing, quietly
 from privreg.errors import DataError
-from privreg.sources.source import CHUNK, Batch, Source, file_mark, file_stamp
+from privreg.sources.source import CHUNK, Batch, Source, file_mark
 
 if TYPE_CHECKING:
     from privreg.schema import Schema
@@ -194,9 +194,8 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
                     part |= {c: part[c].astype(object).where(here, None) for c in own}
                 yield pd.DataFrame(part, copy=False)
 
-    identity = tuple(file_stamp(path))
     return Source(
-        f"CSV file {path.name}", None, batches, identity, lambda: _count_lines(path), lambda: [file_mark(path)]
+        f"CSV file {path.name}", None, batches, None, lambda: _count_lines(path), lambda: [file_mark(path)]
     )
 
 

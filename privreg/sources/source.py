@@ -18,7 +18,6 @@ __all__ = [
     "check_labels",
     "chunk_of",
     "file_mark",
-    "file_stamp",
     "first",
     "once",
     "pieces",
