@@ -23,6 +23,7 @@ __all__ = [
     "Encoded",
     "Flags",
     "Floats",
+    "as_series",
     "clamped",
     "column_of",
     "complete_rows",
@@ -148,10 +149,8 @@ def plain_vector(values: Any) -> NDArray[Any]:
     """The same of a list of cells, whatever a cell is."""
     try:
         return plain_array(values)
-    except ValueError:  # one of them is a list itself
-        out = np.empty(len(values), dtype=object)
-        out[:] = list(values)
-        return out
+    except Exception:  # one of them is a list itself, say, or too long for the others
+        return np.fromiter(values, dtype=object, count=len(values))
 
 
 def column_of(frame: Any, name: str) -> Any:
@@ -207,13 +206,18 @@ def length(frame: Any) -> int:
 
 def numbers(raw: Any, name: str, *, gaps: bool = False) -> Floats:
     """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error."""
-    values = read_numbers(raw)
+    values = quietly(lambda: read_numbers(raw), _unreadable(name))
     if not gaps and np.isnan(values).any():
         raise DataError(
             f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
             f"levels={{{name!r}: [...]}} if it is a factor, or {_MEND}"
         )
     return values
+
+
+def _unreadable(name: str) -> DataError:
+    """For what no library should do: an error of its own could quote a value."""
+    return DataError(f"column {name!r} can't be read; convert it to plain numbers or texts.")
 
 
 def read_numbers(raw: Any) -> Floats:
@@ -227,14 +231,22 @@ def read_numbers(raw: Any) -> Floats:
         if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
             values = np.ascontiguousarray(raw, dtype=np.float64)
         else:
-            values = _each_number(pd.Series(raw))
+            values = _each_number(as_series(raw))
         return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values
+
+
+def as_series(raw: Any) -> Any:
+    """A raw column as a Series; cells that pandas would rather have as texts or dates, and can't, as they are."""
+    try:
+        return pd.Series(raw, dtype=object if getattr(raw, "dtype", None) == "object" else None)
+    except Exception:  # a text that is no Unicode, say
+        return pd.Series(np.fromiter(raw, dtype=object, count=len(raw)), dtype=object)
 
 
 def _each_number(series: Any) -> Floats:
     """Cells of a column that is not of one of NumPy's types of numbers."""
     if isinstance(series.dtype, pd.CategoricalDtype):
-        table = np.append(_each_number(pd.Series(series.cat.categories)), np.nan)
+        table = np.append(_each_number(as_series(series.cat.categories)), np.nan)
         return np.asarray(table[series.cat.codes.to_numpy()])
     types = pd.api.types
     known = types.is_numeric_dtype(series.dtype) and not types.is_complex_dtype(series.dtype)
@@ -253,9 +265,8 @@ _NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boo
 
 def _number(cell: Any) -> float:
     """A cell as a double, NaN if it is no number."""
-    value = _exact(cell)
     try:
-        return float(value)
+        return float(_exact(cell))
     except Exception:  # whatever the cell is, its own code may raise anything
         return np.nan
 
@@ -317,11 +328,7 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
 
     With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error.
     """
-    if isinstance(getattr(raw, "dtype", None), pd.CategoricalDtype):
-        series = pd.Series(raw)
-        codes, seen = series.cat.codes.to_numpy(), series.cat.categories.tolist()
-    else:
-        codes, seen = _factorized(raw)
+    codes, seen = quietly(lambda: _factorized(raw), _unreadable(name))
     known = _Levels(levels)
     out = np.array([*map(known.place, seen), GAP], dtype=np.intp)[codes]  # a missing value has code -1: the last entry
     lowest = int(out.min()) if out.size else 0
@@ -340,15 +347,27 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
 
 def _factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
     """Codes and distinct values of a column; -1 for a missing value."""
-    series = pd.Series(raw)
+    series = as_series(raw)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return series.cat.codes.to_numpy(), series.cat.categories.tolist()
     try:
         codes, seen = pd.factorize(series)
-    except TypeError:  # a list, say, has no hash: such a cell is no level
-        cells = [
-            v if isinstance(v, str | Number | np.bool_) or v is None else object() for v in series.to_numpy(object)
-        ]
-        codes, seen = pd.factorize(pd.Series(cells, dtype=object))
-    return codes, seen.tolist()
+        return codes, seen.tolist()
+    except Exception:  # a list, say, has no hash: such a cell is no level
+        cells = np.fromiter(map(_sound, series.to_numpy(object)), dtype=object, count=len(series))
+        codes, seen = pd.factorize(cells)
+        return codes, seen.tolist()
+
+
+def _sound(cell: Any) -> Any:
+    """A cell that may be a level; in place of any other, something that is none."""
+    try:
+        hash(cell)
+        if isinstance(cell, str):
+            cell.encode()
+        return cell if isinstance(cell, str | Number | np.bool_) or cell is None else object()
+    except Exception:  # whatever the cell is, its own code may raise anything
+        return object()
 
 
 def prepare(

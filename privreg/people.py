@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.columns import MISSING, Flags, Floats, column_of, quietly, read_numbers
+from privreg.columns import MISSING, Flags, Floats, as_series, column_of, quietly, read_numbers
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, choose, real, shown
 
 __all__ = ["Counter", "People"]
@@ -297,9 +297,9 @@ _NOBODY: Final = np.uint64(0)
 
 def _texts(ids: Any) -> NDArray[Any]:
     """Ids as texts, the same one for a person whatever the type of column the id came in; None if it is no id."""
-    series = pd.Series(ids)
+    series = as_series(ids)
     if isinstance(series.dtype, pd.CategoricalDtype):
-        series = pd.Series(np.asarray(series))
+        series = as_series(np.asarray(series))
     values = np.asarray(series.to_numpy())
     if values.dtype.kind == "f" and bool((np.abs(values) < 2.0**53).all() and (np.floor(values) == values).all()):
         values = values.astype(np.int64)
@@ -309,8 +309,12 @@ def _texts(ids: Any) -> NDArray[Any]:
 
 
 def _text(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value or None
-    if isinstance(value, Integral) or (isinstance(value, float) and value.is_integer()):
-        return str(int(value))
+    try:
+        if isinstance(value, str):
+            value.encode()  # a text that is no Unicode has no hash
+            return value or None
+        if isinstance(value, Integral) or (isinstance(value, float) and value.is_integer()):
+            return str(int(value))
+    except Exception:  # a number with thousands of digits, say
+        pass
     return None
