@@ -139,9 +139,9 @@ def quietly(make: Callable[[], T], error: PrivregError) -> T:
 
 
 def plain_array(values: Any) -> NDArray[Any]:
-    """Return a list as an array, in which a missing value among texts stays one: NumPy would write 'nan'."""
+    """Return a list as an array, in which a cell stays what it is: NumPy would write 'nan' for a missing text."""
     out = np.asarray(values)
-    lossy = out.dtype.kind in "US" and not hasattr(values, "dtype")
+    lossy = out.dtype.kind not in "biufO" and not hasattr(values, "dtype")
     return np.asarray(values, dtype=object) if lossy else out
 
 
@@ -249,14 +249,17 @@ def _each_number(series: Any) -> Floats:
         table = np.append(_each_number(as_series(series.cat.categories)), np.nan)
         return np.asarray(table[series.cat.codes.to_numpy()])
     types = pd.api.types
-    known = types.is_numeric_dtype(series.dtype) and not types.is_complex_dtype(series.dtype)
+    if types.is_complex_dtype(series.dtype):  # of plain numbers, too, if one cell among them is complex
+        values = series.to_numpy(dtype=np.complex128, na_value=np.nan)
+        return np.where(values.imag == 0, values.real, np.nan)
+    known = types.is_numeric_dtype(series.dtype)
     if known or (series.dtype == object and types.infer_dtype(series, skipna=True) in _NUMBERS):
         try:
             return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
         except Exception:  # a number too large for a double, say; the others are read all the same
             pass
     if not known and series.dtype != object and not types.is_string_dtype(series.dtype):
-        return np.full(len(series), np.nan)  # dates, spans of time, complex numbers
+        return np.full(len(series), np.nan)  # dates, spans of time
     return np.fromiter((_number(v) for v in series.to_numpy(dtype=object)), np.float64, len(series))
 
 
@@ -285,7 +288,9 @@ def _exact(cell: Any) -> Any:
         return _TRUTH.get(text.lower(), np.nan)
     if isinstance(cell, bool | np.bool_):
         return int(cell)
-    real = isinstance(cell, Number) and not isinstance(cell, Complex | np.complexfloating)
+    if isinstance(cell, complex | np.complexfloating):
+        return cell.real if cell.imag == 0 else np.nan
+    real = isinstance(cell, Number) and not isinstance(cell, Complex)
     return cell if real or isinstance(cell, Real) else np.nan
 
 

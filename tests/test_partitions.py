@@ -10,7 +10,7 @@ import pytest
 import privreg as pr
 from privreg import lanes, partitions
 from privreg.accounting import Release
-from privreg.errors import DataError, InferenceError, OptionError, PrivregError, SchemaError
+from privreg.errors import DataError, InferenceError, OptionError, SchemaError
 from privreg.kernels import Lanes
 from privreg.partitions import Key, Part, Span, cut, fit_parts, in_turn
 from privreg.pipeline import Pipeline
@@ -39,9 +39,9 @@ def model(**more):
     return pr.PrivateOnlineRegression.from_formula("y ~ a + b", None, **{**PUBLIC, **more})
 
 
-def fitted(files, each=in_turn, seed=3, parts=None, **how):
+def fitted(files, each=in_turn, seed=3, parts=None, missing="noise", **how):
     chosen = Wishes(**{"inference": ("between_lanes", "random_scaling"), **how})
-    stream = fit_parts(model(), chosen, None, seed, cut(files) if parts is None else parts, each)
+    stream = fit_parts(model(missing=missing), chosen, None, seed, cut(files) if parts is None else parts, each)
     return stream._results(Release(0, 1.0))
 
 
@@ -178,8 +178,9 @@ def test_errors_of_workers_quote_no_row(files, tmp_path, monkeypatch):
     text = (tmp_path / files[0][0]).read_text().splitlines()
     text[20_000] = "0.1,secret-cell,0.3"
     bad.write_text("\n".join(text) + "\n")
-    with pytest.raises(PrivregError) as caught:
-        fitted([Span(str(bad), 0, 30_000), *files[1:]])
+    spans = [Span(str(bad), 0, 30_000), *files[1:]]
+    with pytest.raises(DataError, match="column 'b' has a value that is missing, infinite or no number") as caught:
+        fitted(spans, missing="raise")
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None or caught.value.__suppress_context__
@@ -191,6 +192,18 @@ def test_errors_of_workers_quote_no_row(files, tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"could not be worked on \(ValueError; its text is withheld") as caught:
         fitted(files)
     assert "secret" not in "".join(map(str, (caught.value, caught.value.__context__, caught.value.__cause__)))
+
+
+def test_a_row_that_cannot_be_used_sends_noise_wherever_its_part_is_worked_on(files, tmp_path):
+    lines = Path(files[0].path).read_text().splitlines()
+    both = []
+    for row in ("0.1,secret-cell,0.3", ",,"):
+        bad = tmp_path / f"{len(both)}.csv"
+        bad.write_text("\n".join([*lines[:20_000], row, *lines[20_001:]]) + "\n")
+        both.append(fitted([Span(str(bad), 0, 30_000), *files[1:]]))
+    assert both[0].nobs == N
+    assert bits(both[0]) == bits(both[1])
+    assert bits(both[0]) != bits(fitted(files))
 
 
 def test_a_file_that_has_changed_is_named(files, tmp_path):

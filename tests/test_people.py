@@ -26,7 +26,7 @@ PEOPLE = People.declare("mu", 2.0, "who", 2)
 
 
 def test_declarations():
-    assert People.declare() == People(None, None, None, 1, "raise")
+    assert People.declare() == People(None, None, None, 1, "noise")
     assert People.declare("mu", np.float64(2), "who", np.int64(2)) == PEOPLE
     assert PEOPLE.columns == ("mu", "who")
     assert People.declare(id="who").columns == People.declare(id="who").text == ("who",)
@@ -141,6 +141,24 @@ def test_hashing_and_counting_apart():
     assert (Counter("who", 1).hashed([1, 2]) != Counter("who", 1).hashed([1, 2])).all()
 
 
+NO_IDS = (None, np.nan, pd.NA, pd.NaT, "", 1.5, np.inf, "\ud800", ["a"], 1j, pd.Timestamp("2020-01-01"), b"a")
+
+
+@pytest.mark.parametrize("form", [np.array, list, pd.Series])
+@pytest.mark.parametrize("wrong", NO_IDS)
+def test_rows_without_an_id_are_nobodys(wrong, form):
+    """They are beyond the rows of everybody, and take none of anybody's."""
+    counter = Counter("who", 2)
+    cells = np.array(["a", "7", None, "a", None, "", "b", 7, "a"], dtype=object)
+    for i in (2, 4, 5):
+        cells[i] = wrong
+    given = cells if form is np.array else form(cells.tolist())
+    want = [False, False, True, False, True, True, False, False, True]
+    assert counter.excess(given, gaps=True).tolist() == want
+    assert counter.excess([wrong, "b"], gaps=True).tolist() == [True, False]
+    assert counter.excess(["7", "b"]).tolist() == [True, True]
+
+
 def test_a_refused_batch_is_not_counted():
     counter = Counter("who", 1)
     with pytest.raises(DataError):
@@ -201,9 +219,11 @@ def test_blank_fields_of_a_file_are_missing(column, tmp_path):
     path = tmp_path / "people.csv"
     data.to_csv(path, index=False)
     (batch,) = open_table(path, ("y", *PEOPLE.columns), SCHEMA, text=PEOPLE.text).batches(0)
-    with pytest.raises(DataError, match=f"'{column}'.* has a missing") as caught:
+    with pytest.raises(DataError, match=f"'{column}'.* has an? (id|value) that is missing") as caught:
         READ[column](batch)
     assert_says_nothing(caught.value)
+    if column == "who":
+        assert PEOPLE.counter().excess(PEOPLE.ids(batch), gaps=True)[9]
 
 
 def test_na_is_somebodys_id_in_a_file(tmp_path):
@@ -245,40 +265,38 @@ OPTIONS = {
     "half a row": (declared(id="who", max_per_id=1.5), OptionError, ["max_per_id=1.5", "whole number"]),
     "true rows": (declared(id="who", max_per_id=True), OptionError, ["max_per_id=True"]),
     "rows without id": (declared(max_per_id=3), OptionError, ["max_per_id=3", "id='person'"]),
-    "missing": (declared(missing="skip"), OptionError, ["missing='skip'", "'raise', 'noise', 'drop'"]),
+    "missing": (declared(missing="skip"), OptionError, ["missing='skip'", "'noise', 'raise', 'drop'"]),
     "id in the model": (lambda _: PEOPLE.check_columns(["who", "y"]), SchemaError, ["id='who'", "take it out"]),
     "mu in the model": (lambda _: PEOPLE.check_columns(["y", "mu"]), SchemaError, ["mu='mu'", "in mu="]),
 }
+NO_BUDGET = "has a value that is missing, infinite or no number"
 BUDGETS = {
-    "missing": (budgets(INSIDE, None), DataError, ["'mu'", "has a missing value", "everybody needs a budget"]),
+    "missing": (budgets(INSIDE, None), DataError, ["'mu'", NO_BUDGET, "everybody needs a budget", "fill it"]),
     "zero": (budgets(0.0), DataError, ["'mu'", "not positive"]),
     "negative": (budgets(-INSIDE), DataError, ["'mu'", "not positive"]),
     "too large": (budgets(OUTSIDE), DataError, ["'mu'", "above mu_max=2", "larger mu_max"]),
-    "infinite": (budgets(np.inf), DataError, ["'mu'", "above mu_max=2"]),
+    "infinite": (budgets(np.inf), DataError, ["'mu'", NO_BUDGET]),
     "too small": (budgets(1e-200), DataError, ["'mu'", "too near 0"]),
-    "text": (budgets(WORD), DataError, ["'mu'", "must hold numbers only"]),
-    "text of numbers": (budgets(str(ANSWER)), DataError, ["'mu'", "must hold numbers only"]),
+    "text": (budgets(WORD), DataError, ["'mu'", NO_BUDGET]),
+    "text of a number": (budgets(str(ANSWER)), DataError, ["'mu'", "above mu_max=2"]),
     "absent": (lambda _: PEOPLE.weights(rows()), DataError, ["column 'mu' is missing from the data"]),
 }
+NO_ID = "'who' has an id that is missing, or neither a text nor a whole number"
 IDS = {
-    "missing": (ids(WORD, None), DataError, ["'who' has a missing id", "everybody needs one"]),
-    "NaN": (ids(WORD, np.nan), DataError, ["'who' has a missing id"]),
-    "empty": (ids(WORD, ""), DataError, ["'who' has a missing id"]),
-    "fractions": (ids(INSIDE), DataError, ["'who'", "texts or whole numbers", "convert them to text"]),
-    "column of fractions": (
-        lambda _: PEOPLE.counter().excess(np.array([1.0, OUTSIDE])),
+    "missing": (ids(WORD, None), DataError, [NO_ID, "everybody needs one", "missing='noise'"]),
+    "NaN": (ids(WORD, np.nan), DataError, [NO_ID]),
+    "empty": (ids(WORD, ""), DataError, [NO_ID]),
+    "fractions": (ids(INSIDE), DataError, [NO_ID, "convert the ids to text"]),
+    "column of fractions": (lambda _: PEOPLE.counter().excess(np.array([1.0, OUTSIDE])), DataError, [NO_ID]),
+    "infinite": (lambda _: PEOPLE.counter().excess(np.array([1.0, np.inf])), DataError, [NO_ID]),
+    "dates": (lambda _: PEOPLE.counter().excess(pd.to_datetime(["2020-01-01", "2021-01-01"])), DataError, [NO_ID]),
+    "lists": (ids([WORD], [INSIDE]), DataError, [NO_ID]),
+    "two columns": (
+        lambda _: PEOPLE.counter().excess(np.full((2, 2), INSIDE)),
         DataError,
-        ["'who'", "texts or whole numbers"],
+        [NO_ID],
     ),
-    "infinite": (lambda _: PEOPLE.counter().excess(np.array([1.0, np.inf])), DataError, ["texts or whole numbers"]),
-    "dates": (
-        lambda _: PEOPLE.counter().excess(pd.to_datetime(["2020-01-01", "2021-01-01"])),
-        DataError,
-        ["texts or whole numbers"],
-    ),
-    "lists": (ids([WORD], [INSIDE]), DataError, ["texts or whole numbers"]),
-    "two columns": (lambda _: PEOPLE.counter().excess(np.ones((2, 2))), DataError, ["texts or whole numbers"]),
-    "broken text": (ids(f"{WORD}\ud800"), DataError, ["texts or whole numbers"]),
+    "half a character": (ids(f"{WORD}\ud800"), DataError, [NO_ID]),
     "absent": (lambda _: PEOPLE.ids(rows()), DataError, ["column 'who' is missing from the data"]),
 }
 

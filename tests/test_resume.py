@@ -179,7 +179,7 @@ def test_rows_that_have_changed_are_refused(begun):
         ({"family": "squared"}, {}, "family"),
         ({"bounds": {**PUBLIC["bounds"], "a": (-2, 1)}}, {}, "formula or declarations"),
         ({"private": "response"}, {}, "mechanism or score weights"),
-        ({"missing": "noise"}, {}, "handling of people"),
+        ({"missing": "raise"}, {}, "handling of people"),
         ({}, {"seed": 3}, "seed"),
         ({}, {"inference": "random_scaling"}, "set of fit options"),
         ({}, {"lanes": 9}, "set of fit options"),
@@ -329,15 +329,18 @@ def test_rows_before_a_bad_line_are_kept_and_the_fit_goes_on_once_it_is_mended(p
     wrong = 100_001
     bad.write_text("".join([*lines[:wrong], lines[wrong].replace("\n", ",extra\n"), *lines[wrong + 1 :]]))
     kept = tmp_path / "run"
-    with pytest.raises(DataError, match=r"bad\.csv, line 100002: more fields.* rows before are kept in .*mended=True"):
-        model(bad).fit(checkpoint=kept, progress=False)
+    strict = {"missing": "raise"}
+    told = r"^column 'y' has a value that is missing.* rows before are kept in .*mended=True"
+    with pytest.raises(DataError, match=told) as caught:
+        model(bad, **strict).fit(checkpoint=kept, progress=False)
+    assert "10000" not in str(caught.value)
     document, _ = storage.read(kept)
     assert document["clean"]
     assert wrong - 6 * CHUNK < document["read"] <= wrong - 1
     bad.write_text("".join(lines))
     with pytest.raises(SavedFileError, match=r"have changed or moved since\. If the rows already read are what they"):
-        model(bad).fit(checkpoint=kept, progress=False)
-    res = model(bad).fit(checkpoint=kept, mended=True, progress=False)
+        model(bad, **strict).fit(checkpoint=kept, progress=False)
+    res = model(bad, **strict).fit(checkpoint=kept, mended=True, progress=False)
     assert res.nobs == N
     assert np.abs(res.params - [0.5, 1.0, -1.0]).max() < 0.1
     assert not kept.exists()
@@ -347,8 +350,9 @@ def test_a_mended_file_is_noised_by_a_fresh_key(people, tmp_path):
     copy, kept = tmp_path / "copy.csv", tmp_path / "run"
     text = people.read_text()
     copy.write_text(text[: len(text) // 2] + "\nx,x,x\n")
+    strict = {"rows": N, "missing": "raise"}
     with pytest.raises(DataError, match="are kept in"):
-        model(copy, rows=N).fit(checkpoint=kept, progress=False)
+        model(copy, **strict).fit(checkpoint=kept, progress=False)
     _, before = storage.read(kept)
     copy.write_text(text)
     found = []
@@ -361,7 +365,7 @@ def test_a_mended_file_is_noised_by_a_fresh_key(people, tmp_path):
     with pytest.MonkeyPatch.context() as m:
         m.setattr(Stream, "_resume", noted)
         with pytest.raises(Killed):
-            model(copy, rows=N).fit(checkpoint=kept, mended=True, progress=False)
+            model(copy, **strict).fit(checkpoint=kept, mended=True, progress=False)
     assert found[0][0]
     assert found[0][1] != before["secret_score_key"].tobytes()
 

@@ -62,10 +62,19 @@ def test_the_count_is_the_same_whatever_is_in_a_cell(tmp_path):
 
 def test_what_cannot_be_read_is_not_counted(tmp_path):
     path = tmp_path / "people.csv"
-    path.write_text('a,b\n1,"x\n2,y\n')
     assert _count_lines(path) is None
-    path.write_bytes(b"a,b\n1,\xff\n")
+    path.write_bytes(b"\xff\xfea\x00,\x00b\x00\n\x001\x00,\x002\x00\n\x00")
     assert _count_lines(path) is None
+    packed = tmp_path / "people.csv.gz"
+    packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 9999)[:-20])
+    assert _count_lines(packed) is None
+
+
+def test_what_spoils_its_own_record_is_counted_with_it(tmp_path):
+    path = tmp_path / "people.csv"
+    for record, count in ((b"1,\xff", 3), (b"1,x,y,z", 3), (b"1", 3), (b'1,"x', 1), (b'"1",\xff', 3), (b'1,"\n\n"', 3)):
+        path.write_bytes(b"a,b\n" + record + b"\n2,y\n3,z\n")
+        assert _count_lines(path) == count == read(path)
 
 
 def test_a_lone_quote_in_a_cell_does_not_change_the_plan(tmp_path):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.errors import DataError, SchemaError
+from privreg.errors import DataError
 from privreg.schema import Schema
 from privreg.sources import CHUNK, open_arrays, open_table
 from privreg.sources.csv import _count_lines
@@ -126,12 +126,13 @@ def test_batches_before_a_refused_one_are_taken_whole_and_none_after_it(threads,
     data = table()
     batches = [data.iloc[a : a + 200] for a in range(0, 2000, 200)]
     batches[bad] = batches[bad].assign(x="SECRET")
-    stream = model(None).start(seed=1)
-    with pytest.raises((DataError, SchemaError)):
+    stream = model(None, missing="raise").start(seed=1)
+    with pytest.raises(DataError, match="'x' has a value that is missing, infinite or no number") as caught:
         for _ in stream._update_all(iter(batches), threads):
             pass
+    assert "SECRET" not in str(caught.value)
     assert stream.nobs == 200 * bad
-    other = model(None).start(seed=1)
+    other = model(None, missing="raise").start(seed=1)
     for batch in batches[:bad]:
         other.update(batch)
     assert state(stream) == state(other)
@@ -142,6 +143,22 @@ def test_batches_before_a_refused_one_are_taken_whole_and_none_after_it(threads,
         other.update(batch)
     assert stream.nobs == 1800
     assert state(stream) == state(other)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_batch_in_which_nothing_can_be_used_is_one_of_pure_noise(threads):
+    data = table()
+    batches = [data.iloc[a : a + 200] for a in range(0, 2000, 200)]
+    seen = []
+    for gap in ("SECRET", np.nan, np.inf, "\ud800", pd.Timestamp("2020-01-01")):
+        cells = pd.Series([gap] * 200, index=batches[3].index, dtype=object)
+        stream = model(None).start(seed=1)
+        for _ in stream._update_all([*batches[:3], batches[3].assign(x=cells), *batches[4:]], threads):
+            pass
+        assert stream.nobs == 2000
+        seen.append(state(stream))
+    assert all(one == seen[0] for one in seen)
+    assert seen[0] != state(model(None).start(seed=1).update(data))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

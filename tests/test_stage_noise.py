@@ -18,20 +18,23 @@ KERNELS = {"number_reports": (1, 2, 3), "location_reports": (3, 4, 5), "moment_r
 BOUNDS = {"a": (-4, 4), "y": (-9, 9)}
 PREDICTOR = {"bounds": {"a": (-4, 4)}}
 WAYS = {  # formula, options, numbers that tell the fit, columns without a scale
-    "huber": ("y ~ a", {"bounds": BOUNDS}, 3, 0),
-    "silent": ("y ~ a", {"bounds": BOUNDS, "missing": "noise"}, 4, 0),
-    "private": ("y ~ a", {"scaling": "private"}, 3, 2),
-    "logistic": ("b ~ a", {**PREDICTOR, "family": "logistic"}, 3, 0),
-    "multinomial": ("g ~ a", {**PREDICTOR, "levels": {"g": [0, 1, 2]}, "family": "multinomial"}, 4, 0),
-    "personal": ("y ~ a", {"bounds": BOUNDS, "mu": "m", "mu_max": 1}, 3, 0),
+    "huber": ("y ~ a", {"bounds": BOUNDS}, 4, 0),
+    "silent": ("y ~ a", {"bounds": BOUNDS}, 4, 0),
+    "complete": ("y ~ a", {"bounds": BOUNDS, "missing": "raise"}, 3, 0),
+    "further rows": ("y ~ a", {"bounds": BOUNDS, "missing": "raise", "id": "who"}, 4, 0),
+    "private": ("y ~ a", {"scaling": "private"}, 4, 2),
+    "logistic": ("b ~ a", {**PREDICTOR, "family": "logistic"}, 4, 0),
+    "multinomial": ("g ~ a", {**PREDICTOR, "levels": {"g": [0, 1, 2]}, "family": "multinomial"}, 5, 0),
+    "personal": ("y ~ a", {"bounds": BOUNDS, "mu": "m", "mu_max": 1}, 4, 0),
 }
+"""One of the numbers tells that there is something to tell, unless everybody has."""
 
 
 def people(n=6000):
     rng = np.random.default_rng(1)
     a = rng.normal(size=n)
     y = 1 + a + 0.5 * rng.normal(size=n)
-    coded = {"b": (y > 1) * 1, "g": np.digitize(y, [0.5, 1.5]), "m": np.where(a > 0, 1.0, 0.5)}
+    coded = {"b": (y > 1) * 1, "g": np.digitize(y, [0.5, 1.5]), "m": np.where(a > 0, 1.0, 0.5), "who": np.arange(n)}
     return pd.DataFrame({"a": a, "y": y, **coded})
 
 

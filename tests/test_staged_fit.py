@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg import coordinates, findings, intervals, kernels, lanes, location, whitening
+from privreg import beginning, coordinates, findings, intervals, kernels, lanes, location, whitening
 from privreg.device import lane_report
 from privreg.kernels import HUBER, Shape
 from privreg.reference import moment_diagonal
@@ -744,9 +744,8 @@ def test_people_with_nothing_to_say_send_as_much_noise_as_others(kind):
     assert abs(sent.std(axis=0).mean() / sd - 1) < 5 / math.sqrt(2 * sent.size)
 
 
-@pytest.mark.parametrize("family", ["logistic", pr.Poisson(20), "squared", "multinomial"])
-def test_the_share_of_silent_people_is_learned_where_the_predictor_tells_the_curvature(family):
-    n = 30_000
+def told_by_the_predictor(family, n=30_000):
+    """Rows of whom 30% lack a covariate, who those are, and a model's options without noise."""
     data = people(n)[["y", "a", "b"]]
     bounds, levels = dict(BOUNDS), {}
     if family in {"logistic", "multinomial"}:
@@ -758,14 +757,47 @@ def test_the_share_of_silent_people_is_learned_where_the_predictor_tells_the_cur
         data["y"] = np.round(np.clip(data["y"] + 5, 0, 20))
         bounds.pop("y")
     gone = np.random.default_rng(SEED).random(n) < 0.3
-    data.loc[gone, "a"] = np.nan
-    same = {"bounds": bounds, "levels": levels, "family": family, "mu": None, "rows": n}
-    stream = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, missing="noise", **same).start().update(data)
+    return data, gone, {"bounds": bounds, "levels": levels, "family": family, "mu": None, "rows": n}
+
+
+PREDICTED = pytest.mark.parametrize("family", ["logistic", pr.Poisson(20), "squared", "multinomial"])
+
+
+@PREDICTED
+def test_the_share_of_further_rows_is_learned_where_the_predictor_tells_the_curvature(family):
+    data, gone, same = told_by_the_predictor(family)
+    who = np.where(gone, 0, np.arange(1, len(data) + 1))
+    stream = pr.PrivateOnlineRegression.from_formula("y ~ a + b", None, id="who", **same).start()
+    stream.update(data.assign(who=who))
     assert stream._run.kind == "lanes"
     np.testing.assert_allclose(np.exp(stream._run.chains.state.log_c), 1 / (1 - gone.mean()), rtol=0.03)
-    whole = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **same).start().update(data[~gone])
+    whole = pr.PrivateOnlineRegression.from_formula("y ~ a + b", None, **same).start().update(data[~gone])
     assert stream._run.chains.plan.kappa == 0.0
     assert (whole._run.common.plan.kappa, stream._run.common.plan.kappa) == (0.0, 1.0)
+
+
+@PREDICTED
+def test_steps_are_longer_by_the_share_of_unusable_rows_that_the_reports_show(family, monkeypatch):
+    data, gone, same = told_by_the_predictor(family)
+    expected, real = {}, beginning._expected
+
+    def noted(run, theta):
+        out = real(run, theta)
+        expected.setdefault(id(run), []).append(out.newton)
+        return out
+
+    monkeypatch.setattr(beginning, "_expected", noted)
+    stream = pr.PrivateOnlineRegression.from_formula("y ~ a + b", None, **same).start()
+    stream.update(data.assign(a=data["a"].mask(gone)))
+    whole = pr.PrivateOnlineRegression.from_formula("y ~ a + b", None, **same).start().update(data[~gone])
+    assert stream._run.kind == "lanes"
+    assert stream._run.scatter.answering == pytest.approx(1 - gone.mean(), rel=0.03)
+    assert whole._run.scatter.answering == 1.0
+    for run in (stream._run, whole._run):  # nobody's report costs more for it
+        np.testing.assert_array_equal(run.chains.state.log_c, 0.0)
+        assert (run.chains.plan.kappa, run.common.plan.kappa) == (0.0, 0.0)
+        taken = run.chains.newton * run.scatter.answering
+        assert any(np.allclose(taken, newton, rtol=1e-12, atol=0) for newton in expected[id(run)])
 
 
 @pytest.mark.parametrize("tuning", ["efficient", "published"])

@@ -269,15 +269,27 @@ def test_noise_differs_between_fits_unless_seeded(tuning):
 
 @BOTH
 def test_a_refused_batch_leaves_the_stream_as_it_was(tuning):
-    data = table()
-    stream = model(None).start(seed=4, tuning=tuning).update(data.iloc[:1500])
+    data, strict = table(), {"missing": "raise"}
+    stream = model(None, **strict).start(seed=4, tuning=tuning).update(data.iloc[:1500])
     bad = data.iloc[1500:1600].assign(a=lambda d: d["a"].mask(d.index == 1550))
-    with pytest.raises(DataError, match="'a'"):
+    with pytest.raises(DataError, match="'a' has a value that is missing"):
         stream.update(bad)
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="'g' has a value that is not among its declared levels"):
         stream.update(data.iloc[1500:1600].assign(g="z"))
     assert stream.nobs == 1500
-    assert_same(stream.update(data.iloc[1500:]).results(), model(data).fit(seed=4, tuning=tuning))
+    assert_same(stream.update(data.iloc[1500:]).results(), model(data, **strict).fit(seed=4, tuning=tuning))
+
+
+@BOTH
+def test_rows_that_cannot_be_used_are_taken_as_noise(tuning):
+    data, seen = table(), []
+    for column, gap in (("a", None), ("a", np.inf), ("g", "z"), ("g", None), ("y", None)):
+        cells = data[column].astype(object).where(data.index % 10 != 3, gap)
+        stream = model(None).start(seed=4, tuning=tuning)
+        seen.append(stream.update(data.assign(**{column: cells})).results())
+        assert seen[-1].nobs == len(data)
+        assert_same(seen[-1], seen[0])
+    assert (seen[0].params != model(data).fit(seed=4, tuning=tuning).params).all()
 
 
 @EVERY_WAY

@@ -40,6 +40,7 @@ def expected():
         "published": bits(full, tuning="published"),
         "noise": bits(some, missing="noise", id="id", max_per_id=2),
         "drop": bits(some, missing="drop"),
+        "default": bits(some),
     }
 
 
@@ -57,8 +58,9 @@ def test_fits_agree_to_the_bit(name, whole, holes, expected):
 def test_other_fits_agree_too(name, whole, holes, expected):
     assert bits(whole[name](), tuning="published") == expected["published"]
     assert bits(holes[name](), missing="drop") == expected["drop"]
-    with pytest.raises(DataError, match=r"^column '[xkbfgy]' has a missing"):
-        bits(holes[name]())
+    with pytest.raises(DataError, match=r"^column '[xkbfgy]' has a (value that is )?missing"):
+        bits(holes[name](), missing="raise")
+    assert bits(holes[name]()) == expected["default"]
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
@@ -200,22 +202,46 @@ def test_factors_of_numbers(level):
 
 
 NO_NUMBERS = {
-    "dates": [datetime.date(2020, 1, 1)],
-    "times": [datetime.datetime(2020, 1, 1)],
-    "durations": [datetime.timedelta(1)],
-    "texts": ["1.5"],
-    "lists": [[1.0]],
-    "structs": [{"a": 1.0}],
-    "bytes": [b"1"],
+    "dates": datetime.date(2020, 1, 1),
+    "times": datetime.datetime(2020, 1, 1),
+    "durations": datetime.timedelta(1),
+    "lists": [1.0],
+    "structs": {"a": 1.0},
 }
 
 
 @pytest.mark.parametrize("what", NO_NUMBERS)
-def test_what_is_no_number_is_refused_as_from_a_frame(what):
-    table = pa.table({"x": NO_NUMBERS[what] * 100, "y": [1.0] * 100})
-    for data in (table, pl.from_arrow(table), table.to_pandas()):
-        with pytest.raises(DataError, match="column 'x' must hold numbers only"):
-            model(data, "y ~ x").fit(progress=False)
+def test_a_type_that_holds_no_numbers_is_refused_and_a_cell_is_not(what):
+    table = pa.table({"x": [NO_NUMBERS[what]] * 100, "y": [1.0] * 100})
+    for data in (table, pl.from_arrow(table)):
+        for missing in ("noise", "raise"):
+            with pytest.raises(DataError, match=r"column 'x' is (date or time|of another kind); make it a number"):
+                model(data, "y ~ x", missing=missing).fit(progress=False)
+    # what types the cells of a frame have is nobody's declaration
+    with pytest.raises(DataError, match="column 'x' has a value that is missing, infinite or no number"):
+        model(table.to_pandas(), "y ~ x", missing="raise").fit(progress=False)
+    data = people()
+    seen = []
+    for cell in (NO_NUMBERS[what], None):
+        cells = np.array(data["x"].tolist(), dtype=object)
+        cells[7] = cell
+        seen.append(bits(data.assign(x=pd.Series(cells.tolist(), dtype=object))))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("form", ["texts", "views", "bytes"])
+def test_a_number_as_text_is_that_number_from_every_table(form):
+    data, (want, rough) = people(), (bits(people()), bits(gappy()))
+    kind = {"texts": pa.string(), "views": pa.string_view(), "bytes": pa.binary()}[form]
+    for rows, result in ((data, want), (gappy(), rough)):
+        texts = [None if pd.isna(v) else repr(float(v)) for v in rows["x"]]
+        table = pa.Table.from_pandas(rows, preserve_index=False)
+        at = table.column_names.index("x")
+        written = table.set_column(at, "x", pa.array(texts, pa.string()).cast(kind))
+        assert bits(written) == result
+        assert bits(rows.assign(x=pd.Series(texts, dtype=object))) == result
+        if form != "bytes":
+            assert bits(pl.from_arrow(written)) == result
 
 
 # --- which data --------------------------------------------------------------------------------------------

@@ -104,6 +104,7 @@ REPORTED = {
             "scatter_memory",
             "scatter_weight",
             "scatter_answers",
+            "scatter_answering",
             "growth",
         ),
         *(f"location_{k}" for k in ("centre", "log_spread", "centre_sum", "log_sum", "outside")),
@@ -147,6 +148,7 @@ def test_a_stream_file_differs_between_different_rows_in_randomised_arrays_only(
             "outer",  # empty: of exploratory measures only
             "levels_people",
             "scatter_asked",
+            "scatter_noise2",
             "location_batches",
             "trail_people",
             "trail_senders",
