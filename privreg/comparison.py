@@ -37,6 +37,7 @@ from privreg.unavailable import all_known_arguments, known_arguments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
 __all__ = ["Comparison", "compare"]
 
@@ -144,21 +145,29 @@ class Comparison:
             pd.Index(list(order), name="term")
         )
 
-    def plot(self, ax: Any = None, *, intercept: bool = False) -> Axes:
-        """Draw the coefficients; see `privreg.plots.coefficients`. Not exponentiated.
+    def plot(
+        self, ax: Any = None, *, intercept: bool = False, scaled: bool = True, exponentiate: bool | None = None
+    ) -> Axes | NDArray[Any]:
+        """Draw the coefficients; see `privreg.plots.coefficients`.
 
         Parameters
         ----------
-        ax : Axes, optional
+        ax : Axes or sequence of Axes, optional
         intercept : bool
+        scaled : bool
+        exponentiate : bool, optional
+            As the table has it, by default.
 
         Returns
         -------
-        Axes
+        Axes or ndarray of Axes
+            An array if the results have several units.
         """
         from privreg import plots
 
-        return plots.coefficients(self.results, labels=self.names, alpha=self.alpha, intercept=intercept, ax=ax)
+        ratios = self.exponentiate if exponentiate is None else exponentiate
+        more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
+        return plots.coefficients(self.results, labels=self.names, alpha=self.alpha, ax=ax, **more)
 
     # --- what the views share --------------------------------------------------------------------------
 

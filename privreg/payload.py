@@ -53,6 +53,8 @@ class Fit:
         Levels of a multinomial response, the first being the baseline; empty for other families.
     measures : tuple of Measure
         Privately released measures of fit.
+    spreads : ndarray, shape (c,), or None
+        Sds of the design's columns that reports have told, user's units; NaN for those whose scale was declared.
     origin : object
         The reports that these results are made of, in this process: two results with the same origin are one release.
     """
@@ -74,6 +76,7 @@ class Fit:
     statement: PrivacyStatement
     baseline: tuple[str, ...] = ()
     measures: tuple[Measure, ...] = ()
+    spreads: Array | None = None
     origin: object = field(default_factory=object, repr=False, compare=False)
 
     # --- labels ----------------------------------------------------------------------------------------

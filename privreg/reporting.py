@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg import beginning, collector, findings, intervals
+from privreg import beginning, collector, findings, intervals, location
 from privreg.engine import Run
 from privreg.errors import InferenceError
 from privreg.notes import DOUBT, Note
@@ -76,6 +76,8 @@ class Report(NamedTuple):
         Privately released measures of fit.
     told : int
         People who reported them.
+    spreads : ndarray, shape (c,), or None
+        Sds of the design's columns that reports have told, user's units; NaN for those whose scale was declared.
     """
 
     params: Array
@@ -94,6 +96,7 @@ class Report(NamedTuple):
     notes: tuple[str, ...]
     measures: tuple[Measure, ...] = ()
     told: int = 0
+    spreads: Array | None = None
 
     def measure_words(self) -> tuple[tuple[str, str], ...]:
         """Names of the measures of fit, each with its value and what it cost."""
@@ -221,7 +224,18 @@ def report_of_pipeline(
         notes=_notes(run, settings, names, order, estimates),
         measures=findings.measured(run, units.y_scale),
         told=run.at if run.kind == "measures" else 0,
+        spreads=_spreads(run, order),
     )
+
+
+def _spreads(run: Pipeline, order: NDArray[np.intp]) -> Array | None:
+    if not any(j < len(order) for j in run.start.unscaled):
+        return None
+    out = np.full(len(order), np.nan)
+    for j, spread in zip(run.start.unscaled, location.centre_and_scale(run.location)[1].tolist(), strict=True):
+        if j < len(order):
+            out[order[j]] = spread
+    return out
 
 
 def _outside(theta: Array, order: NDArray[np.intp], units: Units) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -561,7 +561,8 @@ class PrivateResults:
         *,
         alpha: float = 0.05,
         intercept: bool = False,
-        scaled: bool | None = None,
+        scaled: bool = True,
+        exponentiate: bool = False,
         simultaneous: bool = False,
         ax: Any = None,
     ) -> Axes:
@@ -569,7 +570,8 @@ class PrivateResults:
         from privreg import plots
 
         more: Any = {"intercept": intercept, "scaled": scaled, "simultaneous": simultaneous}
-        return plots.coefficients([self], alpha=alpha, ax=ax, **more)
+        axes: Any = plots.coefficients([self], alpha=alpha, ax=ax, exponentiate=exponentiate, **more)
+        return cast("Axes", axes)
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
         """Draw the trade-off curve and the best attacker's ROC; see `privreg.plots_privacy.privacy_curve`."""

@@ -33,6 +33,8 @@ def parts(fit: Fit) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays[f"cov_{i}"] = e.cov
         if isinstance(e.pivot, Bootstrap):
             arrays[f"moves_{i}"] = e.pivot.moves
+    if fit.spreads is not None:
+        arrays["spreads"] = fit.spreads
     if fit.measures:
         arrays["measures"] = np.array([[m.estimate, m.std_error] for m in fit.measures])
     document = {
@@ -78,6 +80,9 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     statement = PrivacyStatement.from_json(document["statement"])
     if any(note.rows and note.rows[-1] >= p for note in statement.doubts):
         raise ValueError("a note about a coefficient that there isn't")  # load() says that the file is damaged
+    spreads = arrays.get("spreads")
+    if spreads is not None and (spreads.shape != (len(design.names),) or spreads.dtype.kind != "f"):
+        raise ValueError("saved spreads don't fit the design")  # load() says that the file is damaged
     told = document.get("measures", [])
     numbers = arrays["measures"] if told else np.empty((0, 2))
     if numbers.shape != (len(told), 2):
@@ -95,6 +100,7 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         senders=senders,
         updates=updates,
         statement=statement,
+        spreads=spreads,
         **{name: arrays[name] for name in wanted},
     )
 

@@ -367,6 +367,7 @@ class Stream:
                 names=spec.coefficients,
                 baseline=spec.baseline,
                 measures=report.measures,
+                spreads=report.spreads,
                 params=report.params,
                 last=report.last,
                 estimates=report.estimates,

@@ -100,12 +100,18 @@ def test_coefficient_plots_say_so_in_their_caption(sound, doubtful):
 
     _, mine = plt.subplots()
     for ax in (doubtful.plot_coef(), doubtful.plot_coef(ax=mine)):
-        assert f"{DOUBT} the intervals: see the notes" in words(ax)
+        assert f"{DOUBT} hollow dots: see the notes" in words(ax)
+        filled, hollow = ax.lines[:2]
+        np.testing.assert_array_equal(hollow.get_ydata(), filled.get_ydata()[:2])  # a and b
+        assert tuple(hollow.get_markerfacecolor()) == (1.0, 1.0, 1.0)
+        assert hollow.get_markeredgecolor() == filled.get_color()
     several = pr.compare([sound, doubtful], names=["good", "bad"]).plot()
-    assert f"{DOUBT} the intervals of bad: see the notes" in words(several)
+    assert f"{DOUBT} hollow dots: see the notes" in words(several)
+    assert len([line for line in several.lines if len(line.get_ydata()) == 2 and line.get_marker() == "s"]) == 1
     assert DOUBT not in words(sound.plot_coef())
-    bare = with_notes(array_model(2000).fit(seed=1, progress=False, inference=None), NOTE)
-    assert DOUBT not in words(bare.plot_coef())  # there is no interval in it
+    bare = with_notes(array_model(2000).fit(seed=1, progress=False, inference=None), Note(NOTE, "rare", [0]))
+    assert DOUBT not in words(bare.plot_coef())  # the intercept is not in it
+    assert f"{DOUBT} hollow dots" in words(bare.plot_coef(intercept=True))
     plt.close("all")
 
 

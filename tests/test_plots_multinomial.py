@@ -43,7 +43,7 @@ def test_plain_coefficients_stand_above_the_levels(fitted, plt):
         "s ~ age", people(3000), family="logistic", mu=1, bounds={"age": (-1, 1)}, levels={"s": ["no", "yes"]}
     ).fit(seed=3, progress=False)
     ax = pr.compare([fitted, logistic]).plot()
-    labels = [t.get_text().partition("  ×")[0] for t in ax.get_yticklabels()]
+    labels = [t.get_text().partition(", per ")[0] for t in ax.get_yticklabels()]
     assert labels == ["age", "g = mid", *TERMS[1:], "g = hi", *TERMS[1:]]
 
 
