@@ -123,11 +123,16 @@ SAME = {
 }
 
 
+def said(err: str) -> list[str]:
+    """What stands on stderr but that few people came."""
+    return [line for line in err.splitlines() if "few people at this budget" not in line]
+
+
 @pytest.mark.parametrize("case", SAME)
 def test_the_command_gives_the_numbers_of_the_python_call(fit, model, tmp_path, case):
     formula, more, options = SAME[case]
     status, out, err = fit(formula, *more, "--seed", 3, "--out", tmp_path / "t.csv", "--out", tmp_path / "t.json")
-    assert (status, err) == (0, "")
+    assert (status, said(err)) == (0, [])
     want = model(formula, **options).fit(seed=3, progress=False)
     table = want.tidy()
     got = pd.read_csv(tmp_path / "t.csv")
@@ -154,7 +159,7 @@ def test_the_command_gives_the_numbers_of_the_python_call(fit, model, tmp_path, 
 )
 def test_budgets(fit, model, tmp_path, budget, options, printed):
     status, out, err = fit("income ~ age", "--seed", 3, "--out", tmp_path / "t.csv", budget=budget)
-    assert (status, err) == (0, "")
+    assert (status, said(err)) == (0, [])
     assert printed in " ".join(out.split())
     want = model("income ~ age", **options).fit(seed=3, progress=False).tidy()
     np.testing.assert_allclose(pd.read_csv(tmp_path / "t.csv")["estimate"], want["estimate"], rtol=1e-12)
@@ -173,7 +178,7 @@ def test_every_kind_of_file(fit, tmp_path, formula, more):
     files = {kind: tmp_path / f"report.{kind}" for kind in ("html", "txt", "tex", "csv", "json", "privreg")}
     outs = [word for path in files.values() for word in ("--out", path)]
     status, out, err = fit(formula, *more, *outs)
-    assert (status, err) == (0, "")
+    assert (status, said(err)) == (0, [])
     assert files["txt"].read_text("utf-8") == out
     assert "tabular" in files["tex"].read_text("utf-8")
     assert "<table" in files["html"].read_text("utf-8")
@@ -309,4 +314,4 @@ def test_help_has_groups_and_examples_that_parse(capsys):
         a = parsers()[0].parse_args(spread(words))
         assert budget(a)
         assert family(a)[0] in FAMILIES
-        assert people(a)["missing"] == "raise"
+        assert people(a)["missing"] == "noise"
