@@ -21,7 +21,6 @@ from privreg.columns import (
     plain_array,
     plain_vector,
     quietly,
-    read_numbers,
     settled,
     zero_one,
 )
@@ -157,14 +156,14 @@ class ArrayDesign:
         return self._exog(exog, clamp=clamp, gaps=False)
 
     def _exog(self, exog: Any, *, clamp: bool, gaps: bool) -> Floats:
-        x = _array(exog, "exog")
+        x = _array(exog, "exog", _table)
         if x.ndim != 2 or x.shape[1] != len(self.exog_names):
             raise DataError(
                 f"exog must have two dimensions and {len(self.exog_names)} columns "
                 f"({', '.join(self.exog_names)}), got shape {x.shape}."
             )
         if x.dtype.kind not in "biuf":  # columns of several types, texts, dates
-            x = np.column_stack([read_numbers(x[:, j]) for j in range(x.shape[1])])
+            x = np.column_stack([numbers(x[:, j], name, gaps=gaps) for j, name in enumerate(self.exog_names)])
         with np.errstate(all="ignore"):  # a warning would tell of one value
             out = np.array(x, dtype=np.float64, order="C")
         finite = np.isfinite(out)
@@ -286,7 +285,7 @@ def read_arrays(
         endog_name = str(label) if isinstance(label, str | int) and label else "y"
     if not isinstance(endog_name, str):
         raise DataError(f"endog_name must be a string, got {type(endog_name).__name__}.")
-    x = _array(exog, "exog")
+    x = _array(exog, "exog", _table)
     x = x[:, None] if x.ndim == 1 else x
     y = _vector(_array(endog, endog_name, plain_vector), endog_name)
     if x.ndim != 2 or x.shape[1] == 0:
@@ -429,7 +428,16 @@ def _names(exog_names: Any) -> tuple[str, ...]:
     return names
 
 
-def _array(values: Any, name: str, read: Callable[[Any], Any] = plain_array) -> Any:
+def _table(values: Any) -> Any:
+    """A list of rows as an array, whatever a cell is."""
+    try:
+        return plain_array(values)
+    except Exception:  # a cell is a list itself, say
+        rows = [np.fromiter(row, dtype=object, count=len(row)) for row in values]
+        return np.stack(rows)  # fails if they differ in length
+
+
+def _array(values: Any, name: str, read: Callable[[Any], Any]) -> Any:
     """Array of what the user gave; ragged lists and the like are refused without quoting them."""
     wrong = DataError(f"{name!r} can't be read as an array; give rows of equal length that hold numbers.")
     return quietly(lambda: values.to_numpy() if hasattr(values, "to_numpy") else read(values), wrong)

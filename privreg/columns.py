@@ -237,8 +237,9 @@ def read_numbers(raw: Any) -> Floats:
 
 def as_series(raw: Any) -> Any:
     """A raw column as a Series; cells that pandas would rather have as texts or dates, and can't, as they are."""
+    dtype = getattr(raw, "dtype", None)
     try:
-        return pd.Series(raw, dtype=object if getattr(raw, "dtype", None) == "object" else None)
+        return pd.Series(raw, dtype=dtype if isinstance(dtype, np.dtype) and dtype.kind == "O" else None)
     except Exception:  # a text that is no Unicode, say
         return pd.Series(np.fromiter(raw, dtype=object, count=len(raw)), dtype=object)
 

@@ -76,11 +76,11 @@ class TestArrays:
     @pytest.mark.parametrize(
         ("y", "x", "o", "piece"),
         [
-            ([1.0, SENTINEL], [[1.0, np.nan], [SENTINEL, 2]], None, "'x2' has a missing"),
-            ([1.0, np.nan], [[1.0, SENTINEL], [1, 2]], None, "'y' has a missing"),
+            ([1.0, SENTINEL], [[1.0, np.nan], [SENTINEL, 2]], None, "'x2' has a value that is missing"),
+            ([1.0, np.nan], [[1.0, SENTINEL], [1, 2]], None, "'y' has a value that is missing"),
             ([1.0, 2], [[1.0, SENTINEL, 3]], None, "2 columns"),
             ([1.0, 2, SENTINEL], [[1.0, 2], [3, 4]], None, "differ in their number of rows"),
-            ([1.0, 2], [["SECRETLEVEL", 2], [3, 4]], None, "must hold numbers"),
+            ([1.0, 2], [["SECRETLEVEL", 2], [3, 4]], None, "'x1' has a value that is .* no number"),
             ([[1.0, 2]], [[1.0, 2]], None, "one-dimensional"),
             ([1.0], [[1.0, 2]], [1.0], "offset"),
         ],
@@ -91,6 +91,23 @@ class TestArrays:
             design.encode((np.array(y), np.array(x), o))
         assert "987654" not in shown(caught.value)
         assert "SECRETLEVEL" not in shown(caught.value)
+
+    def test_rows_that_cant_be_used(self):
+        design = array_design(["x1", "x2"], "y", self.schema)
+        y = [1.0, None, "1e1", 2.0, 1j]
+        x = [[1.0, "-2"], [1, 2], [True, 1.5], ["SECRETLEVEL", 2], [1, [2]]]
+        batch = (y, x)
+        with pytest.raises(DataError, match="'y' has a value that is missing"):
+            design.encode(batch)
+        noise, drop = (design.encode(batch, missing) for missing in ("noise", "drop"))
+        low, high = self.schema.limits("y")
+        nan = np.nan
+        np.testing.assert_array_equal(noise.endog, [1, nan, np.clip(10, low, high), nan, nan])
+        want = design.encode(([1.0] * 3, [[1.0, -2.0], [1, 2], [1, 1.5]])).exog
+        np.testing.assert_array_equal(noise.exog, [*want, [nan, nan], [nan, nan]])
+        np.testing.assert_array_equal(drop.kept, [True, False, True, False, False])
+        np.testing.assert_array_equal(drop.endog, noise.endog[drop.kept])
+        np.testing.assert_array_equal(drop.exog, noise.exog[drop.kept])
 
     def test_pickle_and_json(self):
         design = array_design(["const", "x1"], "y", self.schema, offset=True)

@@ -80,7 +80,7 @@ FORMULAS = {
     "infinite inside the bounds": (
         lambda _: by_formula("y ~ np.log(a)"),
         FormulaError,
-        ["'np.log(a)' is not finite somewhere inside", "tighten the bounds"],
+        ["'np.log(a)' is not finite, or can't be computed, somewhere inside", "tighten the bounds"],
     ),
     "rowwise of no function": (lambda _: pr.rowwise(rows()), FormulaError, ["takes a function, got DataFrame"]),
 }
@@ -345,9 +345,9 @@ OPTIONS = {
         ["scaling='private' goes with tuning='efficient'", "declare bounds= or moments="],
     ),
     "levels are never learned": (
-        lambda _: by_formula(scaling="private", levels=None).fit(),
+        lambda _: by_formula(scaling="private", levels=None, missing="raise").fit(),
         DataError,
-        ["'g' must hold numbers only", "levels={'g'"],
+        ["'g' has a value that is missing, infinite or no number", "levels={'g'"],
     ),
     "batch_size zero": (lambda _: by_formula().fit(batch_size=0), OptionError, ["batch_size=0", "1 or more"]),
     "batch_size half": (lambda _: by_formula().fit(batch_size=1.5), OptionError, ["batch_size=1.5", "whole number"]),

@@ -18,7 +18,21 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from tests.wrong import BOX, OTHER, WORD, N, by_arrays, by_formula, cases, cell, check_refusal, results, rows, stream
+from tests.wrong import (
+    BOX,
+    OTHER,
+    WORD,
+    N,
+    by_arrays,
+    by_formula,
+    cases,
+    cell,
+    check_refusal,
+    check_silence,
+    results,
+    rows,
+    stream,
+)
 
 
 @cache
@@ -87,7 +101,11 @@ STREAMS = {
     "rows of the wrong type": (lambda _: stream().update(rows().to_numpy()), DataError, ["DataFrame", "got ndarray"]),
     "rows a Series": (lambda _: stream().update(rows()["a"]), DataError, ["got Series"]),
     "rows lack a column": (lambda _: stream().update(OTHER), DataError, ["'b' is missing", "mean 'B'?"]),
-    "rows with an unknown level": (lambda _: stream().update(cell("g", WORD)), SchemaError, ["'g' has a value"]),
+    "rows with an unknown level": (
+        lambda _: stream(missing="raise").update(cell("g", WORD)),
+        SchemaError,
+        ["'g' has a value"],
+    ),
     "results too early": (
         lambda _: stream().results(),
         InferenceError,
@@ -180,7 +198,11 @@ RESULTS = {
     "predict None": (lambda _: results().get_prediction(None), NotPrivateError, ["public covariate values"]),
     "predict without a column": (lambda _: results().predict(OTHER), DataError, ["'b' is missing", "mean 'B'?"]),
     "predict from an array": (lambda _: results().predict(np.ones((2, 4))), DataError, ["DataFrame", "got ndarray"]),
-    "predict with text": (lambda _: results().predict(rows(a=WORD)), DataError, ["'a' must hold numbers only"]),
+    "predict with text": (
+        lambda _: results().predict(rows(a=WORD)),
+        DataError,
+        ["'a' has a value that is", "no number"],
+    ),
     "predict of an unknown kind": (
         lambda _: results().predict(rows(), which="median"),
         OptionError,
@@ -280,6 +302,16 @@ CASES = cases(stream=STREAMS, results=RESULTS, saved=SAVED)
 @pytest.mark.parametrize(("call", "error", "pieces"), CASES)
 def test_wrong_input_is_refused_in_words_that_help_and_tell_nothing(call, error, pieces, tmp_path):
     check_refusal(call, error, pieces, tmp_path)
+
+
+def test_a_record_that_cant_be_used_counts_in_a_stream_and_nothing_is_said_of_it():
+    def fit(data):
+        going = stream(tuning="published")
+        going.update(data)
+        return going.results()
+
+    check_silence(lambda: fit(cell("g", WORD)))
+    assert fit(cell("g", WORD)).nobs == N
 
 
 def people_by_stage(**options):

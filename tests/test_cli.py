@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -305,21 +306,38 @@ def test_no_value_of_a_row_reaches_the_terminal_and_old_files_stay(fit, people, 
     bad, report = tmp_path / "bad.csv", tmp_path / "report.html"
     frame.to_csv(bad, index=False)
     report.write_text("old")
-    status, out, err = fit("--out", report, *leak, data=bad)
+    status, out, err = fit("--out", report, "--missing", "raise", *leak, data=bad)
     assert (status, out) == (2, "")
     assert column in one_line(err)
     assert report.read_text() == "old"
+    status, out, err = fit("--out", report, "--seed", 1, *leak, data=bad)
+    assert (status, err) == (0, "")
+    assert "3,000" in out
+    page = report.read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert SENTINEL not in out + page
     assert {p.name for p in tmp_path.iterdir()} == {"bad.csv", "report.html"}
 
 
 def test_a_broken_file_is_named_without_its_cells(fit, people, tmp_path):
+    bad = tmp_path / "bad.csv.gz"
+    bad.write_bytes(gzip.compress(people.read_bytes().replace(b"\n", f" {SENTINEL}\n".encode(), 1))[:-40])
+    status, out, err = fit(data=bad)
+    assert (status, out) == (2, "")
+    assert "bad.csv.gz" in one_line(err)
+
+
+def test_an_open_quote_in_a_file_tells_no_cell(fit, people, tmp_path):
     bad = tmp_path / "bad.csv"
     lines = people.read_text().splitlines()
     lines[20] = f'"{SENTINEL}{lines[20]}'
     bad.write_text("\n".join(lines))
-    status, _, err = fit(data=bad)
-    assert status == 2
-    assert "bad.csv" in one_line(err)
+    status, out, err = fit("--seed", 1, data=bad)
+    assert (status, err) == (0, "")
+    assert SENTINEL not in out
+    status, out, err = fit("--missing", "raise", data=bad)
+    assert (status, out) == (2, "")
+    assert "column 'age'" in one_line(err) or "column 'charges'" in err
 
 
 def test_the_text_of_an_unexpected_exception_is_withheld(fit, monkeypatch):

@@ -76,7 +76,8 @@ def test_corrections_are_printed(capsys):
     [
         (["--epsilon", "0"], "epsilon"),
         (["--mu", "1"], "exactly one budget"),
-        (["--m", "9"], "from 1 to d = 3"),
+        (["--m", "9"], "from 1 to d = 5, the items there are, counting for every number whether there is one"),
+        (["--m", "9", "--missing", "raise"], "from 1 to d = 3"),
         (["--mechanism", "piecewize"], "Did you mean 'piecewise'"),
         (["--level", "2"], "--level"),
         (["--out", "x.docx"], "suffix"),

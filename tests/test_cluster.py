@@ -130,7 +130,7 @@ def test_logs_of_a_task_that_fails_hold_no_row_and_no_key(folder, client, tmp_pa
         (tmp_path / path.name).write_bytes(path.read_bytes())
     bad = pd.read_parquet(tmp_path / "part5.parquet")
     marked = 0.123456789
-    bad.loc[bad.index[5_000], "a"] = np.nan  # a missing value, which is refused
+    bad.loc[bad.index[5_000], "a"] = np.nan  # a missing value, which is refused if asked
     bad.loc[bad.index[4_990:5_010], "y"] = marked
     bad.to_parquet(tmp_path / "part5.parquet")
     told, level = io.StringIO(), logging.getLogger("distributed").level
@@ -138,7 +138,7 @@ def test_logs_of_a_task_that_fails_hold_no_row_and_no_key(folder, client, tmp_pa
     logging.getLogger("distributed").addHandler(handler)
     try:
         with pytest.raises(DataError) as caught:
-            model(tmp_path).fit(client=client, progress=False)
+            model(tmp_path, missing="raise").fit(client=client, progress=False)
     finally:
         logging.getLogger("distributed").removeHandler(handler)
         logging.getLogger("distributed").setLevel(level)
@@ -147,6 +147,7 @@ def test_logs_of_a_task_that_fails_hold_no_row_and_no_key(folder, client, tmp_pa
     said = "\n".join([str(caught.value), told.getvalue(), *logs])
     assert "0.12345" not in said
     assert "_segment" in "\n".join(logs)  # the failure was logged, with the task's arguments
+    assert model(tmp_path).fit(client=client, progress=False).nobs == N  # by default it fails nothing
 
 
 def test_what_is_refused(folder, client):

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -239,7 +240,12 @@ WRONG_MODELS = {
     "squared": ({"family": pr.Squared()}, UnsupportedArgumentError, "QNorm"),
     "mechanism": ({"mechanism": "laplace"}, UnsupportedArgumentError, "mechanism= is about people's devices"),
     "private": ({"private": "response"}, UnsupportedArgumentError, "people's devices"),
-    "missing": ({"missing": "noise"}, UnsupportedArgumentError, "missing="),
+    "missing": (
+        {"missing": "drop"},
+        OptionError,
+        "number of records, which a curator tells; missing='noise' keeps them",
+    ),
+    "missing word": ({"missing": "nois"}, OptionError, "Did you mean 'noise'"),
     "id": ({"id": "a"}, UnsupportedArgumentError, "each row is protected"),
     "scaling": ({"scaling": "private"}, UnsupportedArgumentError, "bounds="),
     "offset": ({"offset": "a"}, UnsupportedArgumentError, "offset="),
@@ -317,17 +323,28 @@ def test_a_careless_delta_is_warned_about():
         fit(delta=1e-3)
 
 
-def test_wrong_rows_are_refused_without_quoting_them():
+def test_wrong_rows_are_refused_if_asked_without_quoting_them_and_else_count_for_nothing():
     data = rows()
-    for column, value in (("a", np.nan), ("b", np.inf), ("g", "SECRET"), ("y", 2.7e300)):
-        bad = data.astype({"g": object})
-        bad.loc[5, column] = value
-        if column == "y":
-            fit(bad)  # clamped
-            continue
-        with pytest.raises((DataError, SchemaError)) as e:
-            fit(bad)
+    wrong = (("a", np.nan), ("a", "SECRET"), ("b", np.inf), ("g", "SECRET"), ("g", ["SECRET"]), ("y", None))
+    gone = data.astype(object)
+    gone.loc[5] = None
+    found = fit(gone)
+    assert found.nobs == N  # it keeps its place
+    assert found.params.tolist() != fit(data).params.tolist()
+    for column, value in wrong:
+        bad = data.astype(object)
+        bad.at[5, column] = value
+        with pytest.raises((DataError, SchemaError), match=f"column '{column}'") as e:
+            fit(bad, missing="raise")
         assert "SECRET" not in str(e.value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            res = fit(bad)
+        assert res.params.tolist() == found.params.tolist()
+        assert str(res.privacy) == str(found.privacy)
+    bad = data.copy()
+    bad.loc[5, "y"] = 2.7e300
+    fit(bad, missing="raise")  # clamped
     with pytest.raises(DataError, match="more than"):
         fit(data.head(3))
     with pytest.raises(PrivacyLeakError):

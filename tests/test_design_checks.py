@@ -33,7 +33,9 @@ class TestPublicChecks:
     @pytest.mark.parametrize("term", ["np.log(z)", "1/my", "I(1 / z)", "I(1 / (age - 30))", "np.sqrt(z):smoker"])
     def test_not_finite_inside_the_bounds(self, term):
         term = term.replace("1/my", "I(1 / Q('my col'))")
-        with pytest.raises(FormulaError, match="not finite somewhere inside the declared bounds") as caught:
+        with pytest.raises(
+            FormulaError, match="not finite, or can't be computed, somewhere inside the declared"
+        ) as caught:
             formula_design(f"y ~ age + {term}", SCHEMA)
         assert term.split("(")[0] in str(caught.value)
 
@@ -190,22 +192,24 @@ def poison(**columns: object) -> pd.DataFrame:
     return data
 
 
+NO_NUMBER = "'age' has a value that is missing, infinite or no number"
+NOT_COMPUTED = "is not finite, or can't be computed, for a row"
+EVERY = [0, 1, 2, 3]
 BAD_DATA = [
-    ("age", {"age": [SENTINEL, np.nan, 1, 2]}, DataError, "'age' has a missing or infinite"),
-    ("age", {"age": [SENTINEL, np.inf, 1, 2]}, DataError, "'age' has a missing or infinite"),
-    ("age", {"age": [SENTINEL, None, 1, 2]}, DataError, "'age' has a missing or infinite"),
-    ("age", {"age": ["SECRETLEVEL", "b", "c", "d"]}, DataError, "'age' must hold numbers"),
-    ("age", {"age": ["987654.321", "2", "3", "4"]}, DataError, "'age' must hold numbers"),
-    ("age", {"age": [SENTINEL, "SECRETLEVEL", 2, 3]}, DataError, "'age' must hold numbers"),
-    ("age", {"age": [SENTINEL * 1j, 1, 2, 3]}, DataError, "'age' must hold numbers"),
-    ("age", {"age": pd.to_datetime(["2020-01-01"] * 4)}, DataError, "'age' must hold numbers"),
-    ("smoker", {"smoker": ["no", "SECRETLEVEL", "no", "yes"]}, SchemaError, "not among its declared levels"),
-    ("smoker", {"smoker": ["no", SENTINEL, "no", "yes"]}, SchemaError, "not among its declared levels"),
-    ("smoker", {"smoker": ["no", None, "SECRETLEVEL", "yes"]}, DataError, "'smoker' has a missing value"),
-    ("smoker", {"smoker": ["no", ["SECRETLEVEL"], "no", "yes"]}, DataError, "'smoker' holds something"),
-    ("region*smoker", {"region": ["SECRETLEVEL"] * 4}, SchemaError, "'region' has a value"),
-    ("fails(z)", {"z": [1, 2, 2.5, 1]}, DataError, "'fails(z)' can't be computed"),
-    ("holes(z)", {"z": [1, 2, 2.5, 1]}, DataError, "'holes(z)' is not finite"),
+    ("age", {"age": [SENTINEL, np.nan, 1, 2]}, [1], DataError, NO_NUMBER),
+    ("age", {"age": [SENTINEL, np.inf, 1, 2]}, [1], DataError, NO_NUMBER),
+    ("age", {"age": [SENTINEL, None, 1, 2]}, [1], DataError, NO_NUMBER),
+    ("age", {"age": ["SECRETLEVEL", "b", "c", "d"]}, EVERY, DataError, NO_NUMBER),
+    ("age", {"age": [SENTINEL, "SECRETLEVEL", 2, 3]}, [1], DataError, NO_NUMBER),
+    ("age", {"age": [SENTINEL * 1j, 1, 2, 3]}, EVERY, DataError, NO_NUMBER),
+    ("age", {"age": pd.to_datetime(["2020-01-01"] * 4)}, EVERY, DataError, NO_NUMBER),
+    ("smoker", {"smoker": ["no", "SECRETLEVEL", "no", "yes"]}, [1], SchemaError, "not among its declared levels"),
+    ("smoker", {"smoker": ["no", SENTINEL, "no", "yes"]}, [1], SchemaError, "not among its declared levels"),
+    ("smoker", {"smoker": ["no", None, "SECRETLEVEL", "yes"]}, [1, 2], DataError, "'smoker' has a missing value"),
+    ("smoker", {"smoker": ["no", ["SECRETLEVEL"], "no", "yes"]}, [1], SchemaError, "not among its declared levels"),
+    ("region*smoker", {"region": ["SECRETLEVEL"] * 4}, EVERY, SchemaError, "'region' has a value"),
+    ("fails(z)", {"z": [1, 2, 2.5, 1]}, [2], DataError, f"'fails(z)' {NOT_COMPUTED}"),
+    ("holes(z)", {"z": [1, 2, 2.5, 1]}, [2], DataError, f"'holes(z)' {NOT_COMPUTED}"),
 ]
 
 
@@ -216,8 +220,8 @@ def holes(x):
 TRICKY = {"fails": rowwise(fails), "holes": rowwise(holes)}
 
 
-@pytest.mark.parametrize(("term", "columns", "kind", "piece"), BAD_DATA)
-def test_no_value_leaks_into_an_error(term, columns, kind, piece):
+@pytest.mark.parametrize(("term", "columns", "_rows", "kind", "piece"), BAD_DATA)
+def test_no_value_leaks_into_an_error(term, columns, _rows, kind, piece):
     design = formula_design(f"y ~ bmi + {term}", SCHEMA, functions=TRICKY)
     data = poison(**columns).assign(secret="SECRETLEVEL")
     for call in (design.encode, design.encode_exog):
@@ -229,19 +233,43 @@ def test_no_value_leaks_into_an_error(term, columns, kind, piece):
         assert "987654" not in text
 
 
+@pytest.mark.parametrize(("term", "columns", "rows", "_kind", "_piece"), BAD_DATA)
+def test_rows_that_cant_be_used_spoil_themselves_alone(term, columns, rows, _kind, _piece):
+    design = formula_design(f"y ~ bmi + {term}", SCHEMA, functions=TRICKY)
+    data, good = poison(**columns), np.setdiff1d(EVERY, rows)
+    noise, drop = design.encode(data, "noise"), design.encode(data, "drop")
+    assert np.isnan(noise.endog[rows]).all()
+    assert np.isnan(noise.exog[rows]).all()
+    np.testing.assert_array_equal(np.flatnonzero(drop.kept), good)
+    if len(good):
+        want = design.encode(data.iloc[good])
+        for got in ((noise.endog[good], noise.exog[good]), (drop.endog, drop.exog)):
+            np.testing.assert_array_equal(got[0], want.endog)
+            np.testing.assert_array_equal(got[1], want.exog)
+
+
+def test_numbers_as_texts_are_those_numbers():
+    design = formula_design("y ~ bmi + age", SCHEMA)
+    texts, numbers = poison(age=["987654.321", "20", " 3e1 ", "40"]), poison(age=[SENTINEL, 20, 30, 40])
+    np.testing.assert_array_equal(design.encode(texts).exog, design.encode(numbers).exog)
+
+
 def test_no_value_leaks_from_the_response():
     data = frame(4).assign(won=[0, 1, SENTINEL, 1])
-    for formula, kind, changed in (
-        ("won ~ age", "binary", data),
-        ("fails(z) ~ age", "number", data.assign(z=[1, 2, 2.5, 1])),
-        ("holes(z) ~ age", "number", data.assign(z=[1, 2, 2.5, 1])),
-        ("smoker ~ age", "binary", data.assign(smoker="SECRETLEVEL")),
+    for formula, kind, changed, bad in (
+        ("won ~ age", "binary", data, [2]),
+        ("fails(z) ~ age", "number", data.assign(z=[1, 2, 2.5, 1]), [2]),
+        ("holes(z) ~ age", "number", data.assign(z=[1, 2, 2.5, 1]), [2]),
+        ("smoker ~ age", "binary", data.assign(smoker="SECRETLEVEL"), EVERY),
     ):
         design = formula_design(formula, SCHEMA, functions=TRICKY, kind=kind)
         with pytest.raises((DataError, SchemaError)) as caught:
             design.encode(changed)
         assert "987654" not in shown(caught.value)
         assert "SECRETLEVEL" not in shown(caught.value)
+        noise = design.encode(changed, "noise")
+        np.testing.assert_array_equal(np.flatnonzero(np.isnan(noise.endog)), bad)
+        np.testing.assert_array_equal(noise.exog, design.encode_exog(changed, clamp=True))  # may be public
 
 
 def test_prediction_outside_a_spline_is_refused_without_the_value():

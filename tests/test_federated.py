@@ -370,29 +370,45 @@ SECRET = 31.41592
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda s: s.assign(a=[SECRET, np.nan] * 10), "silo 3: column 'a' has a missing or infinite value"),
-        (lambda s: s.assign(a=[f"{SECRET}"] * 20), "silo 3: column 'a' must hold numbers only"),
-        (lambda s: s.drop(columns="b"), "silo 3: column 'b' is missing"),
-        (lambda s: s.assign(y=[SECRET, 0] * 10), "silo 3: the response 'y' has a value other than 0 and 1"),
+        (lambda s: s.assign(a=[SECRET, np.nan] * 10), "column 'a' has a value that is missing, infinite or no number"),
+        (lambda s: s.assign(a=[f"about {SECRET}", 0] * 10), "column 'a' has a value that is missing, infinite"),
+        (lambda s: s.assign(y=[SECRET, 0] * 10), "the response 'y' has a value other than 0 and 1"),
     ],
 )
-def test_errors_name_silo_and_column_and_no_value(spoil, words):
+def test_records_that_cant_be_used_are_left_out_or_refused_without_value_and_silo(spoil, words):
     silos = frames(4)
     silos[2] = spoil(silos[2])
     with pytest.raises(PrivregError) as caught:
-        model(silos).fit(progress=False)
-    assert str(caught.value).startswith(words)
-    assert "31.4" not in str(caught.value)
+        model(silos, missing="raise").fit(progress=False)
+    said = str(caught.value)
+    assert said.startswith(words)
+    assert "31.4" not in said
+    assert "silo" not in said
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    left_out = (
+        silos[2].iloc[1::2] if "other than 0 and 1" in words or silos[2]["a"].dtype == object else silos[2].iloc[::2]
+    )
+    fits = [model(silos, mu=None, **how).fit(progress=False) for how in ({}, {"missing": "drop"})]
+    silos[2] = left_out.astype({"a": float})
+    want = model(silos, mu=None, missing="raise").fit(progress=False)
+    for res in fits:
+        np.testing.assert_allclose(res.params, want.params, rtol=1e-12)
 
 
-def test_missing_records_can_be_dropped():
+def test_a_silo_without_a_column_is_named():
     silos = frames(4)
-    silos[1].loc[:3, "a"] = np.nan
-    res = model(silos, missing="drop", mu=None).fit(progress=False)
-    silos[1] = silos[1].dropna()
-    np.testing.assert_allclose(res.params, model(silos, mu=None).fit(progress=False).params, rtol=1e-12)
+    silos[2] = silos[2].drop(columns="b")
+    with pytest.raises(DataError, match=r"^silo 3: column 'b' is missing"):
+        model(silos).fit(progress=False)
+
+
+def test_a_silo_without_a_record_that_can_be_used_fails_nothing():
+    silos = frames(4)
+    silos[1] = silos[1].assign(a="none")
+    res = model(silos, mu=None).fit(progress=False)
+    silos[1] = silos[1].iloc[:0].astype({"a": float})
+    np.testing.assert_array_equal(res.params, model(silos, mu=None).fit(progress=False).params)
 
 
 # --- bad input -------------------------------------------------------------------------------------------
@@ -417,7 +433,7 @@ def test_missing_records_can_be_dropped():
             OptionError,
             "federated fits take the families",
         ),
-        ({"missing": "noise"}, OptionError, "missing='noise' is not known"),
+        ({"missing": "nois"}, OptionError, "missing='nois' is not known"),
         ({"mu": "column"}, BudgetError, "mu must be a number here"),
         ({"epsilon": 1}, BudgetError, "exactly one privacy budget"),
         ({"bounds": {"a": (-1, 1)}}, SchemaError, "'b'"),

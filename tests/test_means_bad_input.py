@@ -47,13 +47,13 @@ def test_the_good_one_runs():
         ({"bounds": {"age": (18, 65)}}, SchemaError, "'bmi' has no public range"),
         ({"bounds": {"age": (18, 18), "bmi": (18, 50)}}, SchemaError, "leave one value"),
         ({"bounds": {"age": (65, 18), "bmi": (18, 50)}}, SchemaError, "empty"),
-        ({"levels": {"smoker": ["no", "Yes"]}}, SchemaError, "not among its declared levels"),
         ({"epsilon": 0}, BudgetError, "epsilon"),
         ({"epsilon": -1}, BudgetError, "epsilon"),
         ({"epsilon": ...}, BudgetError, "exactly one"),
         ({"mu": 1}, BudgetError, "exactly one"),
-        ({"m": 4}, OptionError, "from 1 to d = 3"),
-        ({"m": 0}, OptionError, "from 1 to d = 3"),
+        ({"m": 6}, OptionError, "from 1 to d = 5, the items there are, counting for every number whether there is one"),
+        ({"m": 0}, OptionError, "from 1 to d = 5"),
+        ({"m": 4, "missing": "raise"}, OptionError, "from 1 to d = 3"),
         ({"m": 1.5}, OptionError, "whole number"),
         ({"mechanism": "laplac"}, OptionError, "Did you mean 'laplace'"),
         ({"mechanism": "gaussian"}, OptionError, "add delta="),
@@ -85,11 +85,6 @@ def test_the_good_one_runs():
         ({"max_per_id": 2}, OptionError, "id="),
         ({"id": "age"}, SchemaError, "column of the model"),
         ({"data": DATA.drop(columns="bmi")}, DataError, "'bmi' is missing"),
-        ({"data": DATA.assign(age=np.nan)}, DataError, "missing or infinite"),
-        ({"data": DATA.assign(age=np.inf)}, DataError, "missing or infinite"),
-        ({"data": DATA.assign(age=np.inf), "missing": "noise"}, DataError, "infinite"),
-        ({"data": DATA.assign(smoker=None)}, DataError, "missing value"),
-        ({"data": DATA.assign(age="old")}, DataError, "numbers only"),
         ({"data": DATA.iloc[:0]}, DataError, "2 or more"),
         ({"data": 3}, UnsupportedArgumentError, "can't be read"),
         ({"data": "nowhere.csv"}, DataError, "nowhere.csv"),
@@ -98,6 +93,27 @@ def test_the_good_one_runs():
 def test_what_is_wrong_is_said(changes, error, words):
     with pytest.raises(error, match=words):
         run(**changes)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "error", "words"),
+    [
+        ("age", np.nan, DataError, "'age' has a value that is missing, infinite or no number"),
+        ("age", np.inf, DataError, "'age' has a value that is missing, infinite or no number"),
+        ("age", "old", DataError, "'age' has a value that is missing, infinite or no number"),
+        ("smoker", None, DataError, "'smoker' has a missing value"),
+        ("smoker", "Yes", SchemaError, "'smoker' has a value that is not among its declared levels"),
+    ],
+)
+def test_values_that_cant_be_used_are_refused_if_asked_and_else_like_missing_ones(column, value, error, words):
+    bad, gone = (DATA.assign(**{column: [v, *DATA[column][1:]]}) for v in (value, None))
+    for data in (bad, DATA.assign(**{column: value})):
+        with pytest.raises(error, match=words) as caught:
+            run(data=data, missing="raise")
+        assert all(word not in str(caught.value) for word in ("old", "'Yes'"))
+    got, want = (run(data=data, epsilon=10, seed=1) for data in (bad, gone))
+    assert got.params.tolist() == want.params.tolist()
+    assert str(got.privacy) == str(want.privacy)
 
 
 def test_a_missing_subgroup_is_refused():

@@ -32,7 +32,7 @@ from privreg.means.model import OPTIONS
 from privreg.planning import PLAN_OPTIONS
 from privreg.results import PrivateResults
 from privreg.sources.csv import _count_lines, open_csv
-from tests.wrong import cell, results
+from tests.wrong import results
 
 N = 4000
 BOX = {"age": (18, 90), "y": (0, 100)}
@@ -86,19 +86,32 @@ def fitted():
 def test_spaces_in_levels_are_hinted_at_whatever_the_data_hold(make, found):
     data = people().assign(g=people()["g"].where(people()["g"] == "no", found))
     with pytest.raises(SchemaError) as caught:
-        make(data=data).fit(seed=1, progress=False)
+        make(data=data, missing="raise").fit(seed=1, progress=False)
     said = str(caught.value)
     assert "among its declared levels ['no', 'yes']" in said
     assert "' yes' with a space is not 'yes'" in said
     assert "SECRET" not in said
     with pytest.raises(SchemaError) as other:
-        make(data=data.assign(g="other")).fit(seed=1, progress=False)
+        make(data=data.assign(g="other"), missing="raise").fit(seed=1, progress=False)
     assert said == str(other.value)
+
+
+@pytest.mark.parametrize("make", [regression, curator])
+@pytest.mark.parametrize("found", [" yes", "SECRET-LEVEL"])
+def test_of_undeclared_levels_nothing_is_told_but_what_reports_tell(make, found):
+    data = people().assign(g=people()["g"].where(people()["g"] == "no", found))
+    res = make(data=data).fit(seed=1, progress=False)
+    other = make(data=data.assign(g=data["g"].replace(found, "other"))).fit(seed=1, progress=False)
+    assert str(res.summary()) == str(other.summary())
+    assert "SECRET" not in str(res.summary())
+    if make is regression:
+        (note,) = (n for n in res.privacy.notes if "sent noise only" in n)
+        assert "declared levels" in note
 
 
 def test_spaces_in_declared_levels_are_seen():
     with pytest.raises(SchemaError, match=r"\['no', ' yes'\]"):
-        regression(levels={"g": ["no", " yes"]}).fit(progress=False)
+        regression(levels={"g": ["no", " yes"]}, missing="raise").fit(progress=False)
 
 
 @pytest.mark.parametrize("make", [regression, curator, silos, plan])
@@ -147,7 +160,9 @@ def test_a_federated_fit_of_a_number_names_the_family():
     with pytest.raises(SchemaError, match="family='huber'"):
         pr.federated.FederatedRegression(responses, ages, mu=1, bounds=BOX)
     with pytest.raises(DataError, match="family='huber'"):
-        pr.federated.FederatedRegression(responses, ages, mu=1, bounds={"age": (18, 90)}).fit(progress=False)
+        pr.federated.FederatedRegression(responses, ages, mu=1, bounds={"age": (18, 90)}, missing="raise").fit(
+            progress=False
+        )
 
 
 # --- hints name options that are there --------------------------------------------------------------------
@@ -310,6 +325,7 @@ def run(tmp_path, monkeypatch, capsys):
 
 FIT = ("fit", "y ~ age", "people.csv")
 ALL = ("--mu", "1", "--bounds", "age=18:90", "y=0:100")
+GAP = ("fit", "y ~ gap", "gap.csv", "--mu", 1, "--bounds", "y=0:100", "gap=0:1")
 SLIPS = {
     "swapped": (("fit", "people.csv", "y ~ age", *ALL), 'data second: privreg fit "y ~ age" people.csv'),
     "swapped means": (("means", "people.csv", "age ~ 1", *ALL), "the formula comes first and the data second"),
@@ -329,8 +345,13 @@ SLIPS = {
     "missing": ((*FIT, *ALL, "--missing", "nois"), "--missing nois is not known"),
     "undeclared": ((*FIT, "--mu", 1, "--bounds", "y=0:100"), "give --bounds age=LOW:HIGH, or --scaling private"),
     "undeclared in a plan": (("plan", "y ~ age", "--mu", 1, "--n", 99, "--bounds", "y=0:1"), "--bounds age=LOW:HIGH;"),
-    "gap": (("fit", "y ~ gap", "gap.csv", "--mu", 1, "--bounds", "y=0:100", "gap=0:1"), "can take --missing noise"),
+    "gap": ((*GAP, "--missing", "raise"), "or let them send noise (--missing noise, the default of fits and means)"),
 }
+
+
+def test_a_gap_is_no_slip_at_the_shell(run):
+    people().assign(gap=[np.nan, *np.linspace(0, 1, N - 1)]).to_csv("gap.csv", index=False)
+    assert run(*GAP) == (0, "")
 
 
 @pytest.mark.parametrize("slip", SLIPS)
@@ -675,10 +696,11 @@ def test_missing_people_of_a_single_column_are_counted(tmp_path):
     values = people()["y"].map(str).tolist()
     values[5::10] = [""] * len(values[5::10])
     path.write_text("\n".join(["y", *values]) + "\n")
-    model = pr.PrivateOnlineRegression.from_formula("y ~ 1", path, mu=2, bounds={"y": (0, 100)}, missing="noise")
+    model = pr.PrivateOnlineRegression.from_formula("y ~ 1", path, mu=2, bounds={"y": (0, 100)})
     assert model.fit(seed=1, progress=False).nobs == N
-    with pytest.raises(DataError, match="missing"):
-        pr.PrivateOnlineRegression.from_formula("y ~ 1", path, mu=2, bounds={"y": (0, 100)}).fit(progress=False)
+    model = pr.PrivateOnlineRegression.from_formula("y ~ 1", path, mu=2, bounds={"y": (0, 100)}, missing="raise")
+    with pytest.raises(DataError, match="'y' has a value that is missing"):
+        model.fit(progress=False)
 
 
 # --- documentation ----------------------------------------------------------------------------------------
@@ -705,13 +727,6 @@ def test_no_document_prints_a_wide_frame():
             for given in call.args:
                 last = given.func if isinstance(given, ast.Call) else given
                 assert getattr(last, "attr", "") not in wide, f"{path.name}: {line}"
-
-
-def test_wrong_levels_say_nothing_of_the_data():
-    with pytest.raises(SchemaError) as caught:
-        regression("y ~ a + b + g", cell("g", "SECRET-LEVEL"), bounds={"a": (0, 1), "b": (0, 1), "y": (0, 1)},
-                   levels={"g": ["u", "v"]}).fit(progress=False)  # fmt: skip
-    assert "SECRET" not in str(caught.value)
 
 
 def test_a_string_in_place_of_the_response_is_not_shown_again():

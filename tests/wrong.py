@@ -5,7 +5,10 @@ columns that are not, and in the index. None of them may turn up in a traceback.
 traceback, so no line that raises spells a sentinel.
 """
 
+import io
 import traceback
+import warnings
+from contextlib import redirect_stderr
 from functools import cache
 
 import numpy as np
@@ -102,6 +105,17 @@ def assert_says_nothing(exc):
     assert not told
     assert exc.__cause__ is None
     assert exc.__context__ is None or exc.__suppress_context__
+
+
+def check_silence(fit):
+    """Fit, and see that no sentinel is told of it; returns what the reports gave and what was said."""
+    told = io.StringIO()
+    with warnings.catch_warnings(record=True) as caught, redirect_stderr(told):
+        warnings.simplefilter("always")
+        res = fit()
+    said = [str(res.privacy), *(str(w.message) for w in caught)]
+    assert [s for s in TRACES if s in "".join([*said, str(res.summary()), told.getvalue()])] == []
+    return res.params.tolist(), said
 
 
 def cases(**groups):

@@ -6,16 +6,19 @@ leaves the silo. All of a silo's records may differ between neighbours, and so m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from privreg import kernels, scores
+from privreg.columns import column_of
 from privreg.errors import OptionError, PrivregError, StreamError
 from privreg.noise import NoiseStream, fresh_key, seeded_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -45,13 +48,14 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     Raises
     ------
     PrivregError
-        The source's own, with the silo's number; the design's own, without it: that would tell whose record it was.
+        The source's own, and of a column that is absent, with the silo's number; of a record, without it: that would
+        tell whose it was.
     """
     design, units = plan.spec.design, plan.spec.units
     xs, ys = [np.empty((0, len(design.names)))], [np.empty(0)]
     missing = "drop" if plan.spec.people.missing == "noise" else plan.spec.people.missing
     batches = source.batches(0)
-    while (batch := _next(batches, number)) is not None:
+    while (batch := _next(batches, design.columns, number)) is not None:
         encoded = design.encode(batch, missing)
         x = np.array(encoded.exog, dtype=np.float64, order="C")
         units.rows_inside(x)
@@ -60,12 +64,16 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     return np.concatenate(xs), np.concatenate(ys)
 
 
-def _next(batches: Iterator[Any], number: int) -> Any:
+def _next(batches: Iterator[Any], columns: Iterable[str], number: int) -> Any:
     """The next batch of a silo's source; an error of the source, not of a record, names the silo."""
     try:
-        return next(batches, None)
+        batch = next(batches, None)
+        if isinstance(batch, pd.DataFrame | Mapping):
+            for name in columns:
+                column_of(batch, name)
     except PrivregError as error:
         raise type(error)(f"silo {number}: {error}") from None
+    return batch
 
 
 def gradient(plan: Plan, theta: Array, x: Array, y: Array) -> Array:

@@ -194,9 +194,7 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
                     part |= {c: part[c].astype(object).where(here, None) for c in own}
                 yield pd.DataFrame(part, copy=False)
 
-    return Source(
-        f"CSV file {path.name}", None, batches, None, lambda: _count_lines(path), lambda: [file_mark(path)]
-    )
+    return Source(f"CSV file {path.name}", None, batches, None, lambda: _count_lines(path), lambda: [file_mark(path)])
 
 
 def _typed(level: str) -> bool:
