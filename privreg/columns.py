@@ -336,7 +336,8 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
     """
     codes, seen = quietly(lambda: _factorized(raw), _unreadable(name))
     known = _Levels(levels)
-    out = np.array([*map(known.place, seen), GAP], dtype=np.intp)[codes]  # a missing value has code -1: the last entry
+    table = np.array([*map(known.place, seen), GAP], dtype=np.intp)
+    out: Codes = table[codes]  # a missing value has code -1: the last entry
     lowest = int(out.min()) if out.size else 0
     if gaps:
         return np.maximum(out, GAP) if lowest < GAP else out
