@@ -238,7 +238,10 @@ def _watched(data: Any) -> Iterator[Account]:
 
 def _values(column: Any) -> Any:
     """NumPy's values of a pandas column, without a copy; None if it is kept in another way."""
-    return column.to_numpy() if isinstance(column.dtype, np.dtype) else None
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy()
+    held = getattr(column.array, "_data", None)  # of a column with missing values apart
+    return held if isinstance(held, np.ndarray) and held.ndim == 1 else None
 
 
 def _file(path: Path) -> Iterator[Account]:

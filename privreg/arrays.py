@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -429,12 +430,20 @@ def _names(exog_names: Any) -> tuple[str, ...]:
 
 
 def _table(values: Any) -> Any:
-    """A list of rows as an array, whatever a cell is."""
+    """A list of rows as an array, whatever a cell is; a row unlike most is one of missing values."""
     try:
-        return plain_array(values)
-    except Exception:  # a cell is a list itself, say
-        rows = [np.fromiter(row, dtype=object, count=len(row)) for row in values]
-        return np.stack(rows)  # fails if they differ in length
+        out = plain_array(values)
+        if out.ndim > 1 or out.dtype.kind != "O":
+            return out
+    except Exception:  # a cell is a list itself, say, or a row has too few
+        pass
+    lengths = Counter(len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in values)
+    width = lengths.most_common(1)[0][0]
+    if not width:
+        return plain_vector(values)
+    whole = [isinstance(row, list | tuple | np.ndarray) and len(row) == width for row in values]
+    rows = [row if fits else [None] * width for row, fits in zip(values, whole, strict=True)]
+    return np.stack([np.fromiter(row, dtype=object, count=width) for row in rows])
 
 
 def _array(values: Any, name: str, read: Callable[[Any], Any]) -> Any:

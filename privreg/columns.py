@@ -141,8 +141,11 @@ def quietly(make: Callable[[], T], error: PrivregError) -> T:
 def plain_array(values: Any) -> NDArray[Any]:
     """Return a list as an array, in which a cell stays what it is: NumPy would write 'nan' for a missing text."""
     out = np.asarray(values)
-    lossy = out.dtype.kind not in "biufO" and not hasattr(values, "dtype")
-    return np.asarray(values, dtype=object) if lossy else out
+    if hasattr(values, "dtype"):
+        return out
+    # whole numbers beside others become doubles, which hold some digits only
+    rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
+    return np.asarray(values, dtype=object) if rounded or out.dtype.kind not in "biufO" else out
 
 
 def plain_vector(values: Any) -> NDArray[Any]:
@@ -237,6 +240,8 @@ def read_numbers(raw: Any) -> Floats:
 
 def as_series(raw: Any) -> Any:
     """A raw column as a Series; cells that pandas would rather have as texts or dates, and can't, as they are."""
+    if isinstance(raw, list | tuple):
+        raw = plain_vector(raw)
     dtype = getattr(raw, "dtype", None)
     try:
         return pd.Series(raw, dtype=dtype if isinstance(dtype, np.dtype) and dtype.kind == "O" else None)
@@ -254,13 +259,13 @@ def _each_number(series: Any) -> Floats:
         values = series.to_numpy(dtype=np.complex128, na_value=np.nan)
         return np.where(values.imag == 0, values.real, np.nan)
     known = types.is_numeric_dtype(series.dtype)
-    if known or (series.dtype == object and types.infer_dtype(series, skipna=True) in _NUMBERS):
-        try:
+    try:
+        if known or (series.dtype == object and types.infer_dtype(series, skipna=True) in _NUMBERS):
             return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-        except Exception:  # a number too large for a double, say; the others are read all the same
-            pass
-    if not known and series.dtype != object and not types.is_string_dtype(series.dtype):
-        return np.full(len(series), np.nan)  # dates, spans of time
+    except Exception:  # a number too large for a double, say; the others are read all the same
+        pass
+    if types.is_datetime64_any_dtype(series.dtype) or types.is_timedelta64_dtype(series.dtype):
+        return np.full(len(series), np.nan)
     return np.fromiter((_number(v) for v in series.to_numpy(dtype=object)), np.float64, len(series))
 
 
@@ -277,6 +282,8 @@ def _number(cell: Any) -> float:
 
 def _exact(cell: Any) -> Any:
     """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
+    if isinstance(cell, bytes):
+        cell = _decoded(cell)
     if isinstance(cell, str):
         text = cell.strip()
         if "_" in text:  # Python would read it
@@ -296,6 +303,10 @@ def _exact(cell: Any) -> Any:
 
 
 _TRUTH: Final = {"true": 1, "false": 0}
+
+
+def _decoded(cell: bytes) -> str:
+    return cell.decode("utf-8", "replace")
 
 
 class _Levels:
@@ -320,6 +331,7 @@ class _Levels:
     def place(self, cell: Any) -> int:
         """Position of a cell's level, `_UNKNOWN` if it is none."""
         try:
+            cell = _decoded(cell) if isinstance(cell, bytes) else cell
             if isinstance(cell, str) and cell in self.texts:
                 return self.texts[cell]
             number = _exact(cell)
@@ -357,22 +369,33 @@ def _factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
     series = as_series(raw)
     if isinstance(series.dtype, pd.CategoricalDtype):
         return series.cat.codes.to_numpy(), series.cat.categories.tolist()
+    plain = series.dtype != object or _PLAIN.issuperset(map(type, series.tolist()))
     try:
-        codes, seen = pd.factorize(series)
-        return codes, seen.tolist()
-    except Exception:  # a list, say, has no hash: such a cell is no level
-        cells = np.fromiter(map(_sound, series.to_numpy(object)), dtype=object, count=len(series))
-        codes, seen = pd.factorize(cells)
-        return codes, seen.tolist()
+        if plain:
+            codes, seen = pd.factorize(series)
+            return codes, seen.tolist()
+    except Exception:  # half of a character, say
+        pass
+    cells = np.fromiter(map(_sound, series.to_numpy(object)), dtype=object, count=len(series))
+    codes, seen = pd.factorize(cells)
+    return codes, seen.tolist()
+
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+"""Types of cells that are compared with each other; the code of others could say that they equal any."""
 
 
 def _sound(cell: Any) -> Any:
     """A cell that may be a level; in place of any other, something that is none."""
     try:
-        hash(cell)
+        if isinstance(cell, bytes):
+            cell = _decoded(cell)
         if isinstance(cell, str):
             cell.encode()
-        return cell if isinstance(cell, str | Number | np.bool_) or cell is None else object()
+        if type(cell) not in _PLAIN:
+            cell = _exact(cell)
+            cell = int(cell) if cell == int(cell) else float(cell)
+        return cell if type(cell) in _PLAIN else object()
     except Exception:  # whatever the cell is, its own code may raise anything
         return object()
 

@@ -224,7 +224,7 @@ def by_rows(make: Callable[[Mapping[str, Any]], NDArray[Any]], data: Mapping[str
                 warnings.simplefilter("ignore")
                 block = make(data if m == n else {name: values[part] for name, values in data.items()})
                 out[part] = block.astype(np.float64, casting="same_kind").reshape(m, width)
-        except Exception:  # its text could hold data
+        except (Exception, SystemExit, GeneratorExit):  # its text could hold data
             if m > 1:
                 middle = part.start + m // 2
                 waiting += [slice(part.start, middle), slice(middle, part.stop)]

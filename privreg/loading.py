@@ -77,6 +77,8 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     family = _family(document["family"])
     if document["kind"] == "results":
         return from_saved(document, arrays, design, family)
+    if document["kind"] != storage.STREAM:
+        raise SavedFileError(f"{str(path)!r} is damaged or was not saved by privreg.")
     options = dict(document["options"])
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
     rows = options.pop("rows")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from numbers import Integral
+from numbers import Complex, Integral, Number
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -301,6 +302,7 @@ def _texts(ids: Any) -> NDArray[Any]:
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = as_series(np.asarray(series))
     values = np.asarray(series.to_numpy())
+    values = values.astype(np.float64) if values.dtype.kind == "f" else values
     if values.dtype.kind == "f" and bool((np.abs(values) < 2.0**53).all() and (np.floor(values) == values).all()):
         values = values.astype(np.int64)
     if values.dtype.kind in "iu":
@@ -313,8 +315,11 @@ def _text(value: Any) -> str | None:
         if isinstance(value, str):
             value.encode()  # a text that is no Unicode has no hash
             return value or None
-        if isinstance(value, Integral) or (isinstance(value, float) and value.is_integer()):
-            return str(int(value))
+        if isinstance(value, UUID):
+            return str(value)
+        value = value.real if isinstance(value, Complex) and value.imag == 0 else value
+        if isinstance(value, Number) and value == int(value):  # type: ignore[call-overload]
+            return str(int(value))  # type: ignore[call-overload]
     except Exception:  # a number with thousands of digits, say
         pass
     return None

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg import kernels
 from privreg.accounting import Budget
 from privreg.errors import OptionError, SchemaError, choose
+from privreg.families import Logistic
 from privreg.family import Family, check_response
 from privreg.mechanisms import MECHANISMS, resolve_mechanism
 from privreg.people import People
@@ -154,8 +156,10 @@ class Spec:
         # sds alone spare few reports on moments: correlations are still to be learned
         declared = all(n in schema.moments for n in numbers) and (len(numbers) < 2 or bool(schema.correlations))
         low, high = (float(v) for v in self.units.response_inside(np.array(self.design.endog_limits)))
+        # two levels leave one linear predictor, whose score is the logistic one
+        two = self.family.code == kernels.MULTINOMIAL and self.classes == 2
         return Problem(
-            family=self.family,
+            family=Logistic() if two else self.family,
             budget=self.budget,
             units=self.units,
             probe=self.units.probe_inside(self.design.probe),

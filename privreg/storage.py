@@ -30,6 +30,8 @@ FORMAT: Final = 1
 STREAM: Final = "stream"
 CHECKPOINT: Final = "checkpoint"
 _SEALED: Final = (STREAM, CHECKPOINT)
+_OPEN: Final = ("results", "central results", "means")
+"""Kinds that hold no keys, and load anywhere; a file of any other kind must be sealed."""
 """Kinds of files that hold noise keys."""
 _DOCUMENT: Final = "privreg.json"
 _SEAL: Final = "seal"
@@ -201,8 +203,11 @@ def read(path: str | Path, trust: str | Path | None = None) -> tuple[dict[str, A
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise SavedFileError(f"{str(target)!r} has a format this version can't read; it reads format {FORMAT}.")
     found = members.pop(_SEAL, None)
-    if document.get("kind") in _SEALED:
-        sealing.check(target, members, found, trust, checkpoint=document["kind"] == CHECKPOINT)
+    kind = document.get("kind")
+    if kind not in (*_SEALED, *_OPEN):
+        raise damaged
+    if kind in _SEALED:
+        sealing.check(target, members, found, trust, checkpoint=kind == CHECKPOINT)
     try:
         arrays = {
             name[:-4]: np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)

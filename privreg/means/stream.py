@@ -60,7 +60,10 @@ class MeansStream:
         spec = self._spec
         raw = device.encoded(batch, spec.columns, spec.schema, gaps=spec.people.missing != "raise")
         if spec.by is not None and (raw[spec.by] < 0).any():
-            raise DataError(f"column {spec.by!r} has a missing value; a subgroup is public and known for everybody.")
+            raise DataError(
+                f"column {spec.by!r} has a value that is missing or not declared; a subgroup is public and known for "
+                "everybody."
+            )
         silent = (
             self._counter.excess(spec.people.ids(batch), gaps=spec.people.missing != "raise")
             if self._counter is not None

@@ -159,7 +159,7 @@ def header_of(path: Path) -> list[str]:
 
 def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: frozenset[str]) -> Source:
     """Rows of a CSV file that exists; fields of `verbatim` columns are kept as they are written."""
-    text = {c for c in columns if c in verbatim or all(isinstance(v, str) for v in schema.levels.get(c, (0,)))}
+    text = {c for c in columns if c in verbatim or c in schema.levels}
     # ids are nearly all different: a chunk's categories would only cost time; and pandas makes numbers of categories
     # that all look like numbers
     kinds = {c: "category" if c in schema.levels and not any(map(_typed, schema.levels[c])) else "str" for c in text}
@@ -197,11 +197,15 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
     return Source(f"CSV file {path.name}", None, batches, None, lambda: _count_lines(path), lambda: [file_mark(path)])
 
 
-def _typed(level: str) -> bool:
-    """Whether a text could be taken for a number or a truth value."""
+def _typed(level: Any) -> bool:
+    """Whether a level is, or could be taken for, a number or a truth value."""
     import pandas as pd
 
-    return level.lower() in {"true", "false"} or not np.isnan(pd.to_numeric(level, errors="coerce"))
+    return (
+        not isinstance(level, str)
+        or level.lower() in {"true", "false"}
+        or not np.isnan(pd.to_numeric(level, errors="coerce"))
+    )
 
 
 def _pass(lines: Any, records: int, *, blank: bool) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -257,6 +257,9 @@ def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
 
 def _batch(rows: Sequence[Sequence[Any]], columns: Sequence[str]) -> Batch:
     out: dict[str, Any] = {}
+    # a connection may hand out rows by name
+    named: Sequence[Any] = rows
+    rows = [[row[c] for c in columns] if isinstance(row, Mapping) else row for row in named]
     for name, values in zip(columns, zip(*rows, strict=True), strict=True):
         out[name] = np.empty(len(rows), dtype=object)
         out[name][:] = values

@@ -63,7 +63,9 @@ def _dataset(data: Any, columns: Sequence[str], factors: Collection[str]) -> Sou
         except Exception:  # whatever is wrong with its files, reading them says so in words of our own
             return None
 
-    return Source("Arrow dataset", None, _again(scan, columns, factors, where), data, count)
+    files = [Path(name) for name in getattr(data, "files", ())]
+    whose = of_files(files) if files and all(file.exists() for file in files) else data
+    return Source("Arrow dataset", None, _again(scan, columns, factors, where), whose, count)
 
 
 def _stream(data: Any, columns: Sequence[str], factors: Collection[str]) -> Source:
