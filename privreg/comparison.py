@@ -246,7 +246,7 @@ class Comparison:
         -------
         str
         """
-        cells, facts = self._cells(), self._facts()
+        cells, facts = _aligned(self._cells()), self._facts()
         body = [line for _, row in cells for pair in row for line in pair]
         width = max([13, *map(len, body)])  # numbers are never cut; names and facts wrap
         stub = min(max(span(t) for t, _ in [*cells, *facts]), WIDTH - width - 2)
@@ -343,3 +343,11 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return self.as_html()
+
+
+def _aligned(cells: list[tuple[str, list[tuple[str, str]]]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Cells with room for a mark if there are any, so that digits stand below each other."""
+    if not any(a.endswith(MARK) for _, row in cells for a, _ in row):
+        return cells
+    wide = [[(a if not a or a.endswith(MARK) else f"{a} ", f"{b} " if b else b) for a, b in row] for _, row in cells]
+    return list(zip([term for term, _ in cells], wide, strict=True))

@@ -160,6 +160,9 @@ def test_compared_tables_mark_the_estimate(doubted):
         assert text.count(f"{value}†") == 1
         assert "† Not to be relied on, as follows." in flat(text)
     assert "†" not in str(pr.compare([sound]))
+    rows = [line for line in str(both).split("\n") if line.split(" ")[0] in {"const", "a", "b", "c"}]
+    assert len({line.rindex(".") for line in rows}) == 1  # marked or not, digits stand below each other
+    assert len(rows) == 4
     assert both.frame()["bad"]["reliable"].tolist() == [True, False, True, True]
 
 
