@@ -7,7 +7,7 @@ Examples
 >>> res = pr.means.estimate(people, "age + C(smoker) ~ 1", epsilon=1, bounds={"age": (18, 65)},
 ...                         levels={"smoker": ["no", "yes"]}, progress=False)
 >>> res.tidy().columns.tolist()
-['term', 'estimate', 'std_error', 'conf_low', 'conf_high']
+['term', 'estimate', 'std_error', 'conf_low', 'conf_high', 'reliable']
 """
 
 from privreg.means.model import PrivateMeans, estimate
