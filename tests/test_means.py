@@ -500,7 +500,7 @@ def test_several_rows_of_a_person_are_charged_for():
     data = pd.DataFrame({"x": np.linspace(0, 1, 60), "who": np.arange(60) // 4})
     options = {"bounds": {"x": (0, 1)}, "id": "who", "max_per_id": 4, "progress": False}
     for count in (1, 2):
-        res = pr.means.estimate(data, ["x"], mu=0.5, **options)
+        res = pr.means.estimate(data, ["x"], mu=0.5, seed=count, **options)
         assert (res.privacy.release.number, res.privacy.release.total_mu) == (count, pytest.approx(count**0.5))
     model = pr.means.PrivateMeans(["x"], data, epsilon=0.5, **{k: v for k, v in options.items() if k != "progress"})
     pr.limit_spending(1.6)
