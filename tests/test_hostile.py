@@ -11,6 +11,8 @@ import re
 import sqlite3
 import warnings
 from contextlib import redirect_stderr
+from decimal import Decimal
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ import privreg as pr
 from privreg import cli, errors
 from privreg.columns import level_codes, read_numbers
 from privreg.design import formula_design
+from privreg.people import Counter
 from privreg.schema import Schema
 from privreg.sources import open_table
 
@@ -161,8 +164,14 @@ def bars(text: str) -> list[str]:
     return [re.sub(r"\d\d:\d\d.*", "", line) for line in text.split("\r")][-1:]
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("formula", FORMULAS)
+PAIRS = [
+    pytest.param(door, formula, marks=[] if formula == "plain" or door == "local" else [pytest.mark.slow])
+    for door in DOORS
+    for formula in FORMULAS
+]
+
+
+@pytest.mark.parametrize(("door", "formula"), PAIRS)
 def test_no_record_changes_whether_a_fit_fails(door, formula):
     """A record that can't be used is like one of which nothing is known, to the last bit of what is released."""
     design = formula_design(FORMULAS[formula], Schema.declare(**DECLARED), functions=FUNCTIONS)
@@ -428,3 +437,98 @@ def test_the_command_line_says_the_same_of_tables_that_differ_in_one_record(tmp_
     want = run(b"5,2.5,b,")
     for line in LINES.values():
         assert run(line) == want
+
+
+# --- what an attacker found ------------------------------------------------------------------------------
+
+
+class EqualToAll:
+    def __hash__(self):
+        return hash("a")
+
+    def __eq__(self, other):
+        return True
+
+
+class Secretive:
+    @property
+    def __class__(self):
+        raise ValueError("SECRET")
+
+
+def test_a_cell_of_a_type_of_ones_own_changes_no_other():
+    assert level_codes(pd.Series([EqualToAll(), "a", "b"], dtype=object), "g", ["a", "b"], gaps=True).tolist() == [
+        -1,
+        0,
+        1,
+    ]
+    assert level_codes(pd.Series([Secretive(), "a"], dtype=object), "g", ["a", "b"], gaps=True).tolist() == [-1, 0]
+    np.testing.assert_array_equal(read_numbers(pd.Series([Secretive(), 1.0], dtype=object)), [np.nan, 1.0])
+
+
+def test_cells_of_arrow_types_mean_what_they_say():
+    pa = pytest.importorskip("pyarrow")
+    assert read_numbers(pd.Series([True, False], dtype="bool[pyarrow]")).tolist() == [1.0, 0.0]
+    assert read_numbers(
+        pd.Series(["1", "2"], dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
+    ).tolist() == [1, 2]
+    for cells in (pd.Series([b"a", b"b"], dtype=pd.ArrowDtype(pa.binary())), [b"a", b"b"], np.array([b"a", b"b"])):
+        assert level_codes(cells, "g", ["a", "b"], gaps=True).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("odd", [0.5, None, np.nan, np.inf, 2**63, 1j, np.float32(0.5), "x"])
+def test_long_ids_in_a_list_are_told_apart_whatever_stands_beside_them(odd):
+    ids = [2**53 + 1 + 2 * (k // 2) for k in range(20)]  # ten people, two rows each; doubles would merge some
+    assert Counter("who", 1).excess(ids, gaps=True).sum() == 10
+    ids[5] = odd
+    out = Counter("who", 1).excess(ids, gaps=True)
+    assert out.tolist()[:4] + out.tolist()[6:] == [False, True] * 9
+
+
+def test_an_id_is_the_same_persons_whatever_its_type():
+    ids = [3, "3", 3.0, np.float32(3), Decimal(3), np.int8(3), UUID(int=3), str(UUID(int=3))]
+    assert Counter("who", 1).excess(ids, gaps=True).tolist() == [False, *[True] * 5, False, True]
+
+
+def test_long_numbers_of_levels_in_a_csv_file_do_not_follow_a_gap(tmp_path):
+    schema = Schema.declare({"y": (0, 1)}, {"g": [2**53, 2**53 + 1]})
+    for first in ("9007199254740993", "", "1.5"):
+        path = tmp_path / "g.csv"
+        path.write_text("y,g\n" + f"1,{first}\n" + "1,9007199254740993\n" * 9)
+        (batch,) = open_table(path, ("y", "g"), schema).batches(0)
+        assert level_codes(batch["g"], "g", schema.levels["g"], gaps=True).tolist()[1:] == [1] * 9
+
+
+def test_a_connection_may_hand_out_rows_by_name():
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (y, x, g)")
+    connection.execute("INSERT INTO t VALUES (1.0, 0.5, 'b')")
+    connection.row_factory = lambda cursor, row: dict(zip([c[0] for c in cursor.description], row, strict=True))
+    assert encoded(pr.sql("SELECT * FROM t", connection))[1].tolist() == [[1.0, 1.0, 1.0, 0.0, 0.5]]
+
+
+@pytest.mark.parametrize("row", [[1], None, [[1], 0.5], "row", [1.0, 0.5, 0.5]])
+def test_a_row_of_a_list_of_rows_spoils_itself_alone(row):
+    rng = np.random.default_rng(1)
+    x = np.column_stack([np.ones(N), rng.uniform(-1, 1, N)]).tolist()
+    y = rng.uniform(0, 1, N)
+
+    def fit(exog):
+        model = pr.PrivateOnlineRegression(y, exog, exog_names=["const", "x"], bounds={"y": (0, 1), "x": (-1, 1)}, mu=4)
+        return model.fit(seed=1, progress=False).params.tolist()
+
+    gone = [*x[:AT], [1.0, None], *x[AT + 1 :]]
+    assert fit([*x[:AT], row, *x[AT + 1 :]]) == fit(gone) != fit(x)
+
+
+@pytest.mark.parametrize("stop", [SystemExit, GeneratorExit])
+def test_a_function_that_would_end_the_process_spoils_its_row_alone(stop):
+    @pr.rowwise
+    def stops(v):
+        if (v == 1.05).any():
+            raise stop("SECRET")
+        return v
+
+    design = formula_design("y ~ stops(z)", SCHEMA, functions={"stops": stops})
+    endog = design.encode(table({"z": 1.05}), "noise").endog
+    assert np.flatnonzero(np.isnan(endog)).tolist() == [AT]

@@ -420,3 +420,20 @@ def test_another_law_is_passed_on(fitted):
     b = PrivateResults(dataclasses.replace(fit, estimates=normal)).get_prediction({"x1": [0.5], "x2": [0.5]})
     wide, narrow = np.diff(logit(a.conf_int())), np.diff(logit(b.conf_int()))
     np.testing.assert_allclose(wide / narrow, RandomScaling().critical(0.05) / 1.959964, rtol=1e-6)
+
+
+@pytest.mark.parametrize("tuning", ["efficient", "published"])
+def test_two_levels_are_a_logistic_fit(tuning):
+    rng = np.random.default_rng(2)
+    data = pd.DataFrame({"x": rng.uniform(-1, 1, 5000)})
+    data["y"] = np.where(rng.uniform(size=5000) < 1 / (1 + np.exp(-2 * data["x"])), "b", "a")
+    declared = {"bounds": {"x": (-1, 1)}, "levels": {"y": ["a", "b"]}, "mu": 4}
+
+    def fit(family):
+        model = pr.PrivateOnlineRegression.from_formula("y ~ x", data, family=family, **declared)
+        return model.fit(seed=1, progress=False, tuning=tuning)
+
+    two = fit("multinomial")
+    assert two.params.to_numpy().ravel().tolist() == fit("logistic").params.tolist()
+    assert two.params.loc["x", "b"] == pytest.approx(2.0, abs=0.6)
+    assert set(two.predict(data[:20], which="class")) <= {"a", "b"}

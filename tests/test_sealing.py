@@ -339,3 +339,18 @@ def test_the_texts_say_that_only_one_s_own_are_continued(capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "Continue only what you saved" in text
     assert "--trust KEYFILE" in text
+
+
+@pytest.mark.parametrize(
+    "kind", ["Stream", "stream ", "xyz", "", None, ["stream"], "results", "means", "central results"]
+)
+def test_a_stream_by_another_name_is_no_stream(saved, tmp_path, monkeypatch, kind):
+    """What nobody sealed must not be taken for a stream because its kind is none that is known."""
+    parts = members(saved)
+    del parts["seal"]
+    parts["privreg.json"] = json.dumps(json.loads(parts["privreg.json"]) | {"kind": kind}).encode()
+    write(saved, parts)
+    another_user(monkeypatch, tmp_path)
+    with pytest.raises(SavedFileError, match="damaged or was not saved by privreg"):
+        pr.load(saved)
+    assert members(saved) == parts
