@@ -104,7 +104,7 @@ DATA = {
         DataError,
         ["two dimensions", "(60, 1,"],
     ),
-    "exog ragged": (lambda _: by_arrays(exog=RAGGED), DataError, ["'exog' can't be read", "equal length"]),
+    "exog ragged": (lambda _: by_arrays(exog=RAGGED), DataError, ["columns but 3 names"]),
     "endog a matrix": (lambda _: by_arrays(endog=np.ones((N, 2))), DataError, ["one-dimensional, got shape (60, 2)"]),
     "endog too short": (lambda _: by_arrays(endog=rows()["y"][:5]), DataError, ["endog has 5 rows, exog 60"]),
     "offset too short": (lambda _: by_arrays(offset=[1.0]), DataError, ["offset 1", "one row a person"]),

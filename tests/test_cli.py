@@ -298,6 +298,11 @@ def test_the_data_are_never_overwritten_by_a_report(fit, people):
     assert people.read_bytes() == before
 
 
+def said(err: str) -> list[str]:
+    """What stands on stderr but that few people came."""
+    return [line for line in err.splitlines() if "warning: don't rely on" not in line]
+
+
 @pytest.mark.parametrize("column", ["age", "smoker", "charges"])
 @pytest.mark.parametrize("leak", [[], ["--allow-leak", "levels"]])
 def test_no_value_of_a_row_reaches_the_terminal_and_old_files_stay(fit, people, tmp_path, column, leak):
@@ -311,7 +316,7 @@ def test_no_value_of_a_row_reaches_the_terminal_and_old_files_stay(fit, people, 
     assert column in one_line(err)
     assert report.read_text() == "old"
     status, out, err = fit("--out", report, "--seed", 1, *leak, data=bad)
-    assert (status, err) == (0, "")
+    assert (status, said(err)) == (0, [])
     assert "3,000" in out
     page = report.read_text("utf-8")
     assert page.startswith("<!DOCTYPE html>")
@@ -333,7 +338,7 @@ def test_an_open_quote_in_a_file_tells_no_cell(fit, people, tmp_path):
     lines[20] = f'"{SENTINEL}{lines[20]}'
     bad.write_text("\n".join(lines))
     status, out, err = fit("--seed", 1, data=bad)
-    assert (status, err) == (0, "")
+    assert (status, said(err)) == (0, [])
     assert SENTINEL not in out
     status, out, err = fit("--missing", "raise", data=bad)
     assert (status, out) == (2, "")

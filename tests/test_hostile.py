@@ -432,7 +432,7 @@ def test_the_command_line_says_the_same_of_tables_that_differ_in_one_record(tmp_
         options = ["--mu", "2", "--bounds", "y=0:10", "x=0:5", "--levels", "g=a,b,c", "--seed", "1"]
         cli.main(["fit", "y ~ x + g", str(path), *options])
         out, err = capsys.readouterr()
-        return re.sub(r"[-\d.,±e+%]+", "#", out.split("Notes")[0]), bars(err)
+        return re.sub(r"[-\d.,]+", "#", out.split("coef ")[0]), out.count("T.c"), "warning: don't rely on" in err
 
     want = run(b"5,2.5,b,")
     for line in LINES.values():

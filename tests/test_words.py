@@ -84,7 +84,7 @@ def fitted():
 @pytest.mark.parametrize("make", [regression, means, curator])
 @pytest.mark.parametrize("found", [" yes", "SECRET-LEVEL"])
 def test_spaces_in_levels_are_hinted_at_whatever_the_data_hold(make, found):
-    data = people().assign(g=people()["g"].where(people()["g"] == "no", found))
+    data = people().assign(g=people()["g"].where(people()["g"] == "no", found)).copy()
     with pytest.raises(SchemaError) as caught:
         make(data=data, missing="raise").fit(seed=1, progress=False)
     said = str(caught.value)
@@ -99,9 +99,10 @@ def test_spaces_in_levels_are_hinted_at_whatever_the_data_hold(make, found):
 @pytest.mark.parametrize("make", [regression, curator])
 @pytest.mark.parametrize("found", [" yes", "SECRET-LEVEL"])
 def test_of_undeclared_levels_nothing_is_told_but_what_reports_tell(make, found):
-    data = people().assign(g=people()["g"].where(people()["g"] == "no", found))
+    data = people().assign(g=people()["g"].where(people()["g"] == "no", found)).copy()
     res = make(data=data).fit(seed=1, progress=False)
-    other = make(data=data.assign(g=data["g"].replace(found, "other"))).fit(seed=1, progress=False)
+    others = data.assign(g=data["g"].replace(found, "other")).copy()  # other people, for the ledger
+    other = make(data=others).fit(seed=1, progress=False)
     assert str(res.summary()) == str(other.summary())
     assert "SECRET" not in str(res.summary())
     if make is regression:
@@ -351,7 +352,8 @@ SLIPS = {
 
 def test_a_gap_is_no_slip_at_the_shell(run):
     people().assign(gap=[np.nan, *np.linspace(0, 1, N - 1)]).to_csv("gap.csv", index=False)
-    assert run(*GAP) == (0, "")
+    status, err = run(*GAP)
+    assert (status, [line for line in err.splitlines() if "warning: don't rely on" not in line]) == (0, [])
 
 
 @pytest.mark.parametrize("slip", SLIPS)
