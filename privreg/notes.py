@@ -43,7 +43,7 @@ DOUBTS: Final = {
     "silent": "most people seem to have sent noise only",
     "strong": "effects seem too strong to tell how strong",
     "tied": "levels of several factors go together",
-    "wide": "bounds that are far wider than the values",
+    "wide": "bounds that don't fit the values",
 }
 """Codes of the notes that take rows back, and why in a few words."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from privreg.accounting import at_least, compose
 from privreg.errors import InferenceError, MissingExtraError, OptionError, choose, flag, shown
 from privreg.family import check_ratios
 from privreg.inference import METHODS
@@ -118,6 +119,13 @@ def _guarantee(statements: Sequence[PrivacyStatement]) -> str:
     """Name the guarantees, each once; of one result also that of all releases from its data."""
     each = list(dict.fromkeys([s.short for s in statements] if len(statements) > 1 else [statements[0].headline]))
     return f"per person: {', '.join(each)}" if len(each) > 1 else each[0].replace("-GDP", "-GDP per person", 1)
+
+
+def _in_all(results: Sequence[PrivateResults]) -> str:
+    """What several releases cost together, as `Comparison` says it; nothing of one."""
+    releases = {r._fit.origin: r.privacy.total_mu for r in results}
+    total = compose(releases.values())
+    return f", {at_least(total, 4)}-GDP in all" if len(releases) > 1 and math.isfinite(total) else ""
 
 
 def _footer(ax: Any, text: str, width: float) -> None:
@@ -398,7 +406,7 @@ def coefficients(
     drawn = _Drawn(tables, rows, names, [unit_of(fit, exponentiate=exponentiate) for fit in fits], exponentiate)
     kind = "simultaneous intervals" if simultaneous else "intervals"
     intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
-    footer = "; ".join([*_baselines(results), *intervals, _guarantee([r.privacy for r in results])])
+    footer = "; ".join([*_baselines(results), *intervals, _guarantee([r.privacy for r in results]) + _in_all(results)])
     if not all(_among(table, rows)["reliable"].all() for table in tables):
         footer += f"\n{DOUBT} hollow dots: see the notes of the summary"
     units = list(dict.fromkeys(drawn.units))

@@ -356,7 +356,9 @@ def _notes(
             "out one of the factors, merge levels, or ask more people"
         )
         out.append(Note(text, "tied", place(together)))
-    rare = [j for j in rare if not run.tied[j]]
+    unanswered = findings.unanswered(run)
+    gone = unanswered is not None and unanswered[0] > MOST  # nobody is left who could be of a rare level
+    rare = [j for j in rare if not run.tied[j] and not gone]
     if rare:
         shares = _listed(f"{100 * run.shares[j]:.2g}%" for j in rare)
         text = (
@@ -374,7 +376,8 @@ def _notes(
             "levels=), an amount that is mostly 0 (as in I(x > 0)); where rows are sorted by it (shuffle them); or "
             "where bounds= are far too wide"
         )
-        out.append(Note(text, "wide", place([j for j, _ in wide])))
+        # the constant stands for where these columns are 0, which is as little known
+        out.append(Note(text, "wide", place([*([0] if run.start.layout.constant else []), *(j for j, _ in wide)])))
     if have and findings.flat(run):
         text = (
             f"{DOUBT} the results: the response hardly varies inside its declared range, as where everybody was "
@@ -410,17 +413,19 @@ def _notes(
             f"no measures of fit yet: they come from the last people of rows={schedule.rows:,}, and {run.people:,} "
             "have reported"
         )
-    unanswered = findings.unanswered(run)
     if unanswered is not None:
         share, error = min(round(100 * unanswered[0]), 100), round(100 * unanswered[1])
-        most = have and unanswered[0] > MOST and not silent
+        most = have and gone and not silent
         text = (
             (f"{DOUBT} the results: " if most else "")
             + f"about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a "
             "value missing, no number or not among the declared levels, a term not finite"
             + (", or a row beyond max_per_id" if run.start.silence else "")
-            + ("; see that the declared levels and bounds match the data" if share > 50 else "")
-            + "; estimates are right if whether a record can be used depends on covariates alone"
+            + (
+                "; see that the declared levels match the data, and that texts have levels="
+                if share > 50
+                else "; estimates are right if whether a record can be used depends on covariates alone"
+            )
         )
         out.append(Note(text, "silent" if most else ""))
     elif have and run.start.silence and not (rules.track or rules.counting or run.scatter.asked):

@@ -84,10 +84,10 @@ def test_a_rare_level_takes_its_own_row_back_and_the_intercept_as_reference(shar
     assert "† DON'T RELY ON THE MARKED INTERVALS: see note [" in flat(str(res.summary()))
 
 
-def test_bounds_far_too_wide_take_their_column_back():
+def test_bounds_far_too_wide_take_their_column_and_the_constant_back():
     _, res = said(lambda: rare(share=0.5, bounds=400).fit(seed=1, progress=False))
     table = res.tidy().set_index("term")["reliable"]
-    assert list(table.index[~table]) == ["x"]
+    assert list(table.index[~table]) == ["Intercept", "x"]
 
 
 def test_columns_are_found_in_the_users_order_and_at_every_level():
