@@ -19,5 +19,5 @@ def test_every_fit_is_kept():
 @pytest.mark.parametrize("name", golden.CASES)
 def test_a_seeded_fit_gives_the_same_numbers(name):
     same = golden.environment() == KEPT["environment"]
-    # other versions of a library may round their last bit otherwise
-    np.testing.assert_allclose(golden.CASES[name](), KEPT["numbers"][name], rtol=0 if same else 1e-9)
+    # last bits of LAPACK depend on where in memory a matrix lies; those of other versions on much else
+    np.testing.assert_allclose(golden.CASES[name](), KEPT["numbers"][name], rtol=1e-12 if same else 1e-9)
