@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import poisson
 
+import privreg as pr
 from privreg import kernels, scores
 from privreg.kernels import MULTINOMIAL, Shape
 from privreg.reference import multinomial_at, normal_points
@@ -321,3 +322,23 @@ def test_every_family_of_the_kernel_is_here():
     codes = {k.shape.family for k in KINDS.values()} | {MULTINOMIAL}
     assert codes == set(range(11))
     assert isinstance(KINDS["custom"], Kind)
+
+
+def wild(eta: float, y: float) -> float:
+    return 1e6 * (eta - y)
+
+
+def test_a_score_of_ones_own_beyond_its_bound_is_clipped():
+    """Where the response alone is private, nothing else bounds the number that is sent."""
+    with pytest.warns(pr.errors.PrivregWarning, match="exceeds its declared bound"):
+        family = pr.families.custom("wild", wild, 1.0)
+    shape = family.shape(-1.0, 1.0, balanced=False)
+    assert [kernels.unit_score(shape, 1.0, 0.3, y) for y in (-1.0, 0.3, 1.0)] == [1.0, 0.0, -1.0]
+
+
+@pytest.mark.parametrize(("factor", "norm2", "want"), [(5.0, 4.0, 0.5), (-5.0, 4.0, -0.5), (0.1, 4.0, 0.1)])
+def test_a_report_beyond_its_bound_is_shortened(factor, norm2, want):
+    assert kernels._bounded(factor, norm2, 1.0) == want
+    for wrong in (math.nan, math.inf, -math.inf):
+        assert kernels._bounded(wrong, norm2, 1.0) == 0.0
+        assert kernels._bounded(factor, abs(wrong), 1.0) == 0.0

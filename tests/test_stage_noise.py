@@ -8,8 +8,10 @@ import pytest
 
 import privreg as pr
 from privreg import kernels
+from privreg.budget import Budget
 from privreg.families import Expectile
 from privreg.kernels import LanePlan
+from privreg.mechanisms import Gaussian
 from privreg.wide import WIDE
 
 KERNELS = {"number_reports": (1, 2, 3), "location_reports": (3, 4, 5), "moment_reports": (2, 3, 4)}
@@ -143,3 +145,24 @@ def test_a_big_factor_as_one_column_changes_nothing_about_the_noise(monkeypatch)
         assert (z != 0).all()
     every = np.concatenate([z.ravel() for *_, z in lanes])
     assert len(np.unique(every)) == len(every)
+
+
+@pytest.mark.parametrize("kind", ["moments", "numbers", "location"])
+def test_a_smaller_budget_of_ones_own_gets_more_noise(kind):
+    """A report of weight w = (μ_i/μ_max)² has noise of 1/√w times the sd, before it is weighted by w."""
+    mechanism = Gaussian(Budget.declare(mu=2))
+    v, noise, weight = np.array([[0.6, 0.3]]), np.array([[0.7, -1.1, 0.4, 0.9]]), np.array([0.25])
+    size = 3 if kind == "moments" else 2 if kind == "numbers" else 4
+    channel, radius = mechanism.channel(size), 1.5
+    sent = []
+    for z in (noise, 0.0 * noise):
+        total = np.zeros(size)
+        if kind == "moments":
+            kernels.moment_reports(v, np.eye(2), z[:, :3], channel, radius, weight, total, 0, 1)
+        elif kind == "numbers":
+            kernels.number_reports(v, z[:, :2], channel, radius, weight, total, 0, 1, np.zeros((0, 0)))
+        else:
+            guess = np.zeros(2), np.ones(2)
+            kernels.location_reports(v, *guess, z, channel, radius, weight, total, 0, 1)
+        sent.append(total)
+    np.testing.assert_allclose(sent[0] - sent[1], 0.25 * (2.0 / 2.0) * radius / 0.5 * noise[0, :size], rtol=1e-12)
