@@ -237,8 +237,8 @@ MUTANTS = (
     Mutant(
         "rows looked at together",
         "privreg/design.py",
-        "    if not quietly(run, broken):",
-        "    if quietly(run, broken) is None:",
+        "    if not alone:\n",
+        "    if alone is None:\n",
         ("tests/test_design_checks.py", "tests/test_formula.py"),
     ),
     # people and accounts
@@ -273,8 +273,8 @@ MUTANTS = (
     Mutant(
         "nothing is entered",
         "privreg/accounting.py",
-        "                self._spent[key].append(mu)\n",
-        "",
+        "                self._spent[account.key].append((mu, account._replace(owner=None)))\n",
+        "                pass\n",
         ("tests/test_accounting.py",),
     ),
     Mutant(
