@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, norm, t
 
 from privreg.collector import Path
 from privreg.errors import InferenceError, OptionError
 from privreg.inference import METHODS, Normal, RandomScaling, resolve_methods
-from privreg.inference.pivots import scaling_critical, scaling_sf
+from privreg.inference.pivots import StudentT, scaling_critical, scaling_sf
 from privreg.inference.plug_in import central_sandwich, local_sandwich
 from privreg.inference.wald import MAX_RESTRICTIONS, simulate, wald_critical, wald_sf
 
@@ -138,3 +138,8 @@ def test_methods_are_read_and_refused():
     with pytest.raises(InferenceError, match="can't share"):
         resolve_methods(("plug_in", "plug_in_central"))
     assert all(m.cost and m.assumes for m in METHODS.values())
+
+
+def test_p_values_of_students_t_have_two_tails():
+    x = np.array([-2.0, 0.0, 0.5, 3.0])
+    np.testing.assert_allclose(StudentT(7).two_sided(x), 2 * t.sf(np.abs(x), 7), rtol=1e-12)
