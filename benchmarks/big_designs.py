@@ -56,11 +56,12 @@ from scipy.stats import binom
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg import kernels
-from privreg.history import fold
-from privreg.noise import NoiseStream
-from privreg.scaling import Units
-from privreg.wide import WIDE
+from privreg.collector.diagonal import WIDE
+from privreg.collector.history import fold
+from privreg.device.sampler import NoiseStream
+from privreg.formula.units import Units
+from privreg.protocol import codes
+from privreg.simulation.staged import kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
@@ -195,13 +196,13 @@ def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
 
 def gram(p: int, rounds: int) -> dict:
     """The package's loop and BLAS over a block of updates of `p` numbers, in turns."""
-    lines, out = np.random.Generator(np.random.SFC64(1)).standard_normal((p, kernels.LINE)), np.zeros((p, p))
-    kernels.add_gram(lines, kernels.BLOCK, out)
-    fold(lines[:, : kernels.BLOCK], out)
+    lines, out = np.random.Generator(np.random.SFC64(1)).standard_normal((p, codes.LINE)), np.zeros((p, p))
+    kernels.add_gram(lines, codes.BLOCK, out)
+    fold(lines[:, : codes.BLOCK], out)
     ratios = []
     for _ in range(max(rounds, 5)):
-        own = _seconds(lambda: kernels.add_gram(lines, kernels.BLOCK, out))
-        ratios.append(own / _seconds(lambda: fold(lines[:, : kernels.BLOCK], out)))
+        own = _seconds(lambda: kernels.add_gram(lines, codes.BLOCK, out))
+        ratios.append(own / _seconds(lambda: fold(lines[:, : codes.BLOCK], out)))
     return {"design": "gram", "p": p, "rounds": rounds, "times_blas": round(float(np.median(ratios)), 2)}
 
 

@@ -51,7 +51,7 @@ from privreg.central import Absolute, QHinge, QNorm, Regression, kernels, twins
 from privreg.central.losses import Loss, resolve_loss
 from privreg.central.sensitivity import constants, sensitivity
 from privreg.errors import PrivregWarning
-from privreg.storage import write_bytes
+from privreg.files.archive import write_bytes
 
 FAMILIES = {
     "hinge": pr.Hinge(),

@@ -201,7 +201,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    from privreg.plots import COLOURS, COLUMN, GREY, MARKERS, SMALL, TEXT
+    from privreg.results.plots.style import COLOURS, COLUMN, GREY, MARKERS, SMALL, TEXT
 
     rows = [("skewed", ""), ("skewed", "slopes_"), ("t3", "")]
     colours = (COLOURS[1], COLOURS[2], COLOURS[0])

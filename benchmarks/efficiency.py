@@ -382,7 +382,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
-    from privreg.plots import COLUMN, GREY, MARKERS, SMALL, TEXT
+    from privreg.results.plots.style import COLUMN, GREY, MARKERS, SMALL, TEXT
 
     shades = ("#f0b323", "#e0703a", "#a8326d", "#3b1053")  # lighter to darker in grey too
     table = table[(table.law == "normal") & (table.mu == 1.0) & table.rmse_over_limit.notna()]

@@ -23,8 +23,9 @@ from numba import njit
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg import collector, kernels
-from privreg.noise import NoiseStream, derived_key, seeded_key
+from privreg.collector import sgd
+from privreg.device.sampler import NoiseStream, derived_key, seeded_key
+from privreg.simulation.staged import kernels
 
 CHUNK, P, SEED = 1_000_000, 4, 3
 NAMES = ["const", "x1", "x2", "x3"]
@@ -112,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             k = walk(x[here], y[here], z, gammas, plan, theta, totals, squares, crosses, k)
             noise.advance(len(z))
             at += len(z)
-    chain = collector.final(stream._run.state, plan)
+    chain = sgd.final(stream._run.state, plan)
     if not np.array_equal(theta, chain.last):
         raise SystemExit("the path walked again is another one: nothing can be compared")
     rows = []

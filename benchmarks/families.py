@@ -70,9 +70,12 @@ from scipy.stats import binom, norm, poisson, qmc
 import privreg as pr
 from benchmarks.efficiency import add, code_hash, stored
 from benchmarks.limits import NORMAL_975, SCALE
-from privreg import families, kernels, scores
-from privreg.settings import Settings, Wishes
-from privreg.stages import kappa_of
+from privreg import families
+from privreg.families import scores
+from privreg.protocol import codes
+from privreg.simulation.settings import FitOptions, Settings
+from privreg.simulation.staged.schedule import kappa_of
+from privreg.simulation.tuning import resolve_tuning
 
 TABLE = "families.csv"
 PEOPLE, P, EDGE, MOST = 200_000, 3, 4.0, 20
@@ -318,7 +321,7 @@ class Chain:
     def score(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Scalar score."""
         s = self.settings
-        if s.score.shape.family == kernels.CUSTOM:
+        if s.score.shape.family == codes.CUSTOM:
             return np.tanh(2.0 * (eta - y))
         if s.efficient is None:
             return scores.psi(s.score, eta, y)
@@ -445,7 +448,7 @@ def chain(cell: Cell) -> Chain:
     x = np.column_stack([np.ones(len(points)), ndtri(points[:, :-1])])
     y = once((cell.law,), lambda: responses(cell, x, points[:, -1]))
     few = model(cell, y[:100], x[:100])
-    settings, units = few._settings(Wishes(tuning=WAYS[cell.way][0]), PEOPLE), few._spec.units
+    settings, units = resolve_tuning(FitOptions(tuning=WAYS[cell.way][0]), few._spec, PEOPLE), few._spec.units
     if settings.efficient is None:
         z, to_user = (x - units.centre) / units.scale, units.matrix
     else:

@@ -45,8 +45,8 @@ import privreg as pr
 from benchmarks import federated_schemes as schemes
 from benchmarks.store import read_table, save_table
 from privreg import Budget
-from privreg.accounting import Release
-from privreg.audit import audit
+from privreg.audit.neighbours import audit
+from privreg.device.sampler import NoiseStream, seeded_key
 from privreg.errors import OptionError
 from privreg.federated import FederatedRegression, predicted_error, server, update_mechanism
 from privreg.federated.client import Client, read_silo
@@ -54,8 +54,8 @@ from privreg.federated.convergence import case_study
 from privreg.federated.results import make_results
 from privreg.federated.statement import ClientStatement
 from privreg.federated.verification import transcripts
-from privreg.noise import NoiseStream, seeded_key
-from privreg.numbers import share
+from privreg.privacy.ledger import Release
+from privreg.privacy.scalar import share
 
 PRIVATE = {
     "gaussian": {"mechanism": "gaussian"},

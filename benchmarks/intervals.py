@@ -42,7 +42,7 @@ from tqdm import tqdm
 import privreg as pr
 from benchmarks.efficiency import code_hash
 from benchmarks.store import read_table, save_table
-from privreg import intervals
+from privreg.simulation.staged import intervals
 
 RESULTS = Path(__file__).parent / "results"
 N, SD, EDGE = 200_000, 0.5, 4.0

@@ -24,14 +24,14 @@ import pandas as pd
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg import storage
+from privreg.files import archive
 
 SEED = 7
 FIT = """
 import os, sys
 from pathlib import Path
 import privreg as pr
-from privreg.streaming import Stream
+from privreg.simulation.stream import Stream
 path, kept, said, every = sys.argv[1:]
 take = Stream._take
 def noted(self, rows):
@@ -79,7 +79,7 @@ def run(kills: int, rows: int) -> pd.DataFrame:
             process.wait()
             if not kept.exists():  # it had ended just before: no kill
                 continue
-            read = int(storage.read(kept)[0]["read"])
+            read = int(archive.read(kept)[0]["read"])
             seen = int(said.read_text())
             end = subprocess.run(given, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
             same = end == right

@@ -46,12 +46,12 @@ from scipy.stats import beta, norm
 
 import privreg as pr
 from benchmarks.store import save_table
+from privreg.device.sampler import NoiseStream, seeded_key
+from privreg.files.archive import write_bytes
 from privreg.means import device
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
-from privreg.noise import NoiseStream, seeded_key
-from privreg.numbers import NUMBER_MECHANISMS, number_mechanism
-from privreg.storage import write_bytes
+from privreg.privacy.scalar import NUMBER_MECHANISMS, number_mechanism
 
 Array = NDArray[np.float64]
 
@@ -338,12 +338,12 @@ def synthetic(n: int, d: int) -> list[Columns]:
 
 
 def figure(quick: bool) -> None:
-    from privreg.plots import COLOURS, DASHES, _panels
+    from privreg.results.plots.style import COLOURS, DASHES, panels
 
     reps, d, n = (5 if quick else 40), 100, 20_000
     names = ("laplace", "piecewise", "square_wave_biased")
     sets = synthetic(n, d)
-    with _panels(3, 3, (7.0, 6.6)) as (fig, axes):
+    with panels(3, 3, (7.0, 6.6)) as (fig, axes):
         for ax, data in zip(axes[0], sets, strict=True):
             for i, name in enumerate(names):
                 plan = make_plan([Term(f"x{j}", -1, 1) for j in range(d)], budget(name, 1.0), mechanism=name, m=10)

@@ -61,10 +61,11 @@ from tqdm import tqdm
 import privreg as pr
 from benchmarks.limits import SCALE, _huber, errors, weighted_moments
 from benchmarks.store import read_table, save_table
-from privreg.budget import Budget
 from privreg.errors import DataError, InferenceError
-from privreg.kernels import Channel, randomise
-from privreg.mechanisms import Mechanism
+from privreg.privacy.budget import Budget
+from privreg.privacy.mechanisms import Mechanism
+from privreg.protocol.plans import Channel
+from privreg.simulation.staged.kernels import randomise
 
 ERROR, VARIANCE = "mechanisms_error", "mechanisms_variance"
 NAMES = {"gaussian": "Gaussian", "laplace": "Laplace", "privunit": "PrivUnit"}
@@ -237,7 +238,7 @@ def plot_error(table: pd.DataFrame, path: Path) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
-    from privreg.plots import COLOURS, COLUMN, GREY, MARKERS, SMALL, TEXT
+    from privreg.results.plots.style import COLOURS, COLUMN, GREY, MARKERS, SMALL, TEXT
 
     cells = [(d, e) for d in DIMENSIONS for e in EPSILONS]
     style = {"font.size": SMALL, "axes.labelsize": TEXT, "axes.titlesize": TEXT, "axes.linewidth": 0.6}
@@ -282,7 +283,7 @@ def plot_variance(table: pd.DataFrame, path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    from privreg.plots import COLUMN, GREY, MARKERS, SMALL, TEXT
+    from privreg.results.plots.style import COLUMN, GREY, MARKERS, SMALL, TEXT
 
     shades = ("#f0b323", "#e0703a", "#a8326d", "#3b1053")  # lighter to darker in grey too
     panels = {

@@ -22,9 +22,9 @@ from scipy.stats import binom
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg.accounting import Release
-from privreg.partitions import Span, cut, fit_parts, in_turn
-from privreg.settings import Wishes
+from privreg.privacy.ledger import Release
+from privreg.simulation.partitions import Span, cut, fit_parts, in_turn
+from privreg.simulation.settings import FitOptions
 
 ROWS: Final = 200_000
 FILES: Final = (2, 8, 64)
@@ -54,7 +54,7 @@ def replicate(seed: int, rho: float) -> list[dict[str, Any]]:
                 held.append(Span(str(path), 0, edges[k + 1] - edges[k]))
             for mu in MUS:
                 model = pr.PrivateOnlineRegression.from_formula("y ~ x1 + x2 + x3", None, mu=mu, bounds=bounds)
-                stream = fit_parts(model, Wishes(inference=METHODS), None, seed + 1, cut(held), in_turn)
+                stream = fit_parts(model._spec, FitOptions(inference=METHODS), None, seed + 1, cut(held), in_turn)
                 res = stream._results(Release(0, mu))
                 for method in METHODS:
                     low, high = res.conf_int(method=method).to_numpy().T

@@ -58,11 +58,12 @@ import pandas as pd
 
 import privreg as pr
 from benchmarks.store import header
-from privreg import collector, kernels
-from privreg.engine import Run
-from privreg.noise import NoiseStream
-from privreg.pipeline import Pipeline
-from privreg.storage import write_bytes
+from privreg.collector import sgd
+from privreg.device.sampler import NoiseStream
+from privreg.files.archive import write_bytes
+from privreg.protocol import codes
+from privreg.simulation.sgd import AveragedSGD
+from privreg.simulation.staged.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = Path("benchmarks/results/speed.csv")
@@ -155,12 +156,12 @@ def array_model(y: np.ndarray, x: np.ndarray, score_weights: str | None = None) 
     )
 
 
-def fresh_run(model: pr.PrivateOnlineRegression, mode: int) -> Run:
+def fresh_run(model: pr.PrivateOnlineRegression, mode: int) -> AveragedSGD:
     made = model.start(tuning="published")._run
-    assert isinstance(made, Run)
+    assert isinstance(made, AveragedSGD)
     plan = made.plan._replace(scaling_mode=mode)
-    state = collector.init(np.zeros(made.to_user.shape[0]), plan, made.to_user[0])
-    return Run(plan, made.steps, state, made.to_user, KEY)
+    state = sgd.init(np.zeros(made.to_user.shape[0]), plan, made.to_user[0])
+    return AveragedSGD(plan, made.steps, state, made.to_user, KEY)
 
 
 def kernel(n: int, p: int, mode: int) -> Job:
@@ -217,7 +218,7 @@ def statsmodels_ols(data: pd.DataFrame) -> Job:
 
 def numpy_loop(n: int, p: int) -> Job:
     y, x = arrays(n, p)
-    run = fresh_run(array_model(y, x, "unit"), kernels.FULL)
+    run = fresh_run(array_model(y, x, "unit"), codes.FULL)
     plan, steps, y = run.plan, run.steps.block(0, n), y / RANGE
 
     def loop() -> np.ndarray:
@@ -269,9 +270,9 @@ def side_by_side(n: int, rounds: int) -> list[Row]:
     words, categories = with_factors(data, as_category=False), with_factors(data, as_category=True)
     jobs = {
         NOISE: noise(n, 11),
-        "kernel, no inference": kernel(n, 11, kernels.NONE),
-        "kernel, diagonal": kernel(n, 11, kernels.DIAGONAL),
-        FULL: kernel(n, 11, kernels.FULL),
+        "kernel, no inference": kernel(n, 11, codes.NONE),
+        "kernel, diagonal": kernel(n, 11, codes.DIAGONAL),
+        FULL: kernel(n, 11, codes.FULL),
         LANES: lanes(n, 11),
         "fit(), arrays": fit(array_model(y, x), n),
         FRAME: fit(formula_model(NUMERIC, data), n),
@@ -317,7 +318,7 @@ def growth_in_coefficients(n: int, widths: Sequence[int], rounds: int) -> list[R
     out = []
     for p in widths:
         rows = max(n * 11 // max(p, 11), 1000)
-        jobs = {NOISE: noise(rows, p), FULL: kernel(rows, p, kernels.FULL), LANES: lanes(rows, p)}
+        jobs = {NOISE: noise(rows, p), FULL: kernel(rows, p, codes.FULL), LANES: lanes(rows, p)}
         times = take_turns(jobs, rounds)
         out += [
             Row(

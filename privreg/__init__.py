@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from privreg.version import __version__
+
 if TYPE_CHECKING:
     from privreg import central, datasets, errors, experiments, families, federated, means
-    from privreg.accounting import Budget, Ledger, limit_spending
-    from privreg.comparison import compare
+    from privreg.data.sources.database import sql
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
-    from privreg.families import (
+    from privreg.families.builtin import (
         Expectile,
         Hinge,
         Huber,
@@ -35,15 +36,15 @@ if TYPE_CHECKING:
         SmoothedHinge,
         Squared,
     )
-    from privreg.formula import rowwise
+    from privreg.formula.parse import rowwise
     from privreg.loading import load
-    from privreg.model import PrivateOnlineRegression
-    from privreg.planning import plan
-    from privreg.schema import Schema
-    from privreg.sources.database import sql
+    from privreg.planning.power import plan
+    from privreg.privacy.ledger import Budget, Ledger, limit_spending
+    from privreg.regression import PrivateOnlineRegression
+    from privreg.results.comparison import compare
+    from privreg.schema.declarations import Schema
     from privreg.theory import rates
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Budget",
@@ -61,6 +62,7 @@ __all__ = [
     "Schema",
     "SmoothedHinge",
     "Squared",
+    "__version__",
     "central",
     "compare",
     "datasets",
@@ -78,28 +80,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Budget": "privreg.accounting",
-    "Expectile": "privreg.families",
-    "Hinge": "privreg.families",
-    "Huber": "privreg.families",
-    "Ledger": "privreg.accounting",
-    "Logistic": "privreg.families",
-    "Multinomial": "privreg.families",
-    "Poisson": "privreg.families",
+    "Budget": "privreg.privacy.ledger",
+    "Expectile": "privreg.families.builtin",
+    "Hinge": "privreg.families.builtin",
+    "Huber": "privreg.families.builtin",
+    "Ledger": "privreg.privacy.ledger",
+    "Logistic": "privreg.families.builtin",
+    "Multinomial": "privreg.families.builtin",
+    "Poisson": "privreg.families.builtin",
     "PrivacyLeakError": "privreg.errors",
     "PrivacyLeakWarning": "privreg.errors",
-    "PrivateOnlineRegression": "privreg.model",
-    "Quantile": "privreg.families",
-    "Schema": "privreg.schema",
-    "SmoothedHinge": "privreg.families",
-    "Squared": "privreg.families",
-    "compare": "privreg.comparison",
-    "limit_spending": "privreg.accounting",
+    "PrivateOnlineRegression": "privreg.regression",
+    "Quantile": "privreg.families.builtin",
+    "Schema": "privreg.schema.declarations",
+    "SmoothedHinge": "privreg.families.builtin",
+    "Squared": "privreg.families.builtin",
+    "compare": "privreg.results.comparison",
+    "limit_spending": "privreg.privacy.ledger",
     "load": "privreg.loading",
-    "plan": "privreg.planning",
+    "plan": "privreg.planning.power",
     "rates": "privreg.theory",
-    "rowwise": "privreg.formula",
-    "sql": "privreg.sources.database",
+    "rowwise": "privreg.formula.parse",
+    "sql": "privreg.data.sources.database",
 }
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from privreg.cli import main
+from privreg.cli.app import main
 
 if __name__ == "__main__":
     sys.exit(main())

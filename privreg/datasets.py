@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from privreg.data.writing import write_frames
 from privreg.errors import OptionError, choose
-from privreg.writing import write_frames
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -439,7 +439,7 @@ def published(name: str) -> dict[str, Any]:
     0.0607
     """
     table = choose("name", name, ("xsjkh_table1", "xsjkh_table3", "dette_graw"))
-    text = resources.files("privreg").joinpath("reference", f"{table}.json").read_text("utf-8")
+    text = resources.files("privreg").joinpath("experiments", "published", f"{table}.json").read_text("utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

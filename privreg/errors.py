@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Real
-from typing import Final
+from typing import Final, TypeVar
 
 __all__ = [
     "BudgetError",
@@ -36,6 +36,7 @@ __all__ = [
     "flag",
     "level",
     "nearest",
+    "quietly",
     "real",
     "shown",
 ]
@@ -104,6 +105,8 @@ class ReliabilityWarning(PrivregWarning):
 class PrivacyLeakWarning(UserWarning):
     """The user opted out of a part of the privacy guarantee."""
 
+
+T = TypeVar("T")
 
 _LONGEST_QUOTE = 60
 
@@ -270,3 +273,17 @@ def equation(formula: str) -> str | None:
     if found is None or found[1].count("(") != found[1].count(")"):
         return None
     return f"{found[1]} ~ {found[2]}"
+
+
+def quietly(make: Callable[[], T], error: PrivregError) -> T:
+    """Return ``make()``; any foreign exception is replaced, not chained: its text could hold data."""
+    import numpy as np
+
+    try:
+        with np.errstate(all="ignore"):
+            return make()
+    except PrivregError:
+        raise
+    except Exception:
+        pass  # raised below, outside the handler, so that nothing is attached as context
+    raise error

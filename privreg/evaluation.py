@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg import kernels, plots
-from privreg.accounting import refuse_fitted
 from privreg.errors import DataError, NotPrivateError, OptionError, shown
+from privreg.privacy.ledger import refuse_fitted
+from privreg.protocol import codes
+from privreg.results.plots import style
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privreg.results import Fit, PrivateResults
+    from privreg.results.results import PrivateResults, ResultData
 
     Array = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ WHISKER: Final = 1.96
 """Standard errors of a mean on either side of it: 95% of a normal law."""
 
 
-def _encoded(fit: Fit, public_test: Any) -> tuple[Array, Array]:
+def _encoded(fit: ResultData, public_test: Any) -> tuple[Array, Array]:
     """Responses, shape (n,), and linear predictors, shape (n, b)."""
     if public_test is None:
         raise NotPrivateError("a fit keeps no rows; give a public test set with the formula's columns.")
@@ -42,7 +43,7 @@ def _encoded(fit: Fit, public_test: Any) -> tuple[Array, Array]:
     return np.concatenate([y for y, _ in parts]), np.concatenate([eta for _, eta in parts])
 
 
-def _batches(fit: Fit, public_test: Any) -> Iterable[Any]:
+def _batches(fit: ResultData, public_test: Any) -> Iterable[Any]:
     """Parts of a test set: those of files as a fit would read them, anything else whole."""
     what = "measures of prediction"
     several = isinstance(public_test, list) and all(isinstance(path, str | Path) for path in public_test)
@@ -52,14 +53,14 @@ def _batches(fit: Fit, public_test: Any) -> Iterable[Any]:
         return (public_test,)
     if fit.design.formula is None:
         raise DataError("a file has columns for a formula; the test set of an array model is (endog, exog).")
-    from privreg.sources import open_table
+    from privreg.data.sources.open import open_table
 
     source = open_table(public_test, fit.design.columns, fit.design.schema)
     refuse_fitted(source.identity, what)
     return source.batches(0)
 
 
-def _predicted(fit: Fit, batch: Any) -> tuple[Array, Array]:
+def _predicted(fit: ResultData, batch: Any) -> tuple[Array, Array]:
     rows = fit.design.encode(batch)
     eta = rows.exog @ fit.params.reshape(-1, rows.exog.shape[1]).T
     return rows.endog, eta if rows.offset is None else eta + rows.offset[:, None]
@@ -71,12 +72,12 @@ def _shares(eta: Array) -> Array:
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
-def evaluate(fit: Fit, public_test: Any) -> pd.DataFrame:
+def evaluate(fit: ResultData, public_test: Any) -> pd.DataFrame:
     """Measures of prediction on a public test set.
 
     Parameters
     ----------
-    fit : Fit
+    fit : ResultData
     public_test : DataFrame, mapping of arrays, path of a CSV file, or (endog, exog) for array models
         Public rows, with the response; numbers are clamped to their declared bounds as in the fit.
 
@@ -96,7 +97,7 @@ def evaluate(fit: Fit, public_test: Any) -> pd.DataFrame:
     y, eta = _encoded(fit, public_test)
     code, first = fit.family.code, eta[:, 0]
     out: dict[str, float] = {"rows": float(len(y))}
-    if code in {kernels.LOGISTIC, kernels.MULTINOMIAL}:
+    if code in {codes.LOGISTIC, codes.MULTINOMIAL}:
         share, k = _shares(eta), y.astype(np.intp)
         seen = np.maximum(share[np.arange(len(y)), k], 1e-300)
         null = np.bincount(k, minlength=share.shape[1]) / len(y)
@@ -106,11 +107,11 @@ def evaluate(fit: Fit, public_test: Any) -> pd.DataFrame:
         out["accuracy"] = float(np.mean(share.argmax(axis=1) == k))
         halves = 1.0 if fit.baseline else 0.5  # with two classes it is the squared error of one probability
         out["Brier score"] = halves * float(np.mean(np.sum((share - np.eye(share.shape[1])[k]) ** 2, axis=1)))
-    elif code in {kernels.HINGE, kernels.SMOOTHED_HINGE}:
+    elif code in {codes.HINGE, codes.SMOOTHED_HINGE}:
         margin = (2.0 * y - 1.0) * first
         out["accuracy"] = float(np.mean(margin > 0.0))
         out["hinge loss"] = float(np.mean(np.maximum(1.0 - margin, 0.0)))
-    elif code == kernels.POISSON:
+    elif code == codes.POISSON:
         own = np.where(y > 0.0, y * np.log(np.maximum(y, 1e-300)), 0.0)
         average = float(np.mean(y))
         null_deviance = 2.0 * float(np.mean(own) - (average * np.log(average) if average > 0.0 else 0.0))
@@ -119,7 +120,7 @@ def evaluate(fit: Fit, public_test: Any) -> pd.DataFrame:
         out["mean error"] = float(np.mean(y - np.exp(first)))
     else:
         r = y - fit.family.inverse_link(first)
-        if code == kernels.QUANTILE:
+        if code == codes.QUANTILE:
             tau = fit.family.tau
             out["check loss"] = float(np.mean(r * (tau - (r < 0.0))))
             out["share below"] = float(np.mean(r < 0.0))
@@ -132,12 +133,12 @@ def evaluate(fit: Fit, public_test: Any) -> pd.DataFrame:
     return pd.DataFrame({"measure": list(out), "value": list(out.values())})
 
 
-def calibration(fit: Fit, public_test: Any, groups: int = 10) -> pd.DataFrame:
+def calibration(fit: ResultData, public_test: Any, groups: int = 10) -> pd.DataFrame:
     """Predicted and observed means by group of equally many predictions, on a public test set.
 
     Parameters
     ----------
-    fit : Fit
+    fit : ResultData
     public_test
         As for :func:`evaluate`.
     groups : int
@@ -155,7 +156,7 @@ def calibration(fit: Fit, public_test: Any, groups: int = 10) -> pd.DataFrame:
     """
     if isinstance(groups, bool) or not isinstance(groups, int) or not 2 <= groups <= 1000:
         raise OptionError(f"groups={shown(groups)} must be a whole number, 2 to 1,000.")
-    if fit.family.code in {kernels.QUANTILE, kernels.EXPECTILE}:
+    if fit.family.code in {codes.QUANTILE, codes.EXPECTILE}:
         raise OptionError(
             f"{fit.family!r} predicts no mean to compare with what was observed; see evaluate(), which gives the share "
             "below a quantile line."
@@ -205,29 +206,29 @@ def plot_calibration(results: PrivateResults, public_test: Any, groups: int = 10
     MissingExtraError
         If matplotlib is not installed.
     """
-    plots._pyplot()
+    style.pyplot()
     fit = results._fit
     table = calibration(fit, public_test, groups)
     response, levels, shares = fit.design.endog_name, fit.design.endog_levels, fit.family.link == "logit"
     parts = list(table.groupby("level", sort=False)) if fit.baseline else [(response, table)]
     title = f"{response} = {levels[1]}" if shares and levels and not fit.baseline else response
-    name = plots._literal(shorten([title], 42)[0])
+    name = style.literal(shorten([title], 42)[0])
     people = f"{parts[0][1]['rows'].sum():,} public rows in {len(parts[0][1])} groups"
-    footer = f"{people}, 95% intervals; {plots._guarantee([results.privacy])}"
+    footer = f"{people}, 95% intervals; {style.guarantee([results.privacy])}"
     if ax is not None:
         _agreement(ax, parts, shares)
         if fit.baseline:
             ax.legend(frameon=False, title=name)
-        plots._corner(ax, footer)
+        style.add_corner(ax, footer)
         return ax
-    with plots._panels(1, 1, (plots.COLUMN, 1.1 * plots.COLUMN)) as (_, grid):
+    with style.panels(1, 1, (style.COLUMN, 1.1 * style.COLUMN)) as (_, grid):
         ax = grid[0, 0]
         _agreement(ax, parts, shares)
         if fit.baseline:
-            ax.legend(title=name, title_fontsize=plots.SMALL, handletextpad=0.2)
+            ax.legend(title=name, title_fontsize=style.SMALL, handletextpad=0.2)
         else:
             ax.set_title(name, loc="left")
-        plots._footer(ax, footer, plots.COLUMN)
+        style.add_footer(ax, footer, style.COLUMN)
     return ax
 
 
@@ -237,12 +238,21 @@ def _agreement(ax: Any, parts: list[tuple[Any, pd.DataFrame]], shares: bool) -> 
 
     names = shorten([str(name) for name, _ in parts], 30)
     ends: list[float] = []
-    inks = plots._inks(ax)
+    inks = style.inks_for(ax)
     for i, (name, (_, part)) in enumerate(zip(names, parts, strict=True)):
         x, y = part["predicted"], part["observed"]
         half = WHISKER * part["std_error"].fillna(0.0)  # a group of one has no interval
-        colour, marker = inks[i], plots.MARKERS[i % len(plots.MARKERS)]
-        ax.plot(x, y, linestyle="none", marker=marker, markersize=4, color=colour, label=plots._literal(name), zorder=3)
+        colour, marker = inks[i], style.MARKERS[i % len(style.MARKERS)]
+        ax.plot(
+            x,
+            y,
+            linestyle="none",
+            marker=marker,
+            markersize=4,
+            color=colour,
+            label=style.literal(name),
+            zorder=3,
+        )
         ax.vlines(x, y - half, y + half, color=colour, linewidth=1.2, zorder=2)
         ends += [x.min(), x.max(), (y - half).min(), (y + half).max()]
     room = 0.04 * (max(ends) - min(ends)) or 0.5

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privreg import storage
-from privreg.accounting import Budget
-from privreg.design import design_from_json
+from privreg.data.participants import Participants
 from privreg.errors import PrivregError, SavedFileError
-from privreg.families import FAMILIES
-from privreg.family import Family, from_json
+from privreg.families.builtin import FAMILIES
+from privreg.families.family import Family, from_json
+from privreg.files import archive
+from privreg.formula.design import design_from_json
+from privreg.formula.spec import ModelSpec
 from privreg.means.results import from_saved as means_from_saved
-from privreg.model import PrivateOnlineRegression
-from privreg.people import People
-from privreg.results import from_saved
-from privreg.settings import Wishes
-from privreg.spec import Spec
+from privreg.privacy.ledger import Budget
+from privreg.regression import PrivateOnlineRegression
+from privreg.results.results import from_saved
+from privreg.simulation.settings import FitOptions
 
 if TYPE_CHECKING:
-    from privreg.formula import Rowwise
+    from privreg.formula.parse import Rowwise
 
 __all__ = ["load"]
 
@@ -51,7 +51,7 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, tr
     SavedFileError
         If the file is missing, damaged, or was not saved by privreg; or is a stream that was not saved by you.
     """
-    document, arrays = storage.read(path, trust)
+    document, arrays = archive.read(path, trust)
     try:
         return _rebuild(Path(path), document, arrays, functions)
     except SavedFileError:
@@ -63,7 +63,7 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, tr
 
 
 def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], functions: Any) -> Any:
-    if document["kind"] == storage.CHECKPOINT:
+    if document["kind"] == archive.CHECKPOINT:
         raise SavedFileError(
             f"{str(path)!r} is the checkpoint of a fit; give the fit's own call again, with checkpoint={str(path)!r}."
         )
@@ -77,17 +77,17 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     family = _family(document["family"])
     if document["kind"] == "results":
         return from_saved(document, arrays, design, family)
-    if document["kind"] != storage.STREAM:
+    if document["kind"] != archive.STREAM:
         raise SavedFileError(f"{str(path)!r} is damaged or was not saved by privreg.")
     options = dict(document["options"])
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
     rows = options.pop("rows")
-    people = People.from_json(document["people"]) if "people" in document else People.declare()
+    people = Participants.from_json(document["people"]) if "people" in document else Participants.declare()
     weights, mechanism, private = document.get("private") or (options.pop("score_weights"), "gaussian", "record")
     budget = Budget.restore(*document["budget"])
-    spec = Spec.declare(design, family, budget, weights, mechanism, private, people)
+    spec = ModelSpec.declare(design, family, budget, weights, mechanism, private, people)
     model._build(spec, None, rows)
-    stream = model._begin(Wishes(**options), None, document["seed"])
+    stream = model._begin(FitOptions(**options), None, document["seed"])
     stream._restore(path, document, arrays)
     return stream
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
 
-from privreg.accounting import UNSET, Budget
 from privreg.errors import OptionError, choose, real, shown
-from privreg.mechanisms import Mechanism
+from privreg.privacy.ledger import UNSET, Budget
+from privreg.privacy.mechanisms import Mechanism
 from privreg.tables import html_block, html_table
 
 if TYPE_CHECKING:

@@ -74,9 +74,9 @@ def small_blocks_and_the_same_stages() -> Iterator[None]:
     Whether the optional round of moments is held is decided by what reports have shown: here it always is, so that
     twins are in the same stage after the same number of people.
     """
-    from privreg.pipeline import Pipeline
+    from privreg.simulation.staged.pipeline import Pipeline
 
     with pytest.MonkeyPatch.context() as m:
-        m.setattr("privreg.noise.NORMALS", 1 << 10)
+        m.setattr("privreg.device.sampler.NORMALS", 1 << 10)
         m.setattr(Pipeline, "_correlated", lambda _: True)
         yield

@@ -7,8 +7,8 @@ import traceback
 import numpy as np
 import pandas as pd
 
-from privreg.formula import rowwise
-from privreg.schema import Schema
+from privreg.formula.parse import rowwise
+from privreg.schema.declarations import Schema
 
 LEVELS = {
     "smoker": ("no", "yes"),

@@ -5,17 +5,18 @@ import math
 import numpy as np
 
 import privreg as pr
-from privreg import kernels
-from privreg.accounting import Budget
-from privreg.device import Device
-from privreg.engine import make_plan
-from privreg.kernels import FULL, Shape
-from privreg.mechanisms import Gaussian
-from privreg.scores import Score
-from privreg.weights import SCORE_WEIGHTS
+from privreg.device.score import Device
+from privreg.families.scores import Score
+from privreg.families.weights import SCORE_WEIGHTS
+from privreg.privacy.ledger import Budget
+from privreg.privacy.mechanisms import Gaussian
+from privreg.protocol import codes
+from privreg.protocol.codes import FULL
+from privreg.protocol.plans import Shape
+from privreg.simulation.sgd import make_plan
 
-HUBER = Score(Shape(kernels.HUBER, 0.0, 0.0, 0), 0.7, 0.7, 1.0)
-LOGISTIC = Score(Shape(kernels.LOGISTIC, 0.0, 0.0, 0), 0.0, 1.0, 0.25)
+HUBER = Score(Shape(codes.HUBER, 0.0, 0.0, 0), 0.7, 0.7, 1.0)
+LOGISTIC = Score(Shape(codes.LOGISTIC, 0.0, 0.0, 0), 0.0, 1.0, 0.25)
 SCORES = {"huber": HUBER, "logistic": LOGISTIC}
 BOUNDED_WEIGHTS = ("published", "published_slopes", "unit")
 """Score weights of private covariates; with those that are 1, covariates are public."""

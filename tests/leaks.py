@@ -20,7 +20,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import InferenceError
-from privreg.pipeline import Pipeline
+from privreg.simulation.staged.pipeline import Pipeline
 
 N = 400
 FORMULA = "y ~ a + I(a**2) + b + g"

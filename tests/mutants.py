@@ -30,34 +30,40 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-MECHANISMS, KERNELS = "privreg/mechanisms.py", "privreg/kernels.py"
-LAWS = ("tests/test_laws_mechanisms.py", "tests/test_laws_reports.py")
-STAGES = ("tests/test_stage_noise.py", "tests/test_laws_reports.py", "tests/test_twins.py")
-HOSTILE = ("tests/test_hostile.py",)
+MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/simulation/staged/kernels.py"
+LAWS = ("tests/laws/test_mechanisms.py", "tests/laws/test_reports.py")
+STAGES = ("tests/simulation/staged/test_noise.py", "tests/laws/test_reports.py", "tests/laws/test_twins.py")
+HOSTILE = ("tests/laws/test_hostile.py",)
 
 MUTANTS = (
     # noise and sensitivity
-    Mutant("sensitivity B", MECHANISMS, "return 2.0 * bound\n", "return bound\n", (*LAWS, "tests/test_privacy.py")),
+    Mutant(
+        "sensitivity B",
+        MECHANISMS,
+        "return 2.0 * bound\n",
+        "return bound\n",
+        (*LAWS, "tests/results/test_statement.py"),
+    ),
     Mutant(
         "moments of sensitivity 1",
         MECHANISMS,
         "return math.sqrt(2.0) * bound",
         "return bound",
-        (*LAWS, "tests/test_stage_noise.py"),
+        (*LAWS, "tests/simulation/staged/test_noise.py"),
     ),
     Mutant(
         "joint without its number",
         MECHANISMS,
         "math.hypot(score_sensitivity(bound), kappa)",
         "score_sensitivity(bound)",
-        (*LAWS, "tests/test_stage_noise.py"),
+        (*LAWS, "tests/simulation/staged/test_noise.py"),
     ),
     Mutant("bits of one", MECHANISMS, "return math.sqrt(numbers)\n", "return 1.0\n", (*LAWS, *STAGES)),
     Mutant(
         "a fifth less noise",
         MECHANISMS,
-        "kernels.GAUSSIAN, 2.0 / self.budget.mu",
-        "kernels.GAUSSIAN, 1.6 / self.budget.mu",
+        "codes.GAUSSIAN, 2.0 / self.budget.mu",
+        "codes.GAUSSIAN, 1.6 / self.budget.mu",
         LAWS,
     ),
     Mutant(
@@ -93,7 +99,7 @@ MUTANTS = (
         MECHANISMS,
         "return 2.0 * bound / self.budget.mu if",
         "return bound / self.budget.mu if",
-        ("tests/test_engine.py", "tests/test_privacy.py", "tests/test_verification.py"),
+        ("tests/simulation/test_sgd.py", "tests/results/test_statement.py", "tests/audit/test_verification.py"),
     ),
     # bounds
     Mutant(
@@ -101,14 +107,14 @@ MUTANTS = (
         KERNELS,
         "norm = abs(factor) * math.sqrt(norm2)",
         "norm = 0.0 * abs(factor) * math.sqrt(norm2)",
-        ("tests/test_laws_reports.py", "tests/test_laws_scores.py", "tests/test_twins.py"),
+        ("tests/laws/test_reports.py", "tests/laws/test_scores.py", "tests/laws/test_twins.py"),
     ),
     Mutant(
         "custom scores unclipped",
         KERNELS,
         "own = 1.0 if own > 1.0 else own\n        return -1.0 if own < -1.0 else own",
         "return own",
-        ("tests/test_laws_scores.py", "tests/test_twins.py", "tests/test_laws_reports.py"),
+        ("tests/laws/test_scores.py", "tests/laws/test_twins.py", "tests/laws/test_reports.py"),
     ),
     Mutant(
         "long moments",
@@ -124,7 +130,7 @@ MUTANTS = (
         "            total[q] += w * answer[q]\n\n\n@njit",
         "    randomise(answer, size, radius, channel, noise[i - first])\n        for q in range(size):\n"
         "            total[q] += w * answer[q]\n\n\n@njit",
-        ("tests/test_stage_noise.py",),
+        ("tests/simulation/staged/test_noise.py",),
     ),
     Mutant(
         "score sensitivity off by its centre",
@@ -136,90 +142,90 @@ MUTANTS = (
     # noise is drawn once, secret, and forgotten
     Mutant(
         "no ratchet",
-        "privreg/noise.py",
+        "privreg/device/sampler.py",
         "return following, buffer",
         "return key, buffer",
-        ("tests/test_noise.py", "tests/test_noise_keys.py"),
+        ("tests/device/test_sampler.py", "tests/laws/test_noise_keys.py"),
     ),
     Mutant(
         "noise not used up",
-        "privreg/noise.py",
+        "privreg/device/sampler.py",
         "        self._used += rows\n\n    def draw",
         "        self._used += rows - 1\n\n    def draw",
-        ("tests/test_noise.py", "tests/test_noise_keys.py"),
+        ("tests/device/test_sampler.py", "tests/laws/test_noise_keys.py"),
     ),
     Mutant(
         "forks draw the same",
-        "privreg/noise.py",
+        "privreg/device/sampler.py",
         "if os.getpid() != self._process:",
         "if False:",
-        ("tests/test_noise.py", "tests/test_noise_keys.py"),
+        ("tests/device/test_sampler.py", "tests/laws/test_noise_keys.py"),
     ),
     Mutant(
         "a saved stream keeps its key",
-        "privreg/streaming.py",
+        "privreg/simulation/stream.py",
         "self._run.renew(fresh_key())  # before writing: were",
         "pass  # before writing: were",
-        ("tests/test_streaming.py", "tests/test_noise_keys.py"),
+        ("tests/simulation/test_stream.py", "tests/laws/test_noise_keys.py"),
     ),
     Mutant(
         "an interrupted update goes on",
-        "privreg/streaming.py",
+        "privreg/simulation/stream.py",
         "self._broken = True  # an interrupt",
         "self._broken = False  # an interrupt",
-        ("tests/test_streaming.py", "tests/test_resume.py"),
+        ("tests/simulation/test_stream.py", "tests/simulation/test_checkpoint.py"),
     ),
     # what a row may do
     Mutant(
         "no clamping",
-        "privreg/columns.py",
+        "privreg/data/columns.py",
         "else np.clip(values, low, high)",
         "else values",
-        ("tests/test_design.py", "tests/test_leaks.py", "tests/test_levels.py"),
+        ("tests/formula/test_design.py", "tests/laws/test_leaks.py", "tests/simulation/staged/test_levels.py"),
     ),
     Mutant(
         "an infinite cell",
-        "privreg/columns.py",
+        "privreg/data/columns.py",
         "return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values",
         "return values",
         HOSTILE,
     ),
     Mutant(
         "an unknown level",
-        "privreg/columns.py",
+        "privreg/data/columns.py",
         "return np.maximum(out, GAP) if lowest < GAP else out",
         "return out",
         HOSTILE,
     ),
     Mutant(
         "a term that fails for all",
-        "privreg/encoding.py",
+        "privreg/formula/encoding.py",
         "            if m > 1:\n",
         "            if False:\n",
         HOSTILE,
     ),
     Mutant(
         "a term that is not finite",
-        "privreg/encoding.py",
+        "privreg/formula/encoding.py",
         "usable: Flags | None = None if problem is None else np.asarray(fine.all(axis=1))",
         "usable: Flags | None = None",
         HOSTILE,
     ),
     Mutant(
         "numbers as a reader types them",
-        "privreg/columns.py",
+        "privreg/data/columns.py",
         "    if isinstance(cell, str):\n        text",
         "    if False:\n        text",
         HOSTILE,
     ),
     Mutant(
         "bad bytes are an error",
-        "privreg/sources/csv.py",
+        "privreg/data/sources/csv.py",
         '"errors": "replace", ',
         "",
         HOSTILE,
     ),
-    Mutant("a long line is read", "privreg/sources/csv.py", "if not here.all():", "if False:", HOSTILE),
+    Mutant("a long line is read", "privreg/data/sources/csv.py", "if not here.all():", "if False:", HOSTILE),
     Mutant(
         "a curator drops records",
         "privreg/central/descent.py",
@@ -229,60 +235,60 @@ MUTANTS = (
     ),
     Mutant(
         "parts that are no number",
-        "privreg/formula.py",
+        "privreg/formula/parse.py",
         "        _refuse_infinite(tree, code)\n",
         "",
         HOSTILE,
     ),
     Mutant(
         "rows looked at together",
-        "privreg/design.py",
+        "privreg/formula/design.py",
         "    if not alone:\n",
         "    if alone is None:\n",
-        ("tests/test_design_checks.py", "tests/test_formula.py"),
+        ("tests/formula/test_checks.py", "tests/formula/test_formula.py"),
     ),
     # people and accounts
     Mutant(
         "one row too many",
-        "privreg/people.py",
+        "privreg/data/participants.py",
         "out[order] = rank >= self.most",
         "out[order] = rank > self.most",
-        ("tests/test_people.py", "tests/test_people_fits.py"),
+        ("tests/data/test_people.py", "tests/simulation/test_participants.py"),
     ),
     Mutant(
         "a row without an id counts",
-        "privreg/people.py",
+        "privreg/data/participants.py",
         "        out[hashes == _NOBODY] = True\n",
         "",
-        ("tests/test_people.py", "tests/test_hostile.py"),
+        ("tests/data/test_people.py", "tests/laws/test_hostile.py"),
     ),
     Mutant(
         "budgets above the ceiling",
-        "privreg/people.py",
+        "privreg/data/participants.py",
         "if (budgets > self.mu_max).any():",
         "if False:",
-        ("tests/test_people.py", "tests/test_bad_input.py"),
+        ("tests/data/test_people.py", "tests/messages/test_data.py"),
     ),
     Mutant(
         "releases don't add up",
-        "privreg/budget.py",
+        "privreg/privacy/budget.py",
         "return math.sqrt(math.fsum(m * m for m in mus))",
         "return max(mus, default=0.0)",
-        ("tests/test_accounting.py", "tests/test_budget.py"),
+        ("tests/privacy/test_ledger.py", "tests/privacy/test_budget.py"),
     ),
     Mutant(
         "nothing is entered",
-        "privreg/accounting.py",
+        "privreg/privacy/ledger.py",
         "                self._spent[account.key].append((mu, account._replace(owner=None)))\n",
         "                pass\n",
-        ("tests/test_accounting.py",),
+        ("tests/privacy/test_ledger.py",),
     ),
     Mutant(
         "a limit that doesn't hold",
-        "privreg/accounting.py",
+        "privreg/privacy/ledger.py",
         "        if total <= limit * (1 + 1e-12):",
         "        if total <= 2 * limit:",
-        ("tests/test_accounting.py",),
+        ("tests/privacy/test_ledger.py",),
     ),
     # inference
     Mutant(
@@ -290,7 +296,7 @@ MUTANTS = (
         "privreg/inference/pivots.py",
         "return np.asarray(2 * stdtr(self.df, -np.abs(t)))",
         "return np.asarray(stdtr(self.df, -np.abs(t)))",
-        ("tests/test_inference.py", "tests/test_reference.py"),
+        ("tests/inference/test_methods.py", "tests/experiments/test_reference.py"),
     ),
 )
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
-from privreg import audit as audits
-from privreg.accounting import UNSET, Budget
+from privreg.audit import neighbours as audits
 from privreg.central import descent
 from privreg.central.losses import resolve, resolve_loss
 from privreg.central.options import check_budget
 from privreg.central.plan import make_plan
+from privreg.device.sampler import fresh_key, seeded_key
 from privreg.errors import OptionError, level
-from privreg.noise import fresh_key, seeded_key
+from privreg.privacy.ledger import UNSET, Budget
 
 __all__ = ["CentralAudit", "audit"]
 

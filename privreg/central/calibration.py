@@ -18,12 +18,12 @@ from scipy.special import log_ndtr, ndtr
 
 from privreg.central.sensitivity import Constants, sensitivity
 from privreg.errors import OptionError
-from privreg.extras import need
+from privreg.files.optional import need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.accounting import Budget
+    from privreg.privacy.ledger import Budget
 
     Array = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from privreg.central import kernels
 from privreg.central.sampling import Turns
+from privreg.data.sources.open import chunk_of, pieces, rows_of
+from privreg.device.sampler import NoiseStream, derived_key
 from privreg.errors import DataError
-from privreg.noise import NoiseStream, derived_key
-from privreg.sources import chunk_of, pieces, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from privreg.central.losses import Loss
     from privreg.central.plan import Plan
-    from privreg.sources import Source
-    from privreg.spec import Spec
+    from privreg.data.sources.open import Source
+    from privreg.formula.spec import ModelSpec
 
     Array = NDArray[np.float64]
 
@@ -36,13 +36,13 @@ AT_ONCE: Final = 1 << 20
 """Turns that are drawn at a time."""
 
 
-def read(source: Source, spec: Spec, reach: float) -> tuple[Array, Array]:
+def read(source: Source, spec: ModelSpec, reach: float) -> tuple[Array, Array]:
     """Encode all rows, internal units, each no longer than `reach`.
 
     Parameters
     ----------
     source : Source
-    spec : Spec
+    spec : ModelSpec
     reach : float
         sup ‖x‖ over the public box.
 

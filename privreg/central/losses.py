@@ -13,12 +13,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from privreg import kernels
 from privreg.central.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
-from privreg.families import Hinge, Huber, Logistic, Quantile, SmoothedHinge
-from privreg.family import Family
-from privreg.rules import CLASSICAL_C
+from privreg.families.builtin import Hinge, Huber, Logistic, Quantile, SmoothedHinge
+from privreg.families.constants import CLASSICAL_C
+from privreg.families.family import Family
+from privreg.protocol import codes
 
 __all__ = ["LOSSES", "Absolute", "Loss", "PowerFamily", "QHinge", "QNorm", "resolve", "resolve_loss", "restored"]
 
@@ -141,11 +141,11 @@ LOSSES: Final = {
 """What a curator's fit can minimise, by name."""
 
 _CODES: Final = {
-    kernels.HINGE: "hinge",
-    kernels.SMOOTHED_HINGE: "smoothed_hinge",
-    kernels.QUANTILE: "quantile",
-    kernels.HUBER: "huber",
-    kernels.LOGISTIC: "logistic",
+    codes.HINGE: "hinge",
+    codes.SMOOTHED_HINGE: "smoothed_hinge",
+    codes.QUANTILE: "quantile",
+    codes.HUBER: "huber",
+    codes.LOGISTIC: "logistic",
     _POWER_HINGE: "q_hinge",
     _POWER_NORM: "q_norm",
 }
@@ -170,7 +170,7 @@ def resolve(family: Any) -> Family:
             f"family must be a family or its name ({', '.join(map(repr, LOSSES))}), got {type(family).__name__}."
         )
     if family.code not in _CODES:
-        squared = " For least squares take pr.central.QNorm(2)." if family.code == kernels.SQUARED else ""
+        squared = " For least squares take pr.central.QNorm(2)." if family.code == codes.SQUARED else ""
         raise UnsupportedArgumentError(
             f"a trusted curator's fit needs a convex loss with a Hölder gradient, and has none for {family!r}; choose "
             f"one of {', '.join(map(repr, LOSSES))}.{squared}"

@@ -16,12 +16,12 @@ from privreg.central import calibration
 from privreg.central.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
 from privreg.central.options import check_budget, read_epochs, read_number, read_whole
 from privreg.central.sensitivity import Constants, constants, sensitivity
+from privreg.diagnostics import Note
 from privreg.errors import OptionError, choose
-from privreg.notes import Note
 
 if TYPE_CHECKING:
-    from privreg.accounting import Budget
     from privreg.central.losses import Loss
+    from privreg.privacy.ledger import Budget
 
 __all__ = ["Plan", "doubt", "make_plan"]
 
@@ -317,9 +317,9 @@ def doubt(plan: Plan, loss: Loss, p: int) -> Note | None:
     c, size = plan.constants, min(plan.sizes)
     if loss.alpha < 1.0:  # how flat it is depends on the records near its kink: a guess will do for noise alone
         lopsided = loss.code in {HINGE, Q_HINGE} or (loss.code == PINBALL and loss.a != 0.5)
-        wander = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * least_curvature(1.0, p)))
-        if plan.perturbation == "gradient" and lopsided and wander > KINKED:
-            return _few(wander / KINKED * sum(plan.sizes))
+        stationary_sd = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * least_curvature(1.0, p)))
+        if plan.perturbation == "gradient" and lopsided and stationary_sd > KINKED:
+            return _few(stationary_sd / KINKED * sum(plan.sizes))
         return None
     flat = least_curvature(c.holder, p)
     steps = plan.steps(size)
@@ -330,10 +330,10 @@ def doubt(plan: Plan, loss: Loss, p: int) -> Note | None:
         )
         return Note(text, "moving")
     if plan.perturbation == "gradient":
-        wander = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * flat))
+        stationary_sd = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * flat))
         limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
-        if wander * loss.holder / loss.slope > limit:
-            return _few(wander * loss.holder / loss.slope / limit * sum(plan.sizes))
+        if stationary_sd * loss.holder / loss.slope > limit:
+            return _few(stationary_sd * loss.holder / loss.slope / limit * sum(plan.sizes))
     return None
 
 

@@ -9,45 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg.accounting import LEDGER, UNSET, Budget
-from privreg.arrays import array_design, check_array_levels, read_arrays
-from privreg.carried import completed
 from privreg.central import descent
 from privreg.central.losses import resolve, resolve_loss
-from privreg.central.options import (
-    ARRAY_OPTIONS,
-    FIT_OPTIONS,
-    MODEL_OPTIONS,
-    refuse_local,
-    refuse_unknown,
-)
+from privreg.central.options import ARRAY_OPTIONS, FIT_OPTIONS, MODEL_OPTIONS, refuse_local, refuse_unknown
 from privreg.central.options import check_budget as _check_budget
 from privreg.central.plan import Plan, make_plan
 from privreg.central.results import CentralResults, payload
 from privreg.central.statement import make_statement
-from privreg.design import formula_design
-from privreg.errors import (
-    DataError,
-    OptionError,
-    PrivregWarning,
-    SchemaError,
-    UnsupportedArgumentError,
-    shown,
-)
-from privreg.family import check_response
-from privreg.formula import collect_rowwise, columns_of, refuse_other
-from privreg.noise import fresh_key, seeded_key
+from privreg.data.carried import completed
+from privreg.data.participants import Participants
+from privreg.data.sources.open import Source, open_arrays, open_table
+from privreg.device.sampler import fresh_key, seeded_key
+from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError, shown
+from privreg.families.family import check_response
+from privreg.formula.arrays import array_design, check_array_levels, read_arrays
+from privreg.formula.design import formula_design
+from privreg.formula.parse import collect_rowwise, columns_of, refuse_other
+from privreg.formula.spec import ModelSpec
+from privreg.formula.units import public_units
 from privreg.options import progress_bar, read_seed
-from privreg.people import People
-from privreg.scaling import public_units
-from privreg.schema import Schema
-from privreg.schema_files import combined
-from privreg.sources import Source, open_arrays, open_table
-from privreg.spec import Spec
+from privreg.privacy.ledger import LEDGER, UNSET, Budget
+from privreg.schema.declarations import Schema
+from privreg.schema.files import combined
 
 if TYPE_CHECKING:
     from privreg.central.losses import Loss
-    from privreg.family import Family
+    from privreg.families.family import Family
 
 __all__ = ["Regression"]
 
@@ -109,7 +96,7 @@ class Regression:
     (['const', 'dose'], '0.2368-GDP, central')
     """
 
-    _spec: Spec
+    _spec: ModelSpec
     _loss: Loss
     _source: Source | None
 
@@ -231,7 +218,7 @@ class Regression:
         self._build(design, fam, budget, source, _people(missing))
         return self
 
-    def _build(self, design: Any, family: Family, budget: Budget, source: Source | None, people: People) -> None:
+    def _build(self, design: Any, family: Family, budget: Budget, source: Source | None, people: Participants) -> None:
         p = len(design.names)
         if source is not None and source.rows is not None and source.rows <= p:
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} records are needed.")
@@ -249,7 +236,7 @@ class Regression:
                 f"{family!r} has gradients that grow with the response, which has no public range; declare "
                 f"bounds={{{design.endog_name!r}: (low, high)}}, or take family='absolute' or 'huber'."
             )
-        self._spec, self._loss, self._source = Spec(design, units, family, budget, people=people), loss, source
+        self._spec, self._loss, self._source = ModelSpec(design, units, family, budget, people=people), loss, source
 
     # --- public facts ----------------------------------------------------------------------------------
 
@@ -408,14 +395,14 @@ class Regression:
         return make_plan(self._loss, self._spec.budget, n=n, p=p, reach=reach, **options)
 
 
-def _people(missing: Any) -> People:
+def _people(missing: Any) -> Participants:
     """Return what becomes of records that can't be used.
 
     Raises
     ------
     OptionError
     """
-    people = People.declare(missing=missing)
+    people = Participants.declare(missing=missing)
     if people.missing == "drop":
         raise OptionError(
             "missing='drop' would change the number of records, which a curator tells; missing='noise' keeps them and "

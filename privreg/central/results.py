@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg import saving, storage
 from privreg.central.losses import restored as restored_family
 from privreg.central.plan import doubt
 from privreg.central.statement import CentralStatement
+from privreg.diagnostics import DOUBT, Note
 from privreg.errors import InferenceError
-from privreg.inference import Estimate, StudentT
-from privreg.notes import DOUBT, Note
-from privreg.payload import Fit
-from privreg.results import PrivateResults
+from privreg.files import archive
+from privreg.inference.methods import Estimate, StudentT
+from privreg.results import saving
+from privreg.results.data import ResultData
+from privreg.results.results import PrivateResults
 from privreg.unavailable import all_known_arguments, unavailable
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from privreg.central.losses import Loss
     from privreg.central.plan import Plan
-    from privreg.spec import Spec
+    from privreg.formula.spec import ModelSpec
 
     Array = NDArray[np.float64]
 
@@ -85,9 +86,9 @@ class CentralResults(PrivateResults):
         UnsupportedArgumentError
             If the name is that of a page, a text, a table or another program's file; the message says how to write one.
         """
-        storage.refuse_suffix(path)
+        archive.refuse_suffix(path)
         document, arrays = saving.parts(self._fit)
-        storage.write_archive(path, KIND, document, arrays)
+        archive.write_archive(path, KIND, document, arrays)
 
     def __repr__(self) -> str:
         return super().__repr__().replace("<PrivateResults", "<CentralResults", 1)
@@ -147,14 +148,16 @@ def still_moving(moved: Array) -> Note | None:
     return Note(text, "moving")
 
 
-def payload(spec: Spec, plan: Plan, loss: Loss, lanes: Array, moved: Array, statement: CentralStatement, n: int) -> Fit:
+def payload(
+    spec: ModelSpec, plan: Plan, loss: Loss, lanes: Array, moved: Array, statement: CentralStatement, n: int
+) -> ResultData:
     """Collect what results know: the release, public numbers, the statement."""
     outside = np.array([spec.units.params_outside(w) for w in lanes])
     params = outside.mean(axis=0)
     estimate = estimate_of(outside, doubt(plan, loss, len(params)) or still_moving(moved))
     steps = sum(plan.steps(size) for size in plan.sizes)
     one = np.array([n], dtype=np.int64)
-    return Fit(
+    return ResultData(
         design=spec.design,
         family=spec.family,
         title=_title(spec, plan, loss.words, n),
@@ -173,7 +176,7 @@ def payload(spec: Spec, plan: Plan, loss: Loss, lanes: Array, moved: Array, stat
     )
 
 
-def _title(spec: Spec, plan: Plan, words: str, n: int) -> tuple[tuple[str, str], ...]:
+def _title(spec: ModelSpec, plan: Plan, words: str, n: int) -> tuple[tuple[str, str], ...]:
     lanes = len(plan.sizes)
     domain = "all of R^p" if plan.radius is None else f"ball of radius {plan.radius:g} (internal units)"
     return (

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg.accounting import REPORTED_DELTA, Release, at_least
 from privreg.errors import BudgetError
-from privreg.privacy import PrivacyStatement, unprotected
+from privreg.privacy.ledger import REPORTED_DELTA, Release, at_least
+from privreg.results.statement import PrivacyStatement, unprotected
 
 if TYPE_CHECKING:
+    from privreg.audit.verification import Verification
     from privreg.central.plan import Plan
-    from privreg.spec import Spec
-    from privreg.verification import Verification
+    from privreg.formula.spec import ModelSpec
 
 __all__ = ["CURATOR", "CentralStatement", "make_statement"]
 
@@ -151,7 +151,7 @@ class CentralStatement(PrivacyStatement):
         return replace(self, release=release)
 
 
-def make_statement(spec: Spec, plan: Plan, *, n: int, seeded: bool) -> CentralStatement:
+def make_statement(spec: ModelSpec, plan: Plan, *, n: int, seeded: bool) -> CentralStatement:
     """State what a plan's release protects; its number in the ledger is filled in when it is made."""
     private, k, c = spec.budget.private, plan.epochs, plan.constants
     if plan.perturbation == "gradient":

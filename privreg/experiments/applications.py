@@ -16,8 +16,8 @@ from privreg.errors import InferenceError, PrivacyLeakWarning
 from privreg.experiments.engine import Experiment, seeds
 from privreg.experiments.figures import coefficient_figure, path_figure
 from privreg.experiments.simulation import at_hand
-from privreg.families import Huber
-from privreg.model import PrivateOnlineRegression
+from privreg.families.builtin import Huber
+from privreg.regression import PrivateOnlineRegression
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,13 +23,13 @@ from privreg.experiments.applications import TEN, TRAIN, insurance
 from privreg.experiments.engine import Experiment, seeds
 from privreg.experiments.figures import stream_figure
 from privreg.experiments.rates import ALPHAS, start_published
-from privreg.families import Huber, Logistic, Multinomial
-from privreg.model import PrivateOnlineRegression
+from privreg.families.builtin import Huber, Logistic, Multinomial
+from privreg.regression import PrivateOnlineRegression
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.streaming import Stream
+    from privreg.simulation.stream import Stream
 
     Array = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Figures of the experiments' tables, in the house style of `privreg.plots`. Matplotlib is imported on use."""
+"""Figures of the experiments' tables, in the style of `privreg.results.plots`. Matplotlib is imported on use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from privreg.errors import MissingExtraError
-from privreg.plots import COLOURS, COLUMN, DASHES, GREY, MARKERS, SMALL, TEXT
-from privreg.storage import write_bytes
+from privreg.files.archive import write_bytes
+from privreg.results.plots.style import COLOURS, COLUMN, DASHES, GREY, MARKERS, SMALL, TEXT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.collector.steps import Steps
 from privreg.experiments.designs import CORNER, Design, chunks, truth
 from privreg.experiments.engine import Experiment, seeds
 from privreg.experiments.figures import rate_figure
-from privreg.families import Huber
-from privreg.model import PrivateOnlineRegression
-from privreg.settings import Wishes
-from privreg.steps import Steps
-from privreg.streaming import Stream
+from privreg.families.builtin import Huber
+from privreg.regression import PrivateOnlineRegression
+from privreg.simulation.settings import FitOptions
+from privreg.simulation.stream import Stream
+from privreg.simulation.tuning import resolve_tuning
 
 if TYPE_CHECKING:
-    from privreg.settings import Settings
+    from privreg.simulation.settings import Settings
 
 __all__ = ["ALPHAS", "RATES", "rate", "start_published"]
 
@@ -57,7 +58,7 @@ def start_published(
     """
     if alpha < 1.0:
         return model.start(tuning="published", alpha=alpha, step=step, inference=None, seed=seed)
-    settings: Settings = model._settings(Wishes("published", None, alpha=0.75, step=step), rows)
+    settings: Settings = resolve_tuning(FitOptions("published", None, alpha=0.75, step=step), model._spec, rows)
     settings = replace(settings, steps=Steps(step, 1.0, 0.0))
     return Stream(model._spec, settings, {}, seed=seed, start=None)
 

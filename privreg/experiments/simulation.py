@@ -14,16 +14,16 @@ from scipy.special import ndtri
 from privreg.errors import PrivregError
 from privreg.experiments.designs import CORNER, Design, asymptotic_sd, chunks, truth
 from privreg.experiments.engine import _named, seeds
-from privreg.families import Expectile, Huber, Logistic, Quantile
-from privreg.inference import METHODS
-from privreg.model import PrivateOnlineRegression
+from privreg.families.builtin import Expectile, Huber, Logistic, Quantile
+from privreg.inference.methods import METHODS
+from privreg.regression import PrivateOnlineRegression
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.family import Family
-    from privreg.results import PrivateResults
-    from privreg.streaming import Stream
+    from privreg.families.family import Family
+    from privreg.results.results import PrivateResults
+    from privreg.simulation.stream import Stream
 
     Array = NDArray[np.float64]
 

@@ -17,9 +17,9 @@ import numba
 import numpy as np
 import pandas as pd
 
-from privreg import __version__
 from privreg.errors import SavedFileError
-from privreg.storage import write_bytes
+from privreg.files.archive import write_bytes
+from privreg.version import __version__
 
 __all__ = ["code_hash", "header", "read_runs", "read_table", "save_table", "write_runs"]
 

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privreg import kernels, scores
-from privreg.columns import column_of
+from privreg.data.columns import column_of
+from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
 from privreg.errors import OptionError, PrivregError, StreamError
-from privreg.noise import NoiseStream, fresh_key, seeded_key
+from privreg.families import scores
+from privreg.protocol import codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
+    from privreg.data.sources.open import Source
     from privreg.federated.plan import Plan
-    from privreg.sources import Source
 
     Array = NDArray[np.float64]
 
@@ -78,7 +79,7 @@ def _next(batches: Iterator[Any], columns: Iterable[str], number: int) -> Any:
 
 def gradient(plan: Plan, theta: Array, x: Array, y: Array) -> Array:
     """Mean gradient of the loss over records, shape (size,); internal units."""
-    if plan.spec.family.code == kernels.MULTINOMIAL:
+    if plan.spec.family.code == codes.MULTINOMIAL:
         linear = x @ theta.reshape(plan.classes, -1).T
         top = np.maximum(linear.max(axis=1, keepdims=True), 0.0)
         shares = np.exp(linear - top)  # of all classes but the first, whose linear predictor is 0

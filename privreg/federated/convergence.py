@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from privreg.accounting import gdp_mu
 from privreg.errors import OptionError, shown
 from privreg.federated.reports import UpdateMechanism
+from privreg.privacy.ledger import gdp_mu
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

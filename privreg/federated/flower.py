@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.accounting import LEDGER, Release
+from privreg.data.sources.open import open_table
 from privreg.errors import OptionError, StreamError
-from privreg.extras import need
 from privreg.federated import server
 from privreg.federated.client import Client, read_silo
 from privreg.federated.plan import whole
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import ClientStatement
+from privreg.files.optional import need
 from privreg.options import read_seed
-from privreg.sources import open_table
+from privreg.privacy.ledger import LEDGER, Release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

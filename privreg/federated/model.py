@@ -6,26 +6,26 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from privreg.accounting import LEDGER, UNSET, Budget, Release
-from privreg.accounts import accounts_of
-from privreg.arrays import array_design, check_array_levels, read_arrays
-from privreg.carried import completed
-from privreg.design import formula_design
+from privreg.data.carried import completed
+from privreg.data.participants import Participants
+from privreg.data.sources.open import Source, open_arrays, open_table
+from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
 from privreg.errors import DataError, OptionError, PrivregError
-from privreg.families import resolve_family
+from privreg.families.builtin import resolve_family
 from privreg.federated import server
 from privreg.federated.client import Client, read_silo
 from privreg.federated.plan import Plan, make_plan
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import ClientStatement
-from privreg.formula import collect_rowwise, columns_of, refuse_other
-from privreg.noise import NoiseStream, fresh_key, seeded_key
+from privreg.formula.arrays import array_design, check_array_levels, read_arrays
+from privreg.formula.design import formula_design
+from privreg.formula.parse import collect_rowwise, columns_of, refuse_other
+from privreg.formula.spec import ModelSpec
 from privreg.options import progress_bar, read_seed, refuse_unknown
-from privreg.people import People
-from privreg.schema import Schema
-from privreg.schema_files import combined
-from privreg.sources import Source, open_arrays, open_table
-from privreg.spec import Spec
+from privreg.privacy.accounts import accounts_of
+from privreg.privacy.ledger import LEDGER, UNSET, Budget, Release
+from privreg.schema.declarations import Schema
+from privreg.schema.files import combined
 
 __all__ = ["FederatedRegression"]
 
@@ -256,8 +256,8 @@ class FederatedRegression:
         **options: Any,
     ) -> None:
         # a silo sends no number of records, so that leaving one out is the same as letting it count for nothing
-        people = People.declare(missing="noise" if missing == "drop" else missing)
-        spec = Spec.declare(design, family, budget, None, "auto", "record", people)
+        people = Participants.declare(missing="noise" if missing == "drop" else missing)
+        spec = ModelSpec.declare(design, family, budget, None, "auto", "record", people)
         self._plan = make_plan(spec, silos=silos, **options)
         self._sources = sources
         for i, source in enumerate(sources or (), 1):

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg import kernels
-from privreg.accounting import Budget
 from privreg.errors import OptionError, real, shown
+from privreg.families.scores import Score
 from privreg.federated.reports import UpdateMechanism, update_mechanism
-from privreg.numbers import share
-from privreg.scores import Score
+from privreg.privacy.ledger import Budget
+from privreg.privacy.scalar import share
+from privreg.protocol import codes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.spec import Spec
+    from privreg.formula.spec import ModelSpec
 
     Array = NDArray[np.float64]
 
 __all__ = ["FAMILIES", "Plan", "make_plan"]
 
 FAMILIES: Final = ("logistic", "multinomial", "huber", "squared")
-_CODES: Final = {kernels.LOGISTIC, kernels.MULTINOMIAL, kernels.HUBER, kernels.SQUARED}
-_STEEPEST: Final = {kernels.LOGISTIC: 0.25, kernels.MULTINOMIAL: 0.5}
+_CODES: Final = {codes.LOGISTIC, codes.MULTINOMIAL, codes.HUBER, codes.SQUARED}
+_STEEPEST: Final = {codes.LOGISTIC: 0.25, codes.MULTINOMIAL: 0.5}
 TRAVEL: Final = 6.0
 """How far all rounds together can move the model, internal units: coefficients of covariates in [−1, 1]."""
 MOST_ROUNDS: Final = 100_000
@@ -43,7 +43,7 @@ class Plan:
 
     Parameters
     ----------
-    spec : Spec
+    spec : ModelSpec
         Design, units, family and the budget of one silo for all rounds.
     score : Score
         The family's score, internal units.
@@ -63,7 +63,7 @@ class Plan:
         Public weights with sum 1; None for equal ones.
     """
 
-    spec: Spec
+    spec: ModelSpec
     score: Score
     words: str
     mechanism: UpdateMechanism
@@ -129,7 +129,7 @@ class Plan:
 
 
 def make_plan(
-    spec: Spec,
+    spec: ModelSpec,
     *,
     silos: int,
     rounds: Any,

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.errors import OptionError, choose, shown
-from privreg.plots import (
+from privreg.results.plots.coefficients import step_words, steps_of, unit_of
+from privreg.results.plots.style import (
     COLUMN,
     CONSTANTS,
     DASHES,
-    _corner,
-    _footer,
-    _inks,
-    _literal,
-    _panels,
-    _pyplot,
-    step_words,
-    steps_of,
-    unit_of,
+    add_corner,
+    add_footer,
+    inks_for,
+    literal,
+    panels,
+    pyplot,
 )
 from privreg.tables import plain, shorten
 
@@ -37,7 +35,7 @@ MOST: Final = 12
 
 def over_rounds(results: FederatedResults, terms: Any, ax: Any) -> Axes:
     """Draw coefficients against rounds; see `FederatedResults.plot`."""
-    _pyplot()
+    pyplot()
     known = list(results._fit.names)
     slopes = [name for name, term in zip(known, results._fit.labels()["term"], strict=True) if term not in CONSTANTS]
     wanted = (slopes or known)[:MOST] if terms is None else [terms] if isinstance(terms, str) else terms
@@ -52,13 +50,13 @@ def over_rounds(results: FederatedResults, terms: Any, ax: Any) -> Axes:
     footer = results.privacy.headline + ("" if len(places) == len(known) else f"; {len(places)} of {len(known)} terms")
     if ax is not None:
         _curves(ax, values, labels, unit)
-        _corner(ax, footer)
+        add_corner(ax, footer)
         given: Axes = ax
         return given
-    with _panels(1, 1, (COLUMN, 2.6)) as (_, grid):
+    with panels(1, 1, (COLUMN, 2.6)) as (_, grid):
         made: Axes = grid[0, 0]
         _curves(made, values, labels, unit)
-        _footer(made, footer, COLUMN)
+        add_footer(made, footer, COLUMN)
     return made
 
 
@@ -68,11 +66,11 @@ def _shortened(known: list[str], places: list[int]) -> list[tuple[str, str]]:
 
 
 def _curves(ax: Any, values: Any, names: list[str], unit: str) -> None:
-    inks = _inks(ax)
+    inks = inks_for(ax)
     hues = len(inks.colours)
     for i, (name, column) in enumerate(zip(names, values.T, strict=True)):
         style = {"color": inks[i], "linestyle": DASHES[i // hues % len(DASHES)]}
-        ax.plot(np.arange(len(column)), column, linewidth=1.2, label=_literal(name), **style)
+        ax.plot(np.arange(len(column)), column, linewidth=1.2, label=literal(name), **style)
     ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("rounds")

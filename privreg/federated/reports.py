@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg import kernels
-from privreg.accounting import Budget
 from privreg.errors import OptionError, choose, flag, real, shown
 from privreg.federated.geometry import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
-from privreg.mechanisms import Mechanism
-from privreg.numbers import NumberMechanism, number_mechanism, share
+from privreg.privacy.ledger import Budget
+from privreg.privacy.mechanisms import Mechanism
+from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
+from privreg.simulation.staged import kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,7 +67,7 @@ class UpdateMechanism:
 
     Notes
     -----
-    "gaussian", "privunit", "laplace": as `privreg.mechanisms.Mechanism`. "piecewise": so many coordinates, each by the
+    "gaussian", "privunit", "laplace": as `privacy.mechanisms.Mechanism`. "piecewise": so many coordinates, each by the
     Piecewise mechanism on [−clip, clip] with its part of the budget, times d over their number. "geodp": the
     magnitude with noise of sd clip/μ_mag and the angles, in a fixed box, with noise of sd √(d + 2)βπ/μ_dir each;
     μ² = μ_mag² + μ_dir². "ldpvec": the angles alone, the magnitude being `clip` for everybody.

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import pandas as pd
 
+from privreg.diagnostics import Note, reliable
+from privreg.diagnostics import caution as warn_of
 from privreg.errors import NotPrivateError
 from privreg.federated.plan import Plan
 from privreg.federated.server import settled
 from privreg.federated.statement import ClientStatement
-from privreg.notes import Note, reliable
-from privreg.notes import caution as warn_of
-from privreg.payload import Fit
-from privreg.prediction import check_which, note_outside, predicted
-from privreg.summary import Summary, caution, marked
+from privreg.results.data import ResultData
+from privreg.results.prediction import check_which, note_outside, predicted
+from privreg.results.summary import Summary, caution, marked
 from privreg.tables import cells
 from privreg.unavailable import all_known_arguments, called, unavailable
 
@@ -69,7 +69,7 @@ class FederatedResults:
         many = len(path) - 1
         outside = plan.outside(path)
         self._outside = outside
-        self._fit = Fit(
+        self._fit = ResultData(
             design=spec.design, family=spec.family, title=_title(plan), names=spec.coefficients,
             params=plan.outside(settled(path)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
             updates=many, trail_n=np.arange(many + 1), trail_senders=np.full(many + 1, plan.silos),

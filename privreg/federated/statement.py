@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from privreg.accounting import REPORTED_DELTA, Budget, Release, at_least
+from privreg.diagnostics import Note
 from privreg.federated.plan import Plan
-from privreg.notes import Note
-from privreg.privacy import guarantee_in_all, none_in_all, often, releases_in_all, success, unprotected
-from privreg.summary import privacy_html, privacy_text
+from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least
+from privreg.results.statement import guarantee_in_all, none_in_all, often, releases_in_all, success, unprotected
+from privreg.results.summary import privacy_html, privacy_text
 
 if TYPE_CHECKING:
     from privreg.federated.verification import Verdict

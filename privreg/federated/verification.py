@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.audit import Audit, audit
+from privreg.audit.neighbours import Audit, audit
+from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
 from privreg.errors import BudgetError
 from privreg.federated.geometry import from_angles
-from privreg.noise import NoiseStream, fresh_key, seeded_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,7 +156,7 @@ def verify_mechanism(
 
     References
     ----------
-    Clopper & Pearson (1934); see `privreg.audit.audit`.
+    Clopper & Pearson (1934); see `privreg.audit.neighbours.audit`.
     """
     m = mechanism
     if not m.budget.private:

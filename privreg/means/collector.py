@@ -11,7 +11,7 @@ from privreg.errors import InferenceError
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.terms import Term
-from privreg.numbers import NumberMechanism
+from privreg.privacy.scalar import NumberMechanism
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

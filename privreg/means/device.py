@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from privreg import kernels
-from privreg.columns import prepare
+from privreg.data.columns import prepare
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, Vector
 from privreg.means.terms import Term
+from privreg.simulation.staged import kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.schema import Schema
+    from privreg.schema.declarations import Schema
 
     Array = NDArray[np.float64]
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.accounting import Budget, at_least
 from privreg.errors import OptionError, choose
-from privreg.mechanisms import MOST_EPSILON, bits_sensitivity
-from privreg.numbers import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
+from privreg.privacy.ledger import Budget, at_least
+from privreg.privacy.mechanisms import MOST_EPSILON, bits_sensitivity
+from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from privreg.accounting import LEDGER, UNSET, Budget
-from privreg.carried import completed
+from privreg.data.carried import completed
+from privreg.data.participants import Participants
+from privreg.data.sources.open import Source, open_table, rows_of
 from privreg.errors import DataError, OptionError, flag
 from privreg.means.plan import Plan
 from privreg.means.results import MeansResults
@@ -14,10 +15,9 @@ from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
 from privreg.means.terms import declared_terms, read_columns, read_formula
 from privreg.options import progress_bar, read_seed, refuse_unknown
-from privreg.people import People
-from privreg.schema import Schema
-from privreg.schema_files import combined
-from privreg.sources import Source, open_table, rows_of
+from privreg.privacy.ledger import LEDGER, UNSET, Budget
+from privreg.schema.declarations import Schema
+from privreg.schema.files import combined
 
 __all__ = ["OPTIONS", "PrivateMeans", "estimate"]
 
@@ -48,7 +48,7 @@ class PrivateMeans:
     mechanism : str
         For numbers: "laplace", "gaussian", "duchi", "piecewise", "square_wave" (its mean inverted: unbiased),
         "square_wave_biased" (as published; it estimates an affine function of the mean), or "privunit" for the whole
-        record at once. "auto" (default) takes the one of least worst variance, see `privreg.numbers`.
+        record at once. "auto" (default) takes the one of least worst variance, see `privreg.privacy.scalar`.
     frequencies : str
         For factors: "grr", "oue", "gaussian", or "histogram", each bit by `mechanism` at half the budget, as in
         LDPTube. "auto" takes the least mean variance.
@@ -126,7 +126,7 @@ class PrivateMeans:
         **unknown: Any,
     ) -> None:
         refuse_unknown("PrivateMeans", unknown, OPTIONS)
-        people = People.declare(id=id, max_per_id=max_per_id, missing=missing)
+        people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
         budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
         public = _public(data, names, schema, bounds, levels, by)
         how = {"mechanism": mechanism, "frequencies": frequencies, "m": m}

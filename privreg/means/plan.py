@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.accounting import Budget
 from privreg.errors import OptionError, choose, shown
 from privreg.means.factors import FactorMechanism, factor_mechanism
 from privreg.means.terms import Term
-from privreg.mechanisms import Mechanism
-from privreg.numbers import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
+from privreg.privacy.ledger import Budget
+from privreg.privacy.mechanisms import Mechanism
+from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,14 +129,14 @@ class Plan:
         return self.selection + self.asked * self.slot
 
 
-def _layout(terms: Sequence[Term], silence: bool) -> list[tuple[str, int, int]]:
+def _layout(terms: Sequence[Term], nonresponse: bool) -> list[tuple[str, int, int]]:
     """Kinds, terms and levels of the items; a level of its own for what is missing."""
     out: list[tuple[str, int, int]] = []
     for i, term in enumerate(terms):
         if term.is_factor:
-            out.append(("factor", i, len(term.levels) + silence))
+            out.append(("factor", i, len(term.levels) + nonresponse))
         else:
-            out += [("number", i, 0), *([("answered", i, 0)] if silence else [])]
+            out += [("number", i, 0), *([("answered", i, 0)] if nonresponse else [])]
     return out
 
 
@@ -195,7 +195,7 @@ def make_plan(
     mechanism: Any = "auto",
     frequencies: Any = "auto",
     m: Any = None,
-    silence: bool = False,
+    nonresponse: bool = False,
     pure: bool | None = None,
 ) -> Plan:
     """Choose mechanisms and how many items a person is asked.
@@ -211,7 +211,7 @@ def make_plan(
         For factors, see `privreg.means.factors`.
     m : int, optional
         Items asked, of d; by default the number with the least noise by the exact worst variances.
-    silence : bool
+    nonresponse : bool
         Whether values may be missing.
     pure : bool, optional
         Whether a budget of another form is to be kept by pure mechanisms alone; whichever has less noise by default.
@@ -223,7 +223,7 @@ def make_plan(
     """
     name = choose("mechanism", mechanism, MECHANISM_NAMES)
     choose("frequencies", frequencies, ("auto", "grr", "oue", "histogram", "gaussian"))
-    layout = _layout(terms, silence)
+    layout = _layout(terms, nonresponse)
     d = len(layout)
     size = sum(n if kind == "factor" else 1 for kind, _, n in layout)
     if size > MOST_COORDINATES:
@@ -232,7 +232,7 @@ def make_plan(
             "pairs; estimate fewer columns or levels at a time."
         )
     if m is not None and (isinstance(m, bool) or not isinstance(m, Integral) or not 1 <= int(m) <= d):
-        beside = ", counting for every number whether there is one" if silence and d > len(terms) else ""
+        beside = ", counting for every number whether there is one" if nonresponse and d > len(terms) else ""
         raise OptionError(f"m={shown(m)} must be a whole number from 1 to d = {d}, the items there are{beside}.")
     if name == "privunit" and budget.private:
         if m not in {None, d}:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privreg.errors import OptionError
-from privreg.plots import COLUMN, DASHES, MARKERS, _footer, _guarantee, _inks, _literal, _panels, _pyplot
+from privreg.results.plots.style import (
+    COLUMN,
+    DASHES,
+    MARKERS,
+    add_footer,
+    guarantee,
+    inks_for,
+    literal,
+    panels,
+    pyplot,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,16 +46,16 @@ def estimates(results: MeansResults, *, alpha: float = 0.05, ax: Any = None) -> 
     table = results.tidy(alpha=alpha)
     middle, left, right = ((table[c] - low) / length for c in ("estimate", "conf_low", "conf_high"))
     if ax is None:
-        with _panels(1, 1, (COLUMN, 0.9 + 0.2 * len(f.names))) as (_, axes):
+        with panels(1, 1, (COLUMN, 0.9 + 0.2 * len(f.names))) as (_, axes):
             ax = axes[0, 0]
-    at, inks = np.arange(len(f.names)), _inks(ax)
+    at, inks = np.arange(len(f.names)), inks_for(ax)
     ax.errorbar(middle, at, xerr=[middle - left, right - middle], fmt=MARKERS[0], color=inks[0], ms=3, lw=1)
-    ax.set_yticks(at, [_literal(n) for n in f.names])
+    ax.set_yticks(at, [literal(n) for n in f.names])
     ax.set_ylim(len(f.names) - 0.5, -0.5)
     ax.set_xlabel("share of the public range")
     ax.axvline(0.0, color=inks.grey, lw=0.5)
     ax.axvline(1.0, color=inks.grey, lw=0.5)
-    _footer(ax, f"{100 * (1 - alpha):.6g}% intervals; {_guarantee([f.statement])}", COLUMN)
+    add_footer(ax, f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}", COLUMN)
     return ax
 
 
@@ -70,14 +80,14 @@ def plot_benchmark(table: pd.DataFrame, *, ax: Any = None) -> Any:
     lacking = {"mechanism", "n", "mse"} - set(getattr(table, "columns", ()))
     if lacking:
         raise OptionError("plot_benchmark draws the table that privreg.means.benchmark returns.")
-    _pyplot()
+    pyplot()
     if ax is None:
-        with _panels(1, 1, (COLUMN, 2.6)) as (_, axes):
+        with panels(1, 1, (COLUMN, 2.6)) as (_, axes):
             ax = axes[0, 0]
     for i, (name, rows) in enumerate(table.groupby("mechanism", sort=False)):
         ax.plot(
             *(rows["n"], rows["mse"], DASHES[i % len(DASHES)]),
-            color=_inks(ax)[i],
+            color=inks_for(ax)[i],
             marker=MARKERS[i % len(MARKERS)],
             ms=3,
             lw=1,

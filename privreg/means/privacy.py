@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from privreg.accounting import Budget, Release
 from privreg.errors import BudgetError
-from privreg.inference import Normal
-from privreg.privacy import PrivacyStatement
-from privreg.summary import Summary, caution, marked
+from privreg.inference.methods import Normal
+from privreg.privacy.ledger import Budget, Release
+from privreg.results.statement import PrivacyStatement
+from privreg.results.summary import Summary, caution, marked
 from privreg.tables import limits_header, number
 
 if TYPE_CHECKING:
+    from privreg.audit.verification import Verification
     from privreg.means.results import MeansResults
-    from privreg.verification import Verification
 
 __all__ = ["WITHIN", "MeansStatement", "MeansSummary", "blank"]
 
@@ -27,7 +27,7 @@ WITHIN: Final = (
 
 @dataclass(frozen=True, repr=False)
 class MeansStatement(PrivacyStatement):
-    """Who is protected from what, by which mechanism. Public; fields as of `privreg.privacy.PrivacyStatement`.
+    """Who is protected from what, by which mechanism. Public; fields as of `PrivacyStatement`.
 
     `weights` holds who is asked what, and `noise` what is done to each kind of answer.
     """

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privreg import notes, storage
+from privreg import diagnostics
 from privreg.errors import InferenceError, NotPrivateError, OptionError
 from privreg.errors import level as _level
-from privreg.inference import Normal
+from privreg.files import archive
+from privreg.inference.methods import Normal
 from privreg.means.privacy import MeansStatement, MeansSummary
 from privreg.means.shrinkage import shrink
 from privreg.unavailable import all_known_arguments, needs_rows, unavailable
@@ -177,13 +178,13 @@ class MeansResults:
                 "std_error": self.bse.to_numpy(),
                 "conf_low": limits[:, 0],
                 "conf_high": limits[:, 1],
-                "reliable": notes.reliable(self.privacy.notes, len(limits)),
+                "reliable": diagnostics.reliable(self.privacy.notes, len(limits)),
             }
         )
 
     def _caution(self, stacklevel: int = 2) -> bool:
         """Warn if there are rows that should not be relied on; return whether there are."""
-        return notes.caution(self._fit.names, self.privacy.notes, stacklevel=stacklevel + 1)
+        return diagnostics.caution(self._fit.names, self.privacy.notes, stacklevel=stacklevel + 1)
 
     def by_group(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates of every public subgroup.
@@ -284,7 +285,7 @@ class MeansResults:
         UnsupportedArgumentError
             If the name is that of a page, a text, a table or another program's file; the message says how to write one.
         """
-        storage.refuse_suffix(path)
+        archive.refuse_suffix(path)
         f = self._fit
         document = {
             "names": list(f.names),
@@ -296,7 +297,7 @@ class MeansResults:
             "statement": f.statement.to_json(),
         }
         arrays = {name: getattr(f, name) for name in (*_ARRAYS, "group_reliable")}
-        storage.write_archive(path, "means", document, arrays)
+        archive.write_archive(path, "means", document, arrays)
 
 
 _ARRAYS = ("centres", "halves", "params", "cov", "group_params", "group_variances")

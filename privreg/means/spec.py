@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg.accounting import Budget
+from privreg.data.participants import Participants
 from privreg.errors import BudgetError, OptionError, SchemaError, real, shown
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term, declared_terms
-from privreg.people import People
-from privreg.schema import Schema
+from privreg.privacy.ledger import Budget
+from privreg.schema.declarations import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Spec:
     schema : Schema
     budget : Budget
         As asked for.
-    people : People
+    people : Participants
     by : str or None
         Column of public subgroups.
     groups : tuple
@@ -48,7 +48,7 @@ class Spec:
     terms: tuple[Term, ...]
     schema: Schema
     budget: Budget
-    people: People
+    people: Participants
     by: str | None
     groups: tuple[Any, ...]
     own: tuple[tuple[Term, ...], ...]
@@ -60,7 +60,7 @@ class Spec:
         return (*(t.column for t in self.terms), *([] if self.by is None else [self.by]))
 
     @property
-    def silence(self) -> bool:
+    def nonresponse(self) -> bool:
         """Whether there may be nothing to tell."""
         return self.people.missing == "noise" or self.people.id is not None
 
@@ -84,7 +84,7 @@ def declared(
     factors: Sequence[str],
     budget: Budget,
     schema: Schema,
-    people: People,
+    people: Participants,
     by: Any,
     by_budget: Any,
     by_bounds: Any,
@@ -102,16 +102,16 @@ def declared(
     groups = read_groups(by, schema, columns, people, by_budget, by_bounds)
     budgets = read_budgets(budget, groups, by_budget)
     own = read_ranges(terms, groups, by_bounds)
-    silence = people.missing == "noise" or people.id is not None
+    nonresponse = people.missing == "noise" or people.id is not None
     most = max(budgets, key=lambda b: b.mu)  # all keep the kind of guarantee that suits it best
-    kind = make_plan(terms, most, silence=silence, **how).budget.pure
-    plans = tuple(make_plan(terms, b, silence=silence, pure=kind, **how) for b in budgets)
+    kind = make_plan(terms, most, nonresponse=nonresponse, **how).budget.pure
+    plans = tuple(make_plan(terms, b, nonresponse=nonresponse, pure=kind, **how) for b in budgets)
     formula = " + ".join(f"C({t.column})" if t.is_factor else t.column for t in terms) + " ~ 1"
     return Spec(formula, terms, schema, budget, people, by, groups, own, plans)
 
 
 def read_groups(
-    by: Any, schema: Schema, columns: Sequence[str], people: People, by_budget: Any, by_bounds: Any
+    by: Any, schema: Schema, columns: Sequence[str], people: Participants, by_budget: Any, by_bounds: Any
 ) -> tuple[Any, ...]:
     """Levels of the public column of subgroups; one nameless subgroup if there is none."""
     if by is None:

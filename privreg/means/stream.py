@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from privreg.accounting import Release
-from privreg.columns import complete_rows
+from privreg.data.columns import complete_rows
+from privreg.data.participants import Counter
+from privreg.data.sources.open import CHUNK, chunk_of, one_batch, pieces
+from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
 from privreg.means.results import MeansFit, MeansResults
 from privreg.means.spec import Spec
 from privreg.means.words import header, is_biased, statement
-from privreg.noise import NoiseStream, fresh_key, seeded_key
-from privreg.people import Counter
-from privreg.sources import CHUNK, chunk_of, one_batch, pieces
+from privreg.privacy.ledger import Release
 
 __all__ = ["MeansStream"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from privreg.errors import FormulaError, SchemaError, equation, nearest
 
 if TYPE_CHECKING:
-    from privreg.schema import Schema
+    from privreg.schema.declarations import Schema
 
 __all__ = ["Term", "declared_terms", "read_columns", "read_formula"]
 

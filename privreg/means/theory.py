@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from privreg.accounting import UNSET, Budget, refuse_fitted
 from privreg.errors import DataError, OptionError, choose, real, shown
-from privreg.numbers import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
+from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
+from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -82,7 +82,7 @@ def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | 
     --------
     >>> import numpy as np
     >>> from privreg import Budget
-    >>> from privreg.numbers import number_mechanism
+    >>> from privreg.privacy.scalar import number_mechanism
     >>> wave = number_mechanism("square_wave_biased", Budget.declare(epsilon=1), 0, 1)
     >>> round(moments(wave, np.arange(1, 11) / 10).bias, 4)
     -0.0316
@@ -156,7 +156,7 @@ def benchmark(
     bounds : (float, float)
         Public range of the values.
     mechanisms : sequence of str, optional
-        Names of `privreg.numbers`; all that the budget allows by default.
+        Names of `privreg.privacy.scalar`; all that the budget allows by default.
     mu, epsilon, delta, rho : float
         Budget per person.
     d : int
@@ -255,7 +255,7 @@ def break_even(
     Parameters
     ----------
     first, second : str
-        Names of `privreg.numbers`.
+        Names of `privreg.privacy.scalar`.
     values, bounds, mu, epsilon, delta, rho, d, m, weights
         As of :func:`benchmark`.
     second_bounds : (float, float), optional

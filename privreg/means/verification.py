@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.accounting import Budget
-from privreg.audit import audit
+from privreg.audit.neighbours import audit
+from privreg.audit.verification import LEAST, MOST, Verification
+from privreg.device.sampler import NoiseStream, fresh_key
 from privreg.errors import OptionError, shown
 from privreg.means import device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Item, Plan, Vector
-from privreg.mechanisms import Mechanism
-from privreg.noise import NoiseStream, fresh_key
-from privreg.numbers import NumberMechanism
-from privreg.verification import LEAST, MOST, Verification
+from privreg.privacy.ledger import Budget
+from privreg.privacy.mechanisms import Mechanism
+from privreg.privacy.scalar import NumberMechanism
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

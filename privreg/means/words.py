@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from privreg.accounting import Release
+from privreg.diagnostics import DOUBT, Note
+from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
 from privreg.means.privacy import WITHIN, MeansStatement, blank
 from privreg.means.spec import Spec
-from privreg.notes import DOUBT, Note
-from privreg.spec import CLAMPING, UNUSABLE
-from privreg.statements import GAPS_NOTES, ROUNDING_NOTE, SEED_NOTE
+from privreg.privacy.ledger import Release
+from privreg.simulation.statements import GAPS_NOTES, ROUNDING_NOTE, SEED_NOTE
 
 __all__ = ["header", "is_biased", "statement"]
 

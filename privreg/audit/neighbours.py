@@ -1,0 +1,231 @@
+"""Empirical audit of a mechanism: how well can two neighbours be told apart by their reports?
+
+The Neyman–Pearson test between two normal laws with equal covariance is a threshold on the projection to the
+difference of their means. Its error rates, with exact confidence limits, bound μ from below: under μ-GDP no test
+has type II error below Φ(Φ⁻¹(1 − α) − μ) at type I error α. Under pure ε-DP no set has a probability more than e^ε
+times as large under one neighbour as under the other, so the same limits bound ε from below, for any mechanism.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from privreg.collector import sgd
+from privreg.device.sampler import NoiseStream
+from privreg.errors import OptionError, level
+from privreg.protocol import codes
+from privreg.protocol.plans import Plan
+from privreg.simulation.staged import kernels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Audit", "audit", "mu_lower_bound", "score_reports"]
+
+_THRESHOLDS: Final = 400
+"""Thresholds tried on the first half: enough that the best of them is as good as any."""
+
+
+class Audit(NamedTuple):
+    """Outcome of an audit.
+
+    Attributes
+    ----------
+    lower : float
+        Lower confidence limit of μ, for any mechanism.
+    type_one, type_two : float
+        Observed error rates of the threshold test that bounds μ.
+    n : int
+        Reports of each neighbour that were tested.
+    epsilon_lower : float
+        Lower confidence limit of the pure ε. Under a mechanism that is not pure it grows without bound with n.
+    """
+
+    lower: float
+    type_one: float
+    type_two: float
+    n: int
+    epsilon_lower: float = 0.0
+
+
+def score_reports(plan: Plan, theta: Array, x: Array, y: float, n: int, noise: NoiseStream | None) -> Array:
+    """Reports that the fused kernel makes of one row, again and again, at a fixed iterate.
+
+    Parameters
+    ----------
+    plan : Plan
+        With ``outer=1``, ``batch=1`` and no curvature reports.
+    theta, x : ndarray, shape (p,)
+    y : float
+        Internal units.
+    n : int
+        Multiple of the kernel's block.
+    noise : NoiseStream or None
+        None for the bare scores.
+
+    Returns
+    -------
+    ndarray, shape (n, p)
+    """
+    block, p = codes.BLOCK, theta.shape[0]
+    rows, ys = np.tile(x, (block, 1)), np.full(block, y)
+    still, quiet, none = np.zeros(block), np.zeros((block, p)), np.empty((0, 0))
+    state = sgd.init(theta, plan, np.zeros(p))
+    out = np.empty((n, p))
+    for a in range(0, n, block):
+        done = 0
+        while done < block:  # a noise block may end inside
+            z = quiet if noise is None else noise.peek()
+            used, senders, _ = kernels.fused(
+                rows[done:], ys[done:], np.empty(0), still[done:], z, none, plan, state, none, none
+            )
+            if noise is not None:
+                noise.advance(senders)
+            done += used
+        out[a : a + block] = state.reports[:, :block].T
+    return out
+
+
+def mu_lower_bound(first: Array, second: Array, direction: Array, threshold: float, alpha: float) -> Audit:
+    """Lower confidence limit of μ from reports of two neighbours.
+
+    Parameters
+    ----------
+    first, second : ndarray, shape (n, p)
+        Reports of the neighbours.
+    direction : ndarray, shape (p,)
+        Difference of their scores, second minus first.
+    threshold : float
+        Projections above it are called "second". Fixed before the reports are seen.
+    alpha : float
+        Probability of a limit above the true μ.
+
+    Returns
+    -------
+    Audit
+    """
+    n, m = len(first), len(second)
+    wrong_first = int(np.sum(first @ direction > threshold))
+    wrong_second = int(np.sum(second @ direction <= threshold))
+    mu, epsilon = _lower(np.array([wrong_first]), n, np.array([wrong_second]), m, alpha)
+    return Audit(float(mu[0]), wrong_first / n, wrong_second / m, min(n, m), float(epsilon[0]))
+
+
+def _lower(wrong_first: Any, n: int, wrong_second: Any, m: int, alpha: float) -> tuple[Array, Array]:
+    """Lower limits of μ and of ε for numbers of wrong calls among `n` and `m`, both true with probability 1 − alpha.
+
+    Clopper & Pearson's upper limits of both error rates, at alpha/2 each, hold together with that probability; with
+    U₁ and U₂, μ ≥ Φ⁻¹(1 − U₁) − Φ⁻¹(U₂) and ε ≥ log((1 − U₂)/U₁), log((1 − U₁)/U₂).
+    """
+    upper = []
+    for wrong, count in ((wrong_first, n), (wrong_second, m)):
+        some = np.minimum(wrong, count - 1)
+        upper.append(np.where(wrong == count, 1.0, betaincinv(some + 1, count - some, 1 - alpha / 2)))
+    one, two = upper
+    mu = ndtri(1 - one) - ndtri(two)
+    with np.errstate(divide="ignore"):
+        epsilon = np.maximum(np.log1p(-two) - np.log(one), np.log1p(-one) - np.log(two))
+    return np.maximum(mu, 0.0), np.maximum(epsilon, 0.0)
+
+
+def audit(first: Array, second: Array, *, alpha: float = 1e-6, direction: Array | None = None) -> Audit:
+    """Lower confidence limits of μ and of ε from reports that any mechanism made of two neighbours.
+
+    The first half of the reports chooses a direction and thresholds, the second half tests them, so that nothing
+    has to be known about the mechanism and the limits are exact.
+
+    Parameters
+    ----------
+    first, second : ndarray, shape (n, d) or (n,)
+        Independent reports of each neighbour, in the order they were made.
+    alpha : float
+        Probability of a limit above the true value, for each of the two limits.
+    direction : ndarray, shape (d,), optional
+        Reports are projected on it; the difference of the first halves' means by default. For mechanisms that treat
+        coordinates alike but whose noise is not normal, the coordinate in which the neighbours differ does better.
+
+    Returns
+    -------
+    Audit
+        The error rates are those of the test that bounds μ.
+
+    Raises
+    ------
+    OptionError
+        If the reports are not finite arrays of equal width with four rows or more, or a number is out of range.
+
+    Notes
+    -----
+    Thresholds lie between distinct values, so reports may take two values only, and every threshold is tried in both
+    directions. The limits are ones of detection: below them nothing is proved about the mechanism.
+
+    References
+    ----------
+    Clopper & Pearson (1934); Jagielski, Ullman & Oprea (2020), Auditing differentially private machine learning,
+    section 4.1; for μ, Dong, Roth & Su (2022), Gaussian differential privacy, section 2.
+
+    Examples
+    --------
+    >>> rng = np.random.Generator(np.random.PCG64(1))
+    >>> found = audit(rng.standard_normal(4000), rng.standard_normal(4000) + 1.0)
+    >>> 0.6 < found.lower < 1.0
+    True
+    """
+    level(alpha)
+    a, b = _reports("first", first), _reports("second", second)
+    if a.shape[1] != b.shape[1]:
+        raise OptionError(f"the reports have {a.shape[1]} and {b.shape[1]} columns; they must have equally many.")
+    half_a, half_b = len(a) // 2, len(b) // 2
+    if direction is None:
+        along = b[:half_b].mean(axis=0) - a[:half_a].mean(axis=0)
+    else:
+        along = np.asarray(direction, dtype=float).reshape(-1)
+        if along.shape != (a.shape[1],) or not np.isfinite(along).all():
+            raise OptionError(f"direction must be {a.shape[1]} finite numbers, one a column of the reports.")
+    u, v = a @ along, b @ along
+    best: dict[int, tuple[float, float, float]] = {}  # for μ and ε: limit on the first half, sign, threshold
+    for sign in (1.0, -1.0):
+        x, y = np.sort(sign * u[:half_a]), np.sort(sign * v[:half_b])
+        cuts = _thresholds(np.concatenate([x, y]))
+        if not len(cuts):
+            continue
+        above, below = half_a - np.searchsorted(x, cuts, side="right"), np.searchsorted(y, cuts, side="right")
+        for which, limits in enumerate(_lower(above, half_a, below, half_b, alpha)):
+            j = int(np.argmax(limits))
+            if which not in best or limits[j] > best[which][0]:
+                best[which] = (float(limits[j]), sign, float(cuts[j]))
+    n = min(len(a) - half_a, len(b) - half_b)
+    if not best:  # every report is the same
+        return Audit(0.0, 0.0, 1.0, n, 0.0)
+    by_mu, by_epsilon = (
+        mu_lower_bound(sign * u[half_a:, None], sign * v[half_b:, None], np.ones(1), cut, alpha)
+        for _, sign, cut in (best[0], best[1])
+    )
+    return by_mu._replace(epsilon_lower=by_epsilon.epsilon_lower)
+
+
+def _reports(name: str, given: Any) -> Array:
+    reports = np.asarray(given, dtype=float)
+    if reports.ndim == 1:
+        reports = reports[:, None]
+    if reports.ndim != 2 or len(reports) < 4 or not reports.shape[1] or not np.isfinite(reports).all():
+        raise OptionError(
+            f"{name} must hold finite reports as rows, 4 or more, got an array of shape {np.shape(given)}; audit needs "
+            "thousands of them."
+        )
+    return reports
+
+
+def _thresholds(values: Array) -> Array:
+    """Midpoints between values that differ by more than rounding, thinned out by quantiles."""
+    values = np.sort(values)
+    apart = np.flatnonzero(np.diff(values) > 1e-12 * np.abs(values).max(initial=0.0))
+    if len(apart) > _THRESHOLDS:
+        apart = apart[np.linspace(0, len(apart) - 1, _THRESHOLDS).astype(int)]
+    out: Array = (values[apart] + values[apart + 1]) / 2
+    return out

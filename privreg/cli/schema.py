@@ -1,0 +1,105 @@
+"""The verb ``privreg schema``: a file's columns against public declarations, without a look at its rows.
+
+Needs the standard library only until it runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from privreg.errors import OptionError, choose
+
+__all__ = ["EXAMPLES", "HELP", "USAGE", "add_options", "run"]
+
+USAGE: Final = "privreg schema check DATA SCHEMA [--formula FORMULA] | privreg schema template DATA [--out SCHEMA]"
+HELP: Final = """\
+check tells which declared columns the data lack, and whose type can't be what
+is declared. template writes a skeleton to fill in, of a Parquet or Feather
+file. Both look at names and types of columns, as the file's header or footer
+has them, never at rows: what they print may be shown to anybody who may know
+the columns. Whether values lie inside the bounds is in the rows, so nothing
+here tells; values outside are clamped on the device.
+"""
+EXAMPLES: Final = """\
+examples:
+  privreg schema template people.parquet --out schema.yaml
+  privreg schema check people.parquet schema.yaml
+  privreg schema check people.csv schema.yaml --formula "charges ~ age + smoker"
+
+a schema, in YAML (pip install privreg[yaml]) or the same in JSON:
+  bounds:
+    age: [18, 65]
+    charges: [0, 35000]
+  levels:
+    smoker: ["no", "yes"]       # in quotes: YAML takes no for false
+  moments:
+    x1: [0, 1]                  # mean and sd
+    x2: [5, 2]
+  correlations:
+    - [x1, x2, 0.9]
+
+exit status of check: 0 if nothing was found, 2 otherwise.
+"""
+
+
+def add_options(verb: argparse.ArgumentParser) -> None:
+    """Add what the verb takes to its parser."""
+    verb.add_argument("what", metavar="WHAT", help="check or template")
+    verb.add_argument("path", metavar="DATA", help="CSV, Parquet or Feather file, or folder of Parquet files")
+    verb.add_argument("schema", metavar="SCHEMA", nargs="?", help="check: YAML or JSON file of declarations")
+    verb.add_argument("--formula", metavar="FORMULA", help="check: only the columns that this formula needs")
+    verb.add_argument("--out", metavar="SCHEMA", help="template: file to write; printed by default")
+
+
+def run(a: argparse.Namespace) -> int:
+    """Run the verb; 2 if a check finds something."""
+    what = choose("what", a.what, ("check", "template"))
+    if what == "check":
+        return _check(a)
+    if a.schema is not None or a.formula is not None:
+        raise OptionError("template takes the data alone; name the file to write by --out SCHEMA.")
+    return _template(a)
+
+
+def _check(a: argparse.Namespace) -> int:
+    if a.schema is None or a.out is not None:
+        raise OptionError("check takes the data and the schema: privreg schema check DATA SCHEMA [--formula FORMULA].")
+
+    from privreg.data.inspect import described, mismatches
+    from privreg.formula.parse import needed_columns
+    from privreg.schema.declarations import Schema
+
+    schema = Schema.from_file(a.schema)
+    wanted = None
+    if a.formula is not None:
+        response, exog = needed_columns(a.formula, {})
+        wanted = list(dict.fromkeys([*response, *exog]))
+    files = described(a.path)
+    found = [(file.name, line) for file in files for line in mismatches(schema, file, wanted)]
+    count = f"{len(found)} mismatch{'' if len(found) == 1 else 'es'}"
+    print(f"{a.path} against {a.schema}: {count if found else 'nothing found'}")
+    for name, line in found:
+        print(f"  {name}: {line}")
+    only_names = all(file.kinds is None for file in files)
+    looked = "names of columns (a CSV file has no types)" if only_names else "names and types of columns"
+    print(f"Only {looked} were looked at, no row.", flush=True)
+    return 2 if found else 0
+
+
+def _template(a: argparse.Namespace) -> int:
+    from privreg.data.inspect import template
+    from privreg.files import archive
+
+    text = template(a.path)
+    if a.out is None:
+        print(text, end="", flush=True)
+        return 0
+    if Path(a.out).suffix.lower() not in {".yaml", ".yml"}:
+        raise OptionError(f"--out {a.out!r}: a skeleton is YAML; name it .yaml.")
+    if Path(a.out).exists():
+        raise OptionError(f"--out {a.out!r} exists, and may have been filled in; give another name.")
+    archive.write_bytes(a.out, text.encode())
+    print(f"Wrote {a.out!r}; fill in what is public, and delete the other columns.", flush=True)
+    return 0

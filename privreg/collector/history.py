@@ -1,0 +1,163 @@
+"""The whole matrix of random scaling for designs of many coefficients: the path in blocks, folded by BLAS.
+
+Up to `wide.WIDE` coefficients every update adds s sᵀ in a compiled loop. Beyond, partial sums wait until there is a
+block of them, and one matrix product takes them in. Blocks end at positions of the stream, and the product gives the
+same bits for any number of threads, so that neither chunks nor threads can change a bit. Reports only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.collector.diagonal import Map
+
+    Array = NDArray[np.float64]
+
+__all__ = ["FULLEST", "History", "fold"]
+
+FULLEST: Final = 4000
+"""Coefficients for which a whole matrix is kept, at most: 8 p² bytes each, 32 MB at 2,000 and 128 MB here."""
+
+LINES: Final = 256
+"""Partial sums that wait for a product, about."""
+
+
+def fold(lines: Array, sums: Array) -> None:
+    """Add lines @ lines.T to the lower triangle of `sums`.
+
+    Parameters
+    ----------
+    lines : ndarray, shape (d, m)
+    sums : ndarray, shape (d, d)
+        C-contiguous; in place.
+    """
+    from scipy.linalg.blas import dsyrk  # slow to import
+
+    if lines.shape[1]:
+        # Fortran's view of a C array is its transpose
+        dsyrk(1.0, np.ascontiguousarray(lines).T, beta=1.0, c=sums.T, trans=1, lower=0, overwrite_c=1)
+
+
+def symmetric(lower: Array) -> Array:
+    """Symmetric matrix of a lower triangle, which is overwritten some rows at a time."""
+    out = lower
+    for a in range(0, len(out), LINES):
+        b = min(a + LINES, len(out))
+        out[a:b, b:] = out[b:, a:b].T
+        out[a:b, a:b] = np.tril(out[a:b, a:b]) + np.tril(out[a:b, a:b], -1).T
+    return out
+
+
+def variances(sums: Array, waiting: Array, weighted: Array, mean: Array, squares: float, mapped: Map) -> Array:
+    """Diagonal of Σ (s − k s̄)(s − k s̄)ᵀ over lanes, behind a map to the user's coefficients, without the matrix.
+
+    Parameters
+    ----------
+    sums : ndarray, shape (d, d)
+        Σ s sᵀ, lower triangle.
+    waiting : ndarray, shape (d, m)
+        Partial sums that are not in it yet.
+    weighted, mean : ndarray, shape (lanes, d)
+        Σ k s and s̄ of each lane.
+    squares : float
+        Σ k².
+    mapped : Map
+
+    Returns
+    -------
+    ndarray, shape (d,)
+    """
+    from scipy.linalg.blas import dsymv
+
+    own = sums.diagonal() + (waiting**2).sum(axis=1)
+    own = own - 2.0 * (mean * weighted).sum(axis=0) + squares * (mean**2).sum(axis=0)
+    row = mapped.row
+    along = mean @ row
+    first = float(row @ dsymv(1.0, sums.T, row, lower=0)) + float(((row @ waiting) ** 2).sum())
+    first += float(-2.0 * along @ (weighted @ row) + squares * along @ along)
+    out = np.empty(len(own))
+    out[mapped.places] = own * mapped.own**2
+    out[mapped.places[0]] = first
+    return out
+
+
+class History:
+    """Second moments of the paths of parallel lanes, noted when all of them have had as many updates.
+
+    Parameters
+    ----------
+    lanes, d : int
+        Lanes, and coefficients of each.
+
+    Attributes
+    ----------
+    rounds : int
+        Updates of each lane so far.
+    lines : ndarray, shape (d, m)
+        Partial sums of the last rounds, lane by lane, which are not yet in `sums`.
+    sums : ndarray, shape (d, d)
+        Σ s sᵀ over rounds and lanes, lower triangle.
+    weighted : ndarray, shape (lanes, d)
+        Σ k s_k over rounds k.
+    last : ndarray, shape (lanes, d)
+        Partial sums after the last round.
+    """
+
+    def __init__(self, lanes: int, d: int) -> None:
+        self.lanes, self.rounds = lanes, 0
+        self.block = max(LINES // lanes, 1)
+        self.lines = np.zeros((d, self.block * lanes))
+        self.sums = np.zeros((d, d))
+        self.weighted, self.last = np.zeros((lanes, d)), np.zeros((lanes, d))
+
+    def note(self, partial: Array) -> None:
+        """Take in the lanes' partial sums after another round, shape (lanes, d)."""
+        at = self.rounds % self.block * self.lanes
+        self.lines[:, at : at + self.lanes] = partial.T
+        self.rounds += 1
+        self.weighted += self.rounds * partial
+        self.last[:] = partial
+        if self.rounds % self.block == 0:
+            fold(self.lines, self.sums)
+
+    @property
+    def _waiting(self) -> Array:
+        return self.lines[:, : self.rounds % self.block * self.lanes]
+
+    @property
+    def _squares(self) -> float:
+        t = float(self.rounds)
+        return t * (t + 1.0) * (2.0 * t + 1.0) / 6.0
+
+    def matrix(self) -> Array:
+        """Random-scaling matrix of √updates times a lane's mean correction, averaged over lanes, shape (d, d)."""
+        t, sums = float(self.rounds), self.sums.copy()
+        fold(self._waiting, sums)
+        mean = self.last / t
+        cross = mean.T @ (self.weighted - 0.5 * self._squares * mean)
+        out = symmetric(sums)
+        out -= cross + cross.T
+        out /= t**2 * self.lanes
+        return out
+
+    def variances(self, mapped: Map) -> Array:
+        """Diagonal of that matrix behind a map to the user's coefficients, shape (d,), without the matrix."""
+        t = float(self.rounds)
+        given = (self.sums, self._waiting, self.weighted, self.last / t, self._squares)
+        return variances(*given, mapped) / (t**2 * self.lanes)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """All there is to save; public."""
+        names = ("lines", "sums", "weighted", "last")
+        return {f"history_{name}": getattr(self, name) for name in names}
+
+    def from_arrays(self, arrays: dict[str, Any], rounds: int) -> None:
+        """Take over what `to_arrays` gave after so many rounds."""
+        for name in self.to_arrays():
+            setattr(self, name.removeprefix("history_"), np.array(arrays[name]))
+        self.rounds = rounds

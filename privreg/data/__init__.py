@@ -1,0 +1,5 @@
+"""Where rows come from: `sources` reads batches of raw columns, `columns` makes numbers and codes of their cells.
+
+`participants` says who counts (ids, personal budgets, missing values), `inspect` holds a schema against a file's own
+names, `carried` finds declarations that data carry, `writing` writes tables.
+"""

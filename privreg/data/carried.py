@@ -1,0 +1,152 @@
+"""Declarations that data carry: ``attrs["privreg"]`` of DataFrames, and of the Parquet files that pandas made of them.
+
+They are public statements of whoever made the data, and nothing here looks at a row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from privreg.data.sources.arrow import pyarrow
+from privreg.data.sources.dask_frames import is_dask, paths_of
+from privreg.data.sources.files import FEATHER, PARQUET, files_of
+from privreg.errors import DataError, SchemaError, quietly
+from privreg.files.optional import comes_from
+from privreg.schema.declarations import Schema
+from privreg.schema.files import declared
+
+__all__ = ["KEY", "completed"]
+
+KEY: Final = "privreg"
+"""Key of the declarations in a DataFrame's attrs."""
+
+_EMPTY: Final = ("leaked", "leaked_columns", "private")
+"""What `Schema.to_json` has beside declarations; here they must be empty."""
+
+
+def completed(
+    schema: Schema, data: Any, columns: Iterable[str], *, numbers: bool = True, factors: bool = True
+) -> Schema:
+    """A schema with what the data declare about the columns that it says nothing about.
+
+    Parameters
+    ----------
+    schema : Schema
+        The user's own declarations, which take precedence column by column.
+    data : object
+        Whatever a model takes as data; a list of tables or files must agree as far as they carry anything.
+    columns : iterable of str
+        The columns that a model needs. What the data declare about others is not used.
+    numbers, factors : bool
+        Whether bounds and moments, and levels, are wanted: not where the user said that they come from elsewhere.
+
+    Raises
+    ------
+    SchemaError
+        If what they carry is malformed, or differs among them.
+    DataError
+        If a file can't be read.
+    """
+    wanted = [c for c in dict.fromkeys(columns) if not schema.declares(c)]
+    if not wanted or data is None:
+        return schema
+    found = [(where, _narrowed(_read(where, doc), wanted)) for where, doc in _documents(data, "the data")]
+    if not found:
+        return schema
+    first, own = found[0]
+    for where, other in found[1:]:
+        if other != own:
+            raise SchemaError(
+                f"attrs[{KEY!r}] of {where} declares other bounds or levels than that of {first}; make them equal, or "
+                "give schema= (or bounds= and levels=) for all."
+            )
+    bounds, moments = (own.bounds, own.moments_as_given()) if numbers else ({}, {})
+    levels = own.levels if factors else {}
+    correlations = {pair: rho for pair, rho in moments.items() if isinstance(pair, tuple)}
+    return replace(
+        schema,
+        bounds={**schema.bounds, **bounds},
+        levels={**schema.levels, **levels},
+        moments={**schema.moments, **{n: m for n, m in moments.items() if n not in correlations}},
+        correlations=dict(sorted({**schema.correlations, **correlations}.items())),
+        carried=tuple(n for n in wanted if n in bounds or n in levels or n in moments),
+    )
+
+
+def _narrowed(schema: Schema, names: Iterable[str]) -> Schema:
+    kept = set(names)
+    return Schema(
+        {n: v for n, v in schema.bounds.items() if n in kept},
+        {n: v for n, v in schema.levels.items() if n in kept},
+        {n: v for n, v in schema.moments.items() if n in kept},
+        correlations={pair: rho for pair, rho in schema.correlations.items() if kept.issuperset(pair)},
+    )
+
+
+def _read(where: str, doc: Any) -> Schema:
+    """Declarations, checked like a user's own."""
+    plain = {k: v for k, v in doc.items() if v or k not in _EMPTY} if isinstance(doc, Mapping) else doc
+    try:
+        return declared(plain)
+    except SchemaError as e:
+        problem = SchemaError(f"attrs[{KEY!r}] of {where}: {e}")
+    raise problem
+
+
+def _documents(data: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """What carries declarations, by the name that messages call it."""
+    if isinstance(data, list | tuple):
+        for i, item in enumerate(data, 1):
+            yield from _documents(item, f"item {i}")
+        return
+    if is_dask(data):
+        data = paths_of(data)
+        yield from _documents(data, name)
+    elif isinstance(data, str | Path):
+        for file, path in _files(Path(data)).items():
+            yield from _of(file, _of_metadata(file, _metadata(file, path)))
+    elif comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset"):
+        yield from _of(name, _of_metadata(name, data.schema.metadata))
+    else:
+        yield from _of(name, getattr(data, "attrs", None))
+
+
+def _of(name: str, attrs: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(attrs, Mapping) and KEY in attrs:
+        yield name, attrs[KEY]
+
+
+def _files(path: Path) -> Mapping[str, Path]:
+    """Parquet and Feather files by name; a CSV file carries nothing."""
+    return files_of(path) if path.suffix.lower() in PARQUET | FEATHER or os.path.isdir(path) else {}
+
+
+def _metadata(name: str, path: Path) -> Mapping[bytes, bytes] | None:
+    kind, module = ("Parquet", "parquet") if path.suffix.lower() in PARQUET else ("Feather", "ipc")
+    library = pyarrow(f"a {kind} file", f"pyarrow.{module}")
+
+    def read() -> Any:
+        if kind == "Parquet":
+            return library.read_schema(path).metadata
+        with library.open_file(str(path)) as opened:
+            return opened.schema.metadata
+
+    found: Mapping[bytes, bytes] | None = quietly(
+        read, DataError(f"{name}: not a readable {kind} file; write or download it again.")
+    )
+    return found
+
+
+def _of_metadata(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:
+    """The attrs of the DataFrame that a file or table was made of: as pandas keeps them, else as Arrow does."""
+    held = metadata or {}
+    wrong = SchemaError(f"{name}: its attrs are not readable as JSON; write it again.")
+    if b"PANDAS_ATTRS" in held:
+        return quietly(lambda: json.loads(held[b"PANDAS_ATTRS"]), wrong)
+    about = quietly(lambda: json.loads(held.get(b"pandas", b"{}")), wrong)
+    return about.get("attributes") if isinstance(about, Mapping) else None

@@ -1,0 +1,461 @@
+"""Raw columns: how values leave a frame as clamped numbers and codes of declared levels.
+
+Used by the front end only. No error raised here quotes a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from numbers import Complex, Number, Real
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from privreg.errors import DataError, SchemaError, quietly
+from privreg.schema.declarations import Schema
+
+__all__ = [
+    "MISSING",
+    "Codes",
+    "Encoded",
+    "Flags",
+    "Floats",
+    "as_series",
+    "clamped",
+    "column_of",
+    "complete_rows",
+    "learn_levels",
+    "learn_moments",
+    "length",
+    "level_codes",
+    "log_exposure",
+    "missing",
+    "numbers",
+    "plain_array",
+    "plain_vector",
+    "prepare",
+    "read_numbers",
+    "settled",
+    "spread",
+    "spread_flags",
+    "zero_one",
+]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.intp]
+
+_MEND: Final = "drop or fill such rows, or let them send noise (missing='noise', the default of fits and means)."
+
+MISSING: Final = ("noise", "raise", "drop")
+"""What becomes of a row that can't be used: a row of NaN (a report of noise alone), an error, or no row.
+
+It can't be used if one of its values is missing, unreadable or not declared, or a term of it is not finite.
+"""
+
+GAP: Final = -1
+"""Code of a factor's value that is missing, or not declared."""
+_UNKNOWN: Final = -2
+
+
+class Encoded(NamedTuple):
+    """One batch, encoded.
+
+    Attributes
+    ----------
+    endog : ndarray (n,)
+        NaN in a row that can't be used, under ``missing="noise"``.
+    exog : ndarray (n, p)
+        C-contiguous float64. NaN in a row whose covariates or offset can't be used; where the response alone can't be,
+        they stay, as ``private="response"`` makes them public.
+    offset : ndarray (n,) or None
+        What is added to the linear predictor: the offset and the log of the exposure.
+    kept : ndarray of bool (raw rows,) or None
+        The raw rows that are in the batch, for ``missing="drop"``; None if all of them are.
+    """
+
+    endog: Floats
+    exog: Floats
+    offset: Floats | None
+    kept: Flags | None = None
+
+
+def settled(rows: Encoded, usable: Flags | None, missing: str) -> Encoded:
+    """Rows as `missing`, "noise" or "drop", asks for them.
+
+    Parameters
+    ----------
+    rows : Encoded
+    usable : ndarray of bool, shape (n,), or None
+        Rows whose covariates and offset can be used, None if all.
+    missing : {"noise", "drop"}
+    """
+    if usable is not None:
+        rows.endog[~usable] = np.nan
+        rows.exog[~usable] = np.nan
+        if rows.offset is not None:
+            rows.offset[~usable] = np.nan
+    if missing == "noise":
+        return rows
+    kept = ~np.isnan(rows.endog)
+    if kept.all():
+        return rows
+    return Encoded(rows.endog[kept], rows.exog[kept], None if rows.offset is None else rows.offset[kept], kept)
+
+
+def spread(values: Floats, kept: Flags | None) -> Floats:
+    """Values at the raw rows that `kept` says, all if None, and NaN in the others."""
+    if kept is None:
+        return values
+    out = np.full((len(kept), *values.shape[1:]), np.nan)
+    out[kept] = values
+    return out
+
+
+def spread_flags(fine: Flags | None, kept: Flags | None) -> Flags | None:
+    """Raw rows that are kept and fine; None if all are."""
+    if fine is None or kept is None:
+        return kept if fine is None else fine
+    out = np.zeros(len(kept), dtype=np.bool_)
+    out[kept] = fine
+    return out
+
+
+def plain_array(values: Any) -> NDArray[Any]:
+    """Return a list as an array, in which a cell stays what it is: NumPy would write 'nan' for a missing text."""
+    out = np.asarray(values)
+    if hasattr(values, "dtype"):
+        return out
+    # whole numbers beside others become doubles, which hold some digits only
+    rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
+    return np.asarray(values, dtype=object) if rounded or out.dtype.kind not in "biufO" else out
+
+
+def plain_vector(values: Any) -> NDArray[Any]:
+    """The same of a list of cells, whatever a cell is."""
+    try:
+        return plain_array(values)
+    except Exception:  # one of them is a list itself, say, or too long for the others
+        return np.fromiter(values, dtype=object, count=len(values))
+
+
+def column_of(frame: Any, name: str) -> Any:
+    """Return one raw column of a frame or mapping.
+
+    Raises
+    ------
+    DataError
+        If it isn't there, or more than once.
+    """
+    if not isinstance(frame, pd.DataFrame | Mapping):
+        raise DataError(f"rows must come as a pandas DataFrame (or a dict of columns), got {type(frame).__name__}.")
+    if name not in frame:
+        raise missing(name, frame)
+    column = frame[name]
+    if getattr(column, "ndim", 1) == 0:
+        raise DataError(f"column {name!r} is a single value; give a list of values, one for each row.")
+    if getattr(column, "ndim", 1) != 1:
+        raise DataError(f"column {name!r} occurs more than once in the data; rename the others.")
+    return column
+
+
+def missing(name: str, labels: Iterable[Any]) -> DataError:
+    """Error for a column that is not among the data's labels.
+
+    Only the nearest label is quoted: in a table without header the labels are its first row, and in a transposed
+    table or a mapping by person they are people.
+    """
+    names = list(labels)
+    if any(not isinstance(c, str) or _reads_as_number(c) for c in names):
+        return DataError(
+            f"column {name!r} is missing; the data's column labels look like values or positions. Give the table a "
+            "header of names, or name its columns."
+        )
+    near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
+    near = [c for c in names if c.lower() == near[0].lower()] if near else []
+    hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the formula."
+    return DataError(f"column {name!r} is missing from the data, which have {len(names)} columns. {hint}")
+
+
+def _reads_as_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
+
+
+def length(frame: Any) -> int:
+    """Count the rows of a frame."""
+    return len(frame) if isinstance(frame, pd.DataFrame) else max((len(v) for v in frame.values()), default=0)
+
+
+def numbers(raw: Any, name: str, *, gaps: bool = False) -> Floats:
+    """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error."""
+    values = quietly(lambda: read_numbers(raw), _unreadable(name))
+    if not gaps and np.isnan(values).any():
+        raise DataError(
+            f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
+            f"levels={{{name!r}: [...]}} if it is a factor, or {_MEND}"
+        )
+    return values
+
+
+def _unreadable(name: str) -> DataError:
+    """For what no library should do: an error of its own could quote a value."""
+    return DataError(f"column {name!r} can't be read; convert it to plain numbers or texts.")
+
+
+def read_numbers(raw: Any) -> Floats:
+    """Read a raw column as contiguous float64, every cell by itself; NaN where it is no finite number.
+
+    What a cell means must not depend on the cells beside it, so neither on the type that a reader chose for the whole
+    column: the text "39.5" is the number 39.5, a truth value 0 or 1, and anything else is unreadable.
+    """
+    dtype = getattr(raw, "dtype", None)
+    with np.errstate(all="ignore"):  # a warning would tell of one value
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            values = np.ascontiguousarray(raw, dtype=np.float64)
+        else:
+            values = _each_number(as_series(raw))
+        return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values
+
+
+def as_series(raw: Any) -> Any:
+    """A raw column as a Series; cells that pandas would rather have as texts or dates, and can't, as they are."""
+    if isinstance(raw, list | tuple):
+        raw = plain_vector(raw)
+    dtype = getattr(raw, "dtype", None)
+    try:
+        return pd.Series(raw, dtype=dtype if isinstance(dtype, np.dtype) and dtype.kind == "O" else None)
+    except Exception:  # a text that is no Unicode, say
+        return pd.Series(np.fromiter(raw, dtype=object, count=len(raw)), dtype=object)
+
+
+def _each_number(series: Any) -> Floats:
+    """Cells of a column that is not of one of NumPy's types of numbers."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        table = np.append(_each_number(as_series(series.cat.categories)), np.nan)
+        return np.asarray(table[series.cat.codes.to_numpy()])
+    types = pd.api.types
+    if types.is_complex_dtype(series.dtype):  # of plain numbers, too, if one cell among them is complex
+        values = series.to_numpy(dtype=np.complex128, na_value=np.nan)
+        return np.where(values.imag == 0, values.real, np.nan)
+    known = types.is_numeric_dtype(series.dtype)
+    try:
+        if known or (series.dtype == object and types.infer_dtype(series, skipna=True) in _NUMBERS):
+            return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    except Exception:  # a number too large for a double, say; the others are read all the same
+        pass
+    if types.is_datetime64_any_dtype(series.dtype) or types.is_timedelta64_dtype(series.dtype):
+        return np.full(len(series), np.nan)
+    return np.fromiter((_number(v) for v in series.to_numpy(dtype=object)), np.float64, len(series))
+
+
+_NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
+
+
+def _number(cell: Any) -> float:
+    """A cell as a double, NaN if it is no number."""
+    try:
+        return float(_exact(cell))
+    except Exception:  # whatever the cell is, its own code may raise anything
+        return np.nan
+
+
+def _exact(cell: Any) -> Any:
+    """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
+    if isinstance(cell, bytes):
+        cell = _decoded(cell)
+    if isinstance(cell, str):
+        text = cell.strip()
+        if "_" in text:  # Python would read it
+            return np.nan
+        for read in (int, float):
+            try:
+                return read(text)
+            except ValueError:  # also of a number with thousands of digits
+                pass
+        return _TRUTH.get(text.lower(), np.nan)
+    if isinstance(cell, bool | np.bool_):
+        return int(cell)
+    if isinstance(cell, complex | np.complexfloating):
+        return cell.real if cell.imag == 0 else np.nan
+    real = isinstance(cell, Number) and not isinstance(cell, Complex)
+    return cell if real or isinstance(cell, Real) else np.nan
+
+
+_TRUTH: Final = {"true": 1, "false": 0}
+
+
+def _decoded(cell: bytes) -> str:
+    return cell.decode("utf-8", "replace")
+
+
+class _Levels:
+    """Positions of declared levels, by what a cell says: its text, or the number that it is or reads as.
+
+    A reader that takes "1" for a number or "yes" for a truth value must not change what a cell means, so a number
+    finds the level that reads as it, if there is only one.
+    """
+
+    def __init__(self, levels: Sequence[Any]) -> None:
+        self.texts = {level: i for i, level in enumerate(levels) if isinstance(level, str)}
+        self.numbers = {_exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
+        reads: dict[Any, list[int]] = {}
+        for level, i in self.texts.items():
+            number = _exact(level)
+            if -np.inf < number < np.inf:
+                reads.setdefault(number, []).append(i)
+        for number, found in reads.items():
+            if len(found) == 1:
+                self.numbers.setdefault(number, found[0])
+
+    def place(self, cell: Any) -> int:
+        """Position of a cell's level, `_UNKNOWN` if it is none."""
+        try:
+            cell = _decoded(cell) if isinstance(cell, bytes) else cell
+            if isinstance(cell, str) and cell in self.texts:
+                return self.texts[cell]
+            number = _exact(cell)
+            found = self.numbers.get(number, _UNKNOWN)
+            return self.numbers.get(float(number), _UNKNOWN) if found == _UNKNOWN else found
+        except Exception:  # whatever the cell is, its own code may raise anything
+            return _UNKNOWN
+
+
+def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False) -> Codes:
+    """Position of every value among the declared levels: one hash pass, then a small lookup table.
+
+    With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error.
+    """
+    codes, seen = quietly(lambda: _factorized(raw), _unreadable(name))
+    known = _Levels(levels)
+    table = np.array([*map(known.place, seen), GAP], dtype=np.intp)
+    out: Codes = table[codes]  # a missing value has code -1: the last entry
+    lowest = int(out.min()) if out.size else 0
+    if gaps:
+        return np.maximum(out, GAP) if lowest < GAP else out
+    if lowest < 0 and (out == GAP).any():
+        raise DataError(f"column {name!r} has a missing value; {_MEND}")
+    if lowest == _UNKNOWN:
+        raise SchemaError(
+            f"column {name!r} has a value that is not among its declared levels {list(levels)!r} (texts are compared "
+            "letter by letter: ' yes' with a space is not 'yes'); correct levels= or the data (by .str.strip() if "
+            "spaces may be in them), or let such rows send noise (missing='noise')."
+        )
+    return out
+
+
+def _factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
+    """Codes and distinct values of a column; -1 for a missing value."""
+    series = as_series(raw)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return series.cat.codes.to_numpy(), series.cat.categories.tolist()
+    plain = series.dtype != object or _PLAIN.issuperset(map(type, series.tolist()))
+    try:
+        if plain:
+            codes, seen = pd.factorize(series)
+            return codes, seen.tolist()
+    except Exception:  # half of a character, say
+        pass
+    cells = np.fromiter(map(_sound, series.to_numpy(object)), dtype=object, count=len(series))
+    codes, seen = pd.factorize(cells)
+    return codes, seen.tolist()
+
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+"""Types of cells that are compared with each other; the code of others could say that they equal any."""
+
+
+def _sound(cell: Any) -> Any:
+    """A cell that may be a level; in place of any other, something that is none."""
+    try:
+        if isinstance(cell, bytes):
+            cell = _decoded(cell)
+        if isinstance(cell, str):
+            cell.encode()
+        if type(cell) not in _PLAIN:
+            cell = _exact(cell)
+            cell = int(cell) if cell == int(cell) else float(cell)
+        return cell if type(cell) in _PLAIN else object()
+    except Exception:  # whatever the cell is, its own code may raise anything
+        return object()
+
+
+def prepare(
+    frame: Any, names: Iterable[str], schema: Schema, clamp: Container[str | None], *, gaps: bool = False
+) -> dict[str, NDArray[Any]]:
+    """Read the named columns: numbers as float64 (those in `clamp` clamped), factors as codes of levels.
+
+    With `gaps`, missing values are NaN and -1; without, an error.
+    """
+    out: dict[str, NDArray[Any]] = {}
+    for name in names:
+        raw = column_of(frame, name)
+        if name in schema.levels:
+            out[name] = level_codes(raw, name, schema.levels[name], gaps=gaps)
+        else:
+            values = numbers(raw, name, gaps=gaps)
+            out[name] = clamped(values, schema.limits(name)) if name in clamp else values
+    if len({len(v) for v in out.values()}) > 1:
+        raise DataError("the columns differ in length.")
+    return out
+
+
+def complete_rows(columns: Iterable[NDArray[Any]]) -> Flags | None:
+    """Rows without a missing value in any of these numbers and codes; None if that is all of them."""
+    flags = [np.isnan(v) if v.dtype.kind == "f" else v == GAP for v in columns]
+    flags = [f if f.ndim == 1 else f.any(axis=1) for f in flags if f.any()]
+    return ~np.logical_or.reduce(flags) if flags else None
+
+
+def clamped(values: Floats, limits: tuple[float, float]) -> Floats:
+    """Clamp to declared limits; infinite limits leave the array as it is."""
+    low, high = limits
+    return values if np.isinf(low) and np.isinf(high) else np.clip(values, low, high)
+
+
+def log_exposure(values: Floats, name: str) -> Floats:
+    """Logarithm of an exposure that isn't clamped."""
+    if not (values > 0).all():
+        raise DataError(f"the exposure {name!r} must be positive in every row; mend such rows or leave them out.")
+    return np.asarray(np.log(values))
+
+
+def zero_one(values: Floats, name: str, *, gaps: bool = False) -> Floats:
+    """Check that a binary response holds 0 and 1 only; with `gaps` anything else is NaN."""
+    binary = (values == 0) | (values == 1)
+    if gaps:
+        return np.where(binary, values, np.nan)
+    if not binary.all():
+        raise DataError(
+            f"the response {name!r} has a value other than 0 and 1; give 0/1, booleans, a column with two "
+            "levels declared in levels=, or a family for numbers, such as family='huber'."
+        )
+    return values
+
+
+# --- opt-outs: what the two functions below return is learned from raw rows and is NOT private -----------
+# They serve allow_leak=("levels", "scale") only; the caller warns and records it in Schema.leaked.
+
+
+def learn_levels(frame: Any, column: str) -> tuple[Any, ...]:
+    """Return the sorted distinct values of a raw column. Not private: for ``allow_leak=("levels",)``."""
+    series = pd.Series(column_of(frame, column))
+    if series.isna().any():
+        raise DataError(f"column {column!r} has a missing value; {_MEND}")
+    unlike = DataError(f"column {column!r} mixes values that have no order; declare levels={{{column!r}: [...]}}.")
+    return tuple(quietly(lambda: sorted(series.drop_duplicates().tolist()), unlike))
+
+
+def learn_moments(frame: Any, column: str) -> tuple[float, float]:
+    """Return mean and sd of a raw column. Not private: for ``allow_leak=("scale",)``."""
+    values = numbers(column_of(frame, column), column)
+    mean, sd = (float(values.mean()), float(values.std())) if values.size else (0.0, 0.0)
+    if not sd > 0 or not np.isfinite(sd):
+        raise DataError(f"column {column!r} does not vary; it has no scale to learn. Leave it out or give bounds=.")
+    return mean, sd

@@ -1,0 +1,139 @@
+"""A schema against a file: what the file's own names and types say, and nothing that its rows do.
+
+A Parquet file's footer also holds the least and the largest value of each column. They are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from privreg.data.columns import missing
+from privreg.data.sources.arrow import kind_of, pyarrow
+from privreg.data.sources.csv import header_of
+from privreg.data.sources.files import FEATHER, PARQUET, files_of
+from privreg.errors import DataError, UnsupportedArgumentError, quietly
+from privreg.schema.declarations import Schema
+
+__all__ = ["Described", "described", "mismatches", "template"]
+
+
+class Described(NamedTuple):
+    """One file: its name, its columns in order, and their kinds; None where a header has no types."""
+
+    name: str
+    columns: Sequence[str]
+    kinds: Mapping[str, str] | None
+
+
+def described(path: str | Path) -> list[Described]:
+    """Names and types of the columns of a file, or of each file of a folder.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, or its header can't be read.
+    """
+    return [_described(name, file) for name, file in files_of(Path(path)).items()]
+
+
+def _described(name: str, path: Path) -> Described:
+    suffix = path.suffix.lower()
+    if suffix not in PARQUET | FEATHER:
+        return Described(name, header_of(path), None)
+    kind, module = ("Parquet", "parquet") if suffix in PARQUET else ("Feather", "ipc")
+    library = pyarrow(f"a {kind} file", f"pyarrow.{module}")
+
+    def read() -> Any:
+        if suffix in PARQUET:
+            return library.read_schema(path)
+        with library.open_file(str(path)) as opened:
+            return opened.schema
+
+    schema = quietly(read, DataError(f"{name}: not a readable {kind} file; write or download it again."))
+    return Described(name, schema.names, {field.name: kind_of(field.type) for field in schema})
+
+
+_AS_NUMBERS: Final = frozenset({"number", "boolean", "empty"})
+
+
+def mismatches(schema: Schema, file: Described, wanted: Iterable[str] | None = None) -> list[str]:
+    """What can't go together, a line each.
+
+    Parameters
+    ----------
+    schema : Schema
+    file : Described
+    wanted : iterable of str, optional
+        The columns a model needs; all that are declared by default.
+    """
+    declared = dict.fromkeys([*schema.levels, *schema.numeric()])
+    out = []
+    for name in declared if wanted is None else wanted:
+        if name not in file.columns:
+            out.append(str(missing(name, file.columns)))
+        elif list(file.columns).count(name) > 1:
+            out.append(f"there is more than one column named {name!r}; rename or drop one.")
+        elif name not in declared:
+            out.append(
+                f"column {name!r} is not declared: add bounds, levels or moments, unless it is a 0/1 response or its "
+                'scale is to be learned (scaling="private").'
+            )
+        elif file.kinds is not None and (problem := _wrong_kind(schema, name, file.kinds[name])):
+            out.append(problem)
+    return out
+
+
+def _wrong_kind(schema: Schema, name: str, kind: str) -> str | None:
+    held = f"column {name!r} is {kind if kind == 'of another kind' else f'of type {kind}'}"
+    if name not in schema.levels:
+        if kind in _AS_NUMBERS:
+            return None
+        more = "convert it, or declare its levels" if kind == "text" else "convert it, or leave it out"
+        return f"{held} and is declared a number; {more}."
+    levels = schema.levels[name]
+    if kind == "text" and any(isinstance(level, str) for level in levels):
+        return None
+    if kind in {"number", "boolean"} and any(not isinstance(level, str) for level in levels):
+        return None
+    if kind == "empty":
+        return None
+    if kind == "text":
+        return f"{held} and its declared levels are not; quote them in the schema (1 is not '1')."
+    if kind in {"number", "boolean"}:
+        return f"{held} and its declared levels are texts; write them without quotes ('1' is not 1)."
+    return f"{held} and is declared a factor; convert it to text, or leave it out."
+
+
+_HEAD: Final = """\
+# Public declarations about the columns of {name}: what everybody may know without having looked
+# at its rows. Fill in the columns a model uses and delete the others.
+"""
+
+
+def template(path: str | Path) -> str:
+    """A skeleton of a schema in YAML, from the names and types of a file's columns.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        For a CSV file: its first line may be a person's row, and has no types.
+    """
+    file = described(path)[0]
+    if file.kinds is None:
+        raise UnsupportedArgumentError(
+            f"{file.name}: a CSV file has no types, and its first line can't be told from a row; a skeleton is made of "
+            "a Parquet or Feather file."
+        )
+    import json
+
+    out = [_HEAD.format(name=file.name)]
+    for part, kinds, hint in (
+        ("bounds", ("number", "boolean"), "[lowest, highest]"),
+        ("levels", ("text",), '["reference", "another"]'),
+    ):
+        names = [c for c in file.columns if file.kinds[c] in kinds]
+        if names:
+            out.append(f"{part}:\n" + "".join(f"  {json.dumps(c, ensure_ascii=False)}: []  # {hint}\n" for c in names))
+    return "".join(out)

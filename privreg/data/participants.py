@@ -1,0 +1,325 @@
+"""Who sends what: personal budgets, and several rows of one person. Device side.
+
+Both are read from columns that are no covariates. No error raised here quotes a value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from numbers import Complex, Integral, Number
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from privreg.data.columns import MISSING, Flags, Floats, as_series, column_of, read_numbers
+from privreg.errors import BudgetError, DataError, OptionError, SchemaError, choose, quietly, real, shown
+
+__all__ = ["Counter", "Participants"]
+
+Hashes = NDArray[np.uint64]
+Counts = NDArray[np.int64]
+
+LEAST_WEIGHT: Final = 1e-290
+"""Smallest squared share of the largest budget: nearer 0 doubles have fewer digits."""
+
+MOST_ROWS: Final = 10**9
+"""Rows a person may be allowed; more is no limit."""
+
+
+@dataclass(frozen=True)
+class Participants:
+    """What is declared about the people behind the rows. Made by :meth:`declare`.
+
+    Parameters
+    ----------
+    mu : str or None
+        Column of each person's own budget; None if all have the same.
+    mu_max : float or None
+        Public: nobody's budget is above it.
+    id : str or None
+        Column that tells people apart; None if every row is another person.
+    max_per_id : int
+        Rows of one person that are used: the first that come.
+    missing : {"noise", "raise", "drop"}
+        What becomes of rows that can't be used.
+    """
+
+    mu: str | None
+    mu_max: float | None
+    id: str | None
+    max_per_id: int = 1
+    missing: str = "noise"
+
+    @classmethod
+    def declare(
+        cls, mu_column: Any = None, mu_max: Any = None, id: Any = None, max_per_id: Any = 1, missing: Any = "noise"
+    ) -> Participants:
+        """Check the user's options and freeze them.
+
+        Raises
+        ------
+        OptionError, BudgetError
+            Each message says what was got, what is allowed, and the fix.
+        """
+        column = _column("mu", mu_column, "a column of personal budgets (mu='my_budget', mu_max=1.0)")
+        most = real(mu_max)
+        if column is None and mu_max is not None:
+            raise BudgetError(
+                f"mu_max={shown(mu_max)} is the ceiling of a column of personal budgets, and none is named; give "
+                "mu='column' too, or leave mu_max out."
+            )
+        if column is not None and mu_max is None:
+            raise BudgetError(
+                f"mu={column!r} names a column of personal budgets, which needs a public ceiling: give mu_max=1.0, "
+                "say, if nobody's budget is above it."
+            )
+        if column is not None and (most is None or not 0 < most < np.inf):
+            raise BudgetError(f"mu_max={shown(mu_max)} must be a positive finite number: the largest budget there is.")
+        who = _column("id", id, "the column that tells people apart (id='person')")
+        if (
+            isinstance(max_per_id, bool)
+            or not isinstance(max_per_id, Integral)
+            or not 1 <= int(max_per_id) <= MOST_ROWS
+        ):
+            raise OptionError(
+                f"max_per_id={shown(max_per_id)} must be a whole number, 1 or more: the rows of one person that are "
+                "used."
+            )
+        if who is None and max_per_id != 1:
+            raise OptionError(
+                f"max_per_id={shown(max_per_id)} needs the column that tells people apart; give id='person' too, or "
+                "leave it out."
+            )
+        if who is not None and who == column:
+            raise OptionError(f"id={who!r} and mu={who!r} are the same column; name one for each.")
+        return cls(column, most, who, int(max_per_id), choose("missing", missing, MISSING))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Raw columns to read besides the design's."""
+        return tuple(c for c in (self.mu, self.id) if c is not None)
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """Those of them that a file's fields are kept of as they are written."""
+        return () if self.id is None else (self.id,)
+
+    def check_columns(self, used: Iterable[str]) -> None:
+        """Refuse a column that the model uses too.
+
+        Parameters
+        ----------
+        used : iterable of str
+            The design's raw columns.
+
+        Raises
+        ------
+        SchemaError
+        """
+        taken = set(used)
+        for option, name in (("mu", self.mu), ("id", self.id)):
+            if name in taken:
+                raise SchemaError(
+                    f"{option}={name!r} is a column of the model too; take it out of the formula (or offset= or "
+                    f"exposure=), or name another column in {option}=."
+                )
+
+    def weights(self, frame: Any, kept: Flags | None = None) -> Floats | None:
+        """Each person's squared share of the largest budget, in (0, 1]; None if all have the same budget.
+
+        Parameters
+        ----------
+        frame : DataFrame or mapping of str to array
+            Raw rows.
+        kept : ndarray of bool, optional
+            The rows wanted; all are checked.
+
+        Raises
+        ------
+        DataError
+            If a budget is missing, not a number, not positive, or above `mu_max`.
+        """
+        if self.mu is None or self.mu_max is None:
+            return None
+        what = f"column {self.mu!r}, which holds the personal budgets,"
+        raw = column_of(frame, self.mu)
+        budgets = read_numbers(raw)
+        if np.isnan(budgets).any():
+            raise DataError(
+                f"{what} has a value that is missing, infinite or no number; everybody needs a budget: fill it, or "
+                "leave such rows out."
+            )
+        if not (budgets > 0).all():
+            raise DataError(f"{what} has a value that is not positive; leave out rows whose person reports nothing.")
+        if (budgets > self.mu_max).any():
+            raise DataError(
+                f"{what} has a value above mu_max={self.mu_max:g}; declare a larger mu_max, or lower such budgets."
+            )
+        out: Floats = (budgets / self.mu_max) ** 2
+        if not (out > LEAST_WEIGHT).all():  # the square was rounded, and noise would follow the rounded one
+            raise DataError(f"{what} has a value too near 0 to be used; leave such rows out.")
+        return out if kept is None else out[kept]
+
+    def ids(self, frame: Any) -> Any:
+        """Raw ids of the rows, for :meth:`Counter.excess`; None if every row is another person."""
+        return None if self.id is None else column_of(frame, self.id)
+
+    def counter(self) -> Counter | None:
+        """Make the counter of one stream; None if every row is another person."""
+        return None if self.id is None else Counter(self.id, self.max_per_id)
+
+    def to_json(self) -> dict[str, Any]:
+        """Represent the declaration by JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, doc: Mapping[str, Any]) -> Participants:
+        """Rebuild it from :meth:`to_json`, checked like a user's own."""
+        return cls.declare(doc["mu"], doc["mu_max"], doc["id"], doc["max_per_id"], doc["missing"])
+
+
+def _column(option: str, name: Any, what: str) -> str | None:
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name:
+        raise OptionError(f"{option}={shown(name)} must be the name of {what}, a string.")
+    return str(name)
+
+
+# --- several rows of one person ------------------------------------------------------------------------
+
+
+class Counter:
+    """Tells which rows are beyond the first few of their person. One for each stream, on the device side.
+
+    It remembers no id, only how often each keyed hash (SipHash, 64 bits) came; the key is drawn for this counter and
+    leaves neither it nor the process. Two people whose hashes are equal, which in 10 million people happens with
+    probability 3e-6, count as one: that costs a row, never privacy.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column of ids, for messages.
+    most : int
+        Rows of one person that are used.
+    """
+
+    def __init__(self, column: str, most: int) -> None:
+        self.column, self.most = column, most
+        # pandas wants a key of 16 ASCII characters: 112 secret bits
+        self._key = bytes(b & 0x7F for b in os.urandom(16)).decode("ascii")
+        # Hashes in order and how often each came. Each run is more than twice as long as the next: every row is
+        # merged a few times only, and there are few runs to look into.
+        self._runs: list[tuple[Hashes, Counts]] = []
+
+    def excess(self, ids: Any, *, gaps: bool = False) -> Flags:
+        """Count the next rows; True for those beyond the first `most` of their person.
+
+        How the rows are cut into batches makes no difference.
+
+        Parameters
+        ----------
+        ids : array_like of str or int, shape (n,)
+        gaps : bool
+            Whether a row without an id, which can't be counted, is beyond them too; else it is an error.
+
+        Raises
+        ------
+        DataError
+            If an id is missing, or neither a text nor a whole number. Nothing has then been counted.
+        """
+        return self.count(self.hashed(ids, gaps=gaps))
+
+    def hashed(self, ids: Any, *, gaps: bool = False) -> Hashes:
+        """Keyed hashes of ids, without counting them; any thread may do it. An id as text is the same person's."""
+        texts = _texts(ids)
+        known = np.array([text is not None for text in texts], dtype=np.bool_)
+        if not gaps and not known.all():
+            raise DataError(
+                f"column {self.column!r} has an id that is missing, or neither a text nor a whole number; everybody "
+                "needs one, or a row can't be counted: convert the ids to text, fill them, leave such rows out, or let "
+                "them send noise (missing='noise')."
+            )
+        texts = texts if known.all() else np.where(known, texts, "")
+        wrong = DataError(f"the ids in column {self.column!r} can't be read; convert them to text.")
+        hashes = quietly(lambda: pd.util.hash_array(texts, hash_key=self._key, categorize=False), wrong)
+        return np.where(known, np.maximum(np.asarray(hashes, dtype=np.uint64), 1), _NOBODY)
+
+    def count(self, hashes: Hashes) -> Flags:
+        """Count the next rows by their hashes, in order; True for those beyond the first `most` of their person."""
+        n = len(hashes)
+        order = np.argsort(hashes, kind="stable")
+        placed = hashes[order]
+        first = np.flatnonzero(np.r_[True, placed[1:] != placed[:-1]]) if n else np.zeros(0, dtype=np.intp)
+        people, times = placed[first], np.diff(np.r_[first, n])
+        rank = np.arange(n) - np.repeat(first, times) + np.repeat(self._before(people), times)
+        self._add(people, times)
+        out = np.empty(n, dtype=np.bool_)
+        out[order] = rank >= self.most
+        out[hashes == _NOBODY] = True
+        return out
+
+    def _before(self, people: Hashes) -> Counts:
+        """How often each came before; `people` are in order."""
+        out = np.zeros(len(people), dtype=np.int64)
+        for known, times in self._runs:
+            at = np.minimum(np.searchsorted(known, people), len(known) - 1)
+            out += np.where(known[at] == people, times[at], 0)
+        return out
+
+    def _add(self, people: Hashes, times: Counts) -> None:
+        if not len(people):
+            return
+        runs = [*self._runs, (people, times)]
+        while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
+            (a, m), (b, k) = runs[-2:]
+            both = np.concatenate([a, b])
+            order = np.argsort(both, kind="stable")
+            both = both[order]
+            first = np.flatnonzero(np.r_[True, both[1:] != both[:-1]])
+            runs[-2:] = [(both[first], np.add.reduceat(np.concatenate([m, k])[order], first))]
+        self._runs = runs
+
+    def __reduce__(self) -> str:
+        raise TypeError("a counter of ids holds a secret key and can't be pickled or copied; begin another stream")
+
+    def __repr__(self) -> str:
+        return f"Counter({self.column!r}, most={self.most})"
+
+
+_NOBODY: Final = np.uint64(0)
+"""In place of the hash of an id that can't be read."""
+
+
+def _texts(ids: Any) -> NDArray[Any]:
+    """Ids as texts, the same one for a person whatever the type of column the id came in; None if it is no id."""
+    series = as_series(ids)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        series = as_series(np.asarray(series))
+    values = np.asarray(series.to_numpy())
+    values = values.astype(np.float64) if values.dtype.kind == "f" else values
+    if values.dtype.kind == "f" and bool((np.abs(values) < 2.0**53).all() and (np.floor(values) == values).all()):
+        values = values.astype(np.int64)
+    if values.dtype.kind in "iu":
+        return values.astype(str).astype(object)
+    return np.fromiter(map(_text, values.tolist()), dtype=object, count=len(values))
+
+
+def _text(value: Any) -> str | None:
+    try:
+        if isinstance(value, str):
+            value.encode()  # a text that is no Unicode has no hash
+            return value or None
+        if isinstance(value, UUID):
+            return str(value)
+        value = value.real if isinstance(value, Complex) and value.imag == 0 else value
+        if isinstance(value, Number) and value == int(value):  # type: ignore[call-overload]
+            return str(int(value))  # type: ignore[call-overload]
+    except Exception:  # a number with thousands of digits, say
+        pass
+    return None

@@ -1,0 +1,167 @@
+"""Arrow's columns as the encoders take them: numbers without a copy, texts of factors as codes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from privreg.data.sources.source import CHUNK, Batch
+from privreg.errors import DataError, quietly
+from privreg.files.optional import need
+
+__all__ = ["as_bytes", "batches_of", "kind_of", "pyarrow", "read_stream"]
+
+_EXACT_DIGITS: Final = 15
+"""Decimals with so many digits are whole doubles before their point is set: one division, rounded once, is exact."""
+
+_EXACT_POWER: Final = 22
+"""Powers of ten up to it are doubles."""
+
+
+def pyarrow(what: str, module: str = "pyarrow") -> Any:
+    """Import pyarrow, or a module of it."""
+    return need(module, "arrow", what)
+
+
+def kind_of(type_: Any) -> str:
+    """What a column of an Arrow type holds, in a word; numbers of any width are one kind."""
+    types = pyarrow("Arrow data").types
+    if types.is_dictionary(type_):
+        return kind_of(type_.value_type)
+    if types.is_boolean(type_):
+        return "boolean"
+    if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
+        return "number"
+    if _is_text(types, type_) or _is_bytes(types, type_):
+        return "text"
+    if types.is_null(type_):
+        return "empty"
+    return "date or time" if types.is_temporal(type_) else "of another kind"
+
+
+def _is_text(types: Any, type_: Any) -> bool:
+    return bool(types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_))
+
+
+def _is_bytes(types: Any, type_: Any) -> bool:
+    return bool(types.is_binary(type_) or types.is_large_binary(type_))
+
+
+def _texts(array: Any) -> list[Any]:
+    """Texts of a column; bytes that are no UTF-8 make their own cell unreadable, and nothing else."""
+    try:
+        cells = array.to_pylist()
+    except UnicodeDecodeError:
+        cells = as_bytes(array).to_pylist()
+    return [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells]
+
+
+def as_bytes(array: Any) -> Any:
+    """A column of texts as one of bytes, which may be any, also where they are a dictionary's; others as they are."""
+    pa = pyarrow("Arrow data")
+    if pa.types.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, as_bytes(array.dictionary))
+    return array.cast(pa.large_binary()) if _is_text(pa.types, array.type) else array
+
+
+def batches_of(arrow: Any, columns: Sequence[str], factors: Collection[str], where: str) -> Iterator[Batch]:
+    """An Arrow record batch as batches of at most ``CHUNK`` rows.
+
+    Parameters
+    ----------
+    arrow : pyarrow.RecordBatch
+    columns : sequence of str
+        Those wanted.
+    factors : collection of str
+        Those with declared levels: their texts become codes.
+    where : str
+        What is being read, for the message.
+
+    Raises
+    ------
+    DataError
+        If a column's type, which is no secret, holds neither numbers nor texts, or it is damaged.
+    """
+    pa = pyarrow("Arrow data")
+    for name in columns:
+        kind = kind_of(arrow.schema.field(name).type)
+        if kind in {"date or time", "of another kind"}:
+            raise DataError(f"{where}: column {name!r} is {kind}; make it a number or a text first.")
+    for a in range(0, arrow.num_rows, CHUNK):
+        part = arrow.slice(a, CHUNK)
+        yield quietly(partial(_columns, pa, part, columns, factors), DataError(f"{where}: {_UNREADABLE}"))
+
+
+_UNREADABLE: Final = "a column can't be read; it is damaged, or of a type that holds neither numbers nor texts."
+
+
+def _columns(pa: Any, part: Any, columns: Sequence[str], factors: Collection[str]) -> Batch:
+    return {c: _values(pa, part.column(c), c in factors) for c in columns}
+
+
+def _values(pa: Any, array: Any, factor: bool) -> Any:
+    type_, types = array.type, pa.types
+    if types.is_dictionary(type_):
+        small = len(array.dictionary) <= max(len(array), 1)
+        return _codes(array) if factor and small else _values(pa, array.dictionary_decode(), factor)
+    text = _is_text(types, type_) or _is_bytes(types, type_)
+    if factor and text:
+        plain = array.cast(pa.large_string()) if types.is_string_view(type_) else array
+        return _codes(plain.dictionary_encode())
+    if text:
+        out = np.empty(len(array), dtype=object)
+        out[:] = _texts(array)
+        return out
+    if types.is_integer(type_) and array.null_count:  # not as doubles: a large id would be rounded
+        held = array.fill_null(0).to_numpy(zero_copy_only=False)
+        return pd.arrays.IntegerArray(held, array.is_null().to_numpy(zero_copy_only=False))
+    if types.is_integer(type_) or types.is_floating(type_) or (types.is_boolean(type_) and not array.null_count):
+        return array.to_numpy(zero_copy_only=False)  # a copy only where there are nulls, or booleans
+    if types.is_decimal128(type_) and not factor and _exact(type_):
+        return _decimals(array)
+    return array.to_pandas()
+
+
+def _exact(type_: Any) -> bool:
+    return bool(type_.precision <= _EXACT_DIGITS and 0 <= type_.scale <= _EXACT_POWER)
+
+
+def _codes(array: Any) -> Any:
+    """A dictionary column as pandas' codes; one whose dictionary has nulls or doubles is decoded."""
+    levels = _texts(array.dictionary)
+    codes = array.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    if codes.size and not -1 <= int(codes.min()) <= int(codes.max()) < len(levels):
+        raise ValueError("codes beyond the dictionary")
+    if None in levels or len(set(levels)) < len(levels):
+        cells = np.empty(len(levels) + 1, dtype=object)
+        cells[:-1] = levels
+        return cells[codes]  # a missing value has code -1: the last entry, None
+    return pd.Categorical.from_codes(codes, categories=pd.Index(levels, dtype=object))
+
+
+def _decimals(array: Any) -> np.ndarray:
+    """Short decimals as the nearest doubles, from the whole numbers they are kept as."""
+    a = array.offset
+    whole = np.frombuffer(array.buffers()[1], dtype="<i8")[2 * a : 2 * (a + len(array)) : 2]
+    out = whole / 10.0**array.type.scale
+    if array.null_count:
+        out[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return np.asarray(out)
+
+
+def read_stream(arrow: Iterable[Any], columns: Sequence[str], factors: Collection[str], where: str) -> Iterator[Batch]:
+    """Arrow record batches, which a library makes as they are asked for, as batches of rows.
+
+    Raises
+    ------
+    DataError
+        If the library fails: its own text may quote a value.
+    """
+    waiting = iter(arrow)
+    problem = DataError(f"{where}: reading broke off; mend the file, the table or the query.")
+    while (part := quietly(lambda: next(waiting, None), problem)) is not None:
+        yield from batches_of(part, columns, factors, where)

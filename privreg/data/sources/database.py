@@ -1,0 +1,339 @@
+"""Rows of SQL queries: of DuckDB as Arrow batches, of SQLAlchemy and DBAPI connections as rows fetched in turn."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from privreg.data.sources.source import CHUNK, Batch, Source, beyond, check_labels
+from privreg.data.sources.tables import open_object, quoted
+from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
+from privreg.files.optional import comes_from, need
+from privreg.privacy.accounts import Account, Accounts, of_query
+
+__all__ = ["Sql", "open_sql", "sql"]
+
+_ALIAS: Final = "privreg_rows"
+
+_BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")
+"""Drivers of databases to which "a" is a text, not a column."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Sql:
+    """An SQL query and where to ask it; made by :func:`sql`. It shows neither text, nor parameters, nor address."""
+
+    query: Any = field(repr=False)
+    connection: Any = field(repr=False)
+    parameters: Any = field(repr=False, default=None)
+
+    def __repr__(self) -> str:
+        return f"<SQL query on {_place(self.connection)}>"
+
+    def _privreg_accounts(self) -> Accounts:
+        """What the ledger knows the people by: text, parameters and connection."""
+        text, parameters = (self.query, self.parameters) if isinstance(self.query, str) else _compiled(self.query)
+        given = getattr(self.connection, "engine", self.connection)
+        if isinstance(given, str) or comes_from(given, "sqlalchemy", "URL"):
+            shown = given if isinstance(given, str) else given.render_as_string(hide_password=False)
+            return of_query(_bare(text), parameters, shown)
+        mark = _marked(given) if comes_from(given, "sqlite3", "Connection") else given
+        try:
+            weakref.ref(mark)
+        except TypeError:  # nothing tells when it is gone
+            return Accounts((Account(("object", id(self)), self),))
+        return of_query(_bare(text), parameters, id(mark), mark)
+
+    def __reduce__(self) -> str:
+        raise TypeError("an SQL query holds a connection and can't be pickled; make it again with privreg.sql()")
+
+
+def sql(query: Any, connection: Any, parameters: Any = None) -> Sql:
+    """Rows of an SQL query, to be given to a model as its data.
+
+    Parameters
+    ----------
+    query : str or SQLAlchemy select
+        Only the columns of the formula are asked for: the query becomes the inner one of
+        ``SELECT "age", "bmi" FROM (query)``.
+    connection : DuckDB connection, SQLAlchemy engine, connection or URL, or DBAPI connection
+        Connections stay open, and are the caller's. A URL is a string such as ``"postgresql://localhost/health"``.
+    parameters : mapping or sequence, optional
+        Values of the query's placeholders, in the database's own way of writing them.
+
+    Returns
+    -------
+    Sql
+        Frozen; its repr shows neither the query's text, nor parameters, nor passwords.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        If the query or the connection is of another kind, or the text is more than one statement or not a query.
+
+    Notes
+    -----
+    A query only reads: a text must be one statement that begins with SELECT, WITH, FROM, VALUES or TABLE. What else it
+    calls is run by the database as the connection's user; a query of somebody else's goes to a user who may only read.
+
+    How many rows will come isn't known beforehand; tell the model, ``rows=``, if it is public. Without ``ORDER BY`` a
+    database may give rows in another order each time, and the same seed then gives other results. A DBAPI connection
+    is read by ``fetchmany``; drivers that hold all rows of a query in memory do so here too, and an SQLAlchemy engine,
+    which asks for a cursor at the server, is the better way to such databases.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> import privreg as pr
+    >>> connection = sqlite3.connect(":memory:")
+    >>> _ = connection.execute("CREATE TABLE people AS SELECT 1.0 AS dose, 2.0 AS y")
+    >>> pr.sql("SELECT * FROM people", connection)
+    <SQL query on sqlite3>
+    """
+    text = isinstance(query, str)
+    if not text and not hasattr(query, "subquery"):
+        raise UnsupportedArgumentError(
+            f"the query is of type {type(query).__name__}; give a string with an SQL query, or an SQLAlchemy select."
+        )
+    if text and not _bare(query):
+        raise UnsupportedArgumentError("the query is empty; give one such as 'SELECT * FROM people'.")
+    if text:
+        _refuse_statement(query)
+    if isinstance(connection, str) and "://" not in connection:
+        raise UnsupportedArgumentError(
+            "the connection is a string that is no URL; give one such as 'sqlite:///people.db', or an open connection."
+        )
+    if _opening(connection) is None:
+        raise UnsupportedArgumentError(
+            f"a connection of type {type(connection).__name__} can't be asked; give a DuckDB connection, an SQLAlchemy "
+            "engine, connection or URL, or a DBAPI connection."
+        )
+    if not text and _opening(connection) is not _of_sqlalchemy:
+        raise UnsupportedArgumentError(
+            "an SQLAlchemy select needs an SQLAlchemy engine, connection or URL; give one, or the query as a string."
+        )
+    return Sql(query, connection, parameters)
+
+
+_ASIDE: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`", re.DOTALL)
+"""Comments, texts and quoted names."""
+_READS: Final = ("select", "with", "from", "values", "table")
+
+
+def _refuse_statement(query: str) -> None:
+    """Refuse a text that is not one query: tables must not be dropped by mistake.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+    """
+    bare = _ASIDE.sub(lambda found: " " if found[0][:1] in "-/" else "''", query).strip(" \t\r\n;(")
+    first = re.match(r"[A-Za-z]*", bare)
+    if first is None or first[0].lower() not in _READS:
+        raise UnsupportedArgumentError(
+            "the text is no query: it must begin with SELECT or WITH (or FROM, VALUES, TABLE), such as 'SELECT * FROM "
+            "people'. Run other statements on the connection itself."
+        )
+    if ";" in bare:
+        raise UnsupportedArgumentError(
+            "the text holds more than one statement; give one query, and run the others on the connection itself."
+        )
+
+
+def open_sql(data: Sql, columns: Sequence[str], factors: Collection[str]) -> Source:
+    """Rows of a query."""
+    if comes_from(data.connection, "duckdb", "DuckDBPyConnection"):
+        return _of_duckdb(data, columns, factors)
+    where = f"the SQL query on {_place(data.connection)}"
+
+    def batches(skip: int) -> Iterator[Batch]:
+        return beyond(_fetched(data, columns, where), skip)
+
+    return Source(where[4:], None, batches, data)
+
+
+def _place(connection: Any) -> str:
+    """The kind of database, without its address."""
+    if isinstance(connection, str):
+        return connection.partition(":")[0].partition("+")[0]
+    if comes_from(connection, "sqlalchemy", "URL"):
+        return str(connection.get_backend_name())
+    if hasattr(connection, "dialect"):
+        return str(connection.dialect.name)
+    return type(connection).__module__.partition(".")[0].lstrip("_") or "a database"
+
+
+def _of_duckdb(data: Sql, columns: Sequence[str], factors: Collection[str]) -> Source:
+    more = {} if data.parameters is None else {"params": data.parameters}
+    refused = DataError("the SQL query on duckdb was refused; try it on the connection itself, which says why.")
+    parts = quietly(lambda: data.connection.extract_statements(data.query), refused)
+    if [part.type.name for part in parts] != ["SELECT"]:  # it would be run at once
+        raise DataError("the SQL query on duckdb is not one query that selects rows; give one.")
+    relation = quietly(lambda: data.connection.sql(data.query, **more), refused)
+    if relation is None:
+        raise DataError("the SQL query on duckdb gives no rows; give one that selects some.")
+    opened = open_object(relation, columns, factors)
+    assert opened is not None
+    return Source("SQL query on duckdb", None, opened.batches, data)
+
+
+def _compiled(query: Any) -> tuple[str, Any]:
+    """Text and parameters of an SQLAlchemy select."""
+    compiled = quietly(query.compile, DataError("the SQLAlchemy select can't be written as SQL; mend it."))
+    return str(compiled), compiled.params
+
+
+class _Mark:
+    """What lives as long as a connection of sqlite3, which can't be watched itself."""
+
+    def __call__(self) -> str:
+        return str(id(self))
+
+
+_MARK: Final = "privreg_mark"
+
+
+def _marked(connection: Any) -> Any:
+    """The mark of an SQLite connection: a function of its own that gives its number; None if it can't be asked."""
+    try:
+        try:
+            number = int(connection.execute(f"SELECT {_MARK}()").fetchone()[0])
+        except connection.OperationalError:  # there is none yet
+            mark = _Mark()
+            connection.create_function(_MARK, 0, mark)
+            _MARKS[id(mark)] = mark
+            return mark
+        return _MARKS.get(number)
+    except Exception:  # closed, or another thread's
+        return None
+
+
+_MARKS: Final[weakref.WeakValueDictionary[int, _Mark]] = weakref.WeakValueDictionary()
+
+
+# --- rows that are fetched -------------------------------------------------------------------------------
+
+Fetch = Callable[[], Sequence[Sequence[Any]]]
+
+
+def _opening(connection: Any) -> Any:
+    if comes_from(connection, "duckdb", "DuckDBPyConnection"):
+        return _of_duckdb
+    if isinstance(connection, str) or comes_from(connection, "sqlalchemy", "Engine", "Connection", "URL"):
+        return _of_sqlalchemy
+    return _of_dbapi if callable(getattr(connection, "cursor", None)) else None
+
+
+def _fetched(data: Sql, columns: Sequence[str], where: str) -> Iterator[Batch]:
+    """Batches of a query's rows; whatever a driver raises is told in words of our own: its text may quote a value."""
+    opening, begun = _opening(data.connection), False
+    problem: Exception | None = None
+    try:
+        with opening(data, columns, where) as fetch:
+            while rows := fetch():
+                begun = True
+                yield _batch(rows, columns)
+    except (DataError, MissingExtraError):
+        raise
+    except ModuleNotFoundError as e:
+        problem = MissingExtraError(f"{where} needs the package {e.name!r}, its driver, which is not installed.")
+    except Exception as e:
+        kind = type(e).__name__
+        problem = DataError(
+            f"{where}: the database broke off ({kind}); look after the connection and fit again."
+            if begun
+            else f"{where} was refused ({kind}); try it on the connection itself, which says why."
+        )
+    if problem is not None:
+        raise problem
+
+
+def _batch(rows: Sequence[Sequence[Any]], columns: Sequence[str]) -> Batch:
+    out: dict[str, Any] = {}
+    # a connection may hand out rows by name
+    named: Sequence[Any] = rows
+    rows = [[row[c] for c in columns] if isinstance(row, Mapping) else row for row in named]
+    for name, values in zip(columns, zip(*rows, strict=True), strict=True):
+        out[name] = np.empty(len(rows), dtype=object)
+        out[name][:] = values
+    return out
+
+
+@contextmanager
+def _of_dbapi(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fetch]:
+    driver = type(data.connection).__module__.partition(".")[0]
+    mark = "`" if driver in _BACKTICKS else '"'
+    inner = f"FROM (\n{_bare(data.query)}\n) {_ALIAS}"
+    more = () if data.parameters is None else (data.parameters,)
+    cursor = data.connection.cursor()
+    kept = _lenient(data.connection)
+    try:
+        cursor.execute(f"SELECT * {inner} WHERE 1 = 0", *more)  # names alone; SQLite takes a wrong "a" for a text
+        check_labels(columns, [c[0] for c in cursor.description or ()], where)
+        cursor.execute(f"SELECT {', '.join(quoted(c, mark) for c in columns)} {inner}", *more)
+        yield lambda: cursor.fetchmany(CHUNK)
+    finally:
+        kept()
+        cursor.close()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _lenient(connection: Any) -> Callable[[], None]:
+    """Let SQLite's driver hand out texts that are no UTF-8, which would break off the query; gives the way back."""
+    if not comes_from(connection, "sqlite3", "Connection"):
+        return _nothing
+    before = connection.text_factory
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    return lambda: setattr(connection, "text_factory", before)
+
+
+@contextmanager
+def _of_sqlalchemy(data: Sql, columns: Sequence[str], where: str) -> Iterator[Fetch]:
+    sa = need("sqlalchemy", "sql", where)
+    given, own = data.connection, None
+    if isinstance(given, str) or comes_from(given, "sqlalchemy", "URL"):
+        given = own = sa.create_engine(given)
+    opened = None if comes_from(given, "sqlalchemy", "Connection") else given.connect()
+    connection = given if opened is None else opened
+    busy, kept = connection.in_transaction(), _nothing
+    try:
+        text = isinstance(data.query, str)
+        bare = sa.text(_bare(data.query)) if text else data.query
+        labels = sa.select(sa.text("*")).select_from(_named(sa, bare, ())).where(sa.false())
+        check_labels(columns, list(connection.execute(labels, data.parameters).keys()), where)
+        inner = _named(sa, bare, columns)
+        # as the driver gives them: a type of SQLAlchemy's may fail on one value
+        wanted = sa.select(*(sa.type_coerce(inner.c[c], sa.types.NullType()).label(c) for c in columns))
+        kept = _lenient(connection.connection.dbapi_connection)
+        how = {"stream_results": True, "max_row_buffer": CHUNK}  # a cursor at the server, where there is one
+        with connection.execute(wanted, data.parameters, execution_options=how) as result:
+            yield lambda: result.fetchmany(CHUNK)
+    finally:
+        kept()
+        if opened is not None:
+            opened.close()
+        elif not busy:
+            connection.rollback()  # reading began a transaction on the caller's connection
+        if own is not None:
+            own.dispose()
+
+
+def _named(sa: Any, query: Any, columns: Sequence[str]) -> Any:
+    """The query as an inner one, with quoted columns if it is a text."""
+    if isinstance(query, sa.TextClause):
+        query = query.columns(*(sa.column(sa.sql.quoted_name(c, True)) for c in columns))
+    return query.subquery(_ALIAS)
+
+
+def _bare(query: str) -> str:
+    """A query without the semicolon that would end the inner one."""
+    return query.strip().rstrip(";").rstrip()

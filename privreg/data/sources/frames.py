@@ -1,0 +1,113 @@
+"""Rows held in memory: arrays, DataFrames, mappings of arrays; and iterables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from privreg.data.columns import plain_vector
+from privreg.data.sources.source import CHUNK, Batch, Source, beyond, once
+from privreg.errors import DataError, UnsupportedArgumentError, quietly
+from privreg.privacy.accounts import accounts_of, of_columns, of_mapping
+
+__all__ = ["open_arrays", "open_frame", "open_frames", "open_mapping"]
+
+
+def open_arrays(
+    endog: np.ndarray,
+    exog: np.ndarray,
+    offset: np.ndarray | None,
+    whose: Iterable[Any] = (),
+    *,
+    exposure: np.ndarray | None = None,
+) -> Source:
+    """Rows held as arrays of shapes (n,), (n, p) and, for the offset and the exposure, (n,).
+
+    `whose` are the objects that they came in, by which the ledger knows their people.
+    """
+    n = endog.shape[0]
+    parts = (endog, exog, offset, exposure)
+
+    def batches(skip: int) -> Iterator[Batch]:
+        for a in range(skip, n, CHUNK):
+            yield tuple(None if part is None else part[a : a + CHUNK] for part in parts)
+
+    return Source("arrays", n, batches, of_columns(whose))
+
+
+def _slices(columns: Mapping[str, Any], n: int, skip: int) -> Iterator[Batch]:
+    for a in range(skip, n, CHUNK):
+        yield {name: values[a : a + CHUNK] for name, values in columns.items()}
+
+
+def _values(column: Any) -> Any:
+    """Return a column's values without index and copy: plain arrays of numbers, pandas' own of the rest."""
+    if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "biuf":
+        return np.asarray(column)
+    return getattr(column, "array", column)
+
+
+def open_frame(data: Any, columns: tuple[str, ...]) -> Source:
+    """Rows of a DataFrame."""
+    names = list(data.columns)
+    twice = [c for c in columns if names.count(c) > 1]
+    if twice:
+        raise DataError(f"the data have more than one column named {twice[0]!r}; rename or drop one.")
+    # Slices of single columns are views: nothing is copied but the chunk being encoded.
+    held = {c: _values(data[c]) for c in columns if c in names}
+    if len(held) < len(columns):
+        return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), accounts_of(data))
+    # as they are now, for the columns are held: others may take their place in the frame
+    return Source("DataFrame", len(data), lambda skip: _slices(held, len(data), skip), accounts_of(data))
+
+
+def open_mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
+    """Rows of a mapping of arrays."""
+    given = {c: data[c] for c in columns if c in data}
+    held = {c: _column(values, c) for c, values in given.items()}
+    lengths = {len(v) for v in held.values()}
+    if len(held) < len(columns) or not held:
+        return Source("mapping of arrays", None, lambda skip: iter([data]), None)
+    if len(lengths) > 1:
+        raise DataError("the columns of the mapping differ in length.")
+    n = lengths.pop()
+    held = {c: _values(v) for c, v in held.items()}
+    return Source("mapping of arrays", n, lambda skip: _slices(held, n, skip), of_mapping(data, given.values()))
+
+
+def _column(values: Any, name: str) -> Any:
+    wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
+    out = values if hasattr(values, "dtype") else quietly(lambda: plain_vector(values), wrong)
+    if getattr(out, "ndim", 0) > 1 and out is not values:  # a list whose cells are lists: they can't be used
+        out = np.fromiter(values, dtype=object, count=len(values))
+    if getattr(out, "ndim", 0) != 1:
+        raise wrong
+    return out
+
+
+def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None]) -> Source:
+    """Rows of an iterable's DataFrames, or mappings of arrays, or tables of another library, which `table` opens."""
+
+    def pieces() -> Iterator[Batch]:
+        import pandas as pd
+
+        for batch in data:
+            if isinstance(batch, pd.DataFrame):
+                for a in range(0, max(len(batch), 1), CHUNK):
+                    yield batch.iloc[a : a + CHUNK]
+            elif isinstance(batch, Mapping):
+                yield batch
+            elif (opened := table(batch)) is not None:
+                yield from opened.batches(0)
+            else:
+                raise UnsupportedArgumentError(
+                    f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
+                    "Arrow or polars tables."
+                )
+
+    identity = list(data) if isinstance(data, tuple) else data if isinstance(data, list) else None
+    again = not isinstance(data, Iterator)
+    batches: Any = (lambda skip: beyond(pieces(), skip)) if again else once(pieces(), "the iterator of DataFrames")
+    return Source("iterable of DataFrames", None, batches, identity, repeatable=again)

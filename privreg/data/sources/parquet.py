@@ -1,0 +1,120 @@
+"""Rows of Parquet files: one, a folder or a list of them, read a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from privreg.data.sources.arrow import batches_of, kind_of, pyarrow
+from privreg.data.sources.source import CHUNK, Batch, Source, check_labels, file_mark
+from privreg.errors import DataError, quietly
+from privreg.privacy.accounts import of_files
+
+__all__ = ["open_parquet"]
+
+_READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
+"""Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
+
+_DAMAGED: Final = "not a readable Parquet file (cut off, damaged, or of another kind); write or download it again."
+
+
+class _File(NamedTuple):
+    """What a file's footer says."""
+
+    path: Path
+    name: str
+    groups: tuple[int, ...]
+    kinds: Mapping[str, str]
+
+
+def open_parquet(files: Mapping[str, Path], columns: Sequence[str], factors: Collection[str], kind: str) -> Source:
+    """Rows of Parquet files that exist, in their order; `files` are by the names that messages call them."""
+    held = [_footer(name, path, columns) for name, path in files.items()]
+    _check_kinds(held)
+
+    def batches(skip: int) -> Iterator[Batch]:
+        for file in held:
+            n = sum(file.groups)
+            if skip < n or n == 0:
+                yield from _rows(file, columns, factors, skip)
+            skip = max(skip - n, 0)
+
+    paths = [file.path for file in held]
+    return Source(
+        kind,
+        sum(sum(file.groups) for file in held),
+        batches,
+        of_files(paths),
+        stamp=lambda: [file_mark(path) for path in paths],
+    )
+
+
+def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
+    pq = pyarrow("a Parquet file", "pyarrow.parquet")
+
+    def read() -> tuple[tuple[int, ...], dict[str, str], list[str]]:
+        with pq.ParquetFile(path, **_READ) as opened:
+            meta, schema = opened.metadata, opened.schema_arrow
+            groups = tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups))
+            return groups, {f.name: kind_of(f.type) for f in schema if f.name in columns}, schema.names
+
+    groups, kinds, names = quietly(read, DataError(f"{name}: {_DAMAGED}"))
+    if any("=" in part for part in Path(name).parent.parts) and not set(columns) <= set(names):
+        raise DataError(
+            f"{name}: a column is missing, and the folders' names look like values of columns (name=value); give "
+            'pyarrow.dataset.dataset(folder, partitioning="hive") instead of the folder.'
+        )
+    check_labels(columns, names, name)
+    return _File(path, name, groups, kinds)
+
+
+def _check_kinds(files: Sequence[_File]) -> None:
+    """Refuse files in which a column is of another kind; one without any value in a file goes with all kinds."""
+    first: dict[str, tuple[str, str]] = {}
+    for file in files:
+        for column, kind in file.kinds.items():
+            want, where = (kind, file.name) if kind == "empty" else first.setdefault(column, (kind, file.name))
+            if kind != want:
+                raise DataError(
+                    f"{file.name}: column {column!r} is {kind} here and {want} in {where}; write the files again with "
+                    "the same types."
+                )
+
+
+def _rows(file: _File, columns: Sequence[str], factors: Collection[str], skip: int) -> Iterator[Batch]:
+    """Batches of one file from row `skip` on; row groups before it are not read."""
+    pq = pyarrow("a Parquet file", "pyarrow.parquet")
+    coded = [c for c in columns if c in factors and file.kinds[c] == "text"]
+    damaged = DataError(f"{file.name}: {_DAMAGED}")
+    # checksums, where the file has them: a flipped bit in a number can't be told otherwise
+    opened = quietly(
+        lambda: pq.ParquetFile(file.path, read_dictionary=coded, page_checksum_verification=True, **_READ), damaged
+    )
+    with opened:
+        meta = opened.metadata
+        if tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups)) != file.groups:
+            raise DataError(f"{file.name} was changed after it was opened; build the model again.")
+        for group, rows in enumerate(file.groups):
+            if skip < rows:
+                yield from _group(opened, file, group, columns, factors, skip)
+            skip = max(skip - rows, 0)
+
+
+def _group(
+    opened: Any, file: _File, group: int, columns: Sequence[str], factors: Collection[str], skip: int
+) -> Iterator[Batch]:
+    where = f"{file.name}, row group {group}"
+    broken = DataError(f"{where}: it is damaged; write or download the file again.")
+    # one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
+    parts = quietly(
+        lambda: opened.iter_batches(CHUNK, row_groups=[group], columns=list(columns), use_threads=False), broken
+    )
+    read = 0
+    while (part := quietly(lambda: next(parts, None), broken)) is not None:
+        n = part.num_rows
+        if read + n > skip:
+            yield from batches_of(part.slice(max(skip - read, 0)), columns, factors, where)
+        read += n
+    if read != file.groups[group]:
+        raise broken

@@ -1,0 +1,171 @@
+"""What a source of rows is: batches of raw columns, read once from beginning to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from privreg.data.columns import missing
+from privreg.errors import DataError
+
+__all__ = [
+    "CHUNK",
+    "Batch",
+    "Source",
+    "beyond",
+    "check_labels",
+    "chunk_of",
+    "file_mark",
+    "first",
+    "once",
+    "pieces",
+    "rows_of",
+]
+
+CHUNK: Final = 16_384
+"""Rows encoded at a time: enough that patsy's fixed cost vanishes, few enough that a batch stays in second cache."""
+
+NUMBERS: Final = 1 << 20
+"""Numbers in a batch's encoded rows, at most, where there are many columns: 8 MB."""
+
+FEWEST: Final = 256
+
+Batch = Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows to be read once per call of `batches`.
+
+    Parameters
+    ----------
+    kind : str
+        In words, for the summary.
+    rows : int or None
+        How many there are, if known without reading them.
+    batches : callable
+        From how many rows to leave out at the beginning, an iterator of the batches that follow.
+    identity : object
+        What the ledger knows these people by, see `privreg.privacy.accounts`; None if nothing can tell.
+    count : callable
+        Gives `rows`, or how many there are if counting is cheap beside reading them, or None.
+    stamp : callable
+        Gives what must not change for the same rows to come in the same order when they are read again, as JSON has
+        it; None if nothing can tell.
+    repeatable : bool
+        Whether `batches` may be called again; what comes from a generator or a reader is gone once it was read.
+    parts : bool
+        Whether its files are to be worked on by Dask.
+    """
+
+    kind: str
+    rows: int | None
+    batches: Callable[[int], Iterator[Batch]] = field(repr=False)
+    identity: Any = field(repr=False)  # often the rows themselves
+    count: Callable[[], int | None] = field(repr=False, default=lambda: None)
+    stamp: Callable[[], list[Any] | None] = field(repr=False, default=lambda: None)
+    repeatable: bool = True
+    parts: bool = False
+
+    def expected(self) -> int | None:
+        """How many people there are, as far as can be told before reading them; public, like their number."""
+        return self.count() if self.rows is None else self.rows
+
+
+def chunk_of(columns: int) -> int:
+    """Rows to encode at a time that have so many columns."""
+    return max(min(CHUNK, NUMBERS // max(columns, 1)), FEWEST)
+
+
+def rows_of(batch: Batch) -> int:
+    """Rows of a batch."""
+    if isinstance(batch, tuple):
+        return len(batch[0])
+    if isinstance(batch, Mapping):
+        return len(next(iter(batch.values()), ()))
+    return len(batch)
+
+
+def beyond(batches: Iterable[Batch], skip: int) -> Iterator[Batch]:
+    """Batches without the first `skip` rows."""
+    for batch in batches:
+        n = rows_of(batch) if skip else 0
+        if skip and skip >= n:
+            skip -= n
+        elif skip:
+            yield _part(batch, slice(skip, None))
+            skip = 0
+        else:
+            yield batch
+
+
+def first(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """The first `rows` rows, or as many as there are."""
+    for batch in batches:
+        n = rows_of(batch)
+        yield batch if n <= rows else _part(batch, slice(rows))
+        rows -= n
+        if rows <= 0:
+            return
+
+
+def pieces(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
+    """Batches of at most so many rows, the same rows in the same order."""
+    for batch in batches:
+        n = rows_of(batch) if most < CHUNK else 0
+        if n <= most:
+            yield batch
+        else:
+            yield from (_part(batch, slice(a, a + most)) for a in range(0, n, most))
+
+
+def _part(batch: Batch, rows: slice) -> Batch:
+    if isinstance(batch, tuple):
+        return tuple(None if part is None else part[rows] for part in batch)
+    if isinstance(batch, Mapping):
+        return {name: values[rows] for name, values in batch.items()}
+    return batch.iloc[rows]
+
+
+def file_stamp(path: Path) -> list[Any]:
+    """What tells a file from another, or from what it was before, without reading it."""
+    stat = path.stat()
+    return [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
+
+
+def file_mark(path: Path) -> list[Any]:
+    """The same, and when anything about the file was changed last, which nobody can set back: keys are bound to it."""
+    return [*file_stamp(path), path.stat().st_ctime_ns]
+
+
+def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str) -> None:
+    """Refuse a table without one of the columns, or with several of that name.
+
+    Raises
+    ------
+    DataError
+    """
+    names = list(labels)
+    for name in columns:
+        if name not in names:
+            raise DataError(f"{where}: {missing(name, names)}")
+        if names.count(name) > 1:
+            raise DataError(f"{where}: there is more than one column named {name!r}; rename or drop one.")
+
+
+def once(batches: Iterator[Batch], what: str) -> Callable[[int], Iterator[Batch]]:
+    """Batches that can be read a single time; a second reader is told so, rather than that nobody came."""
+    taken: list[bool] = []
+
+    def given(skip: int) -> Iterator[Batch]:
+        if taken:
+            raise DataError(
+                f"{what} was read before, and its rows are gone; give a new one, or a table or file that can be read "
+                "again."
+            )
+        taken.append(True)
+        yield from beyond(batches, skip)
+
+    return given

@@ -1,0 +1,187 @@
+"""Noise from a cipher: AES-256 in counter mode, a new key for every block, past keys forgotten.
+
+Every word of a block's key stream is used once: the first 32 bytes are the next block's key, the rest
+become standard normals. Whoever reads the current key can't go back to noise already used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from privreg.device import ziggurat
+from privreg.errors import StreamError
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+    from numpy.typing import NDArray
+
+__all__ = ["KEY_BYTES", "NoiseStream", "fresh_key", "seeded_key"]
+
+KEY_BYTES: Final = 32
+NORMALS: Final = 1 << 16
+"""Standard normals a block holds at most; rows per block follow from p alone."""
+_SPARE: Final = 1.03
+_PAD: Final = 16
+
+
+def fresh_key() -> bytes:
+    """Draw a key from the operating system's entropy."""
+    return os.urandom(KEY_BYTES)
+
+
+def seeded_key(seed: int, label: str = "") -> bytes:
+    """Derive a key from a seed, for simulation only: noise that anybody can redraw protects nobody."""
+    return hashlib.sha256(f"privreg simulation|{label}|{seed}".encode()).digest()
+
+
+def derived_key(key: bytes, label: str) -> bytes:
+    """Derive an independent key for another purpose."""
+    return hashlib.sha256(label.encode() + b"|" + key).digest()
+
+
+class NoiseStream:
+    """Rows of `width` independent standard normals, in order, each handed out once.
+
+    Parameters
+    ----------
+    key : bytes
+        32 bytes; the stream owns it and replaces it block by block.
+    width : int
+        Normals per row.
+    """
+
+    def __init__(self, key: bytes, width: int) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, got {len(key)}")
+        self.width = width
+        self._process = os.getpid()
+        rows = NORMALS // width
+        self.rows = max(rows - rows % codes.BLOCK, 64)
+        self._key = key
+        self._buffer = np.empty((self.rows, width))
+        self._block = self._buffer[:0]
+        self._used = 0
+        words = int(self.rows * width * _SPARE) + 64
+        self._words = np.empty(words + _PAD // 8, dtype=np.uint64)
+        self._zeros = bytes(words * 8)
+        self._taken = np.empty((0, width))
+        self._scratch: list[NDArray[np.uint64]] = []
+
+    def peek(self) -> NDArray[np.float64]:
+        """Rows that come next, at least one; a view.
+
+        Raises
+        ------
+        StreamError
+            In a forked process, which would draw the same noise as its parent.
+        """
+        self._refuse_fork()
+        if self._used == self._block.shape[0]:
+            self._key, self._block = self._fill(self._key, self._buffer, self._words)
+            self._used = 0
+        return self._block[self._used :]
+
+    def advance(self, rows: int) -> None:
+        """Mark `rows` rows as used."""
+        self._used += rows
+
+    def draw(self, rows: int) -> NDArray[np.float64]:
+        """Hand out the next `rows` rows as an array of one's own, shape (rows, width)."""
+        out, at = np.empty((rows, self.width)), 0
+        while at < rows:
+            some = self.peek()[: rows - at]
+            out[at : at + len(some)] = some
+            self.advance(len(some))
+            at += len(some)
+        return out
+
+    def take(self, rows: int, pool: Executor) -> NDArray[np.float64]:
+        """Hand out the next `rows` rows, the same as by `peek`, their blocks made in parallel.
+
+        Returns
+        -------
+        ndarray, shape (rows, width)
+            Good until the next call.
+
+        Raises
+        ------
+        StreamError
+            In a forked process.
+        """
+        self._refuse_fork()
+        if self._taken.shape[0] < rows:
+            self._taken = np.empty((rows, self.width))
+        out = self._taken[:rows]
+        at = min(rows, self._block.shape[0] - self._used)
+        out[:at] = self._block[self._used : self._used + at]
+        self._used += at
+        jobs: list[Future[Any]] = []
+        while at < rows:
+            whole = rows - at >= self.rows  # the last block goes where what is left of it can stay
+            target = out[at : at + self.rows] if whole else self._buffer
+            if len(jobs) == len(self._scratch):
+                self._scratch.append(np.empty_like(self._words))
+            jobs.append(pool.submit(self._fill, self._key, target, self._scratch[len(jobs)]))
+            self._key = self._cipher(self._key).update(bytes(KEY_BYTES))
+            if not whole:
+                self._block, self._used = self._buffer, rows - at
+            at += self.rows
+        for job in jobs:
+            job.result()
+        if jobs and self._used and at > rows:
+            out[rows - self._used :] = self._block[: self._used]
+        return out
+
+    def _refuse_fork(self) -> None:
+        if os.getpid() != self._process:
+            raise StreamError(
+                "this fit was begun in another process, whose noise would be drawn again here; start a stream in "
+                "this process, or save() it there and load it here."
+            )
+
+    @staticmethod
+    def _cipher(key: bytes) -> CipherContext:
+        return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+    def _fill(
+        self, key: bytes, buffer: NDArray[np.float64], scratch: NDArray[np.uint64]
+    ) -> tuple[bytes, NDArray[np.float64]]:
+        """Next key, and `buffer` full of this key's normals."""
+        cipher = self._cipher(key)
+        following = cipher.update(bytes(KEY_BYTES))
+        flat = buffer.reshape(-1)
+        words = len(self._zeros) // 8
+        view = scratch.view(np.uint8)
+        filled = 0
+        while filled < flat.shape[0]:
+            cipher.update_into(self._zeros, view.data)
+            filled, _ = ziggurat.ziggurat(scratch[:words], flat, filled)
+        return following, buffer
+
+    def secret_state(self) -> dict[str, NDArray[np.generic]]:
+        """Noise not yet used: the next key and the rest of this block. Never holds used noise."""
+        self._refuse_fork()
+        return {"key": np.frombuffer(self._key, dtype=np.uint8), "rest": self._block[self._used :].copy()}
+
+    @classmethod
+    def from_secret_state(cls, width: int, key: NDArray[np.uint8], rest: NDArray[np.float64]) -> NoiseStream:
+        """Go on exactly where :meth:`secret_state` was taken; a ValueError says that the noise is of another width."""
+        stream = cls(key.tobytes(), width)
+        if rest.dtype != np.float64 or rest.shape[1:] != (width,) or not np.isfinite(rest).all():
+            raise ValueError("noise of another stream")
+        stream._block = np.ascontiguousarray(rest)
+        return stream
+
+    def __reduce__(self) -> str:
+        raise TypeError("a noise stream holds a secret key and can't be pickled; use save() on the fit in progress")
+
+    def __repr__(self) -> str:
+        return f"NoiseStream(width={self.width}, AES-256-CTR)"

@@ -1,0 +1,297 @@
+"""A family: a frozen value that says which loss is meant. The user's ways to make one are in `families`."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from privreg.errors import OptionError, SchemaError
+from privreg.families.compiled import compiled
+from privreg.families.constants import CLASSICAL_C
+from privreg.families.scores import Score
+from privreg.protocol import codes
+from privreg.protocol.plans import Shape
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.schema.declarations import Schema
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Family", "check_ratios", "check_response", "from_json", "with_counts"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A loss, as the user names it. Made by :func:`Huber`, :func:`Logistic` and their like.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables.
+    code : int
+        Kernel code.
+    link : str
+        "identity", "logit" or "log"; "margin" for classifiers whose predictor is no probability.
+    response : str
+        "number", "binary", "levels" or "count".
+    c, scale : float or "auto"
+        Corner in units of the residual scale, and that scale in the response's own units.
+    tau : float
+        Level of quantiles and expectiles.
+    y_max : float
+        Public largest response of Poisson.
+    width : float
+        Width over which the hinge is smoothed.
+    bound : float
+        Declared bound of a user's own score.
+    score : callable or None
+        A user's own compiled score ψ(η, y).
+    """
+
+    name: str
+    code: int
+    link: Literal["identity", "logit", "log", "margin"]
+    response: Literal["number", "binary", "levels", "count"] = "number"
+    c: float | str = "auto"
+    scale: float | str = "auto"
+    tau: float = 0.5
+    y_max: float = 0.0
+    width: float = 1.0
+    bound: float = 1.0
+    score: Any = field(default=None, compare=False)
+    _compiled: Any = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        match self.code:
+            case codes.HUBER:
+                return f"Huber(c={self.c!r}, scale={self.scale!r})"
+            case codes.EXPECTILE:
+                return f"Expectile({self.tau:g}, c={self.c!r}, scale={self.scale!r})"
+            case codes.QUANTILE:
+                return f"Quantile({self.tau:g})"
+            case codes.POISSON:
+                return f"Poisson(y_max={self.y_max:g})"
+            case codes.SMOOTHED_HINGE:
+                return f"SmoothedHinge(width={self.width:g})"
+            case codes.CUSTOM:
+                return f"custom({self.name!r}, bound={self.bound:g})"
+        return f"{self.name}()"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return from_json, (self.to_json(), self.score)
+
+    @property
+    def unit(self) -> Callable[[float, float], float] | None:
+        """A user's own score over its bound."""
+        own, bound = self.score, self.bound
+        return None if own is None else lambda eta, y: float(own(eta, y)) / bound
+
+    @property
+    def binary(self) -> bool:
+        """Whether the response is 0/1."""
+        return self.response == "binary"
+
+    @property
+    def kind(self) -> str:
+        """Kind of response as the design has it: "number", "binary" or "levels"."""
+        return "number" if self.response == "count" else self.response
+
+    @property
+    def of_residuals(self) -> bool:
+        """Whether the score depends on y − η, so that a residual scale or density is to be learned."""
+        return self.code in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the response has units, so that it is scaled inside."""
+        return self.of_residuals or self.code == codes.SQUARED
+
+    @property
+    def cornered(self) -> bool:
+        """Whether the loss has a corner c in units of a residual scale."""
+        return self.code in {codes.HUBER, codes.EXPECTILE}
+
+    @property
+    def estimand(self) -> str:
+        """What the coefficients are, in words."""
+        return _ESTIMANDS[self.code].format(tau=self.tau, y_max=self.y_max)
+
+    def inverse_link(self, eta: Array) -> Array:
+        """Mean response (or quantile, expectile, class margin) at linear predictor `eta`, same shape."""
+        if self.link == "logit":
+            e = np.exp(-np.abs(eta))
+            return np.where(eta >= 0, 1.0, e) / (1.0 + e)
+        if self.link == "log":
+            with np.errstate(over="ignore"):
+                return np.asarray(np.exp(eta))
+        return eta
+
+    def inverse_link_derivative(self, eta: Array) -> Array:
+        """Derivative of :meth:`inverse_link`, same shape."""
+        if self.link == "logit":
+            mean = self.inverse_link(eta)
+            return mean * (1.0 - mean)
+        return self.inverse_link(eta) if self.link == "log" else np.ones_like(eta)
+
+    def shape(self, low: float = -1.0, high: float = 1.0, *, balanced: bool = False) -> Shape:
+        """Score over its bound, for the kernel.
+
+        Parameters
+        ----------
+        low, high : float
+            Public limits of the response, internal units; for Squared.
+        balanced : bool
+            Whether Logistic's score is to be the balanced one.
+        """
+        a = b = 0.0
+        if self.code in {codes.EXPECTILE, codes.QUANTILE}:
+            a, b = self.tau, max(self.tau, 1.0 - self.tau)
+        elif self.code == codes.POISSON:
+            a = self.y_max
+        elif self.code == codes.SMOOTHED_HINGE:
+            a = self.width
+        elif self.code == codes.SQUARED:
+            a, b = low, high
+        code = codes.BALANCED if balanced and self.code == codes.LOGISTIC else self.code
+        return Shape(code, a, b, 0 if self._compiled is None else self._compiled.address)
+
+    def resolve(self, *, unit: float, low: float = -1.0, high: float = 1.0) -> tuple[Score, str]:
+        """Turn the family into the numbers of the published algorithm.
+
+        Parameters
+        ----------
+        unit : float
+            Response units per internal unit.
+        low, high : float
+            Public limits of the response, internal units.
+
+        Returns
+        -------
+        score : Score
+            The scalar score in internal units; "auto" is the sources' fixed c = 1.345 internal units.
+        description : str
+            The family with the values that were chosen, in the user's units.
+        """
+        shape, c, words = self.shape(low, high), 1.0, repr(self)
+        if self.cornered:
+            scale = 1.0 if isinstance(self.scale, str) else self.scale / unit
+            ratio = CLASSICAL_C if isinstance(self.c, str) else self.c
+            how = "assumed" if isinstance(self.scale, str) else "declared"
+            name = self.name if self.code == codes.HUBER else f"Expectile({self.tau:g})"
+            words = f"{name}, c = {ratio:.4g} × residual scale {scale * unit:.4g} ({how})"
+            c = ratio * scale
+        elif self.code == codes.LOGISTIC:
+            words = "Logistic"
+        bound = {
+            codes.HUBER: c,
+            codes.EXPECTILE: c * shape.b,
+            codes.QUANTILE: shape.b,
+            codes.SQUARED: high - low,
+            codes.CUSTOM: self.bound,
+            codes.MULTINOMIAL: math.sqrt(2.0),
+        }.get(self.code, 1.0)
+        steepest = {
+            codes.HUBER: 1.0,
+            codes.LOGISTIC: 0.25,
+            codes.EXPECTILE: shape.b,
+            codes.SMOOTHED_HINGE: 1.0 / self.width,
+            codes.SQUARED: 1.0,
+        }.get(self.code, math.inf)
+        ends: tuple[float | None, float | None] = (None, None)
+        if self.code in {codes.EXPECTILE, codes.QUANTILE}:
+            corner = c if self.code == codes.EXPECTILE else 1.0
+            ends = (-self.tau * corner, (1.0 - self.tau) * corner)
+        return Score(shape, c, bound, steepest, *ends), words
+
+    def to_json(self) -> dict[str, Any]:
+        """Represent by JSON values; a user's own score is left out."""
+        names = ("name", "code", "link", "response", "c", "scale", "tau", "y_max", "width", "bound")
+        return {n: getattr(self, n) for n in names}
+
+
+def check_response(family: Family, limits: tuple[float, float], name: str) -> None:
+    """Refuse a response whose public limits don't suit its family.
+
+    Raises
+    ------
+    SchemaError
+        With the fix.
+    """
+    low, high = limits
+    if family.code == codes.SQUARED and not (math.isfinite(low) and math.isfinite(high)):
+        raise SchemaError(f"Squared() needs a response with finite bounds; give bounds={{{name!r}: (low, high)}}.")
+    if family.response == "count" and not (low == 0.0 and high == family.y_max):
+        raise SchemaError(
+            f"the counts {name!r} go from {low:g} to {high:g}, but {family!r} takes 0 to {family.y_max:g}; give "
+            f"bounds={{{name!r}: (0, {family.y_max:g})}}, or a larger y_max."
+        )
+
+
+def check_ratios(family: Family, response: str) -> None:
+    """Refuse to exponentiate coefficients that are no differences of logs.
+
+    Parameters
+    ----------
+    family : Family
+    response : str
+        As the formula has it: the coefficients of a line in ``np.log(y)`` are logs of ratios of y.
+
+    Raises
+    ------
+    OptionError
+        If they aren't.
+    """
+    if family.link in {"logit", "log"} or (family.link == "identity" and _is_log(response)):
+        return
+    what = "those of a separating hyperplane" if family.link == "margin" else "differences of the response itself"
+    raise OptionError(
+        "exponentiate=True is for odds ratios of Logistic() and Multinomial(), rate ratios of Poisson(), and ratios of "
+        f"a response written np.log(y); this is {family!r}, whose coefficients are {what}. Leave it out."
+    )
+
+
+def _is_log(response: str) -> bool:
+    try:
+        call = ast.parse(response, mode="eval").body
+    except (SyntaxError, ValueError):  # the name of a column need not be Python
+        return False
+    return isinstance(call, ast.Call) and ast.unparse(call.func) in {"np.log", "np.log1p"}
+
+
+def with_counts(schema: Schema, family: Family, name: str) -> Schema:
+    """Schema with the bounds that a family of counts gives its response `name`, if it has none of its own."""
+    if family.response != "count" or schema.declares(name) or not name.isidentifier():
+        return schema
+    return replace(schema, bounds={**schema.bounds, name: (0.0, family.y_max)})
+
+
+def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:
+    """Rebuild a family from :meth:`Family.to_json`; one of a user's own without its score can predict, not fit."""
+    if score is None:
+        return Family(**doc)
+    return Family(**doc, score=score, _compiled=compiled(score, doc["bound"], binary=doc["response"] == "binary"))
+
+
+_SVM: Final = "direction and offset of the hyperplane with the least mean weighted {} loss; no odds, no probabilities"
+_ESTIMANDS: Final = {
+    codes.HUBER: "minimiser of the weighted Huber loss; the conditional mean line when errors are symmetric, "
+    "drawn towards the conditional median line when they are skewed",
+    codes.LOGISTIC: "log-odds ratios of the logistic model; its weighted projection if the model is wrong",
+    codes.EXPECTILE: "minimiser of the weighted robust {tau:g}-expectile loss: between the conditional "
+    "{tau:g}-expectile line (large c) and the {tau:g}-quantile line (small c)",
+    codes.QUANTILE: "conditional {tau:g}-quantile line; its weighted projection if quantiles are not linear",
+    codes.MULTINOMIAL: "log-odds of each class against the first; their weighted projection if the model is wrong",
+    codes.POISSON: "log rate ratios for counts up to {y_max:g} (larger ones are clamped); their weighted projection "
+    "if the mean is not log-linear",
+    codes.HINGE: _SVM.format("hinge"),
+    codes.SMOOTHED_HINGE: _SVM.format("smoothed hinge"),
+    codes.SQUARED: "conditional mean line of the response clamped to its public bounds",
+    codes.CUSTOM: "zero of the mean weighted score",
+}

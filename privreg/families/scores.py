@@ -1,0 +1,230 @@
+"""Scores in internal units: the numbers the kernel needs, and readable NumPy twins of its functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.protocol import codes
+from privreg.protocol.plans import Shape
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["HAVE_CURVATURE", "Score", "curvature", "expected_curvature", "multinomial", "psi", "told", "unit"]
+
+HAVE_CURVATURE: Final = frozenset({codes.HUBER, codes.LOGISTIC, codes.EXPECTILE, codes.SMOOTHED_HINGE, codes.SQUARED})
+"""Families whose curvature one person's record tells, so that it can be reported."""
+
+
+KINK: Final = 0.3
+"""Width over which the hinge's kink is spread to have a curvature."""
+
+LEAST_DENSITY: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Score:
+    """Scalar score ψ(η, y), so that a person's score is ψ·ω(x)·x, in internal units.
+
+    Parameters
+    ----------
+    shape : Shape
+        The score over its bound.
+    c : float
+        Corner in internal response units, where the family has one.
+    bound : float
+        sup abs ψ.
+    curvature_bound : float
+        sup ∂ψ/∂η; inf where curvature can't be reported.
+    low, high : float or None
+        Range of ψ over all responses, where it is narrower than ± bound.
+    """
+
+    shape: Shape
+    c: float
+    bound: float
+    curvature_bound: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Lowest and highest ψ."""
+        return -self.bound if self.low is None else self.low, self.bound if self.high is None else self.high
+
+
+def unit(
+    shape: Shape, c: float, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
+) -> Array:
+    """Scalar score over its bound, in [−1, 1].
+
+    Parameters
+    ----------
+    shape : Shape
+    c : float
+        Corner of Huber and Expectile.
+    eta, y : ndarray, shape (n,)
+        Linear predictor and response, internal units.
+    function : callable, optional
+        Score over its bound of a user's own family.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    References
+    ----------
+    XSJKH (arXiv 2505.08227), section 5, for Huber, logistic and expectile.
+    """
+    a, b = shape.a, shape.b
+    with np.errstate(over="ignore", invalid="ignore"):
+        side = 2.0 * y - 1.0
+        match shape.family:
+            case codes.HUBER:
+                return np.asarray(-np.clip((y - eta) / c, -1.0, 1.0))
+            case codes.EXPECTILE:
+                r = (y - eta) / c
+                return np.asarray(-(np.where(r >= 0.0, a, 1.0 - a) / b) * np.clip(r, -1.0, 1.0))
+            case codes.QUANTILE:
+                r = y - eta
+                return np.where(r >= 0.0, -a / b, np.where(r < 0.0, (1.0 - a) / b, np.nan))
+            case codes.LOGISTIC:
+                return np.asarray(_logistic(eta) - y)
+            case codes.BALANCED:
+                e = np.exp(-np.abs(eta))
+                return np.where(eta >= 0, (1.0 - y) - (1.0 - (1.0 - y)) * e, -(y - (1.0 - y) * e))
+            case codes.POISSON:
+                mean = np.exp(eta)
+                return np.where(eta > math.log(0.5 * a), 1.0 - y * np.exp(-eta), (mean - y) / (a - mean))
+            case codes.HINGE:
+                margin = side * eta
+                return np.where(margin < 1.0, -side, np.where(margin >= 1.0, 0.0, np.nan))
+            case codes.SMOOTHED_HINGE:
+                return np.asarray(-side * np.clip((1.0 - side * eta) / a, 0.0, 1.0))
+            case codes.SQUARED:
+                return np.asarray((np.clip(eta, a, b) - np.clip(y, a, b)) / (b - a))
+            case codes.CUSTOM if function is not None:
+                values = [function(float(e), float(v)) for e, v in zip(eta, y, strict=True)]
+                return np.asarray(np.clip(np.array(values), -1.0, 1.0))
+    raise ValueError("no scalar score of this code")
+
+
+def _logistic(eta: Array) -> Array:
+    e = np.exp(-np.abs(eta))
+    return np.where(eta >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
+
+
+def psi(score: Score, eta: Array, y: Array, function: Callable[[float, float], float] | None = None) -> Array:
+    """Scalar score ψ(η, y) = ∂ρ/∂η; arguments as for :func:`unit`, shape (n,)."""
+    if score.shape.family == codes.HUBER:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(-np.clip(y - eta, -score.c, score.c))
+    return score.bound * unit(score.shape, score.c, eta, y, function)
+
+
+def curvature(score: Score, eta: Array, y: Array) -> Array:
+    """∂ψ/∂η of the families in `HAVE_CURVATURE`; shapes as in :func:`psi`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _curvature(score, eta, y)
+
+
+def _curvature(score: Score, eta: Array, y: Array) -> Array:
+    shape = score.shape
+    match shape.family:
+        case codes.HUBER:
+            return (np.abs(y - eta) <= score.c).astype(np.float64)
+        case codes.LOGISTIC:
+            e = np.exp(-np.abs(eta))
+            return np.asarray(e / (1.0 + e) ** 2)
+        case codes.EXPECTILE:
+            r = y - eta
+            return np.where(np.abs(r) <= score.c, np.where(r >= 0.0, shape.a, 1.0 - shape.a), 0.0)
+        case codes.SMOOTHED_HINGE:
+            slack = 1.0 - (2.0 * y - 1.0) * eta
+            return np.where((slack > 0.0) & (slack < shape.a), 1.0 / shape.a, 0.0)
+        case codes.SQUARED:
+            return ((eta >= shape.a) & (eta <= shape.b)).astype(np.float64)
+    raise ValueError("no curvature of one record")
+
+
+def told(
+    shape: Shape, c: float, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
+) -> Array:
+    """Number in [0, 1] that a joint report carries, shape (n,).
+
+    abs r ≤ c for scores of residuals; min(1, c/2) where the linear predictor tells the curvature, so that c learns
+    the share of those who answer; else half the rise of the score from η − c to η + c. Its mean over c is the
+    curvature near c, and c is tracked so that the mean is a given one.
+    """
+    if shape.family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (np.abs(y - eta) <= c).astype(np.float64)
+    if shape.family in {codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.SQUARED, codes.MULTINOMIAL}:
+        return np.full(np.shape(y), min(0.5 * c, 1.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rise = 0.5 * (unit(shape, 1.0, eta + c, y, function) - unit(shape, 1.0, eta - c, y, function))
+        return np.where(rise > 0.0, np.minimum(rise, 1.0), 0.0)
+
+
+def multinomial(theta: Array, z: Array, y: Array) -> Array:
+    """Balanced multinomial score over classes k ≥ 1, before it is multiplied by the covariates.
+
+    Parameters
+    ----------
+    theta : ndarray, shape (K − 1, d)
+    z : ndarray, shape (n, d)
+    y : ndarray, shape (n,)
+        Classes 0 … K − 1.
+
+    Returns
+    -------
+    ndarray, shape (n, K − 1)
+        (π − e_y) / max_k ‖π − e_k‖, where e_0 = 0: of norm 1 at most, with mean zero where the model holds, as the
+        divisor depends on covariates only. For two classes it is the balanced logistic score.
+    """
+    eta = np.column_stack([np.zeros(len(z)), z @ theta.T])
+    share = np.exp(eta - eta.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    ends = np.eye(eta.shape[1])[:, 1:]
+    apart = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
+    return np.asarray((share[:, 1:] - ends[y.astype(np.intp)]) / apart[:, None])
+
+
+def expected_curvature(shape: Shape, eta: Array) -> Array:
+    """Mean curvature of the unit score given the linear predictor, where the model holds; shape of `eta`.
+
+    Of hinge losses up to a factor.
+    """
+    with np.errstate(over="ignore"):
+        match shape.family:
+            case codes.BALANCED:
+                e = np.exp(-np.abs(eta))
+                return np.asarray(e / (1.0 + e))
+            case codes.LOGISTIC:
+                e = np.exp(-np.abs(eta))
+                return np.asarray(e / (1.0 + e) ** 2)
+            case codes.POISSON:
+                ratio = shape.a * np.exp(-eta) - 1.0  # (y_max − mean) / mean
+                return np.asarray(1.0 / np.maximum(ratio, 1.0))
+            case codes.HINGE:
+                return _near_margin(eta, lambda slack: np.exp(-0.5 * (slack / KINK) ** 2))
+            case codes.SMOOTHED_HINGE:
+                return _near_margin(eta, lambda slack: ((slack > 0.0) & (slack < shape.a)).astype(np.float64))
+    return np.ones_like(eta)
+
+
+def _near_margin(eta: Array, density: Callable[[Array], Array]) -> Array:
+    """Curvature of hinge losses, up to a factor: of people on either side whose margin is near 1.
+
+    Which side people are on is taken to follow a logistic law with twice the predictor, as for a fit of middling
+    separation; only the shape over η matters.
+    """
+    share = _logistic(2.0 * eta)
+    return np.asarray(share * density(1.0 - eta) + (1.0 - share) * density(1.0 + eta) + LEAST_DENSITY)

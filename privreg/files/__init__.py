@@ -1,0 +1,1 @@
+"""Files: saved archives written whole or not at all, seals on those that choose noise, optional packages."""

@@ -1,0 +1,219 @@
+"""Saved files: a zip of arrays (npz) and one JSON document. Loading executes nothing.
+
+A file is written under a temporary name in the same folder and renamed, so that a killed process leaves the
+old file or the new one, never half of one. What holds noise keys is sealed, see `privreg.files.sealing`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.errors import SavedFileError, UnsupportedArgumentError
+from privreg.files import sealing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["CHECKPOINT", "STREAM", "read", "refuse_suffix", "write_archive", "write_bytes"]
+
+FORMAT: Final = 1
+STREAM: Final = "stream"
+CHECKPOINT: Final = "checkpoint"
+_SEALED: Final = (STREAM, CHECKPOINT)
+_OPEN: Final = ("results", "central results", "means")
+"""Kinds that hold no keys, and load anywhere; a file of any other kind must be sealed."""
+"""Kinds of files that hold noise keys."""
+_DOCUMENT: Final = "privreg.json"
+_SEAL: Final = "seal"
+
+
+def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: bool = False) -> None:
+    """Write a file atomically, readable by its owner only if it holds a secret; with `new` only where there is none.
+
+    Raises
+    ------
+    SavedFileError
+        If the folder is missing or not writable, or `new` and there is a file of that name already.
+    """
+    target = _path(path).resolve()  # through a link, so that no second name keeps an old key
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
+    except (OSError, ValueError) as e:
+        raise SavedFileError(f"can't write {str(target)!r}: {_why(e)}; give a file in a writable folder.") from None
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(content)
+            f.flush()
+            os.fsync(f.fileno())
+        if not secret:  # mkstemp gives 0600; ordinary files get what the user's umask allows
+            mask = os.umask(0)
+            os.umask(mask)
+            Path(name).chmod(0o666 & ~mask)
+        if new:
+            _claim(Path(name), target)
+        else:
+            Path(name).replace(target)
+    except OSError as e:
+        Path(name).unlink(missing_ok=True)
+        raise SavedFileError(f"can't write {str(target)!r}: {_why(e)}; give a file in a writable folder.") from None
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _claim(made: Path, target: Path) -> None:
+    """Give a file a name that nobody has; of two processes at once, one gets it."""
+    try:
+        try:
+            os.link(made, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links: who makes the empty file has the name
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            made.replace(target)
+    except FileExistsError:
+        made.unlink(missing_ok=True)
+        raise SavedFileError(
+            f"{str(target)!r} was made by another process just now; let one of them write it."
+        ) from None
+    made.unlink(missing_ok=True)
+
+
+def _path(path: object) -> Path:
+    if not isinstance(path, str | Path):
+        raise SavedFileError(f"a file is named by a string or Path, got {type(path).__name__}.")
+    return Path(path)
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or "no such folder"
+
+
+_FIGURE: Final = "for a figure use the axes that a plot returns, axes.figure.savefig(path)"
+_PICKLE: Final = "load() executes nothing and pickle does, but pickle.dump(res, file) works too"
+_VIEWS: Final = {
+    **dict.fromkeys((".html", ".htm"), "for HTML write summary().as_html()"),
+    ".tex": "for LaTeX write summary().as_latex()",
+    **dict.fromkeys((".txt", ".text", ".md"), "for text write summary().as_text()"),
+    **dict.fromkeys((".csv", ".tsv"), "for a table use tidy().to_csv(path)"),
+    **dict.fromkeys((".xlsx", ".xls"), "for a table use tidy().to_excel(path)"),
+    **dict.fromkeys((".parquet", ".pq"), "for a table use tidy().to_parquet(path)"),
+    ".feather": "for a table use tidy().to_feather(path)",
+    ".json": "for a table use tidy().to_json(path)",
+    **dict.fromkeys((".pdf", ".docx"), "for a page write summary().as_html() or as_latex() and convert it; " + _FIGURE),
+    **dict.fromkeys((".png", ".svg", ".eps", ".jpg", ".jpeg"), _FIGURE),
+    **dict.fromkeys((".pkl", ".pickle"), _PICKLE),
+}
+"""Suffixes that promise something else, and how to get it."""
+
+
+def refuse_suffix(path: object, *, views: bool = True) -> None:
+    """Refuse to save under a name that promises something to read, or another program's file.
+
+    `views` says whether there is another way to such a file.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+    """
+    suffix = Path(path).suffix.lower() if isinstance(path, str | Path) else ""
+    if suffix in _VIEWS:
+        instead = f"; {_VIEWS[suffix]}" if views else ""
+        raise UnsupportedArgumentError(
+            f"save() writes a file for privreg.load(), not {suffix}; name it .privreg{instead}."
+        )
+
+
+def write_archive(
+    path: str | Path, kind: str, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, new: bool = False
+) -> None:
+    """Save a JSON document and named arrays as one file of a given kind; one that holds keys is sealed.
+
+    Raises
+    ------
+    SavedFileError
+        If it can't be written, or there is no secret to seal it with.
+    """
+    text = json.dumps({"kind": kind, "format": FORMAT, **document}, allow_nan=False)
+    members = {_DOCUMENT: text.encode()}
+    for name, array in arrays.items():
+        part = io.BytesIO()
+        np.lib.format.write_array(part, np.asarray(array), allow_pickle=False)
+        members[f"{name}.npy"] = part.getvalue()
+    if kind in _SEALED:
+        members[_SEAL] = sealing.seal(members, _own_secret())
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
+        for name, content in members.items():
+            z.writestr(name, content)
+    write_bytes(path, buffer.getvalue(), secret=kind in _SEALED, new=new)
+
+
+def _own_secret() -> bytes:
+    """Secret of this user, made if there is none yet; of two processes at once, both get the same."""
+    file = sealing.secret_file()
+    if not sealing.there(file):
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_bytes(file, os.urandom(sealing.BYTES), secret=True, new=True)
+        except (OSError, SavedFileError):
+            if not sealing.there(file):
+                raise SavedFileError(
+                    f"{str(file)!r} can't be written, and it is to hold the secret that seals saved streams; let the "
+                    f"environment variable {sealing.VARIABLE} name a file in a folder that you can write to."
+                ) from None
+    return sealing.read_secret(file, own=True)
+
+
+def read(path: str | Path, trust: str | Path | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read a saved file, one that holds keys only if this user sealed it, or who has the secret in the file `trust`.
+
+    Returns
+    -------
+    document : dict
+    arrays : dict of ndarray
+
+    Raises
+    ------
+    SavedFileError
+        If the file is missing, damaged, of another program, of a newer format, or not sealed by who may.
+    """
+    target = _path(path)
+    if not target.is_file():
+        raise SavedFileError(f"there is no file {str(target)!r}.")
+    damaged = SavedFileError(f"{str(target)!r} is damaged or was not saved by privreg.")
+    try:
+        with zipfile.ZipFile(target) as z:
+            members = {name: z.read(name) for name in z.namelist()}
+            if len(members) < len(z.namelist()):
+                raise damaged
+        document = json.loads(members[_DOCUMENT])
+    except Exception:  # zipfile, zlib and json raise a dozen kinds for damaged bytes
+        raise damaged from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise SavedFileError(f"{str(target)!r} has a format this version can't read; it reads format {FORMAT}.")
+    found = members.pop(_SEAL, None)
+    kind = document.get("kind")
+    if kind not in (*_SEALED, *_OPEN):
+        raise damaged
+    if kind in _SEALED:
+        sealing.check(target, members, found, trust, checkpoint=kind == CHECKPOINT)
+    try:
+        arrays = {
+            name[:-4]: np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+            for name, content in members.items()
+            if name.endswith(".npy")
+        }
+    except Exception:
+        raise damaged from None
+    return document, arrays

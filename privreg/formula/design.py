@@ -1,0 +1,481 @@
+"""The public design: the only place where raw columns become a response and a design matrix.
+
+Everything a design knows (coding, names, ranges, rank) comes from the formula, the public schema and
+public probe rows. Raw rows pass through :meth:`Design.encode`, each independent of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privreg.data.columns import (
+    MISSING,
+    Encoded,
+    Flags,
+    Floats,
+    clamped,
+    complete_rows,
+    length,
+    log_exposure,
+    prepare,
+    settled,
+    spread,
+    spread_flags,
+    zero_one,
+)
+from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose, quietly
+from privreg.formula.allowlist import check_exposure, misfit, undeclared_offset
+from privreg.formula.arrays import ArrayDesign, beyond
+from privreg.formula.encoding import (
+    Encoder,
+    Evaluator,
+    by_rows,
+    coded_terms,
+    empty_plan,
+    make_plan,
+    right_hand_side,
+    same_in_pieces,
+)
+from privreg.formula.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
+from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
+from privreg.schema.declarations import Schema, saved_kind
+
+__all__ = ["Design", "design_from_json", "formula_design"]
+
+_RESPONSE_ROWS = 4096
+_SINGLE_ROWS = 12
+_UNBOUNDED = (-np.inf, np.inf)
+
+
+# --- designs from a formula ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Design:
+    """A frozen design from a formula; equal designs have equal formula, schema, functions, offset and so on.
+
+    Attributes
+    ----------
+    formula : str
+    schema : Schema
+    functions : mapping of str to Rowwise
+        The marked functions the formula calls.
+    offset : str or None
+        Raw numeric column added to the linear predictor.
+    exposure : str or None
+        Raw numeric column whose logarithm is added to the linear predictor.
+    kind : {"number", "binary", "levels"}
+        What the response is; levels are encoded as 0, 1, … in their declared order.
+    names : tuple of str
+        Names of the design's columns, as patsy gives them.
+    endog_name : str
+    columns : tuple of str
+        Raw columns read (response, exog, offset, exposure). No other column is touched.
+    sources : tuple of tuple of str
+        Raw columns that each design column is made from; none for the intercept.
+    bare : tuple of (str or None)
+        The raw numeric column that a design column is as it stands, else None.
+    endog_sources : tuple of str
+    endog_bare : str or None
+        The same for the response.
+    probe : ndarray (m, p)
+        Design matrix on public probe rows, in the user's units.
+    constant : ndarray (p,) or None
+        Coefficients e with ``X @ e == 1`` for every row, if the constant is in the span.
+    endog_levels : tuple or None
+        Declared levels of a response that is a factor.
+    endog_limits : (float, float)
+        Public range of the response after its transformation; encoded responses stay inside.
+    """
+
+    formula: str
+    schema: Schema
+    functions: Mapping[str, Rowwise]
+    offset: str | None
+    exposure: str | None
+    kind: str
+    names: tuple[str, ...] = field(compare=False)
+    endog_name: str = field(compare=False)
+    columns: tuple[str, ...] = field(compare=False, repr=False)
+    probe: Floats = field(compare=False, repr=False)
+    constant: Floats | None = field(compare=False, repr=False)
+    endog_limits: tuple[float, float] = field(compare=False)
+    sources: tuple[tuple[str, ...], ...] = field(compare=False, repr=False)
+    bare: tuple[str | None, ...] = field(compare=False, repr=False)
+    endog_bare: str | None = field(compare=False, repr=False)
+    _parsed: ParsedFormula = field(compare=False, repr=False)
+    _plan: Encoder = field(compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        return hash((self.formula, self.offset, self.exposure, self.kind))
+
+    @property
+    def endog_sources(self) -> tuple[str, ...]:
+        """Raw columns that the response is made from."""
+        return self._parsed.response_columns
+
+    @property
+    def endog_levels(self) -> tuple[Any, ...] | None:
+        """Declared levels of the response, in order, if it is a factor."""
+        return self.schema.levels.get(self._parsed.plain.get(self._parsed.response, ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.formula, self.schema, dict(self.functions), self.offset, self.exposure, self.kind)
+
+    def encode(self, frame: Any, missing: str = "raise") -> Encoded:
+        """Encode raw rows: clamp numbers to their bounds, code factors by their declared levels.
+
+        Parameters
+        ----------
+        frame : DataFrame or mapping of str to array
+        missing : {"noise", "raise", "drop"}
+            What becomes of a row that can't be used, because a value that is read is missing, no number or not a
+            declared level, or a term is not finite: NaN (see `Encoded`), an error, or no row.
+
+        Returns
+        -------
+        Encoded
+
+        Raises
+        ------
+        DataError
+            A column is absent; with "raise", a row can't be used.
+        SchemaError
+            With "raise", a factor has a value that is not declared. No message quotes a value.
+        """
+        gaps = choose("missing", missing, MISSING) != "raise"
+        early = {*self._parsed.response_columns, *self._plan.rest_columns, self.offset, self.exposure}
+        rows = prepare(frame, self.columns, self.schema, clamp=early, gaps=gaps)
+        n = len(rows[self.columns[0]])
+        if not gaps:
+            exog, _ = self._exog(rows, n, clamp=True, gaps=False)
+            return Encoded(self._endog(rows, gaps=False), exog, self._offset(rows))
+        left = {name: rows[name] for name in self._parsed.response_columns}
+        right = {name: values for name, values in rows.items() if name not in left}
+        # incomplete rows are never computed with: a term may fail on what would stand in for them
+        known_left, known_right = complete_rows(left.values()), complete_rows(right.values())
+        endog = self._endog(left if known_left is None else take(left, known_left), gaps=True)
+        right = right if known_right is None else take(right, known_right)
+        exog, fine = self._exog(right, n if known_right is None else int(known_right.sum()), clamp=True, gaps=True)
+        offset = self._offset(right)
+        encoded = Encoded(
+            spread(endog, known_left),
+            spread(exog, known_right),
+            None if offset is None else spread(offset, known_right),
+        )
+        return settled(encoded, spread_flags(fine, known_right), missing)
+
+    def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Design, NDArray[np.int64]]:
+        """The same for encoding only, factors with many levels as one column each; see `Encoder.narrowed`."""
+        plan, columns = self._plan.narrowed(whole)
+        return replace(self, _plan=plan), columns
+
+    def _offset(self, rows: Prepared) -> Floats | None:
+        offset = None if self.offset is None else np.array(rows[self.offset])
+        if self.exposure is None:
+            return offset
+        log: Floats = np.log(rows[self.exposure])  # the bounds are positive
+        return log if offset is None else offset + log
+
+    def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
+        """Encode the right-hand side only, without clamping unless asked: for prediction."""
+        early = self._plan.rest_columns if clamp else ()
+        rows = prepare(frame, self._parsed.exog_columns, self.schema, clamp=early)
+        n = len(next(iter(rows.values()))) if rows else length(frame)
+        return self._exog(rows, n, clamp=clamp, gaps=False)[0]
+
+    def _exog(self, rows: Prepared, n: int, *, clamp: bool, gaps: bool) -> tuple[Floats, Flags | None]:
+        """The matrix, and in which of its rows every term is finite, None if in all."""
+        out, fine, problem = self._plan.exog(rows, n, clamp)
+        if problem is not None and not gaps:
+            raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
+        return out, fine
+
+    def encode_new(self, new: Any) -> tuple[Floats, Floats]:
+        """Covariates and offset for prediction, unclamped; an offset that is absent is 0, an exposure is 1."""
+        x = self.encode_exog(new)
+        total = np.zeros(len(x))
+        for name in (self.offset, self.exposure):
+            if name is None or name not in new:
+                continue
+            values = np.array(prepare(new, (name,), self.schema, clamp=())[name])
+            if len(values) != len(x):
+                raise DataError(f"the new rows are {len(x)} but {name!r} has {len(values)}; give one number a row.")
+            total += values if name == self.offset else log_exposure(values, name)
+        return x, total
+
+    def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
+        """Covariates of rows for prediction, raw and encoded, that lie outside their declared bounds somewhere."""
+        del x
+        numeric = [c for c in self._parsed.exog_columns if c in self.schema.bounds]
+        rows = prepare(new, numeric, self.schema, clamp=())
+        return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)))
+
+    def _endog(self, rows: Prepared, *, gaps: bool) -> Floats:
+        """The response, NaN with `gaps` where it can't be used."""
+        name = self._parsed.response_columns[0]
+        n = len(rows[name])
+        if not n:
+            return np.empty(0)
+        evaluate = self._plan.response
+        if evaluate is None:
+            values = np.array(rows[name], dtype=np.float64)
+        else:
+            data = self._plan.data(rows, self._parsed.response_columns)
+            values = by_rows(evaluate, data, n, 1)[:, 0]
+            if not gaps and not np.isfinite(values).all():
+                raise DataError(
+                    f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
+                )
+            values = clamped(np.where(np.isfinite(values), values, np.nan), self.endog_limits)
+        return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
+
+    def to_json(self) -> dict[str, Any]:
+        """Represent the design by JSON values; functions by name only."""
+        return {
+            "kind": "formula",
+            "formula": self.formula,
+            "schema": self.schema.to_json(),
+            "functions": sorted(self.functions),
+            "offset": self.offset,
+            "exposure": self.exposure,
+            "response": self.kind,
+            "names": list(self.names),
+        }
+
+    @classmethod
+    def from_json(cls, doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design:
+        """Rebuild a design through the same allow-list; `functions` supplies the marked functions."""
+        given = dict(functions or {})
+        lacking = [name for name in doc["functions"] if not isinstance(given.get(name), Rowwise)]
+        if lacking:
+            raise SavedFileError(
+                f"the formula {doc['formula']!r} calls {', '.join(lacking)}, which is not saved; load with "
+                f"functions={{{lacking[0]!r}: pr.rowwise({lacking[0]})}}."
+            )
+        schema = Schema.from_json(doc["schema"])
+        more = {"offset": doc["offset"], "exposure": doc.get("exposure"), "kind": saved_kind(doc)}
+        design = formula_design(doc["formula"], schema, functions=given, **more)
+        if list(design.names) != list(doc["names"]):
+            raise SavedFileError(
+                f"the saved columns {doc['names']!r} are not the formula's, {list(design.names)!r}; "
+                "the file is damaged or comes from another version."
+            )
+        return design
+
+
+def design_from_json(doc: Mapping[str, Any], functions: Mapping[str, Rowwise] | None = None) -> Design | ArrayDesign:
+    """Rebuild either kind of design from its ``to_json()``."""
+    kind = doc.get("kind")
+    if kind == "formula":
+        return Design.from_json(doc, functions)
+    if kind == "arrays":
+        return ArrayDesign.from_json(doc)
+    raise SavedFileError(f"a saved design has kind 'formula' or 'arrays', got {kind!r}.")
+
+
+def formula_design(
+    formula: str,
+    schema: Schema,
+    *,
+    functions: Mapping[str, Rowwise] | None = None,
+    offset: str | None = None,
+    exposure: str | None = None,
+    kind: str = "number",
+    reports: bool = False,
+) -> Design:
+    """Build the public design of a formula. No raw row is needed.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"charges ~ age + C(region) + np.log(bmi)"``.
+    schema : Schema
+        Declares every column of the formula.
+    functions : mapping of str to Rowwise, optional
+        Functions marked with ``pr.rowwise`` that the formula may call.
+    offset : str, optional
+        A declared numeric column.
+    exposure : str, optional
+        A numeric column with positive bounds, whose logarithm is added to the offset.
+    kind : {"number", "binary", "levels"}
+        What the response is. A bare column that is 0/1 needs no declaration; "levels" takes one column with 2 to 50
+        declared levels.
+    reports : bool
+        Whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
+
+    Raises
+    ------
+    FormulaError, PrivacyLeakError, SchemaError
+    """
+    parsed = check_formula(formula, schema, functions or {}, kind=kind, reports=reports)
+    _check_offset(offset, exposure, schema, parsed.response_columns)
+    terms = right_hand_side(formula)
+    env = evaluation_environment(parsed.functions)
+    cells = {
+        tuple(parsed.plain[f.code] for f in t.factors if parsed.plain.get(f.code) in schema.levels): None for t in terms
+    }
+    rows = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c])
+    empty = empty_plan(schema, parsed.functions)
+    data = empty.data(rows, parsed.exog_columns)
+    for code, names in parsed.reads.items():
+        if code not in parsed.plain:
+            _check_row_by_row(code, env, empty, take(rows, slice(None)), names)
+    broken = FormulaError(f"the right-hand side of {formula!r} can't be built; check the contrasts and knots.")
+    info = quietly(lambda: coded_terms(terms, data, env), broken)
+    response, limits = _response(parsed, schema, env, empty, kind)
+    plan = make_plan(info, parsed, schema, response)
+    m = len(next(iter(rows.values()))) if rows else 1
+    probe, _, problem = plan.exog(rows, m, clamp=True)
+    if problem is not None:
+        raise FormulaError(
+            f"{problem} somewhere inside the declared bounds {{{shown_box(plan.rest_columns, schema)}}}; "
+            f"tighten the bounds or change the term.{stand_in(plan.rest_columns, schema)}"
+        )
+    names = tuple(info.column_names)
+    sources, bare = _made_from(info, parsed, schema)
+    wide = wide_box(parsed.exog_columns, schema, parsed.constants)
+    tried = probe
+    if wide:  # some terms are constant on the box that stands for a private scale, and not beyond it
+        more = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c], boxes=wide)
+        far, _, _ = plan.exog(more, len(next(iter(more.values()))), clamp=True)
+        tried = np.vstack([probe, far[np.isfinite(far).all(axis=1)]])
+    check_rank(tried, names, stand_in(parsed.exog_columns, schema))
+    endog_bare = parsed.plain.get(parsed.response)
+    columns = dict.fromkeys([*parsed.response_columns, *parsed.exog_columns, *(c for c in (offset, exposure) if c)])
+    return Design(
+        formula,
+        schema,
+        dict(parsed.functions),
+        offset,
+        exposure,
+        kind,
+        names,
+        parsed.response,
+        tuple(columns),
+        probe,
+        public_constant(probe, names, sources, schema),
+        limits,
+        sources,
+        bare,
+        None if endog_bare in schema.levels else endog_bare,
+        parsed,
+        plan,
+    )
+
+
+def _rebuild(
+    formula: str, schema: Schema, functions: dict[str, Rowwise], offset: str | None, exposure: str | None, kind: str
+) -> Design:
+    return formula_design(formula, schema, functions=functions, offset=offset, exposure=exposure, kind=kind)
+
+
+def _check_offset(offset: str | None, exposure: str | None, schema: Schema, response: Sequence[str]) -> None:
+    if exposure is not None:
+        if exposure in response or exposure == offset:
+            other = "offset" if exposure == offset else "response"
+            raise SchemaError(f"exposure={exposure!r} is the {other} too; name another column with positive bounds.")
+        check_exposure(exposure, schema)
+    if offset is None:
+        return
+    if offset in schema.levels or offset in response:
+        raise SchemaError(f"offset={offset!r} must be a numeric column other than the response.")
+    if not schema.is_declared_number(offset):
+        raise SchemaError(undeclared_offset(offset, schema))
+
+
+def _made_from(
+    info: Any, parsed: ParsedFormula, schema: Schema
+) -> tuple[tuple[tuple[str, ...], ...], tuple[str | None, ...]]:
+    """Raw columns behind each design column, and the one it is as it stands."""
+    sources: list[tuple[str, ...]] = [()] * len(info.column_names)
+    bare: list[str | None] = [None] * len(info.column_names)
+    for term, place in info.term_slices.items():
+        read = tuple(dict.fromkeys(name for f in term.factors for name in parsed.reads[f.code]))
+        plain = parsed.plain.get(term.factors[0].code) if len(term.factors) == 1 else None
+        for j in range(place.start, place.stop):
+            sources[j] = read
+            bare[j] = plain if plain is not None and plain not in schema.levels else None
+    return tuple(sources), tuple(bare)
+
+
+def _check_row_by_row(code: str, env: Any, plan: Encoder, rows: Prepared, names: Sequence[str]) -> None:
+    """Refuse a term whose value for a public probe row depends on the rows beside it."""
+    m = len(rows[names[0]])
+
+    def run() -> bool:
+        evaluate = Evaluator.build(code, env, plan.data(rows, names))
+        whole = evaluate(plan.data(rows, names))
+        if whole.ndim == 0 or len(whole) != m:
+            return False
+        if whole.ndim > 2 or whole.dtype.kind not in "biuf":
+            raise FormulaError(f"formula term {code!r} must give numbers, one or a few for each row.")
+        parts = [slice(i, i + 1) for i in np.linspace(0, m - 1, _SINGLE_ROWS).astype(int)]
+        for part in (*parts, slice(None, None, -3)):
+            alone = evaluate(plan.data(take(rows, part), names))
+            expected = whole[part]
+            if alone.shape != expected.shape or not np.allclose(alone, expected, rtol=1e-12, atol=0, equal_nan=True):
+                return False
+        return not plan.functions or same_in_pieces(evaluate, plan, names)
+
+    broken = FormulaError(
+        f"formula term {code!r} fails on public probe rows; it must take arrays, and a spline's bounds "
+        f"must hold its argument over the declared bounds.{stand_in(names, plan.schema)}"
+    )
+    try:
+        alone = quietly(run, broken)
+    except PrivacyLeakError:  # a marked function's own words, without the term
+        alone = False
+    if not alone:
+        raise PrivacyLeakError(
+            f"formula term {code!r} is not row by row: its value for a row changes with its neighbours. "
+            "Use a function of each row alone, with public constants."
+        )
+
+
+def _response(
+    parsed: ParsedFormula, schema: Schema, env: Any, plan: Encoder, kind: str
+) -> tuple[Evaluator | None, tuple[float, float]]:
+    """Find how the response is computed, and its public range."""
+    code, columns = parsed.response, parsed.response_columns
+    column = parsed.plain.get(code)
+    if column is not None and column in schema.levels:
+        levels = schema.levels[column]
+        if wrong := misfit(column, levels, kind):
+            raise FormulaError(f"the response {code!r} {wrong}")
+        return None, (0.0, len(levels) - 1.0)
+    if column is not None and not schema.is_number(column):
+        return None, (0.0, 1.0)
+    evaluate, limits = None, _UNBOUNDED
+    if column is not None:
+        limits = schema.limits(column)
+    else:
+        rows = probe_rows(columns, schema, parsed.constants, rows=_RESPONSE_ROWS)
+        _check_row_by_row(code, env, plan, rows, columns)
+        evaluate = Evaluator.build(code, env, plan.data(rows, columns))
+        with np.errstate(all="ignore"):
+            values = evaluate(plan.data(rows, columns))
+        if values.ndim > 1 and values.shape[1] != 1:
+            raise FormulaError(f"the response {code!r} has {values.shape[1]} columns; it must have one.")
+        if not np.isfinite(values).all():
+            raise FormulaError(
+                f"the response {code!r} is not finite somewhere inside the declared bounds "
+                f"{{{shown_box(columns, schema)}}}; tighten the bounds or change the transformation."
+                f"{stand_in(columns, schema)}"
+            )
+        if values.dtype.kind == "b":
+            limits = (0.0, 1.0)
+        elif all(n in schema.levels or np.isfinite(schema.limits(n)[0]) for n in columns):
+            limits = (float(values.min()), float(values.max()))
+    if kind == "binary" and limits != (0.0, 1.0):
+        raise FormulaError(
+            f"a binary response is 0 or 1; {code!r} goes from {limits[0]:g} to {limits[1]:g}. "
+            f"Write I({columns[0]} > cut), declare two levels, or bounds={{{columns[0]!r}: (0, 1)}}; or choose a "
+            "family for numbers, such as family='huber'."
+        )
+    return evaluate, limits

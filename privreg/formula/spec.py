@@ -1,0 +1,286 @@
+"""What is fixed before a fit is tuned: design, units, family, budget and the user's options. Public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.data.participants import Participants
+from privreg.data.sources.open import open_table
+from privreg.errors import OptionError, SchemaError, choose
+from privreg.families.builtin import Logistic
+from privreg.families.family import Family, check_response
+from privreg.families.weights import WEIGHTS
+from privreg.formula.units import public_units
+from privreg.privacy.ledger import Budget
+from privreg.privacy.mechanisms import MECHANISMS, resolve_mechanism
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.data.sources.open import Source
+    from privreg.formula.units import Units
+    from privreg.privacy.mechanisms import Mechanism
+
+    Array = NDArray[np.float64]
+
+__all__ = ["CLAMPING", "UNUSABLE", "ModelSpec", "one_number"]
+
+UNUSABLE: Final = {
+    "noise": "{}: a value missing, unreadable or not declared, or a term not finite",
+    "raise": "are refused by an error (see the notes)",
+    "drop": "send nothing (see the notes)",
+}
+"""What becomes of records that can't be used."""
+
+CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not looked at")
+"""What a summary says wherever bounds are declared."""
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What is fixed before a fit is tuned: public.
+
+    Parameters
+    ----------
+    design : Design or ArrayDesign
+    units : Units
+    family : Family
+    budget : Budget
+    score_weights : str or None
+    mechanism : str
+        As the user asked.
+    private : str
+        "record" or "response".
+    people : Participants
+        What is declared about the people behind the rows.
+    """
+
+    design: Any
+    units: Units
+    family: Family
+    budget: Budget
+    score_weights: str | None = None
+    mechanism: str = "auto"
+    private: str = "record"
+    people: Participants = field(default_factory=Participants.declare)
+
+    @classmethod
+    def declare(
+        cls,
+        design: Any,
+        family: Family,
+        budget: Budget,
+        score_weights: Any,
+        mechanism: Any,
+        private: Any,
+        people: Participants,
+    ) -> ModelSpec:
+        """Check the options and choose units.
+
+        Raises
+        ------
+        OptionError
+            If an option is not among its choices, or does not go with another.
+        SchemaError
+            If the response has no public scale, or not the limits its family needs.
+        """
+        if score_weights is not None:
+            choose("score_weights", score_weights, WEIGHTS)
+        choose("mechanism", mechanism, ("auto", *MECHANISMS))
+        choose("private", private, ("record", "response"))
+        if private == "response" and people.id is not None:
+            raise OptionError(
+                "with private='response' covariates are public, so that everybody knows whose row is one too many: id= "
+                "goes with private='record'; leave further rows of a person out."
+            )
+        if family.response == "levels" and (design.offset is not None or design.exposure is not None):
+            raise OptionError(
+                "offset= and exposure= go with one linear predictor, and a multinomial fit has one for each level but "
+                "the first; leave them out."
+            )
+        check_response(family, design.endog_limits, design.endog_name)
+        units = public_units(design, scale_response=family.scaled)
+        spec = cls(design, units, family, budget, score_weights, mechanism, private, people)
+        names = spec.coefficients
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise SchemaError(
+                f"two coefficients would be named {twice!r}, from levels and terms that read alike; rename a level."
+            )
+        scalar = one_number(private, spec.classes - 1, spec.alone)
+        if mechanism != "auto":  # found anew by the tuning; here so that what can't be is refused before there are data
+            personal = people.mu is not None
+            resolve_mechanism(mechanism, budget, size=1 if scalar else len(names), scalar=scalar, personal=personal)
+        return spec
+
+    @property
+    def nonresponse(self) -> bool:
+        """Whether it is declared that some people send noise only, as further rows of one person."""
+        return self.people.id is not None
+
+    @property
+    def unusable(self) -> bool:
+        """Whether people may send noise only, for values that can't be used or as further rows of one person."""
+        return self.people.missing == "noise" or self.nonresponse
+
+    @property
+    def alone(self) -> bool:
+        """Whether a row holds nothing but the response: a declared intercept, read from no column, and no offset."""
+        design = self.design
+        return len(design.names) == 1 and not design.sources[0] and design.offset is None and design.exposure is None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are read: the design's, then those about people."""
+        return (*self.design.columns, *self.people.columns)
+
+    @property
+    def baseline(self) -> tuple[str, ...]:
+        """Names of a multinomial response's levels, the first being the baseline; none for other families."""
+        levels = self.design.endog_levels if self.family.response == "levels" else None
+        return () if levels is None else tuple(str(v) for v in levels)
+
+    @property
+    def coefficients(self) -> tuple[str, ...]:
+        """Names of the coefficients: the design's, for each level but the first of a multinomial response."""
+        names = tuple(self.design.names)
+        return tuple(f"{level}:{n}" for level in self.baseline[1:] for n in names) if self.baseline else names
+
+    @property
+    def classes(self) -> int:
+        """Levels of the response, 2 where it has none."""
+        return len(self.baseline) or 2
+
+    @property
+    def scored(self) -> Family:
+        """The family whose score is reported: two levels leave one linear predictor, with the logistic score."""
+        two = self.family.code == codes.MULTINOMIAL and self.classes == 2
+        return Logistic() if two else self.family
+
+    @property
+    def covariates(self) -> int:
+        """Columns of the design."""
+        return len(self.design.names)
+
+    @property
+    def blocks(self) -> int:
+        """Linear predictors of a record."""
+        return self.classes - 1 if self.scored.code == codes.MULTINOMIAL else 1
+
+    @property
+    def scalar(self) -> bool:
+        """Whether a report is one number; see :func:`one_number`."""
+        return one_number(self.private, self.blocks, self.alone)
+
+    @property
+    def probe(self) -> Array:
+        """Rows over the public box, internal units, shape (m, p)."""
+        return self.units.probe_inside(self.design.probe)
+
+    @property
+    def constant(self) -> bool:
+        """Whether the design has the constant column."""
+        return self.units.constant_column(self.design.probe) is not None
+
+    @property
+    def response_limits(self) -> tuple[float, float]:
+        """Public limits of the response, internal units."""
+        low, high = (float(v) for v in self.units.response_inside(np.array(self.design.endog_limits)))
+        return low, high
+
+    @property
+    def scale_declared(self) -> bool:
+        """Whether mean and sd of every covariate are declared, and how they are correlated."""
+        schema = self.design.schema
+        numbers = {n for made_of in self.design.sources for n in made_of if schema.is_number(n)}
+        # sds alone spare few reports on moments: correlations are still to be learned
+        return all(n in schema.moments for n in numbers) and (len(numbers) < 2 or bool(schema.correlations))
+
+    @property
+    def standardised(self) -> bool:
+        """Whether the scale was taken from the data, as the sources' applications do."""
+        return "scale" in self.design.schema.leaked
+
+    @property
+    def personal(self) -> bool:
+        """Whether records have budgets of their own."""
+        return self.people.mu is not None
+
+    def mechanism_for(self, size: int, *, scalar: bool) -> Mechanism:
+        """Mechanism for score reports of `size` numbers."""
+        return resolve_mechanism(self.mechanism, self.budget, size=size, scalar=scalar, personal=self.personal)
+
+    def open(self, data: Any) -> Source:
+        """The rows that are read of a table; see `open_table`."""
+        return open_table(data, self.columns, self.design.schema, text=self.people.text)
+
+    @property
+    def formula(self) -> str:
+        """Formula, or the names of an array model."""
+        d = self.design
+        return str(getattr(d, "formula", None) or f"{d.endog_name} ~ {' + '.join(d.names)}")
+
+    def declared(self, instead: str = "send noise only") -> tuple[tuple[str, str], ...]:
+        """Public declarations by column, in words; `instead` says what records do that can't be used."""
+        schema, out = self.design.schema, []
+        for name in self.design.columns:
+            if name in schema.levels:
+                taken = " TAKEN FROM THE DATA (see the notes)" if name in schema.leaked_columns else ""
+                out.append((name, "levels " + ", ".join(str(v) for v in schema.levels[name]) + taken))
+            elif name in schema.private:
+                out.append((name, "nothing; location and scale learned from privatised reports"))
+            elif name in schema.leaked_columns:
+                out.append((name, "mean and sd TAKEN FROM THE DATA (see the notes)"))
+            else:
+                parts = []
+                if name in schema.bounds and np.isfinite(schema.bounds[name][0]):
+                    parts.append("bounds {:g} to {:g}".format(*schema.bounds[name]))
+                if name in schema.moments:
+                    parts.append("mean {:g}, sd {:g}".format(*schema.moments[name]))
+                parts += [
+                    f"correlation {rho:g} with {b if name == a else a}"
+                    for (a, b), rho in schema.correlations.items()
+                    if name in (a, b)
+                ]
+                if parts:
+                    out.append((name, "; ".join(parts)))
+        out += schema.source_words(self.design.columns)
+        if any(np.isfinite(schema.limits(name)[0]) for name in self.design.columns if name not in schema.levels):
+            out.append(CLAMPING)
+        people = self.people
+        if people.mu is not None:
+            out.append((people.mu, f"personal budgets, at most {people.mu_max:g}; public"))
+        if people.id is not None:
+            rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
+            out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
+        out.append(("unusable records", UNUSABLE[people.missing].format(instead)))
+        return tuple(out)
+
+
+def one_number(private: str, blocks: int, alone: bool) -> bool:
+    """Whether a person's report is one number, as covariates are public or there are none.
+
+    Parameters
+    ----------
+    private : str
+        "record" or "response".
+    blocks : int
+        Linear predictors of a person.
+    alone : bool
+        Whether a person's row holds nothing but the response.
+
+    Raises
+    ------
+    OptionError
+        If only one number may be randomised, and it would be several.
+    """
+    if blocks > 1 and private == "response":
+        raise OptionError(
+            "private='response' randomises one number, and a multinomial score has one for each level but the "
+            "first; use private='record', or Logistic() for each level."
+        )
+    return blocks == 1 and (private == "response" or alone)

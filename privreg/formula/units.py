@@ -1,0 +1,358 @@
+"""Public scaling: the linear map between the user's units and internal ones.
+
+Everything here follows from the public schema: declared bounds map to [−1, 1] (declared moments to mean 0,
+sd 1), columns with declared correlations are made uncorrelated, and derived columns that are nearly collinear
+over the declared box are made orthogonal over it, unless the design is wide. Columns whose scale is private stay as
+they are. No row is read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privreg.collector.diagonal import WIDE
+from privreg.errors import SchemaError
+from privreg.formula import affine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.formula.arrays import ArrayDesign
+    from privreg.formula.design import Design
+    from privreg.schema.declarations import Schema
+
+    Array = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+__all__ = ["Units", "public_units"]
+
+CROWDED = 30.0
+"""Condition number of the probe's correlation matrix above which columns are made orthogonal."""
+
+SAME = 1e-9
+"""How far from 1 a constant may be computed."""
+
+ALONE = 5.0
+"""Variance inflation up to which a column is left as it is where others are crowded."""
+
+TOGETHER = 256
+"""Rows of the public box that are looked at together."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Affine maps between the user's units and internal ones. Public.
+
+    Parameters
+    ----------
+    centre, scale : ndarray, shape (p,)
+        Column j inside is (x_j − centre_j) / scale_j, before `mix`.
+    mix : ndarray, shape (p, p), or None
+        Rows inside are then multiplied by ``mix.T``.
+    y_centre, y_scale : float
+        The response inside is (y − y_centre) / y_scale.
+    constant : ndarray, shape (p,)
+        Coefficients, user's units, of the column of ones; zeros if the design does not span it.
+    reach : float
+        sup ‖x‖ over the public box, internal units; inf where a column is not bounded.
+    unscaled : ndarray of bool, shape (p,)
+        Columns that depend on a private scale: centre 0, scale 1 and a row of `mix` that is the identity's.
+    y_unscaled : bool
+        The response depends on a private scale: y_centre 0, y_scale 1.
+    """
+
+    centre: Array
+    scale: Array
+    mix: Array | None
+    y_centre: float
+    y_scale: float
+    constant: Array
+    reach: float
+    unscaled: Flags
+    y_unscaled: bool
+
+    @property
+    def matrix(self) -> Array:
+        """T with θ_user = T θ_internal + shift, shape (p, p)."""
+        p = self.centre.shape[0]
+        rows = (np.eye(p) - np.outer(self.centre, self.constant)) / self.scale[:, None]
+        if self.mix is not None:
+            rows = self.mix @ rows
+        return self.y_scale * rows.T
+
+    @property
+    def shift(self) -> Array:
+        """Constant part of the map of coefficients, shape (p,)."""
+        return self.y_centre * self.constant
+
+    def keeps_levels(self, place: slice) -> bool:
+        """Whether these columns are 0 or 1 inside as they are outside."""
+        plain = (self.centre[place] == 0.0) & (self.scale[place] == 1.0) & ~self.unscaled[place]
+        return self.mix is None and bool(plain.all())
+
+    def probe_inside(self, probe: Array) -> Array:
+        """Design rows over the public box in internal units, a copy."""
+        inside = np.array(probe, dtype=np.float64, order="C")
+        self.rows_inside(inside)
+        return inside
+
+    def _inside_by_parts(self, probe: Array) -> Iterator[Array]:
+        """The same some rows at a time: of a wide design they are many."""
+        for a in range(0, len(probe), TOGETHER):
+            yield self.probe_inside(probe[a : a + TOGETHER])
+
+    def constant_column(self, probe: Array) -> int | None:
+        """Column that is 1 in every row inside; None if there is none.
+
+        Parameters
+        ----------
+        probe : ndarray, shape (m, p)
+            Design rows over the public box, user's units.
+        """
+        one = np.ones(probe.shape[1], dtype=np.bool_)
+        for inside in self._inside_by_parts(probe):
+            one &= (np.abs(inside - 1.0) < SAME).all(axis=0)
+        ones = np.flatnonzero(one)
+        return int(ones[0]) if ones.size else None
+
+    def gaps(self, probe: Array) -> Array:
+        """Distance inside of a column's two values, shape (p,); 0 for columns that take one or more than two.
+
+        Parameters
+        ----------
+        probe : ndarray, shape (m, p)
+            Design rows over the public box, user's units.
+        """
+        low, high = np.full(probe.shape[1], np.inf), np.full(probe.shape[1], -np.inf)
+        for inside in self._inside_by_parts(probe):
+            low, high = np.minimum(low, inside.min(axis=0)), np.maximum(high, inside.max(axis=0))
+        two = np.ones(probe.shape[1], dtype=np.bool_)
+        for inside in self._inside_by_parts(probe):
+            two &= ((np.abs(inside - low) <= 1e-9) | (np.abs(inside - high) <= 1e-9)).all(axis=0)
+        return np.where(two, high - low, 0.0)
+
+    def rows_inside(self, x: Array, columns: NDArray[np.int64] | None = None) -> None:
+        """Map rows to internal units in place; each row on its own, so chunking can't change a bit.
+
+        `columns`, shape (m,), are those that x has, if these are not all.
+        """
+        if columns is not None:
+            affine.affine_rows(x, self.centre[columns], self.scale[columns])
+            return
+        affine.affine_rows(x, self.centre, self.scale)
+        if self.mix is not None:
+            affine.linear_rows(x, np.ascontiguousarray(self.mix.T))
+
+    def response_inside(self, y: Array) -> Array:
+        """Map responses to internal units."""
+        if self.y_centre == 0.0 and self.y_scale == 1.0:
+            return y
+        with np.errstate(over="ignore"):  # a warning would tell of one value
+            return np.asarray((y - self.y_centre) / self.y_scale)
+
+    def params_outside(self, theta: Array) -> Array:
+        """Coefficients in the user's units."""
+        if self.mix is None and len(theta) > WIDE:  # no matrix for each line of a trail
+            own = theta / self.scale
+            return np.asarray(self.y_scale * (own - self.constant * float(self.centre @ own)) + self.shift)
+        return self.matrix @ theta + self.shift
+
+    def params_inside(self, params: Array) -> Array:
+        """Coefficients in internal units."""
+        return np.asarray(np.linalg.solve(self.matrix, params - self.shift))
+
+    def cov_outside(self, cov: Array) -> Array:
+        """Covariance of coefficients in the user's units, shape (p, p)."""
+        t = self.matrix
+        return t @ cov @ t.T
+
+
+def public_units(design: Design | ArrayDesign, *, scale_response: bool) -> Units:
+    """Choose internal units from the public schema of a design.
+
+    Parameters
+    ----------
+    design : Design or ArrayDesign
+        Its probe rows, its schema, and what its columns are made from.
+    scale_response : bool
+        False for families whose response has units of its own (logistic).
+
+    Returns
+    -------
+    Units
+
+    Raises
+    ------
+    SchemaError
+        If the response has no public scale.
+    """
+    schema, probe, constant = design.schema, design.probe, design.constant
+    p = len(design.names)
+    ones = np.zeros(p) if constant is None else constant
+    low, high = probe.min(axis=0), probe.max(axis=0)
+    centre, scale, edges = np.zeros(p), np.ones(p), np.zeros(p)
+    unscaled = np.array([_is_private(made_of, schema) for made_of in design.sources], dtype=np.bool_)
+    for j, name in enumerate(design.bare):
+        varies = bool(ones[j] == 0.0 and high[j] > low[j])
+        if varies and not unscaled[j]:
+            if name is not None:
+                middle, half = schema.scale(name)
+            else:
+                middle, half = (low[j] + high[j]) / 2, (high[j] - low[j]) / 2
+            if p > WIDE and name is None and low[j] == 0.0 and all(c in schema.levels for c in design.sources[j]):
+                middle, half = 0.0, high[j]  # a level of a factor with many: most people have 0, which is to stay
+            if constant is None:
+                half = math.hypot(half, middle) if name in schema.moments else max(abs(low[j]), abs(high[j]))
+                middle = 0.0
+            centre[j], scale[j] = middle, half
+        elif ones[j] == 0.0 and not unscaled[j]:
+            scale[j] = abs(low[j]) or 1.0
+        numbers = [c for c in design.sources[j] if c not in schema.levels]
+        clamped = all(math.isfinite(v) for c in numbers for v in schema.limits(c))
+        edges[j] = max(abs(low[j] - centre[j]), abs(high[j] - centre[j])) / scale[j] if clamped else math.inf
+    inside, correlated = (probe - centre) / scale, _correlated(design, centre, scale)
+    own = _own_constant(inside, ones, {*np.flatnonzero(unscaled).tolist(), *correlated[0]})
+    if own is not None:
+        inside, edges = inside @ own.T, np.where((own != np.eye(p)).any(axis=1), 1.0, edges)
+    mix, edges = _mix(inside, edges, unscaled, *correlated)
+    if own is not None:
+        mix = own if mix is None else mix @ own
+    y_centre, y_scale, y_unscaled = 0.0, 1.0, False
+    if scale_response:
+        y_centre, y_scale, y_unscaled = _response(design)
+        if constant is None and not y_unscaled:
+            y_scale, y_centre = math.hypot(y_scale, y_centre), 0.0
+    return Units(centre, scale, mix, y_centre, y_scale, ones, math.sqrt(float(edges @ edges)), unscaled, y_unscaled)
+
+
+def _is_private(made_of: Sequence[str], schema: Schema) -> bool:
+    return any(name in schema.private for name in made_of)
+
+
+def _response(design: Design | ArrayDesign) -> tuple[float, float, bool]:
+    """Centre and scale of the response, and whether they are left to be learned."""
+    schema, (low, high) = design.schema, design.endog_limits
+    bounded = math.isfinite(low) and math.isfinite(high)  # I(y > 3) is, whatever y
+    if _is_private(design.endog_sources, schema) and not bounded:
+        return 0.0, 1.0, True
+    if design.endog_bare is not None:
+        return *schema.scale(design.endog_bare), False
+    if not bounded:
+        raise SchemaError(
+            f"the response {design.endog_name} has no public range; give finite bounds= for the columns in it, or "
+            'moments= if it is a bare column, or leave them undeclared with scaling="private".'
+        )
+    return (low + high) / 2, (high - low) / 2 or 1.0, False
+
+
+def _correlated(design: Design | ArrayDesign, centre: Array, scale: Array) -> tuple[list[int], Array]:
+    """Design columns that have a declared correlation with another one, and the second moments inside."""
+    schema = design.schema
+    low, high = design.probe.min(axis=0), design.probe.max(axis=0)
+    at = {name: j for j, name in enumerate(design.bare) if name is not None and high[j] > low[j]}
+    names = {c for pair in schema.correlations if all(c in at for c in pair) for c in pair}
+    where = sorted(at[c] for c in names)
+    held = [str(design.bare[j]) for j in where]
+    mean = (np.array([schema.moments[c][0] for c in held]) - centre[where]) / scale[where]
+    sd = np.array([schema.moments[c][1] for c in held]) / scale[where]
+    return where, schema.correlation_matrix(held) * np.outer(sd, sd) + np.outer(mean, mean)
+
+
+def _own_constant(inside: Array, ones: Array, kept: set[int]) -> Array | None:
+    """Row map that makes a column the constant that several add up to, as levels without a reference do.
+
+    None if it is a column already, or none but `kept` ones could become it.
+    """
+    among = [int(j) for j in np.flatnonzero(ones) if j not in kept]
+    if len(ones) > WIDE or np.count_nonzero(ones) < 2 or not among:
+        return None
+    own = np.eye(len(ones))
+    own[among[0]] = ones
+    made = inside @ own.T
+    return own if (np.abs(made[:, among[0]] - 1.0) < SAME).all() and np.linalg.matrix_rank(own) == len(own) else None
+
+
+def _mix(
+    inside: Array, edges: Array, unscaled: Flags, correlated: list[int], moments: Array
+) -> tuple[Array | None, Array]:
+    """Row map that decorrelates columns, and how far each column then reaches; None if none is needed.
+
+    `correlated` columns are made orthonormal under their declared second `moments` (uncorrelated with unit variance,
+    as their mean is 0 inside if the design spans the constant), and crowded columns orthogonal over the public box;
+    both in the order of the columns, so that the map is lower triangular. `unscaled` columns stay out.
+    """
+    p = inside.shape[1]
+    free = np.flatnonzero(~unscaled)
+    # the public box has too few rows to tell that many columns apart, and what is sparse is to stay so
+    crowded = None if p > WIDE else _orthogonal(inside[:, free])
+    if crowded is None and not correlated:
+        return None, edges
+    mix, reach = np.eye(p), edges.copy()
+    if crowded is not None:
+        mix[np.ix_(free, free)] = crowded
+        bounded = np.max(np.abs(inside @ mix.T), axis=0)
+        reach[free] = bounded[free] if np.isfinite(edges[free]).all() else math.inf
+    if correlated:
+        block = np.linalg.inv(np.linalg.cholesky(moments))
+        mix[correlated] = 0.0
+        mix[np.ix_(correlated, correlated)] = block
+        used = [np.flatnonzero(row) for row in block]  # an edge may be infinite
+        sups = [np.abs(row[k]) @ edges[correlated][k] for row, k in zip(block, used, strict=True)]
+        reach[correlated] = sups
+    return mix, reach
+
+
+def _crowded(correlation: Array) -> bool:
+    return bool(np.linalg.cond(correlation) > CROWDED)
+
+
+def _correlation(columns: Array) -> Array:
+    """Second moments of columns relative to their sizes; correlations, if they are centred."""
+    gram = columns.T @ columns / columns.shape[0]
+    size = np.sqrt(np.diag(gram))
+    return np.asarray(gram / np.outer(size, size))
+
+
+def _orthogonal(inside: Array) -> Array | None:
+    """Row map that makes crowded columns orthogonal over the public box, each within [−1, 1]; None if not needed.
+
+    In the order of the columns, so that main effects, which come first, stay as they are. Columns that the others
+    hardly tell stay too, and so do two-valued ones: levels' shares are learned from columns that have two values. Only
+    if those crowd each other all columns are made orthogonal.
+    """
+    if not inside.shape[1]:
+        return None
+    low, high = inside.min(axis=0), inside.max(axis=0)
+    varies = high > low
+
+    def correlation(rows: Array) -> Array:  # beside a constant a column off its middle, np.log(x) say, crowds nobody
+        columns = (inside @ rows.T)[:, varies]
+        return _correlation(columns if varies.all() else columns - columns.mean(axis=0))
+
+    own = np.eye(len(varies))
+    if not varies.any() or not _crowded(correlation(own)):
+        return None
+    crowd = ~varies
+    crowd[varies] = np.diag(np.linalg.inv(correlation(own))) > ALONE
+    two = ((inside == low) | (inside == high)).all(axis=0)
+    rows = _residuals(inside, crowd, crowd & ~two)
+    everything = np.ones_like(varies)
+    return _residuals(inside, everything, everything) if _crowded(correlation(rows)) else rows
+
+
+def _residuals(inside: Array, crowd: Flags, changed: Flags) -> Array:
+    """Row map of the `changed` columns among a crowd to what its earlier columns leave of them; others stay."""
+    k = np.flatnonzero(crowd)
+    size = np.sqrt((inside[:, k] ** 2).mean(axis=0))
+    left = np.linalg.inv(np.linalg.cholesky(_correlation(inside[:, k]))) / size
+    left /= np.max(np.abs(inside[:, k] @ left.T), axis=0)[:, None]
+    rows = np.eye(len(crowd))
+    rows[np.ix_(k, k)] = left
+    rows[~changed] = np.eye(len(crowd))[~changed]
+    return rows

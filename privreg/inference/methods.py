@@ -1,0 +1,239 @@
+"""Inference methods, each a value that declares what it needs, costs and assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.collector.diagonal import WIDE
+from privreg.errors import InferenceError, OptionError, choose, shown
+from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
+from privreg.inference.resampling import Anytime, Bootstrap
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "METHODS",
+    "Anytime",
+    "Bootstrap",
+    "Estimate",
+    "Method",
+    "Normal",
+    "Pivot",
+    "RandomScaling",
+    "StudentT",
+    "describe",
+    "resolve_methods",
+]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An inference method.
+
+    Parameters
+    ----------
+    name : str
+    title : str
+        For tables.
+    cost : str
+        What it costs in people, budget or time.
+    assumes : str
+    outer, curvature, central : bool
+        Whether it needs the reports' outer products, curvature reports (of a single chain), or raw sums of a trusted
+        curator.
+    streaming : bool
+        Whether results may be taken again and again along the stream.
+    tuning : str
+        The tuning it goes with, or "any".
+    lanes : bool
+        Whether it compares lanes.
+    blocks, path : bool
+        Whether it needs sums of the path at equal marks, or products of reports and iterates.
+    scaling : bool
+        Whether it needs second moments of the path's partial sums.
+    full : bool
+        Whether all of them, however many coefficients there are.
+    tests : str
+        Which tests it supports.
+    """
+
+    name: str
+    title: str
+    cost: str
+    assumes: str
+    outer: bool = False
+    curvature: bool = False
+    central: bool = False
+    streaming: bool = True
+    tuning: str = "any"
+    lanes: bool = False
+    blocks: bool = False
+    path: bool = False
+    scaling: bool = False
+    full: bool = False
+    tests: str = "t_test, wald_test"
+
+
+METHODS: Final = {
+    m.name: m
+    for m in (
+        Method(
+            "between_lanes",
+            "between lanes",
+            "no people and no budget; 8 lanes or more",
+            "lanes that are long enough to be normal; nothing about curvature or noise",
+            tuning="efficient",
+            lanes=True,
+            tests="t_test, wald_test of fewer restrictions than groups",
+        ),
+        Method(
+            "random_scaling",
+            "random scaling",
+            f"no people and no budget; p² numbers of memory, 2p of them with more than {WIDE} coefficients",
+            "a functional central limit theorem for the path (1/2 < alpha < 1)",
+            scaling=True,
+            tests=f"t_test, wald_test of up to 20 restrictions; single coefficients only with more than {WIDE}",
+        ),
+        Method(
+            "batch_means",
+            "batch means",
+            "no people and no budget; some n^(1/4) p numbers of memory",
+            "batches long enough to be independent",
+            blocks=True,
+        ),
+        Method(
+            "random_scaling_full",
+            "random scaling (whole matrix)",
+            "no people and no budget; p² numbers of memory, 32 MB at 2,000 coefficients, however many there are",
+            "a functional central limit theorem for the path (1/2 < alpha < 1)",
+            scaling=True,
+            full=True,
+            tests="t_test, wald_test of up to 20 restrictions",
+        ),
+        Method(
+            "block_bootstrap",
+            "block bootstrap (percentile)",
+            "no people and no budget; some n^(1/4) p numbers of memory",
+            "blocks long enough to be independent, and many of them",
+            blocks=True,
+        ),
+        Method(
+            "block_bootstrap_t",
+            "block bootstrap (t)",
+            "no people and no budget; some n^(1/4) p numbers of memory",
+            "blocks long enough to be independent",
+            blocks=True,
+        ),
+        Method(
+            "anytime",
+            "anytime-valid",
+            "no people and no budget; intervals are wider by a half or more",
+            "batch means that have settled; holds at every number of people from 30,000 on at once",
+            blocks=True,
+            tests="t_test",
+        ),
+        Method(
+            "plug_in",
+            "plug-in (local)",
+            "a tenth of the people send curvature instead of a score (published tuning); none (efficient tuning)",
+            "smooth loss, non-singular curvature (published tuning); that curvature is what the pilots say (efficient)",
+            outer=True,
+            curvature=True,
+        ),
+        Method(
+            "path_curvature",
+            "path curvature",
+            "no people and no budget; p² numbers of memory",
+            "non-singular curvature and a path that wanders enough to show it: long streams",
+            outer=True,
+            path=True,
+        ),
+        Method(
+            "plug_in_central",
+            "plug-in (central, one release)",
+            "a second release at mu by a trusted curator: sqrt(2)*mu in all",
+            "smooth loss, non-singular curvature, a curator who sees raw curvature",
+            central=True,
+            streaming=False,
+            tuning="published",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a method says about the precision of the averaged estimate, in the user's units.
+
+    Parameters
+    ----------
+    method : str
+    cov : ndarray, shape (p, p) or (p,)
+        Reported covariance, or variances where only these are known.
+    pivot : Pivot
+        Law of the t-ratios formed with it.
+    notes : tuple of str
+        Whatever weakens it.
+    """
+
+    method: str
+    cov: Array
+    pivot: Pivot
+    notes: tuple[str, ...] = ()
+
+    @property
+    def variances(self) -> Array:
+        """Reported variances, shape (p,)."""
+        return self.cov if self.cov.ndim == 1 else np.diag(self.cov)
+
+
+def describe() -> pd.DataFrame:
+    """Tell what each inference method needs, costs, assumes and can test.
+
+    Returns
+    -------
+    DataFrame
+        One line a method, its name as index: title, tuning, cost, assumes, tests, streaming.
+
+    Examples
+    --------
+    >>> describe().loc["anytime", "tests"]
+    't_test'
+    """
+    import pandas as pd
+
+    columns = ("title", "tuning", "cost", "assumes", "tests", "streaming")
+    rows = [[getattr(m, c) for c in columns] for m in METHODS.values()]
+    return pd.DataFrame(rows, columns=list(columns), index=pd.Index(METHODS, name="inference"))
+
+
+def resolve_methods(inference: object) -> tuple[Method, ...]:
+    """Read ``inference=``: a name or several, the first being the default.
+
+    Raises
+    ------
+    OptionError
+        If a name is not known, none is given, or one is given twice.
+    InferenceError
+        If methods that can't share a pass are asked for together.
+    """
+    names = [inference] if isinstance(inference, str) else inference
+    if not isinstance(names, Sequence) or not 0 < len(names) <= len(METHODS):
+        raise OptionError(f"inference={shown(inference)} must be one or more of {', '.join(map(repr, METHODS))}.")
+    methods = tuple(METHODS[choose("inference", n, METHODS)] for n in names)
+    if len(set(methods)) != len(methods):
+        raise OptionError("inference names a method twice; list each once.")
+    if sum(m.curvature or m.central for m in methods) > 1:
+        raise InferenceError(
+            "plug_in and plug_in_central can't share one pass: the first makes some people send curvature, "
+            "the second is for a trusted curator. Choose one."
+        )
+    return methods

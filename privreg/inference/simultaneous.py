@@ -1,0 +1,181 @@
+"""Critical values of the largest of several t-ratios, for intervals that hold together.
+
+By simulation with a fixed seed, which is post-processing of numbers that have been released.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
+from privreg.inference.resampling import Bootstrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["joint_critical", "max_critical"]
+
+_SEED: Final = 20_250_711
+_SCALES: Final = 1 << 15
+"""Draws of the standard errors; fewer where `_NORMALS` would be exceeded."""
+_USES: Final = 4
+"""Draws of the estimates for each of them."""
+_NORMALS: Final = 12_000_000
+"""Standard normals drawn, about and at most."""
+_CHUNK: Final = 1 << 20
+_TERMS: Final = 32
+"""Terms of the Karhunen–Loève series for one lane; the mean over several needs fewer of each."""
+
+
+def joint_critical(pivot: Pivot, cov: Array, alpha: float) -> float | Array:
+    """Value that the largest of several t-ratios exceeds with probability `alpha`, by a reported covariance.
+
+    Parameters
+    ----------
+    pivot : Pivot
+    cov : ndarray, shape (p, p) or (p,)
+        Reported covariance; where only variances are known the value is Bonferroni's.
+    alpha : float
+        In (0, 1).
+
+    Returns
+    -------
+    float, or ndarray of shape (p,) where the law has one for each
+
+    Examples
+    --------
+    >>> round(joint_critical(Normal(), np.array([4.0, 9.0]), 0.05), 4)
+    2.2414
+    """
+    p = len(cov)
+    if p < 2:
+        return pivot.critical(alpha)
+    if isinstance(pivot, Bootstrap):
+        return pivot.largest(alpha)
+    if cov.ndim == 1 or not np.isfinite(cov).all():
+        return pivot.critical(alpha / p)
+    sd = np.sqrt(np.diag(cov))
+    size = np.where(sd > 0.0, sd, 1.0)
+    correlation = np.where(sd > 0.0, cov / np.outer(size, size), 0.0)
+    np.fill_diagonal(correlation, 1.0)
+    return max_critical(pivot, correlation, alpha)
+
+
+def max_critical(pivot: Pivot, correlation: Array, alpha: float) -> float | Array:
+    """Value that the largest of p t-ratios exceeds in absolute value with probability `alpha`.
+
+    Parameters
+    ----------
+    pivot : Pivot
+        Law of each of them on its own.
+    correlation : ndarray, shape (p, p)
+        Correlation R of the estimates; positive semidefinite.
+    alpha : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        From ``pivot.critical(alpha)`` for one ratio up to Bonferroni's ``pivot.critical(alpha / p)``.
+
+    Notes
+    -----
+    With Z ~ N(0, R) the ratios are Z_j (Normal); Z_j/s_j with s² the diagonal of a Wishart(df, R)/df independent of Z
+    (StudentT); W_j(1)/√(6 · mean over lanes of ∫bridge_j²) with W of covariance R (RandomScaling), its bridges by the
+    Karhunen–Loève series with the tail's mean added, as in `privreg.inference.wald`. A bootstrap
+    (`Bootstrap`, whose own columns are the ratios) takes the largest ratio of each of its draws. Any other pivot gets
+    Bonferroni's value.
+
+    P(some |T_j| > c) = p · P(|T_1| > c) · E(1/number of ratios beyond c), where a ratio chosen at random is drawn given
+    that it lies beyond c. The first two factors are exact and only the third is simulated, so one ratio, or several
+    that are the same, need no simulation, and the Monte Carlo error of the level is far below 0.1%.
+
+    R is estimated in practice, roughly so by random scaling and few lanes, and the law doesn't count that in. The value
+    depends little on R: for up to 10 coefficients 95% becomes 94.4% at least with 8 lanes, and 94% with random scaling
+    of one chain (measured as in `tests/inference/test_simultaneous.py`).
+
+    References
+    ----------
+    Hothorn, Bretz & Westfall (2008), Simultaneous inference in general parametric models, for the intervals; Karp, Luby
+    & Madras (1989), Monte-Carlo approximation algorithms for enumeration problems, for the simulation; XSJKH (arXiv
+    2505.08227), section 4.2, for the law under random scaling.
+
+    Examples
+    --------
+    >>> round(max_critical(Normal(), np.eye(3), 0.05), 3)  # 2.388 by Šidák's formula
+    2.388
+    """
+    p = len(correlation)
+    if p == 1:
+        return pivot.critical(alpha)
+    if isinstance(pivot, Bootstrap):
+        return pivot.largest(alpha)
+    if not isinstance(pivot, Normal | StudentT | RandomScaling):
+        return pivot.critical(alpha / p)  # a law we can't draw from
+    return _simulated(pivot, p, np.ascontiguousarray(correlation, dtype=np.float64).tobytes(), alpha)
+
+
+@lru_cache(maxsize=64)
+def _simulated(pivot: Normal | StudentT | RandomScaling, p: int, matrix: bytes, alpha: float) -> float:
+    match pivot:
+        case StudentT(df):
+            weights, rest = np.full(df, 1.0 / df), 0.0
+        case RandomScaling(lanes):
+            terms = max(4, int(np.ceil(_TERMS / np.sqrt(lanes))))
+            each = 6.0 / (np.pi * np.arange(1, terms + 1)) ** 2
+            weights, rest = np.repeat(each, lanes) / lanes, 1.0 - float(each.sum())
+        case _:
+            weights, rest = np.empty(0), 1.0
+    share = _shares(np.frombuffer(matrix).reshape(p, p), weights, rest, np.random.Generator(np.random.SFC64(_SEED)))
+
+    def excess(c: float) -> float:
+        return p * float(pivot.two_sided(np.array([c]))[0]) * share(c) - alpha
+
+    low, high = pivot.critical(alpha), pivot.critical(alpha / p)
+    if excess(low) <= 0.0:
+        return low
+    if excess(high) >= 0.0:
+        return high
+    from scipy.optimize import brentq  # slow to import
+
+    return float(brentq(excess, low, high, xtol=1e-5 * low))
+
+
+def _shares(correlation: Array, weights: Array, rest: float, rng: np.random.Generator) -> Callable[[float], float]:
+    """E(1/number of ratios beyond c), given that ratio j is beyond c, averaged over j: a function of c.
+
+    s_j² = Σ_r weights_r Y_rj² + rest, and the ratios are Z_j/s_j; Z and the rows Y_r are N(0, correlation).
+    """
+    p, rows = len(correlation), len(weights)
+    values, vectors = np.linalg.eigh(correlation)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    draws = max(1 << 10, min(_SCALES, _NORMALS // (max(rows, 40) * p)))
+    s2 = np.full((draws, p), rest)
+    chunk = max(1, _CHUNK // (max(rows, 1) * p))
+    for start in range(0, draws if rows else 0, chunk):
+        part = s2[start : start + chunk]
+        y = rng.standard_normal((len(part) * rows, p)) @ root
+        part += np.einsum("r,irj->ij", weights, (y * y).reshape(-1, rows, p))
+    s = np.tile(np.sqrt(s2), (_USES, 1))
+    z = rng.standard_normal(s.shape) @ root
+    u = 1.0 - rng.random(len(s))
+    j = (np.arange(len(s)) + np.repeat(np.arange(_USES), draws)) % p  # other ratios of the same draw
+    i = np.arange(len(s))
+    own, s_own, r_own = z[i, j], s[i, j], correlation[j]
+
+    def share(c: float) -> float:
+        tail = ndtr(-c * s_own)
+        beyond = -ndtri(u * tail)  # given that it lies beyond c
+        given = z + r_own * (beyond - own)[:, None]
+        count = np.maximum((np.abs(given) > c * s).sum(axis=1), 1)
+        return float(np.sum(tail / count) / np.sum(tail))
+
+    return share

@@ -1,0 +1,436 @@
+"""Plans: what so many people at such a budget will show, and the numbers behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+from scipy.special import gammaln, nctdtr
+from scipy.stats import norm, t
+
+from privreg.collector.curvature import rare
+from privreg.errors import InferenceError, OptionError, shown
+from privreg.options import progress_bar, read_rows, read_seed
+from privreg.planning.precision import PerPerson, per_person, taking_part
+from privreg.privacy.ledger import Budget
+from privreg.simulation.settings import FitOptions, Settings
+from privreg.simulation.staged.findings import wanted_more
+from privreg.simulation.tuning import resolve_tuning
+from privreg.tables import html_block, html_table, number, table_text, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privreg.formula.spec import ModelSpec
+    from privreg.planning.scenario import Assumed
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "MOST_PEOPLE",
+    "SEED",
+    "Goal",
+    "StudyPlan",
+    "assumed_rows",
+    "find",
+    "least",
+    "precision_of",
+    "reached",
+    "read_people",
+    "reliable_from",
+    "with_mu",
+]
+
+MOST_PEOPLE: Final = 10**13
+FEWEST: Final = 100
+NUMBERS: Final = 4_000_000
+"""Numbers in the assumed rows, at most."""
+ROWS: Final = 65_536
+MOST_OUTSIDE: Final = 0.02
+"""Share of responses beyond their declared range from which on a plan warns."""
+SEED: Final = 20_250_508
+"""Of the assumed rows: the same question has the same answer."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is asked of coefficients; user's units.
+
+    Parameters
+    ----------
+    widths : dict of str to float
+        Of intervals, at most.
+    effects : dict of str to float
+        Sizes of coefficients that are to be told from zero.
+    power : float
+        With what probability.
+    """
+
+    widths: dict[str, float]
+    effects: dict[str, float]
+    power: float
+
+
+@dataclass(frozen=True, repr=False)
+class StudyPlan:
+    """What a regression with so many people at such a budget will show. Made by :func:`plan`.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        The model, with the budget.
+    n : int
+        People.
+    asked : str
+        What was asked for: "people", "budget" or "precision".
+    goal : Goal
+    assumed : Assumed
+    alpha : float
+        One minus the level of intervals and tests.
+    lanes : int or None
+    reliable : int
+        People from whom on the fit's intervals can be relied on.
+    needed : int
+        People that the goal alone would need; `n` where it was given.
+    """
+
+    spec: ModelSpec
+    n: int
+    asked: str
+    goal: Goal
+    assumed: Assumed
+    alpha: float
+    lanes: int | None
+    reliable: int
+    needed: int
+    _per_person: PerPerson = field(repr=False, compare=False)
+
+    @property
+    def mu(self) -> float:
+        """GDP parameter per person; inf without privacy."""
+        return self.spec.budget.mu
+
+    @property
+    def budget(self) -> Budget:
+        """Budget per person."""
+        return self.spec.budget
+
+    # --- what it says ----------------------------------------------------------------------------------
+
+    def table(self, n: Any = None, mu: Any = None, coef: str | None = None, *, epsilon: Any = None) -> pd.DataFrame:
+        """Precision of every coefficient; or mean widths of one over numbers of people and budgets.
+
+        Parameters
+        ----------
+        n, mu : sequence of numbers, optional
+            People and budgets μ per person; one of them is enough.
+        coef : str, optional
+            Of the second form; by default the one with the most demanding goal.
+        epsilon : sequence of numbers, optional
+            Pure budgets per person, in place of `mu`.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient, with columns std_error, width (mean length of the interval) and, where effects were
+            asked for, effect and power. Or indexed by n, with a column for each budget.
+
+        Raises
+        ------
+        OptionError, BudgetError
+            If a number of people, a budget or a coefficient is none.
+        """
+        if mu is not None and epsilon is not None:
+            raise OptionError("give mu= or epsilon=, not both.")
+        if n is None and mu is None and epsilon is None:
+            if coef is not None:
+                raise OptionError("coef= is for tables over n= or mu=; leave it out, or give one of them.")
+            return _table(self, self.n, self._per_person)
+        people = [self.n] if n is None else [read_people(v) for v in _several(n)]
+        budgets: dict[float | str, Budget]
+        if mu is not None:
+            label, budgets = "mu", {b.mu: b for b in map(Budget.declare, _several(mu))}
+        elif epsilon is not None:
+            label, budgets = "epsilon", {b.epsilon: b for b in (Budget.declare(epsilon=e) for e in _several(epsilon))}
+        else:
+            label, budgets = "budget", {str(self.budget): self.budget}
+        name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
+        out, x = {}, assumed_rows(self.spec, self.assumed)
+        for key, budget in budgets.items():
+            here = replace(self, spec=replace(self.spec, budget=budget))
+            each = precision_of(here.spec, self.assumed, self.lanes, x)
+            out[key] = [_value(_table(here, k, each), name, "width") for k in people]
+        found = pd.DataFrame(out, index=pd.Index(people, name="n"))
+        found.columns.name = label
+        found.attrs["coef"] = name
+        return found
+
+    @property
+    def critical(self) -> str:
+        """The coefficient whose goal is hardest to reach; without a goal the one with the widest interval."""
+        table = _table(self, self.n, self._per_person)
+        hard = {c: _value(table, c, "width") / w for c, w in self.goal.widths.items()}
+        found = float(norm.isf(self.alpha / 2.0) + norm.ppf(self.goal.power))  # in standard errors
+        for c, e in self.goal.effects.items():
+            hard[c] = max(hard.get(c, 0.0), found * _value(table, c, "std_error") / abs(e))
+        if hard:
+            return str(max(hard, key=lambda c: hard[c]))
+        slopes = table.drop(index="Intercept", errors="ignore")
+        return str((slopes if len(slopes) else table)["width"].idxmax())
+
+    def plot(self, coef: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Contours of an interval's mean width over budget and people.
+
+        Parameters
+        ----------
+        coef : str, optional
+            By default the one with the most demanding goal.
+        ax : Axes, optional
+
+        Returns
+        -------
+        Axes
+        """
+        from privreg.planning import plots
+
+        name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
+        return plots.contours(self, name, ax=ax)
+
+    def check(self, reps: int = 20, *, seed: int | None = None, progress: bool | None = None) -> pd.DataFrame:
+        """Simulate people as assumed, fit them, and compare.
+
+        Parameters
+        ----------
+        reps : int
+            Replications; each is a fit of `n` made-up people.
+        seed : int, optional
+            For the same numbers again.
+        progress : bool, optional
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient: planned and simulated mean width, their ratio with its standard error, and how often
+            intervals held the truth, with exact 99.9% limits of that share if they hold at their level. Where effects
+            were asked for, how often they were told from zero.
+
+        Raises
+        ------
+        OptionError
+            If the response is an expression, or there are more than 10⁸ rows to fit.
+        """
+        from privreg.planning.check import simulate
+
+        if isinstance(reps, bool) or not isinstance(reps, int) or reps < 2:
+            raise OptionError(f"reps={shown(reps)} must be a whole number, at least 2.")
+        with progress_bar(reps, progress) as bar:
+            return simulate(self, reps, read_seed(seed), lambda: bar.update(1))
+
+    def summary(self) -> str:
+        """The plan as text."""
+        return str(self)
+
+    def __str__(self) -> str:
+        table = _table(self, self.n, self._per_person)
+        lines = [f"Plan: {self.spec.formula}", *wrapped("", self._answer(), 0), *table_text(*_cells(table))]
+        lines += ["", *wrapped("Assumed:", "; ".join(f"{a} {b}" for a, b in self._assumptions()), 9)]
+        for i, note in enumerate(self.notes, 1):
+            lines += wrapped(f"[{i}]", note, 4)
+        return "\n".join(line.rstrip() for line in lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        table = _table(self, self.n, self._per_person)
+        body = html_table(*_cells(table))
+        said = "; ".join(f"{a} {b}" for a, b in self._assumptions())
+        notes = "".join(f"\n<p>[{i}] {escape(note)}</p>" for i, note in enumerate(self.notes, 1))
+        head = f"<p><b>Plan: {escape(self.spec.formula)}</b><br>{escape(self._answer())}</p>\n"
+        return html_block(f"{head}{body}\n<p>Assumed: {escape(said)}</p>{notes}")
+
+    def _answer(self) -> str:
+        what = f"{self.spec.family!r}, {self.spec.budget} per person"
+        if self.asked == "people":
+            return f"{self.n:,} people are needed ({what})."
+        if self.asked == "budget":
+            return f"A budget of {self.spec.budget} per person is needed with {self.n:,} people ({self.spec.family!r})."
+        return f"{self.n:,} people ({what})."
+
+    def _assumptions(self) -> list[tuple[str, str]]:
+        out = self.assumed.words(self.spec)
+        if not self.spec.family.scaled:
+            names = self.spec.coefficients
+            said = [f"{c} = {v:g}" for c, v in zip(names, self.assumed.params, strict=True) if v]
+            rest = " and 0 otherwise" if len(said) < len(names) else ""
+            out.append(("coefficients", ", ".join(said) + rest if said else "0"))
+        return out
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about the answer."""
+        low = f"{100.0 * (1.0 - self.alpha):g}%"
+        out = [
+            f"widths are mean lengths of {low} intervals between lanes, the default, and std error is their "
+            "scatter from fit to fit; people who run the stages before the lanes are counted in"
+        ]
+        if self.goal.effects:
+            out.append(f"power is that of the two-sided t test of each coefficient at level {self.alpha:g}")
+        if self.asked == "people" and self.needed < self.n:
+            out.append(
+                f"{self.needed:,} people would do for that precision, but intervals can be relied on from "
+                f"{self.reliable:,} on"
+            )
+        elif self.reliable > MOST_PEOPLE:
+            out.append(
+                "don't rely on intervals, with however many people: a level is too rare, so that its interval is far "
+                "too short and the others suffer; merge levels, or leave it out"
+            )
+        elif self.n < self.reliable:
+            out.append(f"don't rely on intervals with so few people: {self.reliable:,} are wanted for that")
+        outside = self.assumed.outside(self.spec)
+        if outside > MOST_OUTSIDE:
+            out.append(
+                f"some {100.0 * outside:.0f}% of the responses, as assumed, lie outside the declared range and would "
+                "be clamped, which moves the estimates and is not planned for: declare a wider range, or mend params="
+            )
+        if self.spec.family.scaled and self.assumed.usual:
+            low_, high = self.spec.design.endog_limits
+            out.append(
+                f"the residual sd was not given: {self.assumed.scale:.4g} is a quarter of the declared range of "
+                f"{self.spec.design.endog_name}, {low_:g} to {high:g}; widths go with it, so give scale= if it is known"
+            )
+        return tuple(out)
+
+
+def _cells(table: pd.DataFrame) -> tuple[list[str], list[str], list[list[str]]]:
+    """Names, head and formatted rows."""
+    rows = [["" if math.isnan(v) else number(v, 3) for v in row] for row in table.to_numpy()]
+    return [str(i) for i in table.index], [str(c).replace("_", " ") for c in table.columns], rows
+
+
+# --- precision -------------------------------------------------------------------------------------------
+
+
+def assumed_rows(spec: ModelSpec, assumed: Assumed) -> Array:
+    """Rows of the design over which expectations are taken, user's units: the same for the same question."""
+    p = len(spec.design.names)
+    rows = max(min(ROWS, NUMBERS // p), 40 * p)
+    return assumed.exog(spec, rows, np.random.Generator(np.random.PCG64(SEED)))[1]
+
+
+def precision_of(spec: ModelSpec, assumed: Assumed, lanes: int | None, x: Array) -> PerPerson:
+    """Precision of one person's report, over assumed rows of the design.
+
+    Raises
+    ------
+    InferenceError
+        If people as assumed don't determine the coefficients.
+    """
+    with suppress(np.linalg.LinAlgError):
+        return per_person(spec, _settings(spec, None, lanes), x, assumed.params, assumed.scale)
+    raise InferenceError(
+        "people as assumed don't determine the coefficients: a column hardly varies, or params= leave nothing to "
+        "chance; give other shares=, covariates= or params=."
+    )
+
+
+def _settings(spec: ModelSpec, n: int | None, lanes: int | None) -> Settings:
+    return resolve_tuning(FitOptions(lanes=lanes), spec, n)
+
+
+def _table(plan: StudyPlan, n: int, each: PerPerson) -> pd.DataFrame:
+    names = list(plan.spec.coefficients)
+    settings = _settings(plan.spec, n, plan.lanes)
+    people, _, groups = taking_part(settings, n, len(plan.spec.design.names), each)
+    se = np.sqrt(np.diag(each.covariance) / max(people, 1e-9))
+    df = groups - 1
+    crit = float(t.isf(plan.alpha / 2.0, df))
+    # the estimated standard error is smaller on average than what it estimates
+    mean = math.sqrt(2.0 / df) * math.exp(gammaln((df + 1) / 2.0) - gammaln(df / 2.0))
+    out = pd.DataFrame({"std_error": se, "width": 2.0 * crit * mean * se}, index=pd.Index(names, name="coefficient"))
+    if plan.goal.effects:
+        effects = np.array([plan.goal.effects.get(name, math.nan) for name in names])
+        out["effect"] = effects
+        shift = np.abs(effects) / se
+        # where the law of t-ratios lies far beyond the critical value, SciPy's tails are not numbers but 0
+        above, below = (np.nan_to_num(nctdtr(df, shift, c)) for c in (crit, -crit))
+        out["power"] = np.where(np.isnan(shift), np.nan, 1.0 - above + below)
+    return out
+
+
+def reached(plan: StudyPlan, n: int, each: PerPerson) -> bool:
+    """Whether so many people reach the plan's goal."""
+    table = _table(plan, n, each)
+    narrow = all(_value(table, c, "width") <= w for c, w in plan.goal.widths.items())
+    return narrow and all(_value(table, c, "power") >= plan.goal.power for c in plan.goal.effects)
+
+
+def _value(table: pd.DataFrame, name: str, column: str) -> float:
+    return float(table[column].to_numpy()[table.index.get_loc(name)])
+
+
+def reliable_from(plan: StudyPlan) -> int:
+    """People from whom on the fit doesn't say that its intervals can't be relied on."""
+    d = len(plan.spec.coefficients)
+    each = plan._per_person
+
+    def enough(n: int) -> bool:
+        settings = _settings(plan.spec, n, plan.lanes)
+        assert settings.efficient is not None
+        _, lanes, _ = taking_part(settings, n, len(plan.spec.design.names), each)
+        more = wanted_more(each.variance_inflation, correlated=each.correlated, moving=settings.efficient.rules.moving)
+        schedule, rules = settings.efficient.schedule, settings.efficient.rules
+        return lanes >= schedule.wanted(d) * more and not rare(each.shares, rules, schedule.effective, n)
+
+    return least(enough)
+
+
+def least(enough: Callable[[int], bool]) -> int:
+    """Least number of people for which something holds, to three digits; it is taken to hold from there on."""
+    low, high = math.log(FEWEST), math.log(MOST_PEOPLE)
+    if enough(FEWEST):
+        return FEWEST
+    if not enough(MOST_PEOPLE):
+        return MOST_PEOPLE + 1
+    while high - low > 1e-4:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if enough(int(math.exp(middle))) else (middle, high)
+    n = math.exp(high)
+    unit = 10.0 ** max(math.floor(math.log10(n)) - 2, 0)
+    return int(math.ceil(n / unit) * unit)
+
+
+def find(coef: object, names: Sequence[str]) -> list[str]:
+    """Coefficients of this name, or of the column of this name."""
+    if isinstance(coef, str):
+        if coef in names:
+            return [coef]
+        found = [c for c in names if c.startswith(f"{coef}[") or c.startswith(f"C({coef}")]
+        if found:
+            return found
+    raise OptionError(f"coef={shown(coef)} is no coefficient; they are {', '.join(map(repr, names))}.")
+
+
+def _several(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+
+
+def read_people(n: Any) -> int:
+    """Check a number of people; one written as 1e6 will do."""
+    if isinstance(n, float) and n.is_integer():
+        n = int(n)
+    rows = read_rows(int(n) if isinstance(n, np.integer) else n)
+    assert rows is not None
+    return rows
+
+
+def with_mu(spec: ModelSpec, mu: float) -> ModelSpec:
+    """The same model at another budget."""
+    return replace(spec, budget=Budget.declare(None if math.isinf(mu) else mu))

@@ -1,0 +1,104 @@
+"""Plots of plans, in the house style. Matplotlib is imported on use."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.results.plots.style import COLUMN, SMALL, inks_for, literal, panels
+from privreg.tables import shorten
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from privreg.planning.plan import StudyPlan
+
+__all__ = ["contours"]
+
+POINTS: Final = (17, 17)
+AROUND: Final = (0.1, 10.0)
+"""How far the axes reach about the plan's own numbers."""
+BESIDE: Final = 0.3
+"""How far to the right of the plan's own point, in widths of the axes, labels of contours stand."""
+EDGE: Final = 0.1
+"""No label is nearer to the edge of the axes."""
+
+
+def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
+    """Mean width of a coefficient's interval over budget and people; the plan itself is marked.
+
+    Parameters
+    ----------
+    plan : StudyPlan
+    coef : str
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    pure = math.isfinite(plan.budget.epsilon)
+    at = plan.budget.epsilon if pure else plan.mu
+    middle = at if math.isfinite(at) else 1.0
+    budgets = np.geomspace(AROUND[0] * middle, AROUND[1] * middle, POINTS[0]).tolist()
+    n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int)).tolist()
+    table = plan.table(n=n, coef=coef, **{"epsilon" if pure else "mu": budgets})
+    if ax is not None:
+        return _draw(ax, plan, coef, table, at)
+    with panels(1, 1, (COLUMN, 0.8 * COLUMN)) as (_, axes):
+        return _draw(axes[0, 0], plan, coef, table, at)
+
+
+def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, at: float) -> Axes:
+    width = table.to_numpy()
+    low, high = math.log10(width.min()), math.log10(width.max())
+    marks = [m * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for m in (1.0, 2.0, 5.0)]
+    goal = plan.goal.widths.get(coef, 0.0)
+    marks = [m for m in marks if width.min() < m < width.max() and m != goal]
+    grid = table.columns.to_numpy(float), table.index.to_numpy(float)
+    inks = inks_for(ax)
+    lines = ax.contour(*grid, width, levels=marks, colors=inks[0], linewidths=0.8)
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel=f"budget {'ε' if table.columns.name == 'epsilon' else 'μ'} per person",
+        ylabel="people",
+    )
+    drawn = [lines]
+    if width.min() < goal < width.max():
+        drawn.append(ax.contour(*grid, width, levels=[goal], colors=inks[1], linewidths=1.6))
+    for one in drawn:
+        places = _places(ax, one)
+        if places:
+            ax.clabel(one, fmt=lambda v: f"{v:,g}", fontsize=SMALL, inline_spacing=2, manual=places)
+    if math.isfinite(at):
+        ax.plot(at, plan.n, "o", color=inks[1], markersize=5, zorder=4)
+        ax.annotate(
+            *(f"{plan.n:,}", (at, plan.n)),
+            xytext=(6, 3),
+            textcoords="offset points",
+            fontsize=SMALL,
+            bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5},
+            zorder=3,
+        )
+    level = f"{100.0 * (1.0 - plan.alpha):g}%"
+    ax.set_title(literal(f"mean width of {level} intervals, {shorten([coef], 28)[0]}"), loc="left")
+    return ax  # type: ignore[no-any-return]
+
+
+def _places(ax: Any, lines: Any) -> list[tuple[float, float]]:
+    """Where to label contours: on a diagonal beside the plan's own point, or as near to it as they come."""
+    out = []
+    for path in lines.get_paths():
+        if not len(path.vertices):
+            continue
+        fine = path.interpolated(8).vertices
+        x, y = ax.transAxes.inverted().transform(ax.transData.transform(fine)).T
+        inside = (x > EDGE) & (x < 1 - EDGE) & (y > EDGE) & (y < 1 - EDGE)
+        if inside.any():
+            away = np.where(inside, np.abs(x - y - BESIDE), np.inf)
+            out.append(tuple(fine[np.argmin(away)]))
+    return out

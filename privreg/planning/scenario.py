@@ -1,0 +1,241 @@
+"""People who have not been asked yet: what a plan assumes of their covariates and responses. Public numbers only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+from scipy.stats import poisson
+
+from privreg.errors import DataError, OptionError, SchemaError, real, shown
+from privreg.families.constants import normal_expectile
+from privreg.privacy.ledger import refuse_fitted
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from privreg.formula.spec import ModelSpec
+    from privreg.schema.declarations import Schema
+
+    Array = NDArray[np.float64]
+
+OUTSIDE: Final = 4096
+"""Assumed people by whom it is found how many responses lie outside the declared range."""
+
+__all__ = ["USUAL_SCALE", "Assumed", "check_covariates", "read_shares"]
+
+USUAL_SCALE: Final = 0.25
+"""Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""
+
+
+def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
+    """Check the shares of factors' levels.
+
+    Raises
+    ------
+    OptionError
+        If they are not one positive number for each declared level.
+    """
+    if shares is None:
+        return {}
+    if not isinstance(shares, Mapping):
+        raise OptionError(f"shares is a {type(shares).__name__}; write shares={{'smoker': [0.8, 0.2]}}.")
+    out = {}
+    for name, given in shares.items():
+        if name not in schema.levels:
+            raise OptionError(f"shares has {shown(name)}, which has no levels; factors are {_listed(schema.levels)}.")
+        wanted = len(schema.levels[name])
+        numbers = [real(v) for v in given] if isinstance(given, Sequence | np.ndarray) else []
+        if len(numbers) != wanted or any(v is None or not 0.0 < v < math.inf for v in numbers):
+            raise OptionError(f"shares[{name!r}] must be {wanted} positive numbers, one for each level in their order.")
+        total = math.fsum(v for v in numbers if v is not None)
+        out[str(name)] = tuple(v / total for v in numbers if v is not None)
+    return out
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(repr, names)) or "none"
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What is assumed of the people to come.
+
+    Parameters
+    ----------
+    shares : dict of str to tuple of float
+        Of the levels of factors; equal ones for those left out.
+    scale : float
+        Sd of the residuals, in the units of the response as the formula has it.
+    params : ndarray, shape (p,) or (b p,)
+        Coefficients, user's units.
+    covariates : DataFrame or None
+        Public rows to take covariates from.
+    usual : bool
+        Whether nobody gave the scale.
+    """
+
+    shares: dict[str, tuple[float, ...]]
+    scale: float
+    params: Array = field(repr=False)
+    covariates: pd.DataFrame | None = field(default=None, repr=False)
+    usual: bool = False
+
+    def rows(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> dict[str, Any]:
+        """Raw columns of `n` people, with a response in the middle of its range."""
+        design, schema = spec.design, spec.design.schema
+        own = design.endog_sources
+        names = [c for c in design.columns if c not in own]
+        out: dict[str, Any] = {}
+        if self.covariates is not None:
+            at = rng.integers(0, len(self.covariates), n)
+            out = {c: self.covariates[c].to_numpy()[at] for c in names}
+        else:
+            numbers = [c for c in names if c not in schema.levels]
+            out = _numbers(numbers, schema, n, rng)
+            for c in names:
+                if c in schema.levels:
+                    values = _levels(schema.levels[c])
+                    out[c] = values[rng.choice(len(values), n, p=self.shares.get(c))]
+        for c in own:
+            if c in schema.levels:
+                out[c] = np.repeat(_levels(schema.levels[c])[:1], n)
+            elif spec.family.binary:
+                out[c] = np.zeros(n)  # 0 or 1 needs no declaration
+            else:
+                low, high = schema.reference(c)
+                out[c] = np.full(n, round(0.5 * (low + high)))
+        return {c: out[c] for c in design.columns}
+
+    def exog(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array]:
+        """Raw columns of `n` people, and their rows of the design, shape (n, p), user's units."""
+        rows = self.rows(spec, n, rng)
+        return rows, np.asarray(spec.design.encode(rows, "raise").exog)
+
+    def responses(self, spec: ModelSpec, x: Array, rng: np.random.Generator) -> Any:
+        """Responses that people with these rows of the design give, as the response's column holds them.
+
+        Raises
+        ------
+        OptionError
+            If the response is an expression, or nothing says how its values come about.
+        """
+        family, design = spec.family, spec.design
+        name = design.endog_bare if design.endog_bare is not None else design.endog_name
+        if name not in design.columns:
+            raise OptionError(
+                f"the response {design.endog_name} is an expression, whose column can't be made up from its value; "
+                "plan for a column of its own, with the bounds it has then."
+            )
+        eta = x @ self.params.reshape(-1, x.shape[1]).T
+        if family.response == "number":
+            return eta[:, 0] + self.scale * rng.standard_normal(len(x))
+        if family.code == codes.POISSON:
+            return np.minimum(rng.poisson(np.exp(np.minimum(eta[:, 0], 20.0))), family.y_max)
+        levels = design.schema.levels.get(name, (0, 1))
+        eta = np.column_stack([np.zeros(len(x)), eta])
+        gumbel = -np.log(-np.log(rng.uniform(size=eta.shape)))
+        return _levels(levels)[np.argmax(eta + gumbel, axis=1)]
+
+    def outside(self, spec: ModelSpec) -> float:
+        """Share of responses that lie outside their declared range, and would be clamped."""
+        design, family = spec.design, spec.family
+        if not family.scaled and family.code != codes.POISSON:
+            return 0.0
+        _, x = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
+        eta = x @ self.params
+        if family.code == codes.POISSON:
+            return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
+        low, high = design.endog_limits
+        return float((ndtr((low - eta) / self.scale) + ndtr((eta - high) / self.scale)).mean())
+
+    def truth(self, spec: ModelSpec, ratio: float) -> Array:
+        """Coefficients that a fit estimates, user's units; `ratio` is the corner in residual sd."""
+        out, family = np.array(self.params), spec.family
+        centre = 0.0
+        if family.code == codes.QUANTILE:
+            centre = float(ndtri(family.tau))
+        elif family.code == codes.EXPECTILE:
+            centre = normal_expectile(family.tau, ratio)
+        constant = np.asarray(spec.units.constant)
+        return out + self.scale * centre * constant if family.of_residuals else out
+
+    def words(self, spec: ModelSpec) -> list[tuple[str, str]]:
+        """Assumptions by column, in words."""
+        schema, out = spec.design.schema, []
+        if spec.family.scaled:
+            out.append((spec.design.endog_name, f"residuals normal with sd {self.scale:.4g}"))
+        if self.covariates is not None:
+            return [*out, ("covariates", f"drawn from {len(self.covariates):,} public rows")]
+        for c in spec.design.columns:
+            if c in spec.design.endog_sources:
+                continue
+            if c in schema.levels:
+                shares = self.shares.get(c)
+                out.append((c, "levels equally frequent" if shares is None else "shares " + _percent(shares)))
+            elif c in schema.moments:
+                out.append((c, "normal with mean {:g}, sd {:g}".format(*schema.moments[c])))
+            else:
+                out.append((c, "uniform on {:g} to {:g}".format(*schema.bounds[c])))
+        return out
+
+
+def _levels(given: Sequence[Any]) -> Any:
+    """Levels as an array, each of its own type: NumPy would make texts of 1 beside "b"."""
+    return np.asarray(given, dtype=None if len({type(v) for v in given}) == 1 else object)
+
+
+def _percent(shares: Sequence[float]) -> str:
+    return ", ".join(f"{100.0 * v:.3g}%" for v in shares)
+
+
+def _numbers(names: Sequence[str], schema: Schema, n: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Numeric columns: normal where mean and sd are declared, correlated as declared, else uniform on the bounds."""
+    normal = [c for c in names if c in schema.moments]
+    out: dict[str, Any] = {}
+    if normal:
+        root = np.linalg.cholesky(schema.correlation_matrix(normal))
+        z = rng.standard_normal((n, len(normal))) @ root.T
+        for c, v in zip(normal, z.T, strict=True):
+            mean, sd = schema.moments[c]
+            out[c] = np.clip(mean + sd * v, *schema.limits(c))
+    for c in names:
+        if c in out:
+            continue
+        low, high = schema.limits(c)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise SchemaError(
+                f"{c!r} has no public range to plan with; give bounds={{{c!r}: (low, high)}} or moments=."
+            )
+        out[c] = low + (high - low) * rng.uniform(size=n)
+    return out
+
+
+def check_covariates(covariates: Any, columns: Sequence[str]) -> pd.DataFrame | None:
+    """Public rows to take covariates from, those columns alone.
+
+    Raises
+    ------
+    OptionError, DataError
+    NotPrivateError
+        If they were fitted privately in this process.
+    """
+    import pandas as pd
+
+    if covariates is None:
+        return None
+    if not isinstance(covariates, pd.DataFrame):
+        raise OptionError(f"covariates is a {type(covariates).__name__}; give a DataFrame of public or made-up rows.")
+    lacking = [c for c in columns if c not in covariates]
+    if lacking:
+        raise DataError(f"covariates has no column {lacking[0]!r}.")
+    refuse_fitted(covariates, "a plan that draws people from them")
+    if len(covariates) < 2:
+        raise DataError("covariates has fewer than two rows.")
+    return covariates[list(columns)]

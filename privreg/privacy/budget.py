@@ -1,0 +1,378 @@
+"""Privacy budgets: what one person may lose, in any of its forms.
+
+The unit of account is μ of Gaussian differential privacy *per person*, neighbours differing in one
+record (replace-one). Other forms are converted to the largest μ they allow; pure ε-DP keeps its ε as well and is
+accounted by the smallest μ that it implies. The conversions themselves are in `privreg.privacy.conversions`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.errors import BudgetError, real
+from privreg.privacy import conversions
+from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["REPORTED_DELTA", "UNSET", "Budget", "at_least", "at_most", "compose"]
+
+REPORTED_DELTA: Final = 1e-6
+
+_SMALLEST, _LARGEST = 1e-12, 1e12
+"""Budgets outside are slips of the pen, and the conversions' arithmetic fails far beyond."""
+
+
+class _Unset:
+    """Marks a budget that was not given, since ``mu=None`` means the non-private fit."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+UNSET: Final = _Unset()
+
+
+def at_least(loss: float, digits: int) -> str:
+    """Print a privacy loss with `digits` significant digits, never less than it is.
+
+    Examples
+    --------
+    >>> at_least(2**0.5, 4), at_least(1.0, 4), at_least(12.347, 3)
+    ('1.415', '1', '12.4')
+    """
+    if loss == 0 or not math.isfinite(loss):
+        return f"{loss:g}"
+    unit = 10.0 ** (math.floor(math.log10(loss)) - digits + 1)
+    steps = loss / unit
+    up = math.ceil(steps - 1e-9)  # 1.0 is 1, whatever its last bit
+    return f"{up * unit:.{digits}g}"
+
+
+def at_most(loss: float, digits: int) -> str:
+    """Print a privacy loss with `digits` significant digits, never more than it is."""
+    unit = 10.0 ** (math.floor(math.log10(loss)) - digits + 1)
+    return f"{math.floor(loss / unit + 1e-9) * unit:.{digits}g}"
+
+
+def compose(mus: Iterable[float]) -> float:
+    """GDP parameter of several releases about the same people: √Σμ²."""
+    return math.sqrt(math.fsum(m * m for m in mus))
+
+
+def _number(name: str, value: object) -> float:
+    number = real(value)
+    if number is None:
+        raise BudgetError(f"{name} must be a number, got {type(value).__name__}.")
+    return number
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one person may lose, as asked for and as accounted.
+
+    ``a <= b`` says that the promise asked for in `a` implies the one asked for in `b`, whatever mechanism keeps it:
+    `a` is at least as private. Both ``a <= b`` and ``b <= a`` are False where neither is known to imply the other.
+
+    Parameters
+    ----------
+    mu : float
+        GDP parameter per person; ``inf`` for the non-private fit. For pure ε the smallest that ε-DP implies; for
+        (ε, δ) and ρ that of the *Gaussian* mechanism calibrated to them.
+    form : str
+        How it was asked for: "mu", "epsilon" (pure), "epsilon, delta", "rho" or "none".
+    asked : tuple of float
+        The numbers asked for, in that form.
+
+    Attributes
+    ----------
+    epsilon : float
+        ε of a pure budget, per person; ``inf`` for every other form.
+    """
+
+    mu: float
+    form: str
+    asked: tuple[float, ...]
+    epsilon: float = field(init=False, default=math.inf)
+
+    def __post_init__(self) -> None:
+        if self.form == "epsilon":
+            object.__setattr__(self, "epsilon", self.asked[0])
+
+    @classmethod
+    def declare(cls, mu: object = UNSET, epsilon: object = None, delta: object = None, rho: object = None) -> Budget:
+        """Read exactly one form of budget.
+
+        Parameters
+        ----------
+        mu : float or None
+            μ-GDP per person, > 0. ``None`` asks for the non-private fit.
+        epsilon : float
+            ε > 0 per person: pure ε-DP without `delta` or with ``delta=0``.
+        delta : float
+            With `epsilon`, (ε, δ)-DP per person, 0 < δ < 1.
+        rho : float
+            ρ-zCDP per person, > 0; accounted as μ = √(2ρ).
+
+        Raises
+        ------
+        BudgetError
+            If no form, or more than one, is given, or a number is out of range.
+        """
+        forms = [mu is not UNSET, epsilon is not None or delta is not None, rho is not None]
+        if sum(forms) != 1:
+            got = [n for n, v in (("mu", mu is not UNSET), ("epsilon/delta", forms[1]), ("rho", forms[2])) if v]
+            raise BudgetError(
+                f"Give exactly one privacy budget, got {' and '.join(got) if got else 'none'}: mu=1.0, "
+                "or epsilon=1.0, delta=1e-6, or rho=0.5, or epsilon=1.0 alone for pure differential privacy "
+                "(mu=None for a fit without privacy)."
+            )
+        if forms[0]:
+            if mu is None:
+                return cls(math.inf, "none", ())
+            if isinstance(mu, str):
+                raise BudgetError(
+                    "mu must be a number here; personal budgets are read from a column of a formula's data, as in "
+                    "from_formula(..., mu='my_budget', mu_max=1.0)."
+                )
+            m = _number("mu", mu)
+            if not _SMALLEST <= m <= _LARGEST:
+                raise BudgetError(
+                    f"mu={m:g} must be a positive number, 1e-12 to 1e12 (or None for a fit without privacy); 0.5 to 2 "
+                    "is usual, and smaller protects more."
+                )
+            return cls(m, "mu", (m,))
+        if forms[1]:
+            if epsilon is None:
+                raise BudgetError("epsilon and delta go together; epsilon is missing (epsilon=1.0, say).")
+            e = _number("epsilon", epsilon)
+            if not _SMALLEST <= e <= _LARGEST:
+                raise BudgetError(
+                    f"epsilon={e:g}, or the share of it that a column or a round gets, must be a positive number, "
+                    "1e-12 to 1e12: 1 to 8 is usual where people randomise "
+                    "their own records, and smaller protects more."
+                )
+            d = 0.0 if delta is None else _number("delta", delta)
+            if d == 0:
+                return cls._pure(e)
+            if not 1e-100 <= d < 1:
+                raise BudgetError(
+                    f"delta={d:g} must lie in (0, 1), 1e-100 at least; 1e-6 is usual, and 0 or none asks for pure "
+                    "differential privacy."
+                )
+            return cls(gdp_mu(e, d), "epsilon, delta", (e, d))
+        r = _number("rho", rho)
+        if not _SMALLEST <= r <= _LARGEST:
+            raise BudgetError(
+                f"rho={r:g} must be a positive number, 1e-12 to 1e12: 0.1 to 2 is usual, and smaller protects more."
+            )
+        return cls(math.sqrt(2 * r), "rho", (r,))
+
+    @classmethod
+    def _pure(cls, epsilon: float) -> Budget:
+        return cls(conversions.pure_mu(epsilon), "epsilon", (epsilon,))
+
+    @classmethod
+    def restore(cls, form: str, asked: Sequence[float]) -> Budget:
+        """Rebuild from a file's `form` and `asked`."""
+        if form == "none":
+            return cls.declare(mu=None)
+        names = {"mu": ("mu",), "rho": ("rho",), "epsilon": ("epsilon",), "epsilon, delta": ("epsilon", "delta")}[form]
+        return cls.declare(**dict(zip(names, asked, strict=True)))
+
+    @property
+    def private(self) -> bool:
+        """Whether this budget protects anybody."""
+        return math.isfinite(self.mu)
+
+    @property
+    def pure(self) -> bool:
+        """Whether this is pure ε-DP, which Gaussian noise can't keep."""
+        return self.form == "epsilon"
+
+    def pure_epsilon(self) -> float:
+        """Largest ε for which every ε-DP mechanism keeps this budget.
+
+        Returns
+        -------
+        float
+            ε per person, ``inf`` if the budget is not private: ε itself if it is pure; log(Φ(μ/2)/Φ(−μ/2)) under μ;
+            log((e^ε + δ)/(1 − δ)) under (ε, δ); the root of ε tanh(ε/2) = ρ under ρ.
+
+        Notes
+        -----
+        For (ε, δ) and ρ the field `mu` is the Gaussian mechanism's. A mechanism that uses this ε has lost more by
+        that measure: account for it with :meth:`as_pure`.
+
+        References
+        ----------
+        `privreg.privacy.conversions`: ``pure_for_mu``, ``pure_for_dp``, ``pure_for_rho``.
+
+        Examples
+        --------
+        >>> round(Budget.declare(mu=1).pure_epsilon(), 3)
+        0.807
+        """
+        if self.form == "none":
+            return math.inf
+        if self.form == "epsilon, delta":
+            return conversions.pure_for_dp(*self.asked)
+        if self.form == "rho":
+            return conversions.pure_for_rho(self.asked[0])
+        return self.asked[0] if self.pure else conversions.pure_for_mu(self.mu)
+
+    def as_pure(self) -> Budget:
+        """Pure budget with :meth:`pure_epsilon`: what a pure mechanism under this budget spends, ``<=`` this one."""
+        return self if self.pure or not self.private else Budget._pure(self.pure_epsilon())
+
+    def delta(self, epsilon: float) -> float:
+        """Smallest δ for which what is accounted implies (ε, δ)-DP, per person.
+
+        Parameters
+        ----------
+        epsilon : float
+            ε ≥ 0.
+
+        Returns
+        -------
+        float
+            (e^ε0 − e^ε)/(1 + e^ε0) for a pure ε0; that of μ-GDP for every other form, exact for the Gaussian
+            mechanism; 1 without privacy.
+        """
+        if not self.private:
+            return 1.0
+        return conversions.pure_delta(self.epsilon, epsilon) if self.pure else gdp_delta(self.mu, epsilon)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Smallest ε ≥ 0 for which what is accounted implies (ε, δ)-DP, per person; the inverse of :meth:`delta`."""
+        if not self.private:
+            return math.inf
+        return conversions.pure_epsilon(self.epsilon, delta) if self.pure else gdp_epsilon(self.mu, delta)
+
+    def tradeoff(self, type_one: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Smallest type II error of any test between two neighbours, at each type I error.
+
+        Parameters
+        ----------
+        type_one : ndarray
+            Type I errors in [0, 1].
+
+        Returns
+        -------
+        ndarray
+            f_ε for a pure budget, G_μ for every other, zero without privacy.
+        """
+        if not self.private:
+            return np.zeros_like(type_one)
+        if self.pure:
+            return conversions.pure_tradeoff(self.epsilon, type_one)
+        return conversions.gdp_tradeoff(self.mu, type_one)
+
+    def times(self, releases: int) -> Budget:
+        """Budget of so many releases of this one about the same people; as :meth:`compose` has it."""
+        if releases == 1 or not self.private:
+            return self
+        if self.pure:
+            return Budget._pure(self.epsilon * releases)
+        mu = math.sqrt(releases) * self.mu
+        return Budget.declare(rho=self.asked[0] * releases) if self.form == "rho" else Budget.declare(mu=mu)
+
+    @staticmethod
+    def compose(*budgets: Budget, pure: bool = True) -> Budget:
+        """Budget of several releases about the same people, adaptively chosen or not.
+
+        Parameters
+        ----------
+        *budgets : Budget
+            One or more, as accounted: those in (ε, δ) or ρ spent by Gaussian mechanisms.
+        pure : bool
+            Whether pure budgets give a pure one. False gives their GDP composition, which is the smaller in μ where
+            they are many; both hold at once.
+
+        Returns
+        -------
+        Budget
+            Pure Σε if all are pure; Σρ if all are ρ; otherwise μ = √Σμ².
+
+        Raises
+        ------
+        BudgetError
+            If there is none.
+
+        References
+        ----------
+        Dong, Roth & Su (2022), Gaussian differential privacy, section 3, for μ.
+
+        Examples
+        --------
+        >>> once = Budget.declare(epsilon=1)
+        >>> print(Budget.compose(once, once), Budget.compose(once, once, pure=False), sep="; ")
+        2-DP, pure; 1.74237-GDP
+        """
+        if not budgets:
+            raise BudgetError("compose() needs one budget or more, got none.")
+        if len(budgets) == 1 and (pure or not budgets[0].pure):
+            return budgets[0]
+        if not all(b.private for b in budgets):
+            return Budget.declare(mu=None)
+        forms = {b.form for b in budgets}
+        if forms == {"epsilon"} and pure:
+            return Budget._pure(math.fsum(b.epsilon for b in budgets))
+        if forms == {"rho"}:
+            rho = math.fsum(b.asked[0] for b in budgets)
+            return Budget(conversions.rho_mu(rho), "rho", (rho,))
+        mu = compose(b.mu for b in budgets)
+        return Budget(mu, "mu", (mu,))
+
+    def _implies(self, other: Budget) -> bool:
+        if not other.private:
+            return True
+        match self.form, other.form:
+            case ("epsilon, delta", "epsilon, delta"):
+                return conversions.dp_delta(self.asked[0], self.asked[1], other.asked[0]) <= other.asked[1]
+            case (mine, theirs) if mine == theirs:
+                return self.asked[0] <= other.asked[0]
+            case ("epsilon", "mu"):
+                return self.mu <= other.mu
+            case ("epsilon", "rho"):
+                return conversions.pure_rho(self.epsilon) <= other.asked[0]
+            case ("epsilon", "epsilon, delta"):
+                return conversions.pure_delta(self.epsilon, other.asked[0]) <= other.asked[1]
+            case ("mu", "rho"):
+                return conversions.gdp_rho(self.mu) <= other.asked[0]
+            case ("mu", "epsilon, delta"):
+                return gdp_delta(self.mu, other.asked[0]) <= other.asked[1]
+            case ("rho", "epsilon, delta"):
+                return conversions.zcdp_delta(self.asked[0], other.asked[0]) <= other.asked[1]
+        return False  # δ > 0 or an unbounded loss rules out the rest; for ρ-zCDP no μ is known in closed form
+
+    def __le__(self, other: object) -> bool:
+        return self._implies(other) if isinstance(other, Budget) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return other._implies(self) if isinstance(other, Budget) else NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        return self._implies(other) and not other._implies(self) if isinstance(other, Budget) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return other._implies(self) and not self._implies(other) if isinstance(other, Budget) else NotImplemented
+
+    def __str__(self) -> str:
+        if not self.private:
+            return "none: this fit is NOT private"
+        if self.pure:
+            return f"{at_least(self.epsilon, 6)}-DP, pure"
+        if self.form == "epsilon, delta":
+            return f"({self.asked[0]:g}, {self.asked[1]:g})-DP, calibrated exactly: {at_least(self.mu, 4)}-GDP"
+        if self.form == "rho":
+            return f"{self.asked[0]:g}-zCDP, accounted as {at_least(self.mu, 4)}-GDP"
+        return f"{at_least(self.mu, 6)}-GDP"

@@ -1,0 +1,355 @@
+"""Mechanisms: what a device does to its report, and the only place where a sensitivity is computed.
+
+Neighbouring data differ by *replacing* one record. Every report lies in a ball about a public centre; the distance
+of two of them is at most twice its radius, so Gaussian noise has the sd 2 · radius / μ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from privreg.errors import OptionError, choose
+from privreg.privacy.ledger import Budget, at_least
+from privreg.protocol import codes
+from privreg.protocol.plans import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "MECHANISMS",
+    "Gaussian",
+    "Mechanism",
+    "bits_sensitivity",
+    "joint_sensitivity",
+    "psd_sensitivity",
+    "released",
+    "resolve_mechanism",
+    "score_sensitivity",
+]
+
+MECHANISMS: Final = ("gaussian", "laplace", "randomized_response", "privunit")
+MOST_EPSILON: Final = 30.0
+"""Beyond it the chance of the other answer is lost in rounding, and with it the guarantee; it is not needed either."""
+
+_TITLES: Final = {
+    "gaussian": "Gaussian",
+    "laplace": "Laplace",
+    "randomized_response": "randomized response",
+    "privunit": "PrivUnit",
+}
+
+
+def score_sensitivity(bound: float) -> float:
+    """Largest ℓ2 distance of two reports that both lie in the ball of radius `bound`."""
+    return 2.0 * bound
+
+
+def psd_sensitivity(bound: float) -> float:
+    """Largest Frobenius distance of two positive semidefinite matrices of Frobenius norm at most `bound`.
+
+    √2 rather than 2: two such matrices have a non-negative inner product.
+    """
+    return math.sqrt(2.0) * bound
+
+
+def joint_sensitivity(bound: float, kappa: float) -> float:
+    """Largest ℓ2 distance of two joint reports: a score in the ball of radius `bound` and a number in [0, kappa]."""
+    return math.hypot(score_sensitivity(bound), kappa)
+
+
+def bits_sensitivity(numbers: int) -> float:
+    """Largest ℓ2 distance of two reports of `numbers` numbers, each in [0, 1]."""
+    return math.sqrt(numbers)
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """How reports are randomised.
+
+    Parameters
+    ----------
+    name : str
+        One of `MECHANISMS`.
+    budget : Budget
+        Budget per person; of the pure form unless the noise is Gaussian, see :meth:`Budget.as_pure`.
+
+    Notes
+    -----
+    "gaussian": independent normal noise on every coordinate, μ-GDP. "laplace": independent Laplace noise of scale
+    (ℓ1 distance of two reports)/ε, ε-DP. "privunit": a random vector whose part along the report lies in a cap about
+    it with a probability that makes it ε-DP; unbiased, of variance O(d/ε²). "randomized_response": a single number,
+    rounded at random to an end of its range, then told with probability e^ε/(1 + e^ε), else flipped: ε-DP; reports of
+    more numbers (on scales) go by PrivUnit.
+
+    References
+    ----------
+    XSJKH (arXiv 2505.08227), section 3; the Gaussian variance is (2 B0/μ)², correcting 4 B0²/μ in SXJKH (arXiv
+    2507.07041), Example 3. PrivUnit: Bhowmick et al. (arXiv 1812.00984), in the normal form of Asi, Feldman & Talwar
+    (arXiv 2205.02466). One number: Duchi, Jordan & Wainwright (2018), section 4.
+    """
+
+    name: str
+    budget: Budget
+
+    @property
+    def title(self) -> str:
+        """Name in sentences."""
+        return _TITLES[self.name]
+
+    @property
+    def pure(self) -> bool:
+        """Whether it gives pure ε-DP."""
+        return self.name != "gaussian"
+
+    @property
+    def epsilon(self) -> float:
+        """Pure ε that it spends per person; inf for Gaussian noise."""
+        return min(self.budget.epsilon, MOST_EPSILON) if self.pure else math.inf
+
+    def _kind(self, size: int) -> str:
+        if self.name in {"randomized_response", "privunit"}:  # on a line PrivUnit's caps are points
+            return "privunit" if size > 1 else "randomized_response"
+        return self.name
+
+    def channel(self, size: int) -> Channel:
+        """Numbers by which the kernel randomises reports of `size` numbers in a ball of any radius."""
+        if not self.budget.private:
+            return Channel(codes.GAUSSIAN, 0.0, 0.0, 0.0)
+        match self._kind(size):
+            case "gaussian":
+                return Channel(codes.GAUSSIAN, 2.0 / self.budget.mu, 0.0, 0.0)
+            case "laplace":  # the ℓ1 distance is at most √size times the ℓ2 distance
+                return Channel(codes.LAPLACE, 2.0 * math.sqrt(size) / self.epsilon, 0.0, 0.0)
+            case "privunit":
+                cap = _privunit(self.epsilon, size)
+                return Channel(codes.PRIVUNIT, 1.0 / cap.mean, cap.accept, cap.above)
+        return Channel(codes.RESPONSE, 1.0 / math.tanh(0.5 * self.epsilon), 0.0, 0.0)
+
+    def width(self, size: int) -> int:
+        """Standard normals that a report of `size` numbers takes."""
+        return {"gaussian": size, "laplace": 3 * size, "privunit": size + 2, "randomized_response": 1}[self._kind(size)]
+
+    def radius(self, sensitivity: float, bound: float) -> float:
+        """Radius by which a report is randomised whose ℓ2 `sensitivity` and largest norm, `bound`, are known.
+
+        Additive noise needs half the sensitivity only; the others a ball that holds the report.
+        """
+        return 0.5 * sensitivity if self.name in {"gaussian", "laplace"} else max(0.5 * sensitivity, bound)
+
+    def covariance(self, reports: Array, radius: float) -> Array:
+        """Exact mean covariance of what is added to reports.
+
+        Parameters
+        ----------
+        reports : ndarray, shape (n, size)
+            Before they are randomised, about the centre of their ball.
+        radius : float
+
+        Returns
+        -------
+        ndarray, shape (size, size)
+        """
+        n, size = reports.shape
+        scale, identity = self.channel(size).scale * radius, np.eye(size)
+        if not self.budget.private:
+            return 0.0 * identity
+        kind = self._kind(size)
+        if kind in {"gaussian", "laplace"}:
+            return np.asarray((1.0 if kind == "gaussian" else 2.0) * scale**2 * identity)
+        norms = np.linalg.norm(reports, axis=1, keepdims=True)
+        units = np.where(norms > 0.0, reports / np.where(norms > 0.0, norms, 1.0), identity[:1])
+        along = _privunit(self.epsilon, size).square if kind == "privunit" else 1.0
+        seen = identity - units.T @ units / n + along * units.T @ units / n
+        return np.asarray(scale**2 * seen - reports.T @ reports / n)
+
+    def sd(self, radius: float, size: int) -> float:
+        """Noise sd per coordinate of a report of `size` numbers, averaged over coordinates; at the ball's centre."""
+        if not self.budget.private:
+            return 0.0
+        kind, each = self._kind(size), 1.0  # the trace of `covariance`, whose matrix is large for moments
+        if kind == "laplace":
+            each = 2.0
+        elif kind == "privunit":
+            each = (size - 1.0 + _privunit(self.epsilon, size).square) / size
+        return math.sqrt(each) * self.channel(size).scale * radius
+
+    def score_radius(self, bound: float) -> float:
+        """Radius of a score report bounded by `bound` in ℓ2 norm."""
+        return self.radius(score_sensitivity(bound), bound)
+
+    def joint_radius(self, bound: float, kappa: float) -> float:
+        """Radius of a score report that carries a number in [0, kappa] as well, about (0, kappa/2)."""
+        sensitivity = joint_sensitivity(bound, kappa)
+        return self.radius(sensitivity, 0.5 * sensitivity)
+
+    def bits_radius(self, numbers: int) -> float:
+        """Radius of a report of `numbers` numbers, each in [0, 1], about 1/2."""
+        return self.radius(bits_sensitivity(numbers), 0.5 * math.sqrt(numbers))
+
+    def moment_radius(self) -> float:
+        """Radius of a moment report u uᵀ with ‖u‖ ≤ 1, its off-diagonal entries times √2."""
+        return self.curvature_radius(1.0)
+
+    def curvature_radius(self, bound: float) -> float:
+        """Radius of a curvature report (positive semidefinite, Frobenius norm ≤ `bound`).
+
+        The report lists the upper triangle with off-diagonal entries times √2, so that its ℓ2 norm is
+        the matrix's Frobenius norm.
+        """
+        return self.radius(psd_sensitivity(bound), bound)
+
+    def central_sd(self, bound: float) -> float:
+        """Noise sd per entry of the upper triangle of a *sum* of positive semidefinite matrices bounded by `bound`.
+
+        For a curator's one release: 2·bound/μ, the published scale. Replacing one person moves the sum by √2·bound at
+        most, so each matrix is μ/√2-GDP and a pair of them μ-GDP.
+        """
+        return 2.0 * bound / self.budget.mu if self.budget.private else 0.0
+
+    def guarantee(self) -> str:
+        """State the guarantee in one line."""
+        return str(self.budget)
+
+    def words(self, radius: float, size: int) -> str:
+        """What is done to a report, for the privacy block."""
+        match self._kind(size):
+            case "gaussian":
+                return f"noise sd {self.channel(size).scale * radius:.4g} = 2 × bound / mu"
+            case "laplace":
+                return (
+                    f"noise scale {self.channel(size).scale * radius:.4g} = 2 × sqrt({size}) × bound / epsilon, "
+                    f"epsilon {at_least(self.epsilon, 4)}"
+                )
+            case "privunit":
+                return (
+                    f"a cap of probability {self.channel(size).accept:.4g}, epsilon {at_least(self.epsilon, 4)}; noise "
+                    f"sd {self.sd(radius, size):.4g} a coordinate"
+                )
+        return f"told with probability {1.0 / (1.0 + math.exp(-self.epsilon)):.4g}, epsilon {at_least(self.epsilon, 4)}"
+
+    def __repr__(self) -> str:
+        return f"{_TITLES[self.name]}({self.guarantee()}, per person, replace-one neighbours)"
+
+
+def Gaussian(budget: Budget) -> Mechanism:
+    """Independent normal noise on every coordinate of a report: μ-GDP for the person who sends it."""
+    return Mechanism("gaussian", budget)
+
+
+@dataclass(frozen=True)
+class _Cap:
+    """PrivUnit for one ε: N(0, I) given that its part t along the report is at least a cut, with probability `accept`.
+
+    `above` is the normal mass of the cap, `mean` is E t and `square` is E t².
+    """
+
+    accept: float
+    above: float
+    mean: float
+    square: float
+
+
+def _cap(epsilon: float, cut: float) -> _Cap:
+    below, above = float(ndtr(cut)), float(ndtr(-cut))
+    # densities over the normal's differ by accept/above : (1 − accept)/below = e^ε
+    accept = 1.0 / (1.0 + math.exp(-epsilon) * below / above)
+    density = math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+    mean = density * (accept / above - (1.0 - accept) / below)
+    square = 1.0 + cut * density * (accept / above - (1.0 - accept) / below)
+    return _Cap(accept, above, mean, square)
+
+
+@lru_cache(maxsize=256)
+def _privunit(epsilon: float, size: int) -> _Cap:
+    """Cut with the least noise for a report of `size` numbers on the sphere."""
+    from scipy.optimize import minimize_scalar
+
+    def noise(cut: float) -> float:
+        cap = _cap(epsilon, cut)
+        return (size - 1.0 + cap.square) / cap.mean**2
+
+    most = float(-ndtri(1.0 / (2.0 + 1e3 * math.exp(min(epsilon, 600.0)))))
+    found = minimize_scalar(noise, bounds=(0.0, min(most, 30.0)), method="bounded", options={"xatol": 1e-10})
+    cut = float(found.x) if found.fun < noise(0.0) else 0.0
+    return _cap(epsilon, cut)
+
+
+def resolve_mechanism(name: object, budget: Budget, *, size: int, scalar: bool, personal: bool = False) -> Mechanism:
+    """Read ``mechanism=``.
+
+    Parameters
+    ----------
+    name : str
+        "auto" takes the mechanism with the least noise for score reports of this size that the budget allows.
+    budget : Budget
+    size : int
+        Numbers in a score report.
+    scalar : bool
+        Whether a score report is a single number of known range.
+    personal : bool
+        Whether people have budgets of their own, for which there is Gaussian noise only.
+
+    Raises
+    ------
+    OptionError
+        If the mechanism can't give what is asked.
+    """
+    got = choose("mechanism", name, ("auto", *MECHANISMS))
+    if not budget.private:
+        return Mechanism("gaussian", budget)
+    if got == "gaussian" and budget.form == "epsilon":
+        raise OptionError(
+            f"mechanism='gaussian' can't give pure epsilon={budget.asked[0]:g}; add delta= (1e-6 is usual), "
+            "or use 'privunit', 'laplace' or 'auto'."
+        )
+    if got == "randomized_response" and not scalar:
+        raise OptionError(
+            f"mechanism='randomized_response' is for one number of known range (a formula 'y ~ 1', or "
+            f"private='response'), and a score report here has {size}; use 'privunit' or 'auto'."
+        )
+
+    if personal:
+        if got not in {"auto", "gaussian"}:
+            raise OptionError(f"mechanism={got!r} has no personal budgets; use 'gaussian'.")
+        return Mechanism("gaussian", budget)
+
+    def made(kind: str) -> Mechanism:
+        return Mechanism(kind, budget if kind == "gaussian" else budget.as_pure())
+
+    if got != "auto":
+        return made(got)
+    allowed = [m for m in MECHANISMS if not (m == "gaussian" and budget.form == "epsilon")]
+    allowed = [m for m in allowed if scalar or m != "randomized_response"]
+    return min((made(m) for m in allowed), key=lambda m: m.sd(1.0, size))
+
+
+def released(raw: Array, sds: Sequence[float], noise: Array) -> Array:
+    """Randomise a curator's raw sums: the only thing about them that is told.
+
+    Parameters
+    ----------
+    raw : ndarray, shape (2, p, p)
+        Sums of people's curvatures and of the outer products of their scores.
+    sds : sequence of float
+        Noise sd of each, `Mechanism.central_sd` of its bound.
+    noise : ndarray, shape (…, 2, p (p + 1) / 2)
+        Standard normals that were never used and never are again.
+
+    Returns
+    -------
+    ndarray, shape (…, 2, p (p + 1) / 2)
+        Upper triangles, row by row.
+    """
+    rows, cols = np.triu_indices(raw.shape[1])
+    return np.asarray(raw[:, rows, cols] + np.array(sds)[:, None] * noise)

@@ -1,0 +1,447 @@
+"""Mechanisms for one number in a known range: how it is randomised, and exactly what that does to its law.
+
+Neighbours differ by replacing the number, so its sensitivity is the length of the range. Vectors that go as a whole
+(Gaussian, Laplace, PrivUnit) are randomised by `privreg.privacy.mechanisms`, which also holds the sensitivities.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from privreg.errors import OptionError, choose, real, shown
+from privreg.privacy.ledger import Budget, at_least
+from privreg.privacy.mechanisms import MOST_EPSILON, score_sensitivity
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["NUMBER_MECHANISMS", "NumberMechanism", "number_mechanism", "share"]
+
+NUMBER_MECHANISMS: Final = ("laplace", "gaussian", "duchi", "piecewise", "square_wave", "square_wave_biased")
+
+_TITLES: Final = {
+    "laplace": "Laplace",
+    "gaussian": "Gaussian",
+    "duchi": "Duchi",
+    "piecewise": "Piecewise",
+    "square_wave": "Square wave, its mean inverted",
+    "square_wave_biased": "Square wave, as it comes",
+}
+_WIDTHS: Final = {"piecewise": 2, "square_wave": 2, "square_wave_biased": 2}
+
+
+@dataclass(frozen=True)
+class NumberMechanism:
+    """How one number of a known range is randomised. Made by :func:`number_mechanism`.
+
+    Parameters
+    ----------
+    name : str
+        One of `NUMBER_MECHANISMS`.
+    budget : Budget
+        Budget per number; of the pure form unless the noise is Gaussian.
+    low, high : float
+        Public range, low < high. Values outside are clamped, NaN is taken for the middle.
+
+    Notes
+    -----
+    With u the number mapped to [-1, 1], and reports mapped back to its own units:
+
+    "laplace": u plus Laplace noise of scale 2/ε. "gaussian": u plus normal noise of sd 2/μ. "duchi": one of two
+    answers, ±(e^ε + 1)/(e^ε − 1), the upper one with probability 1/2 + u (e^ε − 1)/(2e^ε + 2). "piecewise": uniform on
+    a window that holds u with probability e^{ε/2}/(e^{ε/2} + 1), else uniform on the rest of [−C, C],
+    C = (e^{ε/2} + 1)/(e^{ε/2} − 1). "square_wave": v = (u + 1)/2 is answered by a number in [−b, 1 + b], whose density
+    is e^ε times as high within b of v as elsewhere. Its mean is an affine function of v, which "square_wave" inverts,
+    so that reports are unbiased; "square_wave_biased" leaves reports as they come, and they estimate that function.
+
+    References
+    ----------
+    Duchi, Jordan & Wainwright (2018), section 4; Wang et al. (2019), Collecting and analyzing multidimensional data
+    with local differential privacy, section III; Li et al. (2020), Estimating numerical distributions under local
+    differential privacy, section 5.
+
+    Examples
+    --------
+    >>> from privreg import Budget
+    >>> number_mechanism("piecewise", Budget.declare(epsilon=1), 0, 1)
+    Piecewise(1-DP, pure, for one number in [0, 1], replace-one neighbours)
+    """
+
+    name: str
+    budget: Budget
+    low: float = -1.0
+    high: float = 1.0
+
+    # --- what is public about it -------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """Name in sentences."""
+        return _TITLES[self.name]
+
+    @property
+    def pure(self) -> bool:
+        """Whether it gives pure ε-DP."""
+        return self.name != "gaussian"
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether a report's mean is the number itself."""
+        return self.name != "square_wave_biased"
+
+    @property
+    def epsilon(self) -> float:
+        """Pure ε that it spends on the number; inf for Gaussian noise."""
+        return min(self.budget.epsilon, MOST_EPSILON) if self.pure else math.inf
+
+    @property
+    def width(self) -> int:
+        """Standard normals that a report takes."""
+        return _WIDTHS.get(self.name, 1)
+
+    @property
+    def scale(self) -> float:
+        """Additive noise's scale (Laplace) or sd (Gaussian), the number's units: sensitivity over ε or μ."""
+        sensitivity = score_sensitivity(self._half)
+        if self.name == "gaussian":
+            return sensitivity / self.budget.mu if self.budget.private else 0.0
+        return sensitivity / self.epsilon
+
+    @property
+    def output_range(self) -> tuple[float, float]:
+        """Lowest and highest report, the number's units; infinite for additive noise."""
+        if self.name in {"laplace", "gaussian"}:
+            return -math.inf, math.inf
+        if self.name == "duchi":
+            ends = -self._answer, self._answer
+        elif self.name == "piecewise":
+            ends = -self._reach, self._reach
+        else:
+            b = self._wave[0]
+            ends = float(self._from_wave(-b)), float(self._from_wave(1.0 + b))
+        return float(self._out(ends[0])), float(self._out(ends[1]))
+
+    def guarantee(self) -> str:
+        """State the guarantee in one line."""
+        return str(self.budget)
+
+    def words(self) -> str:
+        """What is done to the number, for the privacy block."""
+        if self.name == "gaussian":
+            return f"noise sd {self.scale:.4g} = range / mu, {at_least(self.budget.mu, 4)}-GDP"
+        if self.name == "laplace":
+            return f"noise scale {self.scale:.4g} = range / epsilon, epsilon {at_least(self.epsilon, 4)}"
+        low, high = self.output_range
+        ends = f"{low:.4g} or {high:.4g}" if self.name == "duchi" else f"a number from {low:.4g} to {high:.4g}"
+        return f"answers {ends}, epsilon {at_least(self.epsilon, 4)}"
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.title}({self.guarantee()}, for one number in [{self.low:g}, {self.high:g}], replace-one neighbours)"
+        )
+
+    # --- the report --------------------------------------------------------------------------------------
+
+    def randomise(self, values: ArrayLike, normals: ArrayLike) -> Array:
+        """Randomise numbers, each of another person or paid for by itself.
+
+        Parameters
+        ----------
+        values : array_like, shape (n,)
+            Clamped to the range; NaN counts as its middle.
+        normals : array_like, shape (n, width)
+            Independent standard normals, each used once, from `privreg.device.sampler.NoiseStream` or a simulation.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Reports, the numbers' units.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from privreg import Budget
+        >>> duchi = number_mechanism("duchi", Budget.declare(epsilon=1), 0, 1)
+        >>> duchi.randomise([0.2, 0.9], np.random.default_rng(0).standard_normal((2, 1))).round(3)
+        array([-0.582,  1.582])
+        """
+        u = self._unit(values)
+        z = np.asarray(normals, dtype=np.float64).reshape(len(u), self.width)
+        first = z[:, 0]
+        match self.name:
+            case "gaussian":
+                return np.asarray(self._out(u) + self.scale * first)
+            case "laplace":  # −log(2Φ(−|z|)) is exponential, and |z| is independent of z's sign
+                return np.asarray(
+                    self._out(u) + self.scale * np.copysign(-np.log(2.0) - log_ndtr(-np.abs(first)), first)
+                )
+            case "duchi":
+                upper = ndtr(first) < 0.5 * (1.0 + u / self._answer)
+                return np.asarray(self._out(np.where(upper, self._answer, -self._answer)))
+        chosen, place = ndtr(first), ndtr(z[:, 1])
+        if self.name == "piecewise":
+            reach, left = self._reach, self._left(u)
+            near = left + (reach - 1.0) * place
+            at = (reach + 1.0) * place  # along what lies outside the window, its two parts joined
+            far = np.where(at < left + reach, at - reach, at - 1.0)
+            return np.asarray(self._out(np.where(chosen < 1.0 / (1.0 + math.exp(-0.5 * self.epsilon)), near, far)))
+        b, height, _ = self._wave
+        v = 0.5 * (u + 1.0)
+        near = v + b * (2.0 * place - 1.0)
+        far = np.where(place < v, place - b, place + b)  # [−b, 1 + b] without the window has length 1
+        return np.asarray(self._out(self._from_wave(np.where(chosen < 2.0 * b * height, near, far))))
+
+    # --- its exact law -----------------------------------------------------------------------------------
+
+    def bias(self, values: ArrayLike) -> Array:
+        """Exact bias of a report of each number, its units; zero but for "square_wave_biased"."""
+        u = self._unit(values)
+        if self.unbiased:
+            return np.zeros_like(u)
+        slope, constant = self._line
+        v = 0.5 * (u + 1.0)
+        return np.asarray(2.0 * self._half * (constant + (slope - 1.0) * v))
+
+    def variance(self, values: ArrayLike) -> Array:
+        """Exact variance of a report of each number, its units squared.
+
+        Parameters
+        ----------
+        values : array_like, shape (n,)
+
+        Returns
+        -------
+        ndarray, shape (n,)
+
+        Examples
+        --------
+        >>> from privreg import Budget
+        >>> one = Budget.declare(epsilon=1)
+        >>> [round(number_mechanism(name, one).variance(0.0).item(), 2) for name in ("laplace", "duchi", "piecewise")]
+        [8.0, 4.68, 3.68]
+        """
+        u = self._unit(values)
+        match self.name:
+            case "gaussian":
+                return np.full_like(u, self.scale**2)
+            case "laplace":
+                return np.full_like(u, 2.0 * self.scale**2)
+            case "duchi":
+                unit = self._answer**2 - u**2
+            case "piecewise":
+                less = math.expm1(0.5 * self.epsilon)
+                unit = u**2 / less + (less + 4.0) / (3.0 * less**2)
+            case _:
+                b, p, q = self._wave
+                slope, constant = self._line
+                v = 0.5 * (u + 1.0)
+                square = q * ((1.0 + b) ** 3 + b**3) / 3.0 + (p - q) * (2.0 * b * v**2 + 2.0 * b**3 / 3.0)
+                unit = 4.0 * (square - (constant + slope * v) ** 2) / (slope**2 if self.unbiased else 1.0)
+        return np.asarray(self._half**2 * unit)
+
+    def worst_variance(self) -> float:
+        """Largest variance of a report over the range, its units squared."""
+        return float(self.variance(np.array([self.low, 0.5 * (self.low + self.high), self.high])).max())
+
+    def third_moment(self, values: ArrayLike) -> Array:
+        """E|report − its mean|³ for each number, exact: what the Berry–Esseen bound needs."""
+        u = self._unit(values)
+        match self.name:
+            case "gaussian":
+                return np.full_like(u, 2.0 * math.sqrt(2.0 / math.pi) * self.scale**3)
+            case "laplace":
+                return np.full_like(u, 6.0 * self.scale**3)
+            case "duchi":
+                upper = 0.5 * (1.0 + u / self._answer)
+                unit = upper * (self._answer - u) ** 3 + (1.0 - upper) * (self._answer + u) ** 3
+                return np.asarray(self._half**3 * unit)
+        edges, heights, per_unit = self._steps(u)
+        mean = self._unit_mean(u)
+        quarter = 0.25 * (edges - mean[:, None]) ** 3 * np.abs(edges - mean[:, None])
+        return np.asarray(np.sum(heights * np.diff(quarter, axis=1), axis=1) * (self._half * per_unit) ** 3)
+
+    def density(self, value: float, reports: ArrayLike) -> Array:
+        """Density of reports of one number; of "duchi" the probability of each of the two answers.
+
+        Parameters
+        ----------
+        value : float
+        reports : array_like, shape (k,)
+            The number's units.
+
+        Returns
+        -------
+        ndarray, shape (k,)
+        """
+        y = np.asarray(reports, dtype=np.float64)
+        u = self._unit([value])
+        here = (y - self._out(u)[0]) / self.scale if self.name in {"gaussian", "laplace"} else y
+        match self.name:
+            case "gaussian":
+                return np.asarray(np.exp(-0.5 * here**2) / (self.scale * math.sqrt(2.0 * math.pi)))
+            case "laplace":
+                return np.asarray(np.exp(-np.abs(here)) / (2.0 * self.scale))
+            case "duchi":
+                upper = float(0.5 * (1.0 + u[0] / self._answer))
+                low, high = self.output_range
+                return np.where(np.isclose(y, high), upper, np.where(np.isclose(y, low), 1.0 - upper, 0.0))
+        edges, heights, per_unit = self._steps(u)
+        inside = (y - self._middle) / (self._half * per_unit)
+        if self.name == "square_wave":
+            slope, constant = self._line
+            inside = constant + slope * (0.5 * ((y - self._middle) / self._half + 1.0))
+        elif self.name == "square_wave_biased":
+            inside = 0.5 * ((y - self._middle) / self._half + 1.0)
+        at = np.searchsorted(edges[0], inside, side="right") - 1
+        there = np.where((at >= 0) & (at < 3), heights[0][np.clip(at, 0, 2)], 0.0)
+        return np.asarray(there / (self._half * per_unit))
+
+    def jumps(self, value: float) -> Array:
+        """Reports at which the density of one number's reports jumps, in order, the ends included; none if smooth."""
+        if self.name in {"gaussian", "laplace", "duchi"}:
+            return np.empty(0)
+        edges = self._steps(self._unit([value]))[0][0]
+        return np.asarray(self._out(edges if self.name == "piecewise" else self._from_wave(edges)))
+
+    # --- numbers inside ----------------------------------------------------------------------------------
+
+    @property
+    def _half(self) -> float:
+        return 0.5 * (self.high - self.low)
+
+    @property
+    def _middle(self) -> float:
+        return 0.5 * (self.low + self.high)
+
+    def _unit(self, values: ArrayLike) -> Array:
+        x = np.clip(np.atleast_1d(np.asarray(values, dtype=np.float64)), self.low, self.high)
+        return np.asarray(np.where(np.isnan(x), 0.0, np.clip((x - self._middle) / self._half, -1.0, 1.0)))
+
+    def _out(self, unit: Any) -> Any:
+        return self._middle + self._half * np.asarray(unit)
+
+    @property
+    def _answer(self) -> float:
+        """Duchi's two answers are ± this."""
+        return 1.0 / math.tanh(0.5 * self.epsilon)
+
+    @property
+    def _reach(self) -> float:
+        """C of the Piecewise mechanism."""
+        return 1.0 / math.tanh(0.25 * self.epsilon)
+
+    def _left(self, u: Array) -> Array:
+        """Left end of the Piecewise window, whose length is C − 1."""
+        return np.asarray(0.5 * ((self._reach + 1.0) * u - (self._reach - 1.0)))
+
+    @property
+    def _wave(self) -> tuple[float, float, float]:
+        """Half window b of the square wave, and its heights inside and outside."""
+        e, less = math.exp(self.epsilon), math.expm1(self.epsilon)
+        b = (self.epsilon * e - less) / (2.0 * e * (less - self.epsilon))
+        q = 1.0 / (2.0 * b * e + 1.0)
+        return b, e * q, q
+
+    @property
+    def _line(self) -> tuple[float, float]:
+        """Slope and constant of the square wave's mean as a function of v in [0, 1]."""
+        b, p, q = self._wave
+        return 2.0 * b * (p - q), q * (0.5 + b)
+
+    def _from_wave(self, answers: Any) -> Any:
+        """Answers in [−b, 1 + b] on the scale of u, inverted unless they stay biased."""
+        slope, constant = self._line if self.unbiased else (1.0, 0.0)
+        return 2.0 * (np.asarray(answers) - constant) / slope - 1.0
+
+    def _steps(self, u: Array) -> tuple[Array, Array, float]:
+        """Edges (n, 4) and heights (n, 3) of a density of three steps, and how long a unit of theirs is in u's."""
+        if self.name == "piecewise":
+            reach, left = self._reach, self._left(u)
+            inside = 1.0 / (1.0 + math.exp(-0.5 * self.epsilon)) / (reach - 1.0)
+            outside, first, last, right = inside * math.exp(-self.epsilon), -reach, reach, left + reach - 1.0
+            per_unit = 1.0
+        else:
+            b, inside, outside = self._wave
+            v = 0.5 * (u + 1.0)
+            first, left, right, last = -b, v - b, v + b, 1.0 + b
+            per_unit = 2.0 / (self._line[0] if self.unbiased else 1.0)
+        edges = np.stack([np.full_like(u, first), left, right, np.full_like(u, last)], axis=1)
+        return edges, np.tile([outside, inside, outside], (len(u), 1)), per_unit
+
+    def _unit_mean(self, u: Array) -> Array:
+        """Mean of the density of three steps, on the scale of its edges."""
+        if self.name == "piecewise":
+            return u
+        slope, constant = self._line
+        return np.asarray(constant + slope * 0.5 * (u + 1.0))
+
+
+def number_mechanism(name: object, budget: Budget, low: float = -1.0, high: float = 1.0) -> NumberMechanism:
+    """Make a mechanism for one number.
+
+    Parameters
+    ----------
+    name : str
+        One of `NUMBER_MECHANISMS`.
+    budget : Budget
+        What one report may cost. A pure mechanism under another form takes the largest ε that keeps it.
+    low, high : float
+        Public range of the number.
+
+    Returns
+    -------
+    NumberMechanism
+
+    Raises
+    ------
+    OptionError
+        If the name is unknown, Gaussian noise is to keep a pure ε, or the range is empty or not finite.
+    """
+    got = choose("mechanism", name, NUMBER_MECHANISMS)
+    first, last = real(low), real(high)
+    if first is None or last is None or not -math.inf < first < last < math.inf:
+        raise OptionError(f"the range ({shown(low)}, {shown(high)}) must be two finite numbers, low < high.")
+    if not budget.private:
+        return NumberMechanism("gaussian", budget, first, last)
+    if got == "gaussian" and budget.pure:
+        raise OptionError(
+            f"mechanism='gaussian' can't give pure epsilon={budget.epsilon:g}; add delta= (1e-6 is usual), or use "
+            "'piecewise', 'duchi', 'square_wave' or 'laplace'."
+        )
+    return NumberMechanism(got, budget if got == "gaussian" else budget.as_pure(), first, last)
+
+
+def share(budget: Budget, parts: int) -> Budget:
+    """Budget of each of `parts` reports about the same person that together cost `budget`.
+
+    Parameters
+    ----------
+    budget : Budget
+    parts : int
+        1 or more.
+
+    Returns
+    -------
+    Budget
+        ε/parts of a pure budget, ρ/parts; otherwise μ/√parts.
+
+    Examples
+    --------
+    >>> from privreg import Budget
+    >>> print(share(Budget.declare(epsilon=2), 4), share(Budget.declare(mu=1), 4), sep="; ")
+    0.5-DP, pure; 0.5-GDP
+    """
+    if parts == 1 or not budget.private:
+        return budget
+    if budget.pure:
+        return Budget.declare(epsilon=budget.epsilon / parts)
+    if budget.form == "rho":
+        return Budget.declare(rho=budget.asked[0] / parts)
+    return replace(budget, mu=budget.mu / math.sqrt(parts), form="mu", asked=(budget.mu / math.sqrt(parts),))

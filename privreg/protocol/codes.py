@@ -1,0 +1,62 @@
+"""Codes and constants that devices, collector and compiled loops share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BLOCK: Final = 256
+"""Updates between two flushes of the path's partial sums; 256 × p × 8 bytes fit the first cache at p = 11."""
+
+LINE: Final = BLOCK + 8
+"""Length of a line that holds a block: a power of two would fall into few cache sets."""
+
+TINY: Final = 1e-290
+"""Below this ‖x‖² has lost digits to underflow, so 1/‖x‖ can't be trusted: such a row sends noise only."""
+
+HUBER: Final = 0
+LOGISTIC: Final = 1
+BALANCED: Final = 2
+EXPECTILE: Final = 3
+QUANTILE: Final = 4
+POISSON: Final = 5
+HINGE: Final = 6
+SMOOTHED_HINGE: Final = 7
+SQUARED: Final = 8
+MULTINOMIAL: Final = 9
+CUSTOM: Final = 10
+
+PUBLISHED: Final = 1
+UNIT: Final = 2
+PUBLISHED_SLOPES: Final = 3
+LEVERAGE: Final = 4
+
+LEVER2: Final = 64.0
+"""Squared whitened length, per coordinate, of mean 1, up to which a public row has the weight 1: of rare levels too."""
+
+WITHIN2: Final = 25.0
+"""The same in common scales, beyond which a public row counts for no more in second moments."""
+
+SHORT: Final = 24
+"""Coefficients below which a row map's sums are taken one by one."""
+
+BEYOND: Final = 100.0
+"""Logarithms of public numbers beyond it tell no scale."""
+
+GAUSSIAN: Final = 0
+LAPLACE: Final = 1
+PRIVUNIT: Final = 2
+RESPONSE: Final = 3
+
+OUTSIDE: Final = 0.3173105078629141
+"""P(abs z > 1) of a standard normal: the share of people whom a settled search for a scale leaves outside."""
+
+NONE: Final = 0
+DIAGONAL: Final = 1
+FULL: Final = 2
+HISTORY: Final = 3
+
+UPDATES: Final = 0
+PEOPLE: Final = 1
+CURVATURES: Final = 2
+POSITION: Final = 3
+IN_BATCH: Final = 4

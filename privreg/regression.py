@@ -1,0 +1,565 @@
+"""The front door: a frozen description of what to fit, from a formula or from arrays."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from privreg.data.carried import completed
+from privreg.data.participants import Participants
+from privreg.data.sources.open import Source, open_arrays
+from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError, choose, shown
+from privreg.families.builtin import resolve_family
+from privreg.families.family import with_counts
+from privreg.formula.arrays import array_design, check_array_levels, read_arrays
+from privreg.formula.design import formula_design
+from privreg.formula.leaks import complete, complete_scale, in_memory, read_leaks, read_scaling
+from privreg.formula.parse import collect_rowwise, columns_of, private_columns, refuse_other
+from privreg.formula.spec import ModelSpec
+from privreg.options import (
+    ARRAY_OPTIONS,
+    FIT_OPTIONS,
+    MODEL_OPTIONS,
+    START_OPTIONS,
+    progress_bar,
+    read_rows,
+    read_threads,
+    refuse_arrays,
+    refuse_people,
+    refuse_unknown,
+)
+from privreg.privacy.ledger import LEDGER, UNSET, Budget
+from privreg.results.results import PrivateResults
+from privreg.schema.declarations import Schema
+from privreg.schema.files import combined
+from privreg.simulation.checkpoint import forget, read_checkpoint, take_all
+from privreg.simulation.settings import FitOptions
+from privreg.simulation.stream import Stream, begin
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from privreg.families.family import Family
+
+__all__ = ["PrivateOnlineRegression"]
+
+TRUST = ("local", "central")
+"""Who may see rows: nobody but their people, or a curator."""
+
+
+class PrivateOnlineRegression:
+    """Regression with inference under local differential privacy, in one pass over the people.
+
+    Parameters
+    ----------
+    endog : array_like, shape (n,)
+        Response.
+    exog : array_like, shape (n, p)
+        Design. A column named "const" or "Intercept" is the constant 1 by declaration; no column is added.
+    family : Family or str
+        ``pr.Huber()`` (default), ``Expectile(tau)``, ``Quantile(tau)``, ``Logistic()``, ``Multinomial()``,
+        ``Poisson(y_max)``, ``Hinge()``, ``SmoothedHinge()``, ``Squared()``, or their lower-case names; or one of your
+        own, see ``pr.families.custom``.
+    mu : float or None
+        μ-GDP budget *per person*; None for a fit without privacy. Or `epsilon`, alone or with `delta`, or `rho`:
+        exactly one form.
+    epsilon, delta : float
+        (ε, δ)-DP per person, calibrated exactly; without `delta` pure ε-DP.
+    rho : float
+        ρ-zCDP per person.
+    bounds : mapping of str to (float, float)
+        Public range of each numeric column; values outside are clamped on the device. A column that is the same for
+        nearly everybody, such as a rare 0/1 indicator, is better declared by `levels`.
+    levels : mapping of str to list
+        Public levels of each factor; the first is the reference.
+    moments : mapping of str to (float, float)
+        Public mean and sd of a numeric column: scales it inside without clamping, unless `bounds` are
+        given too. A pair of such columns as key gives their public correlation, in (-1, 1), as in
+        ``{"x1": (0, 1), "x2": (5, 2), ("x1", "x2"): 0.9}``: covariates are made uncorrelated by it inside. It changes
+        precision only: neither the model, nor the units of the results, nor the guarantee.
+    scaling : {"public", "private"}
+        Where the scale of a number without `bounds` or `moments` comes from. "public" (default): it must be declared.
+        "private": its location and scale are learned from privatised reports, at no further cost, and it is not
+        clamped; an offset and the levels of factors must still be declared.
+    mechanism : {"auto", "gaussian", "laplace", "privunit", "randomized_response"}
+        How reports are randomised. "auto" takes the one with the least noise for the budget: Gaussian under `mu`,
+        PrivUnit under pure `epsilon`, randomized response where a report is a single number.
+    private : {"record", "response"}
+        What is protected: the whole record, or the response alone where covariates are public. A report is then one
+        number, which makes intervals shorter by a factor of about √p.
+    score_weights : {"whitened", "unit", "published"}, optional
+        How a covariate vector of any length gives a score of bounded length: by its length after whitening (default),
+        by its length after scaling alone, or the sources' min(1, 2/‖x‖²) (with ``tuning="published"`` only).
+    offset : array_like, shape (n,), optional
+        Added to the linear predictor; its name for `bounds` is "offset".
+    exposure : array_like, shape (n,), optional
+        Its log is added to the linear predictor; its name for `bounds`, which must be positive, is "exposure".
+    missing : {"noise", "raise", "drop"}
+        What becomes of a row that can't be used: a value is missing, no number or not among the declared levels, or a
+        term is not finite. "noise" (default): its person sends pure noise, so that nobody learns who answered, and no
+        row can make a fit fail; the share of such rows is learned from the reports and noted, and estimates are right
+        if whether a row is complete depends on covariates alone. "raise" refuses it: errors tell about rows, so this
+        is for who holds them. "drop": its person sends nothing, which reveals who answered.
+    rows : int, optional
+        How many people will come, if that is known and public; sizes of the pilots follow from it. Taken from
+        DataFrames, arrays, tables and files in `fit`; queries and streams of unknown length get pilots of a fixed size.
+    allow_leak : tuple of {"levels", "scale"}
+        Opt out: collect levels, or means and sds, from the raw data. Warns and is printed.
+    exog_names, endog_name : sequence of str, str
+        Names for arrays that have none; "x1", "x2", … and "y" by default.
+    trust : {"local"}
+        Arrays that a trusted curator holds go to `privreg.central.Regression`.
+
+    Raises
+    ------
+    FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
+        Each message says what was got, what is allowed, and the fix.
+
+    Notes
+    -----
+    Frozen: `fit` returns results and leaves the model unchanged. Pickling a model leaves its data out.
+
+    With more than 100 coefficients the covariates' correlations are not learned, and random scaling keeps variances
+    only: intervals and tests of single coefficients; for tests of several ask for between_lanes, batch_means or
+    random_scaling_full, which keeps the whole matrix (8 p² bytes) of up to 4,000 coefficients. Factors with many levels
+    are then encoded as one column of numbers, which changes no bit.
+
+    References
+    ----------
+    Xie, Shi, Jiang, Kong & He, Online differentially private inference in stochastic gradient descent,
+    arXiv 2505.08227.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privreg import Huber, PrivateOnlineRegression
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.column_stack([np.ones(5000), rng.uniform(-1, 1, 5000)])
+    >>> y = x @ [1.0, 2.0] + rng.normal(0, 0.3, 5000)
+    >>> model = PrivateOnlineRegression(
+    ...     y, x, exog_names=["const", "dose"], bounds={"y": (-4, 6), "dose": (-1, 1)}, mu=1, family=Huber(scale=0.3)
+    ... )
+    >>> model.fit(progress=False).params.index.tolist()
+    ['const', 'dose']
+    """
+
+    _spec: ModelSpec
+    _source: Source | None
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        *,
+        family: Any = "huber",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        scaling: str = "public",
+        mechanism: Any = "auto",
+        private: Any = "record",
+        score_weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        missing: str = "noise",
+        rows: Any = None,
+        allow_leak: Any = (),
+        exog_names: Sequence[str] | None = None,
+        endog_name: str | None = None,
+        trust: str = "local",
+        **unknown: Any,
+    ) -> None:
+        if choose("trust", trust, TRUST) == "central":
+            raise UnsupportedArgumentError(
+                "arrays that a trusted curator holds go to pr.central.Regression(endog, exog, ...); trust='central' "
+                "here is for from_formula()."
+            )
+        refuse_people(mu, unknown)
+        refuse_unknown("PrivateOnlineRegression", unknown, ARRAY_OPTIONS)
+        budget = Budget.declare(mu, epsilon, delta, rho)
+        fam = resolve_family(family)
+        schema = Schema.declare(bounds, levels, moments)
+        held = read_arrays(endog, exog, offset, exog_names, endog_name, exposure)
+        check_array_levels(schema, held.endog_name)
+        schema = with_counts(schema, fam, held.endog_name)
+        people = Participants.declare(missing=missing)
+        leaks = read_leaks(allow_leak)
+        learn = read_scaling(scaling, leaks)
+        if "levels" in leaks:
+            raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
+        if "scale" in leaks:
+            columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
+            schema = complete_scale(schema, columns, held.numeric(fam.kind))
+        if learn:
+            schema = replace(schema, private=tuple(n for n in held.numeric(fam.kind) if not schema.is_number(n)))
+        extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
+        design = array_design(held.names, held.endog_name, schema, **extra, kind=fam.kind)
+        source = open_arrays(
+            held.endog, held.exog, held.offset, (endog, exog, offset, exposure), exposure=held.exposure
+        )
+        self._build(ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, people), source, rows)
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Any = None,
+        *,
+        family: Any = "huber",
+        mu: Any = UNSET,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+        bounds: Any = None,
+        levels: Any = None,
+        moments: Any = None,
+        schema: Any = None,
+        scaling: str = "public",
+        mechanism: Any = "auto",
+        private: Any = "record",
+        score_weights: Any = None,
+        offset: str | None = None,
+        exposure: str | None = None,
+        mu_max: Any = None,
+        id: str | None = None,
+        max_per_id: int = 1,
+        missing: str = "noise",
+        rows: Any = None,
+        allow_leak: Any = (),
+        trust: str = "local",
+        **unknown: Any,
+    ) -> PrivateOnlineRegression:
+        """Describe a model by a formula.
+
+        Parameters
+        ----------
+        formula : str
+            As in patsy, from an allow-list: columns, arithmetic, ``I()``, ``C()`` with contrasts, interactions,
+            elementwise NumPy functions, ``bs``/``cr`` with all knots and bounds, functions marked by
+            ``privreg.rowwise``.
+        data : DataFrame, mapping of str to array, path or list of paths, table, query, iterable of DataFrames, or None
+            Paths are of CSV, Parquet or Feather files, or of a folder of Parquet files. A table is one of polars (also
+            lazy), Arrow or DuckDB, an Arrow dataset or reader, or whatever hands out an Arrow stream. A query is
+            ``pr.sql(query, connection)``. Rows are read batch by batch, columns not in the formula never. None for a
+            model that is fed by ``start()`` only.
+
+            A DataFrame may carry public declarations, ``data.attrs["privreg"] = {"bounds": {"age": [18, 65]},
+            "levels": {"smoker": ["no", "yes"]}}``, and so may a Parquet file that pandas wrote; `pr.datasets` do. They
+            are what whoever made the data said in public, they are used for the columns that you declare nothing
+            about, and the summary names them as the source. Nothing is ever learned into them. pandas keeps them in
+            slices and copies, also after you have changed a column: give the `bounds` of such a column.
+        offset, exposure : str, optional
+            Names of columns: one that is added to the linear predictor, and one whose log is.
+        mu : float, str or None
+            As for the class; or the name of a column of *public* personal budgets in (0, `mu_max`], with which reports
+            are weighted by (μ_i / mu_max)².
+        mu_max : float, optional
+            The largest personal budget; the only one that is printed.
+        id : str, optional
+            Name of a column that tells people apart. Ids are hashed with a secret key and never kept.
+        max_per_id : int
+            Rows of one person that are used, 1 by default; rows beyond send pure noise. The guarantee per person is
+            √max_per_id times as large, and printed so. Most rows should count: if a share s of them does, intervals are
+            1/s times as long and need about 1/s² times as many people to be relied on. A note says so where next to
+            nobody's row counts; how many do is otherwise not learned.
+        missing : {"noise", "raise", "drop"}
+            As for the class.
+        schema : str, Path or Schema, optional
+            Declarations, or the YAML or JSON file that holds them, see ``pr.Schema.from_file``. `bounds`, `levels` and
+            `moments` given beside it take precedence, column by column; and all of these before what the data carry.
+        family, epsilon, delta, rho, bounds, levels, moments, scaling, mechanism, private, score_weights, rows
+            As for the class.
+        allow_leak
+            As for the class.
+        trust : {"local", "central"}
+            "local" (default): people's devices send noisy reports. "central": a trusted curator holds the rows and
+            releases coefficients with noise; see `privreg.central.Regression`, whose options and families then apply.
+
+        Returns
+        -------
+        PrivateOnlineRegression
+            With ``trust="central"`` a `privreg.central.Regression`.
+
+        Raises
+        ------
+        PrivacyLeakError
+            If a term would learn from the rows (``center``, ``x.mean()``, ``pd.qcut``, …).
+        FormulaError, SchemaError, BudgetError, OptionError, DataError
+            Each message says what was got, what is allowed, and the fix.
+        """
+        if choose("trust", trust, TRUST) == "central":
+            given = {name: value for name, value in locals().items() if name in MODEL_OPTIONS and name != "trust"}
+            return cls._central(formula, data, {**given, **unknown}, sys._getframe(1))
+        refuse_unknown("from_formula", unknown, MODEL_OPTIONS)
+        personal = isinstance(mu, str)
+        people = Participants.declare(mu if personal else None, mu_max, id, max_per_id, missing)
+        budget = Budget.declare(people.mu_max if personal else mu, epsilon, delta, rho)
+        fam = resolve_family(family)
+        schema = combined(schema, bounds, levels, moments)
+        refuse_arrays(offset=offset, exposure=exposure)
+        refuse_other(formula)
+        schema = with_counts(schema, fam, formula.partition("~")[0].strip())
+        frame = sys._getframe(1)
+        functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
+        leaks = read_leaks(allow_leak)
+        learn = read_scaling(scaling, leaks)
+        # an option that says where scales or levels come from goes before what the data carry
+        elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
+        schema = completed(schema, data, columns_of(formula, functions, offset, exposure), **elsewhere)
+        if leaks:
+            held = in_memory(data, schema, formula, functions, offset)
+            schema = complete(schema, held, formula, functions, offset, leaks, fam.kind)
+        if learn:
+            schema = replace(schema, private=private_columns(formula, schema, functions, kind=fam.kind))
+        how: dict[str, Any] = {"offset": offset, "exposure": exposure, "kind": fam.kind, "reports": True}
+        design = formula_design(formula, schema, functions=functions, **how)
+        people.check_columns(design.columns)
+        spec = ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, people)
+        self = cls.__new__(cls)
+        self._build(spec, None if data is None else spec.open(data), rows)
+        return self
+
+    @classmethod
+    def _central(cls, formula: str, data: Any, options: dict[str, Any], caller: FrameType) -> PrivateOnlineRegression:
+        """Hand over to the trusted curator's front door, whose model has the same methods."""
+        from privreg.central.regression import Regression
+
+        parameters = inspect.signature(cls.from_formula).parameters
+        defaults = {name: p.default for name, p in parameters.items() if name in options}
+        scopes = [caller.f_locals, caller.f_globals]
+        return cast("PrivateOnlineRegression", Regression._delegated(formula, data, scopes, options, defaults))
+
+    def _build(self, spec: ModelSpec, source: Source | None, rows: Any) -> None:
+        self._rows = read_rows(rows)
+        p = len(spec.design.names)
+        if source is not None and source.rows is not None and source.rows <= p:
+            raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
+        self._spec, self._source = spec, source
+
+    # --- public facts ----------------------------------------------------------------------------------
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return self._spec.formula
+
+    @property
+    def family(self) -> Family:
+        """The family."""
+        return self._spec.family
+
+    @property
+    def exog_names(self) -> list[str]:
+        """Names of the design's columns."""
+        return list(self._spec.design.names)
+
+    @property
+    def endog_names(self) -> str:
+        """Name of the response."""
+        return str(self._spec.design.endog_name)
+
+    @property
+    def schema(self) -> Schema:
+        """What was declared public."""
+        schema: Schema = self._spec.design.schema
+        return schema
+
+    def __repr__(self) -> str:
+        return f"<PrivateOnlineRegression: {self.formula!r}, {self.family!r}, {self._spec.budget}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_source": None}
+
+    # --- fitting ---------------------------------------------------------------------------------------
+
+    def _expected(self) -> int | None:
+        """How many people will come, if that is known."""
+        if self._source is not None and self._source.rows is not None:
+            return self._source.rows
+        return self._rows if self._rows is not None or self._source is None else self._source.expected()
+
+    def start(
+        self,
+        *,
+        tuning: str = "efficient",
+        inference: Any = "auto",
+        lanes: int | None = None,
+        threads: int | None = None,
+        batch_size: int | None = None,
+        alpha: float | None = None,
+        step: float | None = None,
+        start_params: Any = None,
+        measures: float | None = None,
+        seed: int | None = None,
+        **unknown: Any,
+    ) -> Stream:
+        """Begin a fit that is fed batch by batch; see `fit` for the options.
+
+        The plan follows `rows`, if it was given to the model, not the data the model may hold.
+
+        Returns
+        -------
+        Stream
+            With ``update(batch)``, ``results()`` at any time and ``save(path)``.
+
+        Raises
+        ------
+        InferenceError
+            For a method that allows one release only (plug_in_central).
+        BudgetError
+            Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
+        """
+        refuse_unknown("start", unknown, START_OPTIONS)
+        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
+        stream = self._begin(asked, start_params, seed)
+        LEDGER.check(None, stream.total_mu)
+        return stream
+
+    def _begin(self, asked: FitOptions, start_params: Any, seed: Any) -> Stream:
+        """A stream that is fed batch by batch: a new one, or one to be restored."""
+        stream = begin(self._spec, asked, start_params, seed, self._rows)
+        once = [m.name for m in stream._settings.methods if not m.streaming]
+        if once:
+            raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")
+        return stream
+
+    def fit(
+        self,
+        *,
+        tuning: str = "efficient",
+        inference: Any = "auto",
+        lanes: int | None = None,
+        threads: int | None = None,
+        batch_size: int | None = None,
+        alpha: float | None = None,
+        step: float | None = None,
+        start_params: Any = None,
+        measures: float | None = None,
+        seed: int | None = None,
+        progress: bool | None = None,
+        checkpoint: Any = None,
+        checkpoint_rows: int | None = None,
+        checkpoint_seconds: float | None = None,
+        mended: bool = False,
+        checkpoint_trust: Any = None,
+        client: Any = None,
+        **unknown: Any,
+    ) -> PrivateResults:
+        """Let every person's device send one randomised report, in one pass, and return the results.
+
+        Parameters
+        ----------
+        tuning : {"efficient", "published"}
+            "efficient": the first people's reports set scales, correlations and the residual scale, then come Newton
+            steps in parallel lanes; nothing is left to tune. "published" pins the sources' settings: one averaged
+            chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with
+            ``allow_leak=("scale",)``, as in their applications).
+        inference : str, tuple of str, or None
+            The first is the default of bse, t and p. "auto" is "between_lanes" (how far the lanes lie apart, with
+            Student's t), or "random_scaling" with fewer than 8 lanes or published tuning. Others are
+            "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "plug_in", "path_curvature",
+            "random_scaling_full" (the whole matrix with more than 100 coefficients), and with ``tuning="published"``
+            "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes.
+            None gives estimates only.
+        lanes : int, optional
+            Parallel chains, 8 to 16 by default as the number of people allows; 1 unless "between_lanes" is wanted.
+        threads : int, optional
+            Threads, at most one for each lane; all processors up to 4 by default on long fits. The result does not
+            depend on it.
+        batch_size : int, optional
+            Records asked at the same iterate; their noisy reports are averaged. 32 by default, fewer in short
+            streams; 1 with published tuning.
+        alpha : float, optional
+            Exponent of the steps, in (0, 1); intervals need more than 1/2. 0.7 by default.
+        step : float, optional
+            Factor of all steps, 1 by default; with published tuning γ > 0 of the steps γ (k + i0)^(−α), internal
+            units.
+        start_params : array_like or mapping, shape (p,), optional
+            A *public* guess, user's units. By default the reports on second moments give the first guess; zeros inside
+            (the middle of the declared box) with published tuning.
+        measures : float, optional
+            Share of the people, the last ones, who tell how well the fit predicts them instead of sending a score, in
+            (0, 0.5): ``res.fit_measures`` then has a private R², deviance explained, accuracy or the like. Needs a
+            known number of people.
+        seed : int, optional
+            Reproducible noise, for simulation only: it protects nobody, and the results say so.
+        progress : bool, optional
+            Progress bar; by default on fits of more than a second at a terminal.
+        checkpoint : str or Path, optional
+            File in which a long fit is kept on the way, for rows that come from Parquet or CSV files. If the process is
+            killed, the same call goes on from there, to the same bits, with the same noise on the same rows; if the
+            files have changed it is refused. Ctrl-C ends the batch and keeps the state. The file holds a noise key: it
+            is readable by its owner only, stays with the rows, and is removed once there are results.
+        checkpoint_rows : int, optional
+            Keep it after so many rows at the latest.
+        checkpoint_seconds : float, optional
+            Keep it after so many seconds at the latest, 30 by default.
+        mended : bool
+            After an error in the rows, or Ctrl-C: that the files have changed since, but not the rows already read. The
+            rest is read with fresh noise.
+        checkpoint_trust : str or Path, optional
+            To go on with a checkpoint of yours from another machine: a copy of your secret there, see `privreg.load`.
+            Continue only what you saved: whoever makes up a checkpoint chooses its noise.
+        client : distributed.Client or "local", optional
+            Where the parts of the files are worked on: on a Dask cluster's workers, who must see the same files, or on
+            this machine's processors, one each. A Dask DataFrame of Parquet files is always fitted so. The plan differs
+            from that of one stream: every part has lanes of its own. No bit depends on the number of workers.
+
+        Returns
+        -------
+        PrivateResults
+
+        Warns
+        -----
+        ReliabilityWarning
+            Once, if rows of the results should not be relied on; it names them and why.
+
+        Notes
+        -----
+        Rows are taken in the order they come, and their order must have nothing to do with their values: a file sorted
+        by the response or a covariate biases the estimates. Shuffle first (``data.sample(frac=1)``) if it might.
+
+        Raises
+        ------
+        OptionError, InferenceError
+            If an option is out of range or a method can't do what is asked.
+        BudgetError
+            If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
+        DataError, SchemaError
+            If rows can't be used; no message quotes a value.
+        SavedFileError, UnsupportedArgumentError
+            If the checkpoint is of another fit or of other rows, or the rows are of a kind that can't be kept.
+        """
+        refuse_unknown("fit", unknown, FIT_OPTIONS)
+        kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended, checkpoint_trust)
+        if progress is not None and not isinstance(progress, bool):
+            raise OptionError(f"progress={shown(progress)} must be True, False or None.")
+        if self._source is None:
+            raise DataError("this model has no data; use start() and update(batch), or build it with data.")
+        source, rows = self._source, self._expected()
+        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
+        if client is not None or source.parts:
+            if kept is not None:
+                raise OptionError(
+                    "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."
+                )
+            from privreg.simulation import dask
+
+            res = dask.fit(self._spec, source, asked, start_params, seed, progress, client)
+            res._caution()
+            return res
+        stream = begin(self._spec, asked, start_params, seed, rows)
+        LEDGER.check(source.identity, stream.total_mu)
+        with progress_bar(rows, progress) as bar:
+            take_all(stream, source, read_threads(threads, stream.lanes, rows), bar, kept)
+        res = stream._results(LEDGER.spend(source.identity, stream.total_mu))
+        forget(kept)
+        res._caution()
+        return res

@@ -1,0 +1,353 @@
+"""Several results side by side, and what they cost together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privreg.errors import OptionError, level
+from privreg.families.family import check_ratios
+from privreg.inference.methods import METHODS
+from privreg.privacy.ledger import at_least, compose
+from privreg.results.results import PrivateResults
+from privreg.tables import (
+    MARK,
+    WIDTH,
+    fold,
+    html_block,
+    left,
+    number,
+    plain,
+    right,
+    shorten,
+    span,
+    tex,
+    tex_block,
+    tex_columns,
+    tex_notes,
+    tex_row,
+)
+from privreg.unavailable import all_known_arguments, known_arguments
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+__all__ = ["Comparison", "compare"]
+
+_TITLE = "Private Online Regressions Compared"
+
+
+@known_arguments
+def compare(
+    results: Sequence[PrivateResults],
+    *,
+    names: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    exponentiate: bool = False,
+) -> Comparison:
+    """Put results side by side, with the budget they use up together.
+
+    Parameters
+    ----------
+    results : sequence of PrivateResults
+        One or more.
+    names : sequence of str, optional
+        Names of the results; "(1)", "(2)", … by default.
+    alpha : float
+        One minus the level of the intervals.
+    exponentiate : bool
+        Show exp(estimate) with its limits in place of the estimate with its standard error; see
+        `PrivateResults.tidy`.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    OptionError
+        If there is no result, something is not a result, names don't match, `alpha` is not in (0, 1), or coefficients
+        are to be exponentiated that are no logs of ratios.
+    """
+    if isinstance(results, PrivateResults):
+        raise OptionError("compare() takes a list of results; write compare([res1, res2]).")
+    if not isinstance(results, Sequence) or not results:
+        raise OptionError("compare() takes a list of one or more results, such as compare([res1, res2]).")
+    for i, r in enumerate(results, 1):
+        if not isinstance(r, PrivateResults):
+            raise OptionError(f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns.")
+    labels = [f"({i})" for i in range(1, len(results) + 1)]
+    if names is not None:
+        labels = [] if isinstance(names, str | Mapping) else [plain(n) for n in names]
+        if len(labels) != len(results) or len(set(labels)) != len(labels):
+            raise OptionError(f"names must be {len(results)} different names, one a result.")
+    for r in results if exponentiate else ():
+        check_ratios(r.family, r._fit.design.endog_name)
+    return Comparison(tuple(results), tuple(labels), level(alpha), bool(exponentiate))
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Results side by side. Made by :func:`compare`.
+
+    Parameters
+    ----------
+    results : tuple of PrivateResults
+    names : tuple of str
+    alpha : float
+    exponentiate : bool
+    """
+
+    results: tuple[PrivateResults, ...]
+    names: tuple[str, ...]
+    alpha: float
+    exponentiate: bool
+
+    @property
+    def total_mu(self) -> float:
+        """GDP parameter per person of all these results together; ``inf`` if one is not private.
+
+        Holds for people who are in all of them. A result that is listed twice, or with several of its methods, is one
+        release, and so are several results along one stream: they are made of the same reports. After saving and
+        loading nothing tells that they are, and they count as several.
+        """
+        return compose(self._releases().values())
+
+    def _releases(self) -> dict[object, float]:
+        """GDP parameter per person of each release, by its reports."""
+        out: dict[object, float] = {}
+        for r in self.results:
+            out[r._fit.origin] = max(r.privacy.total_mu, out.get(r._fit.origin, 0.0))
+        return out
+
+    def frame(self) -> pd.DataFrame:
+        """Numbers of the table.
+
+        Returns
+        -------
+        DataFrame
+            Index: terms in order of first appearance, "level:term" for multinomial results. Columns: (result,
+            quantity), the quantities of `PrivateResults.tidy`; NaN where a result lacks the term.
+        """
+        with np.errstate(over="ignore"):  # exp of an intercept in large units is infinite
+            tidy = [(r._fit, r.tidy(self.exponentiate, alpha=self.alpha)) for r in self.results]
+            tables = [fit.flat(table).set_index("term") for fit, table in tidy]
+        order = dict.fromkeys(t for table in tables for t in table.index)
+        return pd.concat(tables, axis=1, keys=self.names, names=["result", "quantity"]).reindex(
+            pd.Index(list(order), name="term")
+        )
+
+    def plot(
+        self, ax: Any = None, *, intercept: bool = False, scaled: bool = True, exponentiate: bool | None = None
+    ) -> Axes | NDArray[Any]:
+        """Draw the coefficients; see `privreg.results.plots.coefficients.coefficients`.
+
+        Parameters
+        ----------
+        ax : Axes or sequence of Axes, optional
+        intercept : bool
+        scaled : bool
+        exponentiate : bool, optional
+            As the table has it, by default.
+
+        Returns
+        -------
+        Axes or ndarray of Axes
+            An array if the results have several units.
+        """
+        from privreg.results.plots import coefficients
+
+        ratios = self.exponentiate if exponentiate is None else exponentiate
+        more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
+        return coefficients.coefficients(self.results, labels=self.names, alpha=self.alpha, ax=ax, **more)
+
+    # --- what the views share --------------------------------------------------------------------------
+
+    def _cells(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Term, and for each result the estimate and what stands below it; marked where not to be relied on."""
+        frame = self.frame()
+        out = []
+        for term in frame.index:
+            rows = [frame.loc[term, name] for name in self.names]
+            pairs = [self._cell(row) for row in rows]
+            doubted = [bool(row["reliable"] == 0) for row in rows]  # not where a result lacks the term
+            out.append((str(term), [(f"{a}{MARK}" if d else a, b) for (a, b), d in zip(pairs, doubted, strict=True)]))
+        return out
+
+    def _cell(self, row: pd.Series) -> tuple[str, str]:
+        if pd.isna(row["estimate"]):
+            return "", ""
+        top = number(row["estimate"], 4)
+        if pd.isna(row.get("std_error", math.nan)):
+            return top, ""
+        if self.exponentiate:
+            return top, f"[{number(row['conf_low'], 3)}, {number(row['conf_high'], 3)}]"
+        return top, f"({number(row['std_error'], 3)})"
+
+    def _facts(self) -> list[tuple[str, list[str]]]:
+        """Rows below the coefficients."""
+        out: list[tuple[str, list[str]]] = []
+        titles = [dict(r._fit.title) for r in self.results]
+        rows = ("Dep. variable", "n", "Family", "Baseline", "Tuning", "Inference", "Budget")
+        columns = [
+            (
+                plain(t.get("Dep. Variable", "")),
+                f"{r.nobs:,}",
+                r.family.name,
+                plain(r._fit.baseline[0]) if r._fit.baseline else "",
+                t.get("Tuning", "").partition(":")[0].partition(",")[0],
+                METHODS[r.methods[0]].title if r.methods else "none",
+                r.privacy.short,
+            )
+            for r, t in zip(self.results, titles, strict=True)
+        ]
+        for i, label in enumerate(rows):
+            if label != "Baseline" or any(c[i] for c in columns):
+                out.append((label, [c[i] for c in columns]))
+        return out
+
+    def _notes(self) -> list[str]:
+        level = f"{100 * (1 - self.alpha):.6g}%"
+        below = f"[{level} limits]" if self.exponentiate else "(standard errors)"
+        what = "exp(estimates)" if self.exponentiate else "Estimates"
+        out = [f"{what} with {below} below."] if any(r.methods for r in self.results) else [f"{what} only."]
+        if not self.exponentiate and len({r._estimate(None).pivot for r in self.results if r.methods}) > 1:
+            out.append("Standard errors of these results have different limit laws: compare intervals.")
+        if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
+            out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
+        doubts = [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
+        out += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
+        total, k = self.total_mu, len(self._releases())
+        if math.isinf(total):
+            out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")
+        elif k > 1:
+            out.append(
+                f"Composed over these {k} releases: {at_least(total, 4)}-GDP per person, if the same people are in "
+                "all of them."
+            )
+        else:
+            out.append(f"One release: {at_least(total, 4)}-GDP per person.")
+        return out
+
+    # --- views -----------------------------------------------------------------------------------------
+
+    def as_text(self) -> str:
+        """Lay out as plain text of at most 80 columns; results that don't fit go on below.
+
+        Returns
+        -------
+        str
+        """
+        cells, facts = _aligned(self._cells()), self._facts()
+        body = [line for _, row in cells for pair in row for line in pair]
+        width = max([13, *map(len, body)])  # numbers are never cut; names and facts wrap
+        stub = min(max(span(t) for t, _ in [*cells, *facts]), WIDTH - width - 2)
+        stub = max(min(stub, 30), 13)
+        total = len(self.names)
+        per = min(max(1, (WIDTH - stub) // (width + 2)), total)
+        width = min((WIDTH - stub) // per - 2, max([width, *map(span, self.names)], default=width), max(width, 24))
+        terms = dict(zip([t for t, _ in cells], shorten([t for t, _ in cells], stub), strict=True))
+        shown = shorten(self.names, 3 * width - 2)
+        rule = stub + (width + 2) * per
+
+        def line(label: str, values: Sequence[str]) -> str:
+            return (left(label, stub) + "".join("  " + right(v, width) for v in values)).rstrip()
+
+        def lines(label: str, values: Sequence[str]) -> list[str]:
+            parts = [fold(v, width) or [""] for v in values]
+            deep = max(map(len, parts))
+            return [line("" if i else label, [p[i] if i < len(p) else "" for p in parts]) for i in range(deep)]
+
+        out = [_TITLE.center(max(rule, len(_TITLE))).rstrip()]
+        for start in range(0, total, per):
+            part = slice(start, start + per)
+            if start == 0:
+                out.append("=" * rule)
+            out += [*lines("", shown[part]), "-" * rule]
+            for term, row in cells:
+                pairs = row[part]
+                if start and not any(a for a, _ in pairs):
+                    continue  # the first block shows every term, later ones those they have
+                out.append(line(terms[term], [a for a, _ in pairs]))
+                if any(b for _, b in pairs):
+                    out.append(line("", [b for _, b in pairs]))
+            out.append("-" * rule)
+            for label, values in facts:
+                out += lines(label, values[part])
+            out.append("=" * rule)
+        for note in self._notes():
+            out += fold(note)
+        return "\n".join(out)
+
+    def as_html(self) -> str:
+        """Lay out as a self-contained block of HTML that reads on light and dark grounds.
+
+        Returns
+        -------
+        str
+        """
+        top = "".join(f'<th scope="col">{escape(n)}</th>' for n in self.names)
+        rows = []
+        for term, cells in self._cells():
+            shown = "".join(f"<td>{escape(a)}" + (f"<br>{escape(b)}" if b else "") + "</td>" for a, b in cells)
+            rows.append(f'<tr><th scope="row">{escape(plain(term))}</th>{shown}</tr>')
+        for i, (label, values) in enumerate(self._facts()):
+            shown = "".join(f"<td>{escape(v)}</td>" for v in values)
+            first = "" if i else " first"
+            rows.append(f'<tr class="fact{first}"><th scope="row">{escape(label)}</th>{shown}</tr>')
+        notes = "<br>\n".join(escape(n) for n in self._notes())
+        body = "\n".join(rows)
+        return html_block(
+            f'<table class="coef">\n<caption class="title">{_TITLE}</caption>\n'
+            f"<thead><tr><th></th>{top}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n<p>{notes}</p>"
+        )
+
+    def as_latex(self) -> str:
+        r"""Lay out as LaTeX to be included in a document.
+
+        Returns
+        -------
+        str
+            The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``, and for tables too long for a
+            page ``\usepackage{longtable}``; the first line says which.
+        """
+        cells, facts = self._cells(), self._facts()
+        terms = [t for t, _ in cells]
+        per = 3 if max(map(len, terms)) > 22 else 4
+        tables = []
+        for start in range(0, len(self.names), per):
+            part = slice(start, start + per)
+            body = []
+            for term, row in cells:
+                if start and not any(a for a, _ in row[part]):
+                    continue
+                body.append(tex_row(term, [f"{a}\n{b}".strip() for a, b in row[part]]))
+            body.append(r"\midrule")
+            body += [tex_row(label, values[part]) for label, values in facts]
+            tables.append(tex_columns(terms, self.names[part], body, wrap_values=True))
+        title = f"{{\\normalsize\\textbf{{{_TITLE}}}}}"
+        return tex_block([title, *tables, tex_notes([tex(n) for n in self._notes()])])
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+
+def _aligned(cells: list[tuple[str, list[tuple[str, str]]]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Cells with room for a mark if there are any, so that digits stand below each other."""
+    if not any(a.endswith(MARK) for _, row in cells for a, _ in row):
+        return cells
+    wide = [[(a if not a or a.endswith(MARK) else f"{a} ", f"{b} " if b else b) for a, b in row] for _, row in cells]
+    return list(zip([term for term, _ in cells], wide, strict=True))

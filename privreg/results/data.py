@@ -1,0 +1,138 @@
+"""What a result knows, and how its coefficients are labelled. Public numbers and randomised ones; no rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privreg.errors import OptionError
+from privreg.families.family import Family
+from privreg.families.measures import Measure
+from privreg.inference.methods import Estimate
+from privreg.results.statement import PrivacyStatement
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["ResultData"]
+
+
+@dataclass(frozen=True)
+class ResultData:
+    """Everything a result knows.
+
+    Parameters
+    ----------
+    design : Design or ArrayDesign
+        Public design, for predictions.
+    family : Family
+    title : tuple of (str, str)
+        Header entries, in order.
+    names : tuple of str
+        Of the coefficients: the design's, or "level:term" for each level but the baseline, term by term.
+    params, last : ndarray, shape (p,)
+        Averaged and last iterate, user's units.
+    estimates : tuple of Estimate
+        By method, the first being the default; empty if no inference was asked for.
+    nobs : int
+        People who sent a report.
+    senders : int
+        People who sent a score that entered an update.
+    updates : int
+    trail_n, trail_senders : ndarray of int, shape (m,)
+        People so far, and those of them whose score entered an update.
+    trail_params, trail_variances : ndarray, shape (m, p)
+        Estimates on the way and their reported variances (NaN where not known).
+    statement : PrivacyStatement
+    baseline : tuple of str
+        Levels of a multinomial response, the first being the baseline; empty for other families.
+    measures : tuple of Measure
+        Privately released measures of fit.
+    spreads : ndarray, shape (c,), or None
+        Sds of the design's columns that reports have told, user's units; NaN for those whose scale was declared.
+    origin : object
+        The reports that these results are made of, in this process: two results with the same origin are one release.
+    """
+
+    design: Any
+    family: Family
+    title: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+    params: Array
+    last: Array
+    estimates: tuple[Estimate, ...]
+    nobs: int
+    senders: int
+    updates: int
+    trail_n: NDArray[np.int64]
+    trail_senders: NDArray[np.int64]
+    trail_params: Array
+    trail_variances: Array
+    statement: PrivacyStatement
+    baseline: tuple[str, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    spreads: Array | None = None
+    origin: object = field(default_factory=object, repr=False, compare=False)
+
+    # --- labels ----------------------------------------------------------------------------------------
+
+    @property
+    def levels(self) -> tuple[Any, ...]:
+        """Declared levels of a multinomial response, the first being the baseline; none for other families."""
+        return tuple(self.design.endog_levels) if self.baseline else ()
+
+    @property
+    def index(self) -> pd.Index:
+        """Labels of the coefficients one below the other: names, or (level, term)."""
+        if not self.levels:
+            return pd.Index(self.names)
+        labels = [list(self.levels[1:]), list(self.design.names)]
+        made: pd.Index = pd.MultiIndex.from_product(labels, names=[self.design.endog_name, None])
+        return made
+
+    def shaped(self, values: Array) -> pd.Series | pd.DataFrame:
+        """Numbers of the coefficients as the user sees them: a Series, or a DataFrame of terms by levels."""
+        if not self.levels:
+            return pd.Series(np.array(values), index=self.index, dtype=np.float64)
+        levels = pd.Index(self.levels[1:], name=self.design.endog_name)
+        table = np.array(values, dtype=np.float64).reshape(len(levels), -1).T
+        return pd.DataFrame(table, index=pd.Index(self.design.names), columns=levels)
+
+    def labels(self, times: int = 1) -> pd.DataFrame:
+        """Column term, of a multinomial fit level and term: one row a coefficient, all of them so many times."""
+        if not self.levels:
+            return pd.DataFrame({"term": list(self.names) * times})
+        k, terms = len(self.levels) - 1, list(self.design.names)
+        at = np.tile(np.repeat(np.arange(1, k + 1), len(terms)), times)
+        return pd.DataFrame({"level": pd.Index(self.levels).take(at), "term": terms * (k * times)})
+
+    def flat(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table of :meth:`labels` and more under the coefficients' flat names, without its level."""
+        times = len(table) // len(self.names)
+        return table.drop(columns="level", errors="ignore").assign(term=list(self.names) * times)
+
+    def places(self, cols: Any) -> list[int]:
+        """Positions of coefficients given by name, by (level, term) or by position.
+
+        Raises
+        ------
+        OptionError
+            If one is not known.
+        """
+        names = list(self.names)
+        wanted = (
+            [cols] if isinstance(cols, str) else list(cols) if isinstance(cols, list | tuple | pd.Index) else [None]
+        )
+        wanted = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
+        found = [names.index(c) if isinstance(c, str) and c in names else c for c in wanted]
+        places = [c for c in found if isinstance(c, int) and not isinstance(c, bool) and -len(names) <= c < len(names)]
+        if len(places) < len(wanted):
+            raise OptionError(
+                f"cols must list coefficients by name ({', '.join(names)}) or by position, 0 to {len(names) - 1}."
+            )
+        return places

@@ -1,0 +1,1 @@
+"""Figures of results. matplotlib is imported when the first is drawn."""

@@ -1,0 +1,77 @@
+"""How long the intervals of each inference method are, side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privreg.results.plots.style import (
+    COLUMN,
+    add_corner,
+    add_footer,
+    guarantee,
+    inks_for,
+    literal,
+    panels,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from privreg.results.results import PrivateResults
+
+__all__ = ["lengths"]
+
+
+def lengths(results: PrivateResults, *, alpha: float = 0.05, ax: Any = None) -> Axes:
+    """Draw the lengths of all methods' intervals relative to those of the first, a dot for each coefficient.
+
+    Parameters
+    ----------
+    results : PrivateResults
+    alpha : float
+        One minus the level of the intervals.
+    ax : Axes, optional
+        Where to draw; without it a figure is made.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InferenceError
+        If the fit has no intervals.
+    """
+    results._estimate(None)  # says why there are no intervals
+    table = results.inference_table(alpha)
+    names = list(dict.fromkeys(table["method"]))
+    length = table["length"].to_numpy().reshape(len(names), -1)
+    noted = table["note"].to_numpy().reshape(len(names), -1)[:, 0] != ""
+    footer = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([results.privacy])}"
+    if noted.any():
+        footer += "\nhollow: taken back by a note of the summary"
+    if ax is not None:
+        _dots(ax, names, length / length[0], noted)
+        add_corner(ax, footer)
+        given: Axes = ax
+        return given
+    with panels(1, 1, (COLUMN, 0.9 + 0.26 * len(names))) as (_, grid):
+        made: Axes = grid[0, 0]
+        _dots(made, names, length / length[0], noted)
+        add_footer(made, footer, COLUMN)
+    return made
+
+
+def _dots(ax: Any, names: list[str], ratios: Any, noted: Any) -> None:
+    inks = inks_for(ax)
+    ax.axvline(1.0, color=inks.grey, linewidth=0.6, linestyle=":")
+    for i, (row, hollow) in enumerate(zip(ratios, noted, strict=True)):
+        face = "none" if hollow else inks[0]
+        ax.scatter(row, np.full(len(row), i), s=14, facecolors=face, edgecolors=inks[0], linewidths=0.8, zorder=3)
+        ax.plot([np.median(row)] * 2, [i - 0.3, i + 0.3], color=inks[1], linewidth=1.2)
+    ax.set_yticks(range(len(names)), [literal(n) for n in names])
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel(f"length, relative to {literal(names[0])}")

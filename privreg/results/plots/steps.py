@@ -1,0 +1,62 @@
+"""How far each column is moved in a figure of coefficients: by public facts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["public_steps"]
+
+
+def public_steps(design: Any, spreads: Array | None = None) -> Array:
+    """How far to move each column of a design in a figure, so that coefficients can be compared; user's units.
+
+    Parameters
+    ----------
+    design : Design or ArrayDesign
+    spreads : ndarray, shape (p,), optional
+        Sds that the fit has learned from reports, of columns that nothing public tells of; NaN for others.
+
+    Returns
+    -------
+    ndarray, shape (p,)
+        To three digits: half of the declared range, or two declared sds; of an interaction the product over its
+        parts; 1 for levels, for other columns of 0 and 1 and for a constant. Two `spreads`, to two digits, or NaN
+        where nothing is known.
+    """
+    schema, names = design.schema, list(design.names)
+    low, high = design.probe.min(axis=0), design.probe.max(axis=0)
+    own: dict[str, float] = {}
+
+    def declared(column: str) -> float:
+        if column in schema.moments and column not in schema.private:
+            return 2.0 * float(schema.moments[column][1])
+        least, most = schema.reference(column)
+        return 0.5 * (most - least) if (least, most) != (0.0, 1.0) else 1.0
+
+    for j, (name, bare, made_of) in enumerate(zip(names, design.bare, design.sources, strict=True)):
+        learned = math.nan if spreads is None else float(f"{2.0 * spreads[j]:.2g}")
+        if not high[j] > low[j] or all(c in schema.levels for c in made_of) or (low[j], high[j]) == (0.0, 1.0):
+            own[name] = 1.0
+        elif any(name in schema.private for name in made_of):
+            own[name] = learned
+        else:
+            own[name] = declared(bare) if bare is not None else 0.5 * float(high[j] - low[j])
+    out = dict(own)
+    for name, made_of in zip(names, design.sources, strict=True):
+        parts = name.split(":")
+        known = [
+            own[part] if part in own else declared(part) if part in made_of and part not in schema.levels else 1.0
+            for part in parts
+            if part in own or part in made_of or part.endswith("]")
+        ]
+        if len(parts) > 1 and len(known) == len(parts) and not all(c in schema.levels for c in made_of):
+            out[name] = math.prod(known)
+    return np.array([step if math.isnan(step) else float(f"{step:.3g}") for step in map(out.__getitem__, names)])

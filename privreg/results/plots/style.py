@@ -1,0 +1,168 @@
+"""The style of all figures: colours that are told apart by everybody, sizes of a journal's columns, footers."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from privreg.errors import MissingExtraError
+from privreg.privacy.ledger import at_least, compose
+from privreg.tables import plain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.results.results import PrivateResults
+    from privreg.results.statement import PrivacyStatement
+
+__all__ = [
+    "COLOURS",
+    "COLUMN",
+    "CONSTANTS",
+    "DASHES",
+    "GREY",
+    "MARKERS",
+    "SMALL",
+    "TEXT",
+    "Inks",
+    "add_corner",
+    "add_footer",
+    "baselines",
+    "ground",
+    "guarantee",
+    "in_all",
+    "inks_for",
+    "literal",
+    "panels",
+    "pyplot",
+]
+
+COLUMN: Final = 3.5
+"""Width in inches of one column of a journal; two of them are as wide as a figure gets."""
+# Told apart by lightness in grey and by hue for colour-blind readers; markers differ as well.
+COLOURS: Final = ("#0b3c6f", "#d55e00", "#009e73", "#e69f00", "#56b4e9", "#cc79a7")
+MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+DASHES: Final = ("-", "--", "-.", ":")
+GREY: Final = "#666666"
+# The same hues on dark grounds, which a user's style may have.
+_ON_DARK: Final = ("#a9d1ff", "#f0803c", "#2fbf93", "#f2c14e", "#4f97e0", "#dc9bc0")
+_GREY_ON_DARK: Final = "#adadad"
+CONSTANTS: Final = ("Intercept", "const")
+"""Names of the constant, in formulas and arrays."""
+SMALL: Final = 7.0
+TEXT: Final = 8.0
+_RC: Final = {
+    "font.size": TEXT,
+    "axes.titlesize": TEXT,
+    "axes.labelsize": TEXT,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+}
+
+
+def pyplot() -> Any:
+    """``matplotlib.pyplot``, which is an extra."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise MissingExtraError("plots need matplotlib, which is not installed: pip install privreg[plot].") from None
+    return plt
+
+
+@contextmanager
+def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """A new figure in the house style, and its axes as an array of shape (rows, columns)."""
+    plt = pyplot()
+    # loads the backend now: loaded inside, leaving the context would undo a notebook's interactive mode, which the
+    # backend sets, and every figure but the first would stay unseen
+    plt.draw_if_interactive()
+    with plt.rc_context(_RC):
+        figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **more)
+        for ax in axes.flat:
+            # ticks made at drawing time would take the global sizes again
+            ax.tick_params(which="both", labelsize=SMALL, width=0.6)
+        yield figure, axes
+
+
+class Inks(NamedTuple):
+    """Colours to draw with on given axes: those of curves, one after the other, and that of what stands back."""
+
+    colours: tuple[str, ...]
+    grey: str
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.colours[i % len(self.colours)]
+
+
+def inks_for(ax: Any, *, outside: bool = False) -> Inks:
+    """Colours that are seen on the ground of the axes, or `outside` them, whatever the user's style is."""
+    dark = ground(ax, outside=outside) @ (0.299, 0.587, 0.114) < 0.5
+    return Inks(_ON_DARK, _GREY_ON_DARK) if dark else Inks(COLOURS, GREY)
+
+
+def ground(ax: Any, *, outside: bool = False) -> NDArray[Any]:
+    """Colour of the ground of the axes, or `outside` them."""
+    from matplotlib.colors import to_rgba
+
+    ground = np.array([1.0, 1.0, 1.0])
+    grounds = [ax.figure.get_facecolor()]
+    for patch in grounds if outside else [*grounds, ax.get_facecolor()]:
+        *colour, alpha = to_rgba(patch)
+        ground = alpha * np.array(colour) + (1 - alpha) * ground
+    return ground
+
+
+def literal(text: str) -> str:
+    """Text in which a dollar sign starts no formula."""
+    return text.replace("$", r"\$")
+
+
+def guarantee(statements: Sequence[PrivacyStatement]) -> str:
+    """Name the guarantees, each once; of one result also that of all releases from its data."""
+    each = list(dict.fromkeys([s.short for s in statements] if len(statements) > 1 else [statements[0].headline]))
+    return f"per person: {', '.join(each)}" if len(each) > 1 else each[0].replace("-GDP", "-GDP per person", 1)
+
+
+def in_all(results: Sequence[PrivateResults]) -> str:
+    """What several releases cost together, as `Comparison` says it; nothing of one."""
+    releases = {r._fit.origin: r.privacy.total_mu for r in results}
+    total = compose(releases.values())
+    return f", {at_least(total, 4)}-GDP in all" if len(releases) > 1 and math.isfinite(total) else ""
+
+
+def baselines(results: Sequence[PrivateResults]) -> list[str]:
+    """What coefficients of multinomial results are relative to."""
+    fits = [r._fit for r in results]
+    words = dict.fromkeys(f"baseline {f.design.endog_name} = {f.baseline[0]}" for f in fits if f.baseline)
+    return [literal(plain(w)) for w in words]
+
+
+def add_footer(ax: Any, text: str, width: float) -> None:
+    """Small grey text under the label of the x axis, each line wrapped to about `width` inches."""
+    ax.annotate(
+        "\n".join(textwrap.fill(line, int(width * 15)) for line in text.split("\n")),
+        xy=(1, 0),
+        xycoords=(ax.transAxes, ax.xaxis.label),
+        xytext=(0, -3),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=SMALL,
+        color=inks_for(ax, outside=True).grey,
+    )
+
+
+def add_corner(ax: Any, text: str) -> None:
+    """Small grey text above axes that are not ours: below, their figure may have no room."""
+    ax.set_title(text, loc="right", fontsize=SMALL, color=inks_for(ax, outside=True).grey)
+
+
+# --- trajectories ----------------------------------------------------------------------------------------

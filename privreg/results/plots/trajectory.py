@@ -1,0 +1,206 @@
+"""Estimates with their bands along a stream."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privreg.errors import OptionError, choose, shown
+from privreg.inference.methods import METHODS
+from privreg.results.plots.style import (
+    COLUMN,
+    DASHES,
+    add_corner,
+    add_footer,
+    baselines,
+    guarantee,
+    inks_for,
+    literal,
+    panels,
+    pyplot,
+)
+from privreg.results.views import band
+from privreg.tables import plain, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privreg.results.data import ResultData
+    from privreg.results.results import PrivateResults
+
+__all__ = ["trajectory"]
+
+
+def trajectory(
+    results: PrivateResults, terms: Any = None, *, alpha: float = 0.05, method: str | None = None, ax: Any = None
+) -> Axes | NDArray[Any]:
+    """Draw estimates with their bands against the number of people, on a logarithmic axis.
+
+    Parameters
+    ----------
+    results : PrivateResults
+    terms : str or sequence of str, optional
+        Coefficients wanted; all by default. Of a multinomial fit "level:term", or a term for all levels.
+    alpha : float
+        One minus the level of the bands.
+    method : str, optional
+        Method that the bands must be of; see :meth:`PrivateResults.trajectory`.
+    ax : Axes or sequence of Axes, optional
+        Where to draw. One Axes holds all terms, told apart by a legend; a sequence holds one term each. Without
+        it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of a
+        multinomial response stand side by side, the panels of a term on one scale.
+
+    Returns
+    -------
+    Axes or ndarray of Axes
+        One Axes if there is one term or `ax` is one; otherwise an array, one Axes a term, in their order.
+
+    Raises
+    ------
+    OptionError
+        If a term is not known, or `ax` has another number of axes than there are terms.
+    MissingExtraError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    The bands are those of :meth:`PrivateResults.trajectory`. Only with ``inference="anytime"`` do they hold over the
+    whole path; the others have their level at each number of people by itself.
+    """
+    pyplot()
+    fit = results._fit
+    path = fit.flat(results.trajectory(alpha, method=method))
+    wanted = _terms(terms, fit)
+    footer = "; ".join([*baselines([results]), guarantee([results.privacy])])
+    if path["low"].notna().any():
+        own = band(fit)
+        kind = "valid at all numbers of people at once" if own == "anytime" else "pointwise"
+        by = "" if own is None else f" by {METHODS[own].title}"
+        footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
+    curves = [path[path["term"] == t] for t in wanted]
+    titles = _titles(fit, wanted)
+    if ax is not None:
+        return _onto(ax, titles, curves, footer)
+    k = len(wanted)
+    columns = 1 if k <= 3 else 2 if k <= 8 else 3
+    levels, of_each = _crossed(fit, wanted)
+    beside = levels in {2, 3}  # so that each level has a column, and each term a row of one scale
+    if beside:
+        columns = levels
+    elif levels and of_each in {2, 3}:
+        columns = of_each
+    rows = math.ceil(k / columns)
+    size = (COLUMN * min(columns, 2), 2.6 if k == 1 else 0.5 + 1.55 * rows)
+    with panels(rows, columns, size, sharex=True, sharey="row" if beside else False) as (_, grid):
+        axes = grid.T.ravel() if beside else grid.ravel()  # in the order of the coefficients, level by level
+        width = {1: 48, 2: 42, 3: 25}[columns]
+        for i, (panel, name, curve) in enumerate(zip(axes, shorten(titles, width), curves, strict=False)):
+            _curve(panel, curve, 0, None, pd.concat(curves[i % rows :: rows]) if beside else curve)
+            panel.set_title(literal(name), loc="left")
+        for spare in axes[k:]:
+            spare.remove()
+        for panel in grid[-1] if beside else axes[max(k - columns, 0) : k]:
+            panel.xaxis.set_tick_params(labelbottom=True, which="both")
+            panel.set_xlabel("people")
+        add_footer(axes[k - 1], footer, size[0] / columns)
+    only: Axes = axes[0]
+    return only if k == 1 else axes[:k]
+
+
+def _terms(terms: Any, fit: ResultData) -> list[str]:
+    known = list(fit.names)
+    if terms is None:
+        return known
+    listed = [terms] if isinstance(terms, str) else list(terms) if isinstance(terms, Sequence | pd.Index) else []
+    if not listed:
+        raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
+    of_levels = {t: [f"{level}:{t}" for level in fit.baseline[1:]] for t in fit.design.names if fit.baseline}
+    found = [of_levels[t] if isinstance(t, str) and t in of_levels else [choose("terms", t, known)] for t in listed]
+    return [name for names in found for name in names]
+
+
+def _titles(fit: ResultData, names: Sequence[str]) -> list[str]:
+    """Flat names as titles: the level apart from the term."""
+    labels = fit.labels()
+    if "level" not in labels:
+        return list(names)
+    title = dict(zip(fit.names, [f"{level}: {term}" for level, term in labels.to_numpy()], strict=True))
+    return [title[n] for n in names]
+
+
+def _crossed(fit: ResultData, wanted: list[str]) -> tuple[int, int]:
+    """How many levels, and terms of each, if the same terms of several levels are wanted, in order; else 0 and 0."""
+    terms = [t for t in fit.design.names if any(f"{level}:{t}" in wanted for level in fit.baseline[1:])]
+    levels = [v for v in fit.baseline[1:] if any(f"{v}:{t}" in wanted for t in terms)]
+    whole = wanted == [f"{level}:{t}" for level in levels for t in terms]
+    return (len(levels), len(terms)) if whole and len(levels) > 1 else (0, 0)
+
+
+def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) -> Axes | NDArray[Any]:
+    if isinstance(ax, Sequence | np.ndarray):
+        axes = np.asarray(ax, dtype=object).ravel()
+        if len(axes) != len(terms):
+            raise OptionError(f"ax has {len(axes)} axes for {len(terms)} terms; give one Axes, or one a term.")
+        for panel, name, curve in zip(axes, terms, curves, strict=True):
+            _curve(panel, curve, 0, None)
+            panel.set_title(literal(plain(name)), loc="left")
+            panel.set_xlabel("people")
+        add_corner(axes[-1], footer)
+        return axes
+    one: Axes = ax
+    several = len(terms) > 1
+    for i, (name, curve) in enumerate(zip(terms, curves, strict=True)):
+        _curve(one, curve, i, literal(plain(name)) if several else None)
+    if several:
+        one.legend(frameon=False)
+    else:
+        one.set_title(literal(plain(terms[0])), loc="left")
+    one.set_xlabel("people")
+    add_corner(one, footer)
+    return one
+
+
+def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.DataFrame | None = None) -> None:
+    """Draw a curve with its band, and a line at zero if it or the curves it `shares` its scale with come near."""
+    n, inks = curve["n"].to_numpy(), inks_for(ax)
+    colour = inks[i]
+    ax.set_xscale("log")
+    _people_ticks(ax, n)
+    ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
+    marker = "o" if len(n) == 1 else None
+    dash = DASHES[i % len(DASHES)]
+    ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
+    if _spans_zero(curve if shares is None else shares):
+        ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
+
+
+def _people_ticks(ax: Any, n: NDArray[np.int64]) -> None:
+    """Few labels on the logarithmic axis: matplotlib's own, such as 2 × 10³, run into each other in small panels."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    decades = math.log10(n[-1] / n[0])
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1.2 else (1, 2, 5)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: _compact(v)))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _compact(n: float) -> str:
+    """Write a count in few characters, as in 500, 20k or 3M."""
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= unit:
+            return f"{n / unit:g}{letter}"
+    return f"{n:g}"
+
+
+def _spans_zero(curve: pd.DataFrame) -> bool:
+    """Whether a line at zero would fall inside the panel, so that drawing it doesn't squeeze the curve."""
+    values = curve[["estimate", "low", "high"]].to_numpy()
+    return bool(np.nanmin(values) <= 0 <= np.nanmax(values))
+
+
+# --- coefficients ----------------------------------------------------------------------------------------

@@ -1,0 +1,302 @@
+"""Predictions with their uncertainty: of a mean, and of the probabilities of several classes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, logsumexp
+
+from privreg.errors import OptionError, PrivregWarning, choose, level
+from privreg.inference.methods import Bootstrap
+from privreg.unavailable import all_known_arguments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.families.family import Family
+    from privreg.inference.methods import Pivot
+    from privreg.results.data import ResultData
+
+    Array = NDArray[np.float64]
+
+__all__ = ["ClassPrediction", "Prediction", "check_which", "note_outside", "predicted", "probabilities", "with_errors"]
+
+
+# --- which -----------------------------------------------------------------------------------------------
+
+
+def check_which(which: str, family: Family) -> str:
+    """Return `which` if `family` has such predictions.
+
+    Raises
+    ------
+    OptionError
+        If it has not; the message lists those it has.
+    """
+    if family.response == "levels" or (family.response == "binary" and family.link in {"logit", "margin"}):
+        return choose("which", which, ("mean", "linear", "class"))
+    if isinstance(which, str) and which == "class":  # an NA would not compare
+        raise OptionError(
+            f"which='class' needs a family of classes, such as Logistic(), Multinomial() or Hinge(), and this is "
+            f"{family!r}; choose one of 'mean', 'linear'."
+        )
+    return choose("which", which, ("mean", "linear"))
+
+
+def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: str) -> pd.Series | pd.DataFrame:
+    """Predictions at rows `x`, shape (n, p); see `PrivateResults.predict`."""
+    eta = _linear(fit, x, offset)
+    if which == "class":
+        return _likeliest(eta, fit.design.endog_levels, index)
+    if fit.levels:
+        values, levels = (eta, fit.levels[1:]) if which == "linear" else (probabilities(eta), fit.levels)
+        return pd.DataFrame(values, index=index, columns=pd.Index(levels, name=fit.design.endog_name))
+    return pd.Series(eta if which == "linear" else fit.family.inverse_link(eta), index=index)
+
+
+def with_errors(
+    fit: ResultData, x: Array, offset: Array, index: pd.Index, cov: Array, pivot: Pivot
+) -> Prediction | ClassPrediction:
+    """Predictions at rows `x`, shape (n, p), by the covariance of all coefficients; see `PrivateResults`."""
+    eta = _linear(fit, x, offset)
+    if fit.levels:
+        k, p = eta.shape[1], x.shape[1]
+        covs = np.einsum("ia,jakb,ib->ijk", x, cov.reshape(k, p, k, p), x)
+        return ClassPrediction(eta, covs, pivot, fit.levels, index, x)
+    se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, cov, x), 0.0))
+    return Prediction(eta, se, pivot.along(x), fit.family, index)
+
+
+def _linear(fit: ResultData, x: Array, offset: Array) -> Array:
+    """Linear predictors, shape (n,), or (n, k) of all levels of a multinomial response but the first."""
+    if fit.levels:  # whose score knows no offset
+        return np.asarray(x @ fit.params.reshape(len(fit.levels) - 1, -1).T)
+    return np.asarray(x @ fit.params + offset)
+
+
+def _likeliest(linear: Array, levels: tuple[Any, ...] | None, index: pd.Index) -> pd.Series:
+    """Likeliest class of each row.
+
+    Parameters
+    ----------
+    linear : ndarray, shape (n,) or (n, k)
+        Linear predictors: of the second of two classes, or of each class but the first.
+    levels : tuple or None
+        Declared levels of the response; 0 and 1 without any.
+    index : Index
+
+    Returns
+    -------
+    Series, shape (n,)
+    """
+    etas = _with_baseline(linear)
+    values = pd.Index([0, 1] if levels is None else list(levels))
+    return pd.Series(values.take(etas.argmax(axis=1)), index=index)  # the first class wins a tie
+
+
+def _with_baseline(linear: Array) -> Array:
+    """Linear predictors of all classes, shape (n, k + 1): the first class's is 0."""
+    return np.column_stack([np.zeros(len(linear)), linear])
+
+
+def probabilities(linear: Array) -> Array:
+    """Probabilities of all classes, shape (n, k + 1), at linear predictors of all but the first, shape (n, k).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> probabilities(np.log([[2.0, 5.0]])).tolist()
+    [[0.125, 0.25, 0.625]]
+    """
+    etas = _with_baseline(linear)
+    shares = np.exp(etas - etas.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: int) -> None:
+    """Warn that rows for prediction lie outside the declared bounds: by column, without values or how many."""
+    names = fit.design.outside(new, x)
+    if not names:
+        return
+    bounds = fit.design.schema.bounds
+    listed = ", ".join("{} ({:g} to {:g})".format(n, *bounds[n]) for n in names)
+    warnings.warn(
+        f"{where}(): new rows lie outside the declared bounds of {listed}. The fit clamped what lay outside and "
+        f"{where}() doesn't, so predictions there extrapolate.",
+        PrivregWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+# --- with their uncertainty ------------------------------------------------------------------------------
+
+
+@all_known_arguments
+@dataclass(frozen=True)
+class Prediction:
+    """Predictions of the mean, or of what stands for it in the family; see `PrivateResults.predict`.
+
+    Parameters
+    ----------
+    linear, se : ndarray, shape (n,)
+        Linear predictor and its standard error.
+    pivot : Pivot
+    family : Family
+    index : Index
+    """
+
+    linear: Array
+    se: Array
+    pivot: Pivot
+    family: Family
+    index: pd.Index
+
+    @property
+    def predicted_mean(self) -> Array:
+        """Mean response, shape (n,)."""
+        return self.family.inverse_link(self.linear)
+
+    @property
+    def se_mean(self) -> Array:
+        """Standard error of the mean response (delta method), shape (n,)."""
+        return self.se * self.family.inverse_link_derivative(self.linear)
+
+    def conf_int(self, alpha: float = 0.05) -> Array:
+        """Confidence limits of the mean, shape (n, 2): the linear predictor's, through the inverse link."""
+        half = self.pivot.critical(level(alpha)) * self.se
+        low, high = self.linear - half, self.linear + half
+        return np.column_stack([self.family.inverse_link(low), self.family.inverse_link(high)])
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper."""
+        limits = self.conf_int(alpha)
+        columns = {"mean": self.predicted_mean, "mean_se": self.se_mean}
+        columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
+        return pd.DataFrame(columns, index=self.index)
+
+    def __str__(self) -> str:
+        return _text(self.summary_frame(), len(self.index), self.pivot)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _html(self.summary_frame(), len(self.index), self.pivot)
+
+
+@all_known_arguments
+@dataclass(frozen=True)
+class ClassPrediction:
+    """Predictions of the probabilities of all classes of a multinomial response.
+
+    Parameters
+    ----------
+    linear : ndarray, shape (n, k)
+        Linear predictors of all classes but the first.
+    cov : ndarray, shape (n, k, k)
+        Their covariances, row by row.
+    pivot : Pivot
+    levels : tuple
+        The k + 1 classes, the first being the baseline.
+    index : Index
+    exog : ndarray, shape (n, p)
+    """
+
+    linear: Array
+    cov: Array
+    pivot: Pivot
+    levels: tuple[Any, ...]
+    index: pd.Index
+    exog: Array
+
+    @property
+    def predicted_mean(self) -> Array:
+        """Probabilities, shape (n, k + 1)."""
+        return probabilities(self.linear)
+
+    @property
+    def se_mean(self) -> Array:
+        """Standard errors of the probabilities (delta method), shape (n, k + 1)."""
+        shares = self.predicted_mean
+        return shares * (1.0 - shares) * self._logits()[1]
+
+    def conf_int(self, alpha: float = 0.05) -> Array:
+        """Confidence limits of the probabilities, shape (n, k + 1, 2): those of their logits, mapped back."""
+        logit, se = self._logits()
+        half = self._critical(level(alpha)) * se
+        return np.stack([expit(logit - half), expit(logit + half)], axis=-1)
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Long form, one line for each row and class: level, mean, mean_se, mean_ci_lower, mean_ci_upper."""
+        limits = self.conf_int(alpha).reshape(-1, 2)
+        classes = pd.Index(self.levels)
+        columns = {
+            "level": classes.take(np.tile(np.arange(len(classes)), len(self.linear))),
+            "mean": self.predicted_mean.reshape(-1),
+            "mean_se": self.se_mean.reshape(-1),
+            "mean_ci_lower": limits[:, 0],
+            "mean_ci_upper": limits[:, 1],
+        }
+        return pd.DataFrame(columns, index=self.index.repeat(len(classes)))
+
+    def __str__(self) -> str:
+        return _text(self.summary_frame(), len(self.index), self.pivot)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _html(self.summary_frame(), len(self.index), self.pivot)
+
+    def _critical(self, alpha: float) -> float | Array:
+        if not isinstance(self.pivot, Bootstrap):
+            return self.pivot.critical(alpha)
+        gradients = self._gradients()  # (n, k + 1, k)
+        rows = np.einsum("ilk,ip->ilkp", gradients, self.exog)
+        n, classes = gradients.shape[:2]
+        return np.reshape(self.pivot.along(rows.reshape(n * classes, -1)).critical(alpha), (n, classes))
+
+    def _logits(self) -> tuple[Array, Array]:
+        """Logit of each probability and its standard error, shapes (n, k + 1).
+
+        The logit of class l is η_l − log Σ exp η over the others, so its gradient is 1 at η_l and minus the others'
+        probabilities given that it isn't l: nothing is divided by a probability near 0.
+        """
+        etas = _with_baseline(self.linear)
+        logit = np.empty_like(etas)
+        for i in range(etas.shape[1]):
+            logit[:, i] = etas[:, i] - logsumexp(np.delete(etas, i, axis=1), axis=1)
+        g = self._gradients()
+        return logit, np.sqrt(np.maximum(np.einsum("ilj,ijk,ilk->il", g, self.cov, g), 0.0))
+
+    def _gradients(self) -> Array:
+        """Of those logits by the linear predictors, shape (n, k + 1, k)."""
+        etas = _with_baseline(self.linear)
+        out = np.zeros((*etas.shape, etas.shape[1]))
+        for i in range(etas.shape[1]):
+            others = np.delete(np.arange(etas.shape[1]), i)
+            out[:, i, others] = -np.exp(etas[:, others] - logsumexp(etas[:, others], axis=1)[:, None])
+            out[:, i, i] = 1.0
+        return out[:, :, 1:]  # the first class's predictor is known
+
+
+SHOWN: Final = 30
+"""Lines of a printed table of predictions; summary_frame() has them all."""
+
+
+def _about(rows: int, pivot: Pivot) -> str:
+    return f"Predictions for {rows:,} row{'' if rows == 1 else 's'} with 95% limits ({pivot.label})"
+
+
+def _text(frame: pd.DataFrame, rows: int, pivot: Pivot) -> str:
+    from privreg.tables import fold
+
+    return "\n".join([*fold(_about(rows, pivot)), frame.to_string(max_rows=SHOWN, float_format="%.4g")])
+
+
+def _html(frame: pd.DataFrame, rows: int, pivot: Pivot) -> str:
+    table = frame.to_html(max_rows=SHOWN, float_format=lambda v: f"{v:.4g}", border=0)
+    return f"<p>{escape(_about(rows, pivot))}</p>\n{table}"

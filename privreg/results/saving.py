@@ -1,0 +1,134 @@
+"""What results keep in a file, and how it comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privreg.families.measures import Measure
+from privreg.inference.methods import METHODS, Anytime, Bootstrap, Estimate, Normal, Pivot, RandomScaling, StudentT
+from privreg.results.data import ResultData
+from privreg.results.statement import PrivacyStatement
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.families.family import Family
+
+__all__ = ["coefficient_names", "parts", "restored"]
+
+
+def coefficient_names(terms: tuple[str, ...], baseline: tuple[str, ...]) -> tuple[str, ...]:
+    """Flat names of the coefficients: the terms, for each level but the baseline of a multinomial response."""
+    return tuple(f"{level}:{term}" for level in baseline[1:] for term in terms) if baseline else terms
+
+
+def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Split a fit into a JSON document and named arrays."""
+    arrays = {"params": fit.params, "last": fit.last, "trail_n": fit.trail_n, "trail_params": fit.trail_params}
+    arrays |= {"trail_senders": fit.trail_senders, "trail_variances": fit.trail_variances}
+    for i, e in enumerate(fit.estimates):
+        arrays[f"cov_{i}"] = e.cov
+        if isinstance(e.pivot, Bootstrap):
+            arrays[f"moves_{i}"] = e.pivot.moves
+    if fit.spreads is not None:
+        arrays["spreads"] = fit.spreads
+    if fit.measures:
+        arrays["measures"] = np.array([[m.estimate, m.std_error] for m in fit.measures])
+    document = {
+        "design": fit.design.to_json(),
+        "family": fit.family.to_json(),
+        "title": fit.title,
+        "estimates": [_estimate_json(e) for e in fit.estimates],
+        "counts": [fit.nobs, fit.senders, fit.updates],
+        "statement": fit.statement.to_json(),
+        "baseline": list(fit.baseline),
+        "measures": [[m.name, m.meaning] for m in fit.measures],
+    }
+    return document, arrays
+
+
+def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any, family: Family) -> ResultData:
+    """Rebuild the fit that :func:`parts` was given.
+
+    Raises
+    ------
+    ValueError
+        If the arrays don't fit the design or each other.
+    """
+    estimates = tuple(
+        Estimate(METHODS[e["method"]].name, arrays[f"cov_{i}"], pivot, (*e["notes"],))
+        for i, e in enumerate(document["estimates"])
+        for pivot in [_pivot(e["pivot"], arrays.get(f"moves_{i}"))]
+    )
+    nobs, senders, updates = (int(v) for v in document["counts"])
+    baseline = tuple(str(v) for v in document.get("baseline", ()))
+    if baseline and baseline != tuple(map(str, design.endog_levels or ())):
+        raise ValueError("saved levels are not the design's")  # load() says that the file is damaged
+    names = coefficient_names(tuple(design.names), baseline)
+    p, m = len(names), len(arrays["trail_n"])
+    wanted: dict[str, tuple[int, ...]] = {"params": (p,), "last": (p,), "trail_n": (m,), "trail_senders": (m,)}
+    wanted |= {"trail_params": (m, p), "trail_variances": (m, p)}
+    fit = all(arrays[k].shape == shape and arrays[k].dtype.kind in "fi" for k, shape in wanted.items())
+    if not fit or any(e.cov.shape not in {(p, p), (p,)} or e.cov.dtype.kind != "f" for e in estimates):
+        raise ValueError("saved arrays don't fit the design")  # load() says that the file is damaged
+    moves = [e.pivot.moves for e in estimates if isinstance(e.pivot, Bootstrap)]
+    if any(v.ndim != 2 or len(v) < 2 or v.shape[1] != p or v.dtype.kind != "f" for v in moves):
+        raise ValueError("saved blocks don't fit the design")  # load() says that the file is damaged
+    statement = PrivacyStatement.from_json(document["statement"])
+    if any(note.rows and note.rows[-1] >= p for note in statement.doubts):
+        raise ValueError("a note about a coefficient that there isn't")  # load() says that the file is damaged
+    spreads = arrays.get("spreads")
+    if spreads is not None and (spreads.shape != (len(design.names),) or spreads.dtype.kind != "f"):
+        raise ValueError("saved spreads don't fit the design")  # load() says that the file is damaged
+    told = document.get("measures", [])
+    numbers = arrays["measures"] if told else np.empty((0, 2))
+    if numbers.shape != (len(told), 2):
+        raise ValueError("saved measures of fit don't fit their names")  # load() says that the file is damaged
+    measures = [(str(name), a, b, str(meaning)) for (name, meaning), (a, b) in zip(told, numbers.tolist(), strict=True)]
+    return ResultData(
+        design=design,
+        family=family,
+        title=tuple((str(a), str(b)) for a, b in document["title"]),
+        names=names,
+        baseline=baseline,
+        measures=tuple(Measure(*m) for m in measures),
+        estimates=estimates,
+        nobs=nobs,
+        senders=senders,
+        updates=updates,
+        statement=statement,
+        spreads=spreads,
+        **{name: arrays[name] for name in wanted},
+    )
+
+
+def _estimate_json(e: Estimate) -> dict[str, Any]:
+    pivot: list[Any] = ["normal", 1]
+    if isinstance(e.pivot, RandomScaling):
+        pivot = ["random scaling", e.pivot.lanes] + ([] if e.pivot.steps is None else [e.pivot.steps])
+    elif isinstance(e.pivot, StudentT):
+        pivot = ["t", e.pivot.df]
+    elif isinstance(e.pivot, Anytime):
+        pivot = ["anytime", e.pivot.people]
+    elif isinstance(e.pivot, Bootstrap):
+        pivot = ["bootstrap", 1 + e.pivot.studentised]
+    return {"method": e.method, "pivot": pivot, "notes": list(e.notes)}
+
+
+def _pivot(saved: Any, moves: Any) -> Pivot:
+    kind, number, *steps = saved
+    if any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in (number, *steps)):
+        raise ValueError("not a positive whole number")  # load() says that the file is damaged
+    if steps and (kind != "random scaling" or len(steps) > 1):
+        raise ValueError("more numbers than its law has")  # load() says that the file is damaged
+    if kind == "bootstrap":
+        if moves is None or number > 2:
+            raise ValueError("a bootstrap without its blocks")  # load() says that the file is damaged
+        return Bootstrap(moves, studentised=number == 2)
+    if kind == "random scaling":
+        return RandomScaling(number, *steps)
+    kinds: dict[str, Pivot] = {"normal": Normal(), "t": StudentT(number)}
+    return (kinds | {"anytime": Anytime(number)})[kind]

@@ -1,0 +1,391 @@
+"""The public schema: what everybody may know about the columns before a single row is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.errors import SchemaError, real, shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["MOST_LEVELS", "RESPONSE_KINDS", "Schema", "public_mapping", "saved_kind"]
+
+RESPONSE_KINDS: Final = ("number", "binary", "levels")
+"""What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
+
+MOST_LEVELS: Final = 50
+"""Levels that a response of kind "levels" may have."""
+
+Pair = tuple[float, float]
+Names = tuple[str, str]
+LARGEST = 1e100
+SMALLEST = 1e-100
+"""Below it, the span of bounds or an sd is a slip of the pen, and arithmetic inside fails."""
+SMALLEST_EIGENVALUE = 1e-9
+"""Below it, declared correlations are taken for a matrix that is not positive definite."""
+
+
+def _pair(kind: str, name: object, value: object) -> Pair:
+    wanted = "(low, high)" if kind == "bounds" else "(mean, sd)"
+    two = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 2 else ()
+    # anything but a pair could be the column itself, or one person's value in a mapping by person
+    got = f"({', '.join(map(shown, two))})" if two else f"a {type(value).__name__}"
+    pair = [real(v) for v in two]
+    if len(pair) != 2 or pair[0] is None or pair[1] is None:
+        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}.")
+    if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
+        raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")
+    return pair[0], pair[1]
+
+
+def _listed(name: str, value: object) -> tuple[Any, ...]:
+    """Levels as given: a list, or an array, Index or Categorical's categories; what has no order is refused."""
+    if isinstance(value, Set):
+        raise SchemaError(
+            f"levels[{name!r}] is a {type(value).__name__}, which has no order, and the first level is the reference; "
+            "write a list, such as ['no', 'yes']."
+        )
+    if isinstance(value, str | bytes) or not (isinstance(value, Sequence) or len(getattr(value, "shape", ())) == 1):
+        raise SchemaError(
+            f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."
+        )
+    plain: Any = value.tolist() if hasattr(value, "tolist") else value
+    return tuple(v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v for v in plain)
+
+
+def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
+    """Return declarations of one kind if they are a mapping from columns; what is declared is not looked at."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise SchemaError(
+            f"{kind} must be a mapping from column name to its declaration, got {type(value).__name__}; "
+            f"write {kind}={{'age': ...}}."
+        )
+    for key in value:
+        if isinstance(key, str) or (kind == "moments" and _is_pair(key)):
+            continue
+        also = ", and a correlation's key is a pair of them" if kind == "moments" else ""
+        raise SchemaError(f"{kind} has the key {shown(key)}; column names are strings{also}.")
+    return value
+
+
+def _is_pair(key: object) -> bool:
+    return isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)
+
+
+def _correlations(given: Mapping[Names, object], moments: Mapping[str, Pair]) -> dict[Names, float]:
+    """Check correlations, each pair once, names in alphabetical order."""
+    out: dict[Names, float] = {}
+    for key, value in given.items():
+        a, b = sorted(key)
+        said = f"moments[{a!r}, {b!r}]"
+        unknown = [name for name in (a, b) if name not in moments]
+        if unknown:
+            raise SchemaError(
+                f"{said} is the correlation of {unknown[0]!r}, which has no moments; "
+                f"give moments={{{unknown[0]!r}: (mean, sd)}} too, or leave the pair out."
+            )
+        if a == b:
+            raise SchemaError(f"{said} is a column with itself, whose correlation is 1; name two columns.")
+        if (a, b) in out:
+            raise SchemaError(f"{said} is given twice, in either order of the names; keep one.")
+        rho = real(value)
+        if rho is None or not -1 < rho < 1:
+            raise SchemaError(
+                f"{said} is {shown(value)}; a correlation is a number above -1 and below 1. "
+                "Of two columns that determine each other, leave one out of the model."
+            )
+        out[a, b] = rho
+    for names in _connected(out):
+        if np.linalg.eigvalsh(_matrix(names, out))[0] < SMALLEST_EIGENVALUE:
+            raise SchemaError(
+                f"the correlations of {', '.join(map(repr, names))} can't hold together (their matrix is not positive "
+                "definite; a pair that is left out counts as 0); declare every pair of them, or values nearer to 0."
+            )
+    return {pair: out[pair] for pair in sorted(out)}
+
+
+def _connected(pairs: Mapping[Names, float]) -> list[list[str]]:
+    """Groups of columns linked by declared correlations."""
+    groups: list[set[str]] = []
+    for pair in pairs:
+        linked = [g for g in groups if g & set(pair)]
+        groups = [g for g in groups if not g & set(pair)] + [set(pair).union(*linked)]
+    return [sorted(g) for g in groups]
+
+
+def _matrix(names: Sequence[str], correlations: Mapping[Names, float]) -> np.ndarray:
+    out = np.eye(len(names))
+    for i, a in enumerate(names):
+        for j, b in enumerate(names[:i]):
+            out[i, j] = out[j, i] = correlations.get((min(a, b), max(a, b)), 0.0)
+    return out
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Public declarations about the raw columns.
+
+    Parameters
+    ----------
+    bounds : mapping of str to (float, float)
+        Lowest and highest value of a numeric column. Values outside are clamped on the device.
+        ``(-inf, inf)`` together with `moments` declares a column that is not clamped.
+    levels : mapping of str to tuple
+        Levels of a categorical column in order; the first is the reference.
+    moments : mapping of str to (float, float)
+        Public mean and standard deviation of a numeric column, used only to scale it inside.
+    correlations : mapping of (str, str) to float
+        Public correlations of columns that have moments, used only to make their design columns uncorrelated
+        inside. Each pair once, its names in alphabetical order; a pair left out counts as 0.
+    carried : tuple of str
+        Columns whose declarations came with the data, in ``attrs["privreg"]``.
+    private : tuple of str
+        Numeric columns that are not declared: the fit learns their location and scale from privatised reports
+        (``scaling="private"``). They are not clamped.
+    leaked : tuple of str
+        Kinds of declaration ("levels", "scale") that were taken from the data because the user
+        opted out with ``allow_leak=``.
+    leaked_columns : tuple of str
+        The columns concerned.
+    """
+
+    bounds: Mapping[str, Pair] = field(default_factory=dict)
+    levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    moments: Mapping[str, Pair] = field(default_factory=dict)
+    leaked: tuple[str, ...] = ()
+    leaked_columns: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+    correlations: Mapping[Names, float] = field(default_factory=dict)
+    carried: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def declare(
+        cls, bounds: object = None, levels: object = None, moments: object = None, private: Sequence[str] = ()
+    ) -> Schema:
+        """Check a user's declarations and freeze them.
+
+        Parameters
+        ----------
+        bounds, levels : mapping, optional
+            As the attributes.
+        moments : mapping, optional
+            Means and sds by name and correlations by pair of names, as in
+            ``{"x1": (0, 1), "x2": (5, 2), ("x1", "x2"): 0.9}``.
+        private : sequence of str
+            As the attribute.
+
+        Raises
+        ------
+        SchemaError
+            If a declaration is malformed, empty, given twice for one column, or contradicts another.
+        """
+        lows: dict[str, Pair] = {}
+        for name, value in public_mapping("bounds", bounds).items():
+            low, high = _pair("bounds", name, value)
+            if math.isnan(low) or math.isnan(high) or low > high:
+                raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}) is empty; write (low, high), low <= high.")
+            if 0 < high - low < SMALLEST:
+                raise SchemaError(
+                    f"bounds[{name!r}] = ({low:g}, {high:g}) span less than {SMALLEST:g}; change the column's unit, or "
+                    "give low = high for a constant."
+                )
+            if math.isinf(low) != math.isinf(high) or low == math.inf or high == -math.inf:
+                raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}): give two finite bounds or (-inf, inf).")
+            lows[name] = (low, high)
+        cats: dict[str, tuple[Any, ...]] = {}
+        for name, value in public_mapping("levels", levels).items():
+            got = _listed(name, value)
+            if len(got) < 2:
+                raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
+            if not all(isinstance(v, str | bool | int | float) for v in got):
+                raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
+            if any(isinstance(v, float) and not math.isfinite(v) for v in got):
+                raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
+            if len(set(got)) != len(got):
+                raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.")
+            cats[name] = got
+        moms: dict[str, Pair] = {}
+        pairs: dict[Names, object] = {}
+        for name, value in public_mapping("moments", moments).items():
+            if isinstance(name, tuple):
+                pairs[name] = value
+                continue
+            mean, sd = _pair("moments", name, value)
+            if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
+                raise SchemaError(
+                    f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at "
+                    "least."
+                )
+            moms[name] = (mean, sd)
+        both = sorted((set(lows) | set(moms)) & set(cats))
+        if both:
+            raise SchemaError(
+                f"{', '.join(map(repr, both))} declared as a factor (levels=) and as a number (bounds= or moments=); "
+                "keep one."
+            )
+        for name, (low, _) in lows.items():
+            if math.isinf(low) and name not in moms:
+                raise SchemaError(
+                    f"bounds[{name!r}] = (-inf, inf) leaves the column without a scale; "
+                    f"give moments={{{name!r}: (mean, sd)}} or finite bounds (a fit may "
+                    'leave it out with scaling="private").'
+                )
+        correlations = _correlations(pairs, moms)
+        both = [name for name in private if name in lows or name in cats or name in moms]
+        if both or len(set(private)) != len(private):
+            raise SchemaError(
+                f"{', '.join(map(repr, both or private))} can't be declared and have a scale that is learned "
+                "privately, nor be named twice; keep one."
+            )
+        return cls(lows, cats, moms, private=tuple(private), correlations=correlations)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Schema:
+        """Read declarations from a small YAML or JSON file.
+
+        Parameters
+        ----------
+        path : str or Path
+            With the keys ``bounds``, ``levels``, ``moments``, each of them columns with their declaration, and
+            ``correlations``, a list of ``[column, column, correlation]``; all may be left out. YAML needs PyYAML
+            (``pip install privreg[yaml]``).
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the file is missing or malformed, with the name of the file and the key. Nothing in it is executed.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "schema.json"
+        ...     Schema.declare({"age": (18, 65)}, {"smoker": ["no", "yes"]}).to_file(path)
+        ...     Schema.from_file(path).levels
+        {'smoker': ('no', 'yes')}
+        """
+        from privreg.schema.files import read
+
+        return read(path)
+
+    def to_file(self, path: str | Path) -> None:
+        """Write the declarations to a file that :meth:`from_file` reads; .yaml, .yml or .json.
+
+        Columns whose scale is learned privately are left out, as nothing about them is declared.
+
+        Raises
+        ------
+        SchemaError
+            If declarations were taken from the rows by ``allow_leak=``, or the suffix is another one.
+        SavedFileError
+            If the file can't be written.
+        """
+        from privreg.schema.files import write
+
+        write(self, path)
+
+    def declares(self, name: str) -> bool:
+        """Whether a column's kind is known: by a declaration, or as a number whose scale is learned privately."""
+        return name in self.levels or self.is_number(name)
+
+    def is_number(self, name: str) -> bool:
+        """Whether a column is declared numeric, or its scale is learned privately."""
+        return self.is_declared_number(name) or name in self.private
+
+    def is_declared_number(self, name: str) -> bool:
+        """Whether a column has bounds or moments."""
+        return name in self.bounds or name in self.moments
+
+    def numeric(self) -> tuple[str, ...]:
+        """Names of the numeric columns in the order of declaration; those with a private scale come last."""
+        return tuple(dict.fromkeys([*self.bounds, *self.moments, *self.private]))
+
+    def moments_as_given(self) -> dict[Any, Any]:
+        """Moments and correlations in one mapping, as :meth:`declare` takes them."""
+        return {**self.moments, **self.correlations}
+
+    def correlation_matrix(self, names: Sequence[str]) -> np.ndarray:
+        """Declared correlations of the named columns, 0 where none is declared, shape (k, k)."""
+        return _matrix(names, self.correlations)
+
+    def limits(self, name: str) -> Pair:
+        """Clamping limits of a numeric column; infinite if only its moments, or nothing at all, are declared."""
+        return self.bounds.get(name, (-math.inf, math.inf))
+
+    def reference(self, name: str) -> Pair:
+        """Limits of the public box that stands for a numeric column: bounds, or mean ± 2 sd.
+
+        A column with a private scale has the box (1, 2), which says nothing about its values: there np.log,
+        division and powers can be tried out.
+        """
+        low, high = self.limits(name)
+        if math.isinf(low) and name in self.private:
+            return 1.0, 2.0
+        if math.isinf(low):
+            mean, sd = self.moments[name]
+            return mean - 2 * sd, mean + 2 * sd
+        return low, high
+
+    def scale(self, name: str) -> Pair:
+        """Location and scale that map a numeric column to standard units inside: (mean, sd) or bounds to ±1.
+
+        (0, 1) for a private scale, which is not known yet.
+        """
+        if name in self.private:
+            return 0.0, 1.0
+        if name in self.moments:
+            return self.moments[name]
+        low, high = self.bounds[name]
+        return (low + high) / 2, (high - low) / 2 or 1.0
+
+    def source_words(self, columns: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """Entry of a statement that says which of the columns' declarations came with the data; none if none did."""
+        about = [c for c in columns if self.declares(c)]
+        own = [c for c in about if c in self.carried]
+        which = "" if own == about else f"of {', '.join(own)}: "
+        return (("declarations", f"{which}carried by the data, attrs['privreg']"),) if own else ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Represent the schema by JSON values."""
+        out = {
+            "bounds": {k: [_out(x) for x in v] for k, v in self.bounds.items()},
+            "levels": {k: list(v) for k, v in self.levels.items()},
+            "moments": {k: list(v) for k, v in self.moments.items()},
+            "leaked": list(self.leaked),
+            "leaked_columns": list(self.leaked_columns),
+            "private": list(self.private),
+            "correlations": [[a, b, rho] for (a, b), rho in self.correlations.items()],
+        }
+        return out | ({"carried": list(self.carried)} if self.carried else {})
+
+    @classmethod
+    def from_json(cls, doc: Mapping[str, Any]) -> Schema:
+        """Rebuild a schema from :meth:`to_json`, checked like a user's own declaration."""
+        bounds = {k: (float(v[0]), float(v[1])) for k, v in doc["bounds"].items()}
+        moments: dict[Any, Any] = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
+        moments |= {(str(a), str(b)): rho for a, b, rho in doc.get("correlations", ())}  # not in files of 0.1
+        plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc.get("private", ()))))
+        carried = tuple(map(str, doc.get("carried", ())))
+        return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]), carried=carried)
+
+
+def saved_kind(doc: Mapping[str, Any]) -> str:
+    """Kind of the response in a saved design; files of 0.1 know 0/1 and numbers only."""
+    return str(doc["response"]) if "response" in doc else RESPONSE_KINDS[bool(doc["binary"])]
+
+
+def _out(x: float) -> float | str:
+    return x if math.isfinite(x) else str(x)

@@ -1,0 +1,284 @@
+"""Public declarations in a small YAML or JSON file: read with every key checked, written atomically.
+
+Reading executes nothing: YAML comes through the safe loader, and what isn't a declaration is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from privreg.errors import SchemaError, nearest, quietly, shown
+from privreg.files import archive
+from privreg.files.optional import need
+from privreg.schema.declarations import Schema, public_mapping
+
+__all__ = ["combined", "declared", "read", "text_of", "write"]
+
+_PARTS: Final = ("bounds", "levels", "moments", "correlations")
+_YAML: Final = (".yaml", ".yml")
+_LARGEST: Final = 1 << 20
+"""Bytes of a file of declarations; anything longer is something else, such as the data."""
+
+_STRING: Final = "tag:yaml.org,2002:str"
+_TYPED: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool"))
+_PLAIN_LEVEL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+][0-9]+)?|true|false|True|False")
+"""Unquoted levels that are what they look like. YAML takes no for false, 010 for 8 and 12:30 for 750."""
+_LOOKS_TYPED: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?")
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+def read(path: str | Path) -> Schema:
+    """Read the declarations of a file, each checked like a user's own.
+
+    Raises
+    ------
+    SchemaError
+        If the file is missing, not a schema, or a declaration is malformed; the message names file and key.
+    MissingExtraError
+        If the file is YAML and PyYAML is not installed.
+    """
+    file = _path(path)
+    text = quietly(lambda: _text(file), SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8."))
+    try:
+        doc = _json(text) if file.suffix.lower() == ".json" else _yaml(text)
+        return declared(doc)
+    except SchemaError as e:
+        problem = SchemaError(f"{file.name}: {e}")
+    raise problem
+
+
+def _path(path: object) -> Path:
+    if not isinstance(path, str | Path):
+        raise SchemaError(
+            f"a schema is a Schema or the path of a file, got {type(path).__name__}; declarations in Python are "
+            "bounds=, levels= and moments=."
+        )
+    if Path(path).suffix.lower() not in (*_YAML, ".json"):
+        raise SchemaError(f"{Path(path).name!r} is no schema by its suffix; name it .yaml, .yml or .json.")
+    return Path(path)
+
+
+def _text(file: Path) -> str:
+    if not file.is_file():
+        raise SchemaError(f"there is no schema {str(file)!r}.")
+    if file.stat().st_size > _LARGEST:
+        raise SchemaError(f"{file.name} is larger than any schema (1 MB); is it the data?")
+    return file.read_text("utf-8-sig")
+
+
+def _json(text: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise SchemaError(f"the key {shown(twice[0])} is given twice; keep one.")
+        return dict(pairs)
+
+    return quietly(lambda: json.loads(text, object_pairs_hook=once), SchemaError("not readable as JSON; mend it."))
+
+
+def _yaml(text: str) -> Any:
+    yaml = need("yaml", "yaml", "a schema in YAML")
+    try:
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        if tree is not None:
+            _check_mapping(yaml, tree, "the file", 1)
+            return yaml.safe_load(text)
+    except SchemaError:
+        raise
+    except Exception as e:
+        mark = getattr(e, "problem_mark", None)
+        where = "" if mark is None else f" at line {mark.line + 1}"
+        problem = SchemaError(f"not readable as YAML{where}; mend it, or write JSON.")
+    else:
+        return {}
+    raise problem
+
+
+def _check_mapping(yaml: Any, node: Any, what: str, depth: int) -> None:
+    """Refuse what YAML would quietly read as something else: keys given twice, and words that become booleans."""
+    if not isinstance(node, yaml.MappingNode):
+        return  # told by what reads the values
+    seen = set()
+    for key, value in node.value:
+        line = f"line {key.start_mark.line + 1}"
+        if key.tag != _STRING:
+            raise SchemaError(f'{line}: a key of {what} is read as no string; quote it, as in "no": [0, 1].')
+        if key.value in seen:
+            raise SchemaError(f"{line}: the key {shown(key.value)} of {what} is given twice; keep one.")
+        seen.add(key.value)
+        if depth == 1:
+            _check_mapping(yaml, value, key.value, 2)
+        elif what == "levels" and isinstance(value, yaml.SequenceNode):
+            for level in value.value:
+                _check_level(yaml, key.value, level)
+
+
+def _check_level(yaml: Any, name: str, level: Any) -> None:
+    if not isinstance(level, yaml.ScalarNode) or level.style is not None:
+        return
+    plain = level.tag in _TYPED and _PLAIN_LEVEL.fullmatch(level.value)
+    if plain or (level.tag == _STRING and not _LOOKS_TYPED.fullmatch(level.value)):
+        return
+    raise SchemaError(
+        f"line {level.start_mark.line + 1}: levels[{name!r}] has the unquoted level {shown(level.value)}, which YAML "
+        f'takes for something else than this text; quote it, "{level.value}", or write true, false, or a plain number.'
+    )
+
+
+def declared(doc: Any) -> Schema:
+    """Declarations of a document of plain values, each checked like a user's own.
+
+    Raises
+    ------
+    SchemaError
+        If it is no such document, or a declaration is malformed; the message names the key.
+    """
+    if not isinstance(doc, dict):
+        raise SchemaError(f"it holds a {type(doc).__name__}; write keys among {', '.join(_PARTS)}, each with columns.")
+    for key in doc:
+        if key not in _PARTS:
+            near = nearest(str(key), _PARTS)
+            hint = "" if near is None else f" Did you mean {near!r}?"
+            raise SchemaError(f"there is no key {shown(key)} in a schema; the keys are {', '.join(_PARTS)}.{hint}")
+    parts = {kind: public_mapping(kind, doc.get(kind)) for kind in _PARTS[:3]}
+    for kind, columns in parts.items():
+        for name, value in columns.items():
+            if value is None or value == []:
+                raise SchemaError(f"{kind}[{name!r}] is empty; fill it in, or leave the column out.")
+    numbers = {kind: {k: _numbers(v) for k, v in parts[kind].items()} for kind in ("bounds", "moments")}
+    return Schema.declare(
+        numbers["bounds"], parts["levels"], {**numbers["moments"], **dict(_pairs(doc.get("correlations")))}
+    )
+
+
+def _pairs(given: Any) -> Iterator[tuple[tuple[str, str], Any]]:
+    """Correlations, written as a list of [column, column, correlation]."""
+    if given is None:
+        return
+    wrong = SchemaError("correlations must be a list of [column, column, correlation], such as [x1, x2, 0.9].")
+    if not isinstance(given, list):
+        raise wrong
+    seen = set()
+    for entry in given:
+        if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(c, str) for c in entry[:2]):
+            raise wrong
+        a, b, rho = entry
+        if frozenset((a, b)) in seen:
+            raise SchemaError(f"correlations has {a!r} and {b!r} twice; keep one.")
+        seen.add(frozenset((a, b)))
+        yield (a, b), rho
+
+
+def _numbers(value: Any) -> Any:
+    """Pairs whose numbers may be texts: JSON knows no infinity, and YAML takes 1e5 for a text."""
+    return [_number(v) for v in value] if isinstance(value, list) else value
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+# --- beside declarations in Python -----------------------------------------------------------------------
+
+
+def combined(schema: object, bounds: object, levels: object, moments: object) -> Schema:
+    """Declarations of a schema, or of a file, and those given beside it, which take precedence column by column.
+
+    Raises
+    ------
+    SchemaError
+        If one makes a factor of what the other makes a number.
+    """
+    if schema is None:
+        return Schema.declare(bounds, levels, moments)
+    base = schema if isinstance(schema, Schema) else read(schema)  # type: ignore[arg-type]
+    _refuse_leaked(base)
+    low, cats, mean = (
+        public_mapping(kind, given) for kind, given in (("bounds", bounds), ("levels", levels), ("moments", moments))
+    )
+    for name in cats:
+        if base.is_declared_number(name):
+            raise SchemaError(f"{name!r} is a number in the schema and a factor in levels=; mend the one or the other.")
+    for kind, given in (("bounds", low), ("moments", mean)):
+        for name in given:
+            if name in base.levels:
+                raise SchemaError(
+                    f"{name!r} is a factor in the schema and a number in {kind}=; mend the one or the other."
+                )
+    kept = {k: v for k, v in base.correlations.items() if k not in mean and k[::-1] not in mean}
+    return Schema.declare({**base.bounds, **low}, {**base.levels, **cats}, {**base.moments, **kept, **mean})
+
+
+def _refuse_leaked(schema: Schema) -> None:
+    if schema.leaked:
+        raise SchemaError(
+            f"{', '.join(map(repr, schema.leaked_columns))} were taken from the rows by allow_leak= and are no public "
+            "declaration; declare them yourself."
+        )
+
+
+# --- writing ---------------------------------------------------------------------------------------------
+
+
+def write(schema: Schema, path: str | Path) -> None:
+    """Write declarations as YAML or JSON, by the suffix; a killed process leaves the old file or the new one.
+
+    Raises
+    ------
+    SchemaError
+        If the suffix is another one, or a declaration was learned from rows.
+    MissingExtraError
+        If YAML is asked for and PyYAML is not installed.
+    SavedFileError
+        If the file can't be written.
+    """
+    file = _path(path)
+    archive.write_bytes(file, text_of(schema, yaml=file.suffix.lower() != ".json").encode())
+
+
+def text_of(schema: Schema, *, yaml: bool = True) -> str:
+    """Declarations as the text of a file."""
+    _refuse_leaked(schema)
+    full = schema.to_json()
+    doc: dict[str, Any] = {part: full[part] for part in _PARTS if full[part]}
+    if not yaml:
+        return json.dumps(doc, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return _dumped(doc)
+
+
+class _Quoted(str):
+    """A text that is written in quotes, so that nobody's parser takes it for a number or a boolean."""
+
+
+def _dumped(doc: Mapping[str, Any]) -> str:
+    library = need("yaml", "yaml", "a schema in YAML")
+
+    class Dumper(library.SafeDumper):  # type: ignore[misc, name-defined]
+        pass
+
+    Dumper.add_representer(_Quoted, lambda d, text: d.represent_scalar(_STRING, str(text), style='"'))
+    parts = {part: _ready(value, part == "levels") for part, value in doc.items()}
+    out: str = library.dump(
+        parts, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+    )
+    return out
+
+
+def _ready(value: Any, levels: bool) -> Any:
+    if isinstance(value, dict):
+        return {name: _ready(v, levels) for name, v in value.items()}
+    if isinstance(value, list):
+        return [_ready(v, levels) for v in value]
+    if isinstance(value, str):
+        return _Quoted(value) if levels else float(value) if value in {"inf", "-inf"} else value
+    return value

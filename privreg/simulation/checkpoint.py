@@ -1,0 +1,270 @@
+"""Long fits: their rows, checkpoints on the way, and how a fit that was stopped goes on.
+
+A checkpoint holds the public state, the present noise key (never a past one) and what the noise is bound to: which
+files the rows come from, and how many were read. A fit that is killed goes on from there with the same noise on the
+same rows, so that nobody's record is ever in two different reports. It begins with a checkpoint, before the first row,
+and takes the file away at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Generator, Iterator
+from glob import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from privreg.data.sources.open import CHUNK
+from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError, shown
+from privreg.files import archive
+from privreg.version import __version__
+
+if TYPE_CHECKING:
+    from privreg.data.sources.open import Source
+    from privreg.simulation.stream import Stream
+
+__all__ = ["Checkpoints", "forget", "read_checkpoint", "take_all"]
+
+SECONDS: Final = 30.0
+_FREE: Final = ("threads",)
+"""Options that may change between runs, since no bit depends on them."""
+
+
+class Checkpoints(NamedTuple):
+    """Where and how often a fit is to be kept.
+
+    Attributes
+    ----------
+    path : Path
+    rows : int or None
+        After so many rows at the latest.
+    seconds : float or None
+        After so many seconds at the latest.
+    mended : bool
+        Whether the user says that the rows already read are what they were, though the file has changed.
+    trust : str or Path or None
+        File of another secret of the user's, that the checkpoint may be sealed with.
+    """
+
+    path: Path
+    rows: int | None
+    seconds: float | None
+    mended: bool
+    trust: str | Path | None = None
+
+
+def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any = None) -> Checkpoints | None:
+    """Check the options of a fit that is to be kept.
+
+    Raises
+    ------
+    OptionError
+    """
+    if path is None:
+        given = {"checkpoint_rows": rows, "checkpoint_seconds": seconds, "mended": mended or None}
+        given["checkpoint_trust"] = trust
+        for name, value in given.items():
+            if value is not None:
+                raise OptionError(f"{name} is for fits with a checkpoint; give checkpoint='run.privreg' too.")
+        return None
+    if not isinstance(path, str | Path) or not str(path):
+        raise OptionError(f"checkpoint is a {type(path).__name__}; give the name of a file, as in 'run.privreg'.")
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        raise OptionError(f"checkpoint_rows={shown(rows)} must be a whole number of rows, at least 1.")
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if seconds is not None and not (number and seconds > 0):
+        raise OptionError(f"checkpoint_seconds={shown(seconds)} must be a positive number of seconds.")
+    if not isinstance(mended, bool):
+        raise OptionError(f"mended={shown(mended)} must be True or False.")
+    if trust is not None and (not isinstance(trust, str | Path) or not str(trust)):
+        raise OptionError(f"checkpoint_trust is a {type(trust).__name__}; give the name of a file with a secret.")
+    archive.refuse_suffix(path, views=False)
+    return Checkpoints(Path(path), rows, SECONDS if seconds is None and rows is None else seconds, mended, trust)
+
+
+def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Checkpoints | None) -> None:
+    """Let everybody of a source report, from the checkpoint on if there is one.
+
+    Raises
+    ------
+    SavedFileError
+        If the checkpoint is of another fit or of other rows, or can't be written.
+    UnsupportedArgumentError
+        If nothing tells whether the source's rows will be the same, in the same order, when they are read again.
+    DataError, SchemaError
+        If rows can't be used. Those before are kept in the checkpoint.
+    """
+    if kept is None:
+        for _ in _progress(stream, source, threads, bar, None):
+            pass
+        return
+    stamp, killed = _begin(stream, source, kept)
+    bar.update(stream.nobs)
+    try:
+        with _stopping() as stop, contextlib.closing(_progress(stream, source, threads, bar, kept.rows)) as steps:
+            at = before = stream.rows_read
+            since = time.monotonic()
+            for _ in steps:
+                if stop.is_set():
+                    raise KeyboardInterrupt
+                late = kept.seconds is not None and time.monotonic() - since >= kept.seconds
+                # as many rows again will be taken together: a kill among them costs no more than was asked for
+                ahead, before = 2 * stream.rows_read - before, stream.rows_read
+                if late or (kept.rows is not None and ahead - at > kept.rows):
+                    _write(stream, stamp, kept, clean=False)
+                    at, since = stream.rows_read, time.monotonic()
+    except KeyboardInterrupt:
+        _keep(stream, stamp, kept, killed=killed)
+        raise KeyboardInterrupt(f"the fit is kept in {str(kept.path)!r}; the same call goes on") from None
+    except PrivregError as e:
+        if _keep(stream, stamp, kept, killed=killed):
+            told = f"The {stream.rows_read:,} rows before are kept in {str(kept.path)!r}"
+            how = "once the rest is mended, the same call with mended=True goes on."
+            if killed:
+                how = "but the fit was killed before, so that it goes on with these very files only."
+            e.args = (f"{e} {told}: {how}", *e.args[1:])
+        raise
+
+
+def _progress(stream: Stream, source: Source, threads: int, bar: Any, every: int | None) -> Generator[None]:
+    before = stream.nobs
+    most = None if every is None else every // CHUNK
+    for people in stream._update_all(source.batches(stream.rows_read), threads, most):
+        bar.update(people - before)
+        before = people
+        yield
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """Let Ctrl-C end the batch first, so that there is a state to keep; a second one ends at once."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def ask(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield stop
+    finally:  # a handler that Python did not set can't be set again by Python
+        signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)
+
+
+# --- the file -------------------------------------------------------------------------------------------
+
+
+def _write(stream: Stream, stamp: list[Any], kept: Checkpoints, *, clean: bool, new: bool = False) -> None:
+    """Write the state; `clean` says that no noise was used beyond it, not even in memory."""
+    document, arrays = stream._snapshot()
+    # numbers of rows are the holder's own: the file stays with the rows
+    document |= {"version": __version__, "source": stamp, "read": stream.rows_read, "clean": clean}
+    archive.write_archive(kept.path, archive.CHECKPOINT, document, arrays, new=new)
+
+
+def _keep(stream: Stream, stamp: list[Any], kept: Checkpoints, *, killed: bool) -> bool:
+    """Write a last state where there is one to write: an update that was cut off leaves none.
+
+    A fit that was ever killed stays so: nothing tells how far beyond this state its noise was used then.
+    """
+    if stream.interrupted:
+        return False
+    with contextlib.suppress(PrivregError):
+        _write(stream, stamp, kept, clean=not killed)
+        return True
+    return False
+
+
+def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any], bool]:
+    """Take the checkpoint over, or write the first; what tells the rows, as they are now, and if it ever was killed."""
+    stamp = source.stamp()
+    if stamp is None:
+        raise UnsupportedArgumentError(
+            f"checkpoint= needs rows that are the same, in the same order, when they are read again, and of "
+            f"{source.kind} nothing can tell; write them to a Parquet or CSV file and give its path."
+        )
+    if not kept.path.exists():
+        _write(stream, stamp, kept, clean=False, new=True)
+        return stamp, False
+    document, arrays = archive.read(kept.path, kept.trust)
+    name = str(kept.path)
+    if document.get("kind") != archive.CHECKPOINT:
+        raise SavedFileError(f"{name!r} is there already and is no checkpoint of a fit; give another name.")
+    if document.get("version") != __version__:
+        raise SavedFileError(
+            f"the fit in {name!r} was begun by privreg {document.get('version')}, and this is {__version__}; finish "
+            "it there, or remove the file to begin anew."
+        )
+    mine, _ = stream._snapshot()
+    for part, word in _PARTS.items():
+        if _comparable(document.get(part)) != _comparable(mine[part]):
+            raise SavedFileError(
+                f"the fit in {name!r} has another {word}; give the call it was begun with, or another checkpoint=."
+            )
+    try:
+        read, clean = int(document["read"]), bool(document["clean"])
+        changed = document["source"] != stamp
+        if changed and not (kept.mended and clean):
+            raise SavedFileError(_changed(name, clean=clean))
+        stream._resume(arrays, read, renew=changed)
+    except SavedFileError:
+        raise
+    except Exception:  # whatever a damaged file makes of it
+        raise SavedFileError(f"{name!r} is damaged; remove it to begin anew.") from None
+    if clean:  # no longer, once rows are read; and a new key is bound to what the files are now
+        _write(stream, stamp, kept, clean=False)
+    return stamp, not clean
+
+
+_PARTS: Final = {
+    "design": "formula or declarations",
+    "family": "family",
+    "budget": "budget",
+    "private": "mechanism or score weights",
+    "people": "handling of people",
+    "seed": "seed",
+    "options": "set of fit options",
+    "plan": "plan",
+    "probe": "function in its formula",
+    "start": "start_params",
+}
+
+
+def _comparable(part: Any) -> Any:
+    part = {k: v for k, v in part.items() if k not in _FREE} if isinstance(part, dict) else part
+    return json.loads(json.dumps(part))  # tuples as the file has them
+
+
+def _changed(name: str, *, clean: bool) -> str:
+    said = f"the rows of the fit in {name!r} come from files that have changed or moved since"
+    if clean:
+        return (
+            f"{said}. If the rows already read are what they were, in the same order, say mended=True: the rest is "
+            "then read with fresh noise. Otherwise remove the file to begin anew, which is another release."
+        )
+    return f"{said} it was killed; put back the files as they were, or remove it to begin anew."
+
+
+def forget(kept: Checkpoints | None) -> None:
+    """Take the file, and with it the key, away once there are results."""
+    if kept is not None:
+        target = kept.path.resolve()
+        try:
+            target.unlink(missing_ok=True)
+            for cut_off in target.parent.glob(f".{escape(target.name)}.????????"):  # by a kill in the middle of writing
+                cut_off.unlink(missing_ok=True)
+        except OSError:
+            warnings.warn(
+                f"{str(kept.path)!r} can't be removed, and it holds a noise key; remove it yourself.",
+                PrivregWarning,
+                stacklevel=3,
+            )

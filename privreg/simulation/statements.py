@@ -1,0 +1,202 @@
+"""What a fit in progress states beside its numbers: header, privacy statement, notes. Public and randomised values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.audit import verification
+from privreg.privacy.ledger import Release, at_least
+from privreg.results.statement import RESPONSE_ALONE, WHOLE_RECORD, PrivacyStatement
+from privreg.simulation.sgd import AveragedSGD
+from privreg.simulation.staged.schedule import lane_plan
+
+if TYPE_CHECKING:
+    from privreg.formula.spec import ModelSpec
+    from privreg.privacy.mechanisms import Mechanism
+    from privreg.protocol.plans import Plan
+    from privreg.simulation.assemble import FitOutcome
+    from privreg.simulation.settings import Settings
+    from privreg.simulation.staged.pipeline import Pipeline
+
+__all__ = ["GAPS_NOTES", "statement", "title"]
+
+ROUNDING_NOTE: Final = (
+    "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single report "
+    "must withstand an attack on its last bits, the device needs an exact sampler"
+)
+PROTECTS: Final = {
+    "record": WHOLE_RECORD,
+    "response": f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours "
+    "replace one response",
+}
+CHAINS: Final = {
+    "search": "score, search",
+    "pilot": "score, pilot",
+    "common": "score, common chain",
+    "lanes": "score, lanes",
+}
+SMALLER: Final = 0.25
+"""Weight of a budget half the largest, for which personal budgets are audited too."""
+
+SEED_NOTE: Final = "seed= was given: reproducible noise protects nobody; use it for simulations only"
+
+
+GAPS_NOTES: Final = {
+    "drop": "missing='drop': whose record can't be used sends nothing, which reveals who answered; missing='noise' "
+    "does not",
+    "raise": "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
+    "holds the rows",
+}
+
+
+def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tuple[tuple[str, str], ...]:
+    """Entries of the header, in order."""
+    weights = s.weights.name
+    if s.efficient is not None and s.efficient.reports.label:
+        weights = s.weights.formula
+    elif s.efficient is not None:
+        weights = "unit, whitened" if s.efficient.whitened else "unit, scaled"
+    out = [
+        ("Dep. Variable", spec.design.endog_name),
+        ("Family", report.family),
+        ("Formula", spec.formula),
+        ("No. Observations", f"{people:,}"),
+        ("Score weights", weights),
+        ("Tuning", report.tuning),
+        ("Inference", ", ".join(m.title for m in s.methods) or "none (estimates only)"),
+        ("Estimand", spec.family.estimand),
+    ]
+    return tuple(out)
+
+
+def statement(
+    spec: ModelSpec,
+    s: Settings,
+    run: AveragedSGD | Pipeline,
+    report: FitOutcome,
+    release: Release,
+    *,
+    seeded: bool,
+    total_mu: float,
+) -> PrivacyStatement:
+    """Make the privacy statement of a release."""
+    central = any(m.central for m in s.methods)
+    budget, p = s.mechanism.budget, len(spec.design.names)
+    spending = report.spending
+    if central:
+        spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
+    return PrivacyStatement(
+        budget=budget,
+        trust="central plug-in" if central else "simulated",
+        mechanism=s.mechanism.title,
+        noise_sd=s.noise_sd(p),
+        noise=s.noise_text(p),
+        protects=PROTECTS[spec.private],
+        mu_max=spec.people.mu is not None,
+        per_id=spec.people.max_per_id,
+        people=run.people,
+        linked=spec.private == "response" and not spec.alone,
+        mechanics=_mechanics(s, run),
+        fit_measures=report.measure_words(),
+        bound=s.bound,
+        weights=report.bound,
+        curvature=spending,
+        release=release,
+        declared=spec.declared(),
+        notes=_notes(spec, s, report, seeded=seeded, total_mu=total_mu),
+        seeded=seeded and spec.budget.private,
+        leaked=spec.design.schema.leaked,
+    )
+
+
+def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
+    """Noise sds of the curator's release: of curvatures, and of the scores' outer products."""
+    return mechanism.central_sd(plan.curvature_bound), mechanism.central_sd(plan.bound**2)
+
+
+def _mechanics(s: Settings, run: AveragedSGD | Pipeline) -> tuple[dict[str, Any], ...]:
+    """What is needed to audit the reports: numbers only."""
+    mechanism = s.mechanism
+    if isinstance(run, AveragedSGD):
+        plan, theta = run.plan, run.state.theta
+        out = [verification.of_chain("score", "chain", plan, theta, alone=s.alone)]
+        if plan.curvature_share:
+            out.append(verification.of_chain("curvature", "curvature", plan, theta, alone=s.alone))
+        if plan.central:
+            sds = curator_sds(mechanism, plan)
+            out.append(verification.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
+        return tuple(out)
+    start, out = run.start, []
+    if start.unscaled:
+        m = len(start.unscaled)
+        given = mechanism.channel(2 * m), mechanism.bits_radius(2 * m), m
+        out.append(verification.of_numbers("location", "location", *given))
+    if not start.reports.label and run.moment_numbers():
+        m, many = run.moment_numbers(), start.wide is not None
+        given = mechanism.channel(m), run.moment_radius(), m if many else run.size(before=True)
+        out.append(verification.of_numbers("moments", "numbers" if many else "moments", *given))
+    if start.told:
+        given = mechanism.channel(start.told), mechanism.bits_radius(start.told), start.told
+        out.append(verification.of_numbers("measures of fit", "numbers", *given))
+    out += _chains(run)
+    if start.personal:  # smaller budgets by more noise
+        out += [verification.of_smaller_budget(m, SMALLER) for m in out]
+    return tuple(out)
+
+
+def _chains(run: Pipeline) -> list[dict[str, Any]]:
+    """The same of every kind of chains that was held; of those whose state is gone, at the present estimates."""
+    if run.chains is None:
+        return []
+    start, out, seen = run.start, [], set()
+    for stage, people in run.roles():
+        if stage.kind not in CHAINS or not people or stage.kind in seen:
+            continue
+        seen.add(stage.kind)
+        chains = run.common if stage.kind == "common" and run.common is not None else run.chains
+        plan = chains.plan
+        if stage.kind in {"search", "pilot"}:
+            plan = lane_plan(
+                *(stage, start.schedule, start.rules, start.reports, run.d),
+                path=False,
+                y_centre=run.y_centre,
+                y_scale=run.y_scale,
+            )
+        c = float(np.exp(np.mean(chains.state.log_c)))
+        out.append(verification.of_lanes(CHAINS[stage.kind], plan, chains.state.theta.mean(axis=0), c))
+    return out
+
+
+def _notes(spec: ModelSpec, s: Settings, report: FitOutcome, *, seeded: bool, total_mu: float) -> tuple[str, ...]:
+    out = []
+    if not spec.budget.private:
+        out.append("mu=None: NOT private; the reports carry no noise")
+    elif seeded:
+        out.append(SEED_NOTE)
+    leaked = spec.design.schema.leaked
+    if "scale" in leaked:
+        out.append("allow_leak: location and scale of columns were computed from the raw data, which is not private")
+    if "levels" in leaked:
+        out.append("allow_leak: factor levels were collected from the raw data, which is not private")
+    if spec.people.missing != "noise":
+        out.append(GAPS_NOTES[spec.people.missing])
+    if spec.family.of_residuals and spec.design.schema.bounds.get(spec.design.endog_bare) == (0.0, 1.0):
+        out.append(
+            f"{spec.design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn "
+            "to the more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
+        )
+    if any(m.central for m in s.methods):
+        total = at_least(total_mu, 4)
+        out.append(
+            f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
+        )
+    budget = s.mechanism.budget
+    if budget.pure and not spec.budget.pure:
+        out.append(f"asked for was {spec.budget}; the mechanism keeps it by {budget}, which is what is stated")
+    if spec.budget.private:
+        out.append(ROUNDING_NOTE)
+    for e in report.estimates:
+        out += e.notes
+    return (*out, *report.notes)

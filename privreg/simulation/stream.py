@@ -1,0 +1,560 @@
+"""A private regression in progress: rows in, estimates out at any time."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import astuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector import diagonal, sgd
+from privreg.data.sources.open import chunk_of, one_batch, pieces, rows_of
+from privreg.device.sampler import NoiseStream, derived_key, fresh_key, seeded_key
+from privreg.device.score import Device
+from privreg.errors import InferenceError, PrivregError, PrivregWarning, SavedFileError, StreamError
+from privreg.files import archive
+from privreg.formula.design import Design
+from privreg.formula.spec import ModelSpec
+from privreg.inference.sandwich import central_sandwich
+from privreg.options import read_seed, read_start
+from privreg.privacy.ledger import Release
+from privreg.privacy.mechanisms import released
+from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
+from privreg.results.results import PrivateResults, ResultData
+from privreg.simulation.assemble import report_of_chain, report_of_pipeline
+from privreg.simulation.settings import FitOptions, Settings
+from privreg.simulation.sgd import AveragedSGD, make_plan
+from privreg.simulation.staged.pipeline import Pipeline
+from privreg.simulation.staged.start import start_of
+from privreg.simulation.statements import curator_sds, statement, title
+from privreg.simulation.tuning import resolve_tuning
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.collector.sgd import ChainSummary as Chain
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Stream"]
+
+
+TOGETHER: Final = 2
+"""Batches a thread that are taken together: enough that threads wait little for each other."""
+
+
+def _plain(value: Any) -> Any:
+    """Nested tuples as JSON has them; infinities by name."""
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+class Rows(NamedTuple):
+    """Rows of a batch in internal units, and what is known of their people: one entry a row, or None for all alike.
+
+    Attributes
+    ----------
+    endog : ndarray, shape (n,)
+    exog : ndarray, shape (n, p)
+    offset : ndarray, shape (n,), or None
+    weight : ndarray, shape (n,), or None
+        Squared share of the largest budget.
+    hashes : ndarray of uint64, shape (n,), or None
+        Keyed hashes of ids.
+    read : int
+        Rows of the source they were made of.
+    """
+
+    endog: Array
+    exog: Array
+    offset: Array | None
+    weight: Array | None
+    hashes: Any
+    read: int
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    *columns, read = zip(*parts, strict=True)
+    arrays: list[Any] = [None if c[0] is None else np.concatenate(c) for c in columns]
+    return Rows._make([*arrays, sum(read)])
+
+
+def _some(batches: Iterator[Any], most: int) -> tuple[list[Any], PrivregError | None]:
+    """The next batches, and what kept more from coming: those before a damaged place are taken first."""
+    out: list[Any] = []
+    try:
+        for batch in itertools.islice(batches, most):
+            out.append(batch)
+    except PrivregError as e:
+        return out, e
+    return out, None
+
+
+class Stream:
+    """A fit in progress. Made by ``model.start()``; rows come in by :meth:`update`.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    settings : Settings
+    options : dict
+        The user's options, by which a saved stream is rebuilt.
+    seed : int or None
+        For simulation only.
+    start : ndarray, shape (p,), or None
+        The user's public first guess, internal units.
+    """
+
+    def __init__(
+        self, spec: ModelSpec, settings: Settings, options: dict[str, Any], *, seed: int | None, start: Array | None
+    ) -> None:
+        self._spec, self._settings, self._options, self._seed = spec, settings, options, seed
+        self._start = None if start is None else start.tolist()
+        key = None
+        if spec.budget.private:
+            key = fresh_key() if seed is None else seeded_key(seed)
+        self._central_key: bytes | None = None
+        self._counter = spec.people.counter()
+        self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
+        self._design = spec.design  # by which rows are encoded
+        self._run = self._chain(key, start) if settings.efficient is None else self._pipeline(key, start)
+        self._lock = threading.Lock()
+        self._broken = False
+        self._cautioned = False  # whether results have warned that they should not be relied on
+        self.rows_read = 0
+        self._origin = object()
+
+    def _chain(self, key: bytes | None, start: Array | None) -> AveragedSGD:
+        """Begin the single chain of the published algorithm."""
+        s, family, p = self._settings, self._spec.family, len(self._order)
+        to_user = np.asarray(np.kron(np.eye(s.blocks), self._spec.units.matrix))
+        device = Device(s.score, s.weights, s.mechanism, s.weights.reach, s.curvature_bound, family.unit, s.alone)
+        mode = NONE
+        if any(m.scaling for m in s.methods):
+            mode = DIAGONAL if s.blocks == 1 and diagonal.is_diagonal(to_user) else FULL
+            if any(m.full for m in s.methods):
+                mode = HISTORY if len(to_user) > diagonal.WIDE else FULL
+        plan = make_plan(
+            device,
+            p,
+            s.blocks,
+            batch=s.batch,
+            scaling_mode=mode,
+            outer=2 if any(m.path for m in s.methods) else int(any(m.outer for m in s.methods)),
+            curvature_share=s.curvature_share,
+            central=any(m.central for m in s.methods),
+        )
+        if plan.central and key is not None:
+            self._central_key = derived_key(key, "central")
+        theta = np.zeros(p * s.blocks) if start is None else start
+        anytime = any(m.name == "anytime" for m in s.methods)
+        widths = s.mechanism.width(p * s.blocks), s.mechanism.width(p * (p + 1) // 2)
+        state = sgd.init(theta, plan, to_user[0])
+        return AveragedSGD(plan, s.steps, state, to_user, key, widths, s.cut, anytime=anytime)
+
+    def _pipeline(self, key: bytes | None, start: Array | None) -> Pipeline:
+        """Begin the staged fit."""
+        begin, self._order, linear = start_of(self._spec, self._settings, start)
+        design, units = self._spec.design, self._spec.units
+        if begin.wide is not None and isinstance(design, Design) and (np.diff(self._order) > 0).all():
+            narrow, columns = design.narrowed(units.keeps_levels)
+            if columns[:, 1].any():
+                self._design, begin = narrow, begin._replace(columns=columns)
+        return Pipeline(begin, linear, key)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads out, and everybody once an update was cut off between a report and its bookkeeping."""
+        if not self._lock.acquire(blocking=False):
+            raise StreamError("another thread is using this stream; people report one after another: use one thread.")
+        try:
+            if self._broken:
+                raise StreamError(
+                    "an update of this stream was interrupted, so it can't tell which noise was used; go on from the "
+                    "last saved state, or start again with other people."
+                )
+            yield
+        finally:
+            self._lock.release()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an update was cut off, after which nothing can tell which noise was used."""
+        return self._broken
+
+    @property
+    def nobs(self) -> int:
+        """People whose report has been taken so far."""
+        return self._run.people
+
+    @property
+    def total_mu(self) -> float:
+        """GDP parameter of the whole release, per person."""
+        return math.sqrt(self._settings.parts * self._spec.people.max_per_id) * self._settings.mechanism.budget.mu
+
+    @property
+    def lanes(self) -> int:
+        """Parallel chains: the most threads that can be of use."""
+        return 1 if self._settings.efficient is None else self._settings.efficient.schedule.lanes
+
+    def update(self, batch: Any) -> Stream:
+        """Play the devices of the people in `batch`, each once, in order.
+
+        Parameters
+        ----------
+        batch : DataFrame, mapping of str to array, table of Arrow or polars, or (endog, exog[, offset]) of array models
+            New people; nobody's rows may come twice. Longer tables and files are better given to the model.
+
+        Returns
+        -------
+        Stream
+            Itself.
+
+        Raises
+        ------
+        DataError, SchemaError
+            If the rows can't be encoded. Nobody of this batch has then sent a report.
+        StreamError
+            After an interrupted update, in a forked process, or while another thread is at it.
+        """
+        with self._alone():
+            if getattr(self._spec.design, "formula", None) is not None:
+                batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
+            self._take(self._encode(batch))
+        return self
+
+    def _update_all(self, batches: Iterable[Any], threads: int, most: int | None = None) -> Iterator[int]:
+        """Update by every batch, `most` at a time, in `threads` threads; gives the people so far."""
+        together = TOGETHER * threads if threads > 1 else 1
+        together = together if most is None else max(min(together, most), 1)
+        with self._alone(), ThreadPoolExecutor(threads) as pool:
+            waiting = pieces(batches, chunk_of(len(self._order if self._columns is None else self._columns)))
+            if isinstance(self._run, Pipeline) and threads > 1:
+                self._run.pool, self._run.threads = pool, threads
+            try:
+                problem = None
+                while problem is None:
+                    some, problem = _some(waiting, together)
+                    if not some:
+                        break
+                    joined = None
+                    with suppress(PrivregError):  # raised again below, after the batches before it were taken
+                        joined = _joined(list(pool.map(self._encode, some)))
+                    if joined is not None:
+                        self._take(joined)
+                    for batch in some if joined is None else []:
+                        self._take(self._encode(batch))
+                    yield self.nobs
+                if problem is not None:
+                    raise problem
+            finally:
+                if isinstance(self._run, Pipeline):
+                    self._run.pool = None
+
+    @property
+    def _columns(self) -> NDArray[np.int64] | None:
+        return self._run.start.columns if isinstance(self._run, Pipeline) else None
+
+    def _encode(self, batch: Any) -> Rows:
+        """Rows in internal units, in the engine's order of columns."""
+        spec, units, columns = self._spec, self._spec.units, self._columns
+        rows = self._design.encode(batch, spec.people.missing)
+        x = rows.exog
+        units.rows_inside(x, None if columns is None else columns[:, 0])
+        if (np.diff(self._order) != 1).any():
+            x = np.ascontiguousarray(x[:, self._order])
+        with np.errstate(over="ignore"):  # a warning would tell of one value
+            offset = None if rows.offset is None else rows.offset / units.y_scale
+        weight = spec.people.weights(batch, rows.kept)
+        hashes = None
+        if self._counter is not None:
+            hashes = self._counter.hashed(spec.people.ids(batch), gaps=spec.people.missing != "raise")
+            hashes = hashes if rows.kept is None else hashes[rows.kept]
+        return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, rows_of(batch))
+
+    def _lead(self, batches: Iterable[Any]) -> bool:
+        """Update until the lanes begin; whether they have."""
+        with self._alone():
+            assert isinstance(self._run, Pipeline)
+            for batch in batches:
+                self._take(self._encode(batch), lead=True)
+                if self._run.kind == "lanes":
+                    return True
+        return False
+
+    def _take(self, rows: Rows, *, lead: bool = False) -> None:
+        y, x = rows.endog, rows.exog
+        silent = np.isnan(y)
+        if self._counter is not None:
+            silent |= self._counter.count(rows.hashes)
+        if silent.any():
+            # what is not a number is sent as pure noise; the single chain, and public covariates, want zeros beside it
+            public = isinstance(self._run, Pipeline) and self._run.start.reports.label
+            lacking = np.isnan(x[:, 0]) if public else silent
+            x = np.where(lacking[:, None], self._silent_row(x.shape[1]), x)
+            y = np.where(silent, np.nan, y)
+        offset = None if rows.offset is None else np.nan_to_num(rows.offset)
+        self._broken = True  # an interrupt inside would leave noise used but not marked
+        read = rows.read
+        if isinstance(self._run, AveragedSGD):
+            self._run.advance(y, x, offset)
+        elif lead:
+            read = self._run.advance(y, x, offset, rows.weight, lead=True)
+        else:
+            self._run.advance(y, x, offset, rows.weight)
+        self.rows_read += read
+        self._broken = False
+
+    def _silent_row(self, p: int) -> Array:
+        """What stands for the `p` covariates of somebody who sends noise only."""
+        if isinstance(self._run, AveragedSGD):
+            return np.zeros(p)
+        if not self._run.start.reports.label:
+            return np.full(p, np.nan)
+        return np.eye(p)[0] if self._run.start.layout.constant else np.zeros(p)
+
+    # --- results ---------------------------------------------------------------------------------------
+
+    def results(self) -> PrivateResults:
+        """Results so far; the stream may go on afterwards.
+
+        Warns
+        -----
+        ReliabilityWarning
+            Once for each stream, if rows of the results should not be relied on; it names them and why.
+
+        Raises
+        ------
+        InferenceError
+            If fewer people than coefficients have reported.
+        """
+        res = self._so_far()
+        if not self._cautioned:
+            self._cautioned = bool(res._doubts())
+            res._caution()
+        return res
+
+    def _so_far(self) -> PrivateResults:
+        with self._alone():
+            return self._results(Release(0, self.total_mu))
+
+    def _results(self, release: Release) -> PrivateResults:
+        spec, settings = self._spec, self._settings
+        if isinstance(self._run, AveragedSGD):
+            report = report_of_chain(self._run, settings, spec.units, self._release_central)
+        else:
+            names = [*np.array(spec.design.names)[self._order].tolist(), spec.design.endog_name]
+            report = report_of_pipeline(self._run, settings, spec.units, self._order, names)
+        return PrivateResults(
+            ResultData(
+                design=spec.design,
+                family=spec.family,
+                title=title(spec, settings, self.nobs, report),
+                names=spec.coefficients,
+                baseline=spec.baseline,
+                measures=report.measures,
+                spreads=report.spreads,
+                params=report.params,
+                last=report.last,
+                estimates=report.estimates,
+                nobs=self.nobs,
+                senders=report.senders,
+                updates=report.updates,
+                trail_n=report.trail_n,
+                trail_senders=report.trail_senders,
+                trail_params=report.trail_params,
+                trail_variances=report.trail_variances,
+                origin=self._origin,
+                statement=statement(
+                    *(spec, settings, self._run, report, release),
+                    seeded=self._seed is not None,
+                    total_mu=self.total_mu,
+                ),
+            )
+        )
+
+    def _release_central(self, chain: Chain) -> Any:
+        """Randomise the raw sums of curvature and scores, once, as a trusted curator; then forget them."""
+        run, n = self._run, chain.people
+        assert isinstance(run, AveragedSGD)
+        summed = int(run.state.counts[PEOPLE])  # those of an unfinished batch are in the sums too
+        p = chain.mean.shape[0]
+        size = p * (p + 1) // 2
+        rows, cols = np.triu_indices(p)
+        noise = np.zeros((2, size))
+        if self._central_key is not None:
+            noise = NoiseStream(self._central_key, size).peek()[:2].copy()
+        elif self._spec.budget.private:
+            raise InferenceError("the central plug-in was already released once; fit again for another release.")
+        self._central_key = None
+        sds = curator_sds(self._settings.mechanism, run.plan)
+        told = released(np.array([run.raw_curvature, run.raw_outer]), sds, noise) / summed
+        run.raw_curvature[:], run.raw_outer[:] = 0.0, 0.0
+        out = np.zeros((2, p, p))
+        out[:, rows, cols] = told
+        out += np.triu(out, 1).transpose(0, 2, 1)
+        return central_sandwich(out[0], out[1], n, run.plan.channel.scale * run.plan.radius)
+
+    # --- storage ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Save the stream so that `privreg.load` goes on exactly, to the same bits.
+
+        The file takes over the devices' noise: the current key (never a past one) and what is left of the current
+        block. So it is readable by its owner only; this stream goes on with a fresh key; and loading takes the key out
+        of the file, so that a second load draws a fresh one too. Don't copy the file: whoever loads a copy would noise
+        other people with the same numbers. A seeded stream, which protects nobody anyway, keeps its noise.
+
+        Continue only streams you saved: whoever makes up a file chooses its noise. The file is sealed under a secret of
+        yours, made on first use in your data folder (``~/.local/share/privreg/secret``, or where the environment
+        variable ``PRIVREG_SECRET`` says), and loads where that secret is.
+
+        Raises
+        ------
+        InferenceError
+            With the central plug-in, whose raw sums must not be stored.
+        SavedFileError
+            If the folder, or that of your secret, is missing or not writable.
+        UnsupportedArgumentError
+            If the name is that of a page, a text, a table or another program's file.
+        """
+        archive.refuse_suffix(path, views=False)
+        with self._alone():
+            self._save(path)
+
+    def _save(self, path: str | Path) -> None:
+        document, arrays = self._snapshot()
+        if self._spec.budget.private and self._seed is None:
+            self._run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
+        archive.write_archive(path, archive.STREAM, document, arrays)
+
+    def _snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All there is of the stream, its noise to come included: what it is, and arrays.
+
+        Raises
+        ------
+        InferenceError
+            If it holds what must not be stored.
+        """
+        if any(m.central for m in self._settings.methods):
+            raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
+        if self._counter is not None:
+            raise InferenceError(
+                "a stream with id= keeps in memory how often each person came, and that is never stored; save its "
+                "results() instead."
+            )
+        if self._spec.family.score is not None:
+            raise InferenceError(
+                "a stream of a family of your own can't be saved, as code is never stored; save its results() instead."
+            )
+        document = {
+            "design": self._spec.design.to_json(),
+            "family": self._spec.family.to_json(),
+            "budget": [self._spec.budget.form, list(self._spec.budget.asked)],
+            "options": self._options,
+            "private": [self._spec.score_weights, self._spec.mechanism, self._spec.private],
+            "people": self._spec.people.to_json(),
+            "seed": self._seed,
+            "plan": self._plan(),
+            "start": self._start,
+            # functions are known by name only: what they make of public rows tells one from another
+            "probe": hashlib.sha256(self._spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
+        }
+        return document, self._run.to_arrays() | self._run.secrets()
+
+    def _resume(self, arrays: dict[str, Any], read: int, *, renew: bool) -> None:
+        """Go on from a snapshot of this stream, taken after `read` rows; with fresh noise if `renew`."""
+        self._run.from_arrays(arrays)
+        self.rows_read = read
+        if not self._spec.budget.private:
+            return
+        if renew and self._seed is None:
+            self._run.renew(fresh_key())
+        else:
+            self._run.take_secrets(arrays)
+
+    def _restore(self, path: Path, document: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Take over a saved state, and take the keys out of its file."""
+        run = self._run
+        if self._plan() != document["plan"]:
+            raise SavedFileError(f"{path.name!r} was saved under rules this version doesn't follow; finish it there.")
+        run.from_arrays(arrays)
+        secrets = {k: v for k, v in arrays.items() if k.startswith("secret_")}
+        if not self._spec.budget.private:
+            return
+        if not secrets and self._seed is not None:
+            raise SavedFileError(f"{path.name!r} has a seed, but was saved without one; begin the stream anew.")
+        if not secrets:
+            warnings.warn(
+                f"the key in {path.name!r} was taken by an earlier load; this stream goes on with fresh noise.",
+                PrivregWarning,
+                stacklevel=4,
+            )
+            run.renew(fresh_key())  # of the stage the file was saved in
+            return
+        if self._seed is None:
+            rest = {k: v for k, v in arrays.items() if k not in secrets}
+            document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
+            archive.write_archive(path, archive.STREAM, document, rest)
+        run.take_secrets(secrets)
+
+    def _plan(self) -> list[Any]:
+        """Public numbers by which a saved stream is known to be this one's."""
+        run = self._run
+        if isinstance(run, AveragedSGD):
+            return [_plain(run.plan), _plain(run.steps)]
+        start = run.start
+        mechanism, *reports = start.reports
+        parts = (start.schedule, astuple(start.rules), mechanism.name, reports, start.unscaled, start.personal)
+        return [_plain(part) for part in parts]
+
+    def __reduce__(self) -> str:
+        raise TypeError("a stream holds a secret key and can't be pickled; use save(path) and privreg.load(path)")
+
+    def __repr__(self) -> str:
+        return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} people so far, {self._spec.budget}>"
+
+
+def begin(
+    spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None, partitions: int | None = None
+) -> Stream:
+    """A stream that waits for its first rows.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    asked : FitOptions
+    start_params : array_like, mapping or None
+        A public first guess, user's units.
+    seed : int or None
+        For simulation only.
+    rows : int or None
+        Records expected, if known.
+    partitions : int or None
+        Parts of the stream that go through lanes of their own, if it is cut.
+
+    Raises
+    ------
+    OptionError, InferenceError
+        If an option is out of range, or a method can't do what is asked.
+    """
+    seed = read_seed(seed)
+    settings = resolve_tuning(asked, spec, rows, partitions)
+    options = asked.plain([m.name for m in settings.methods]) | {"rows": rows}
+    start = read_start(start_params, spec.coefficients)
+    if start is not None:
+        blocks = start.reshape(-1, len(spec.design.names))
+        start = np.concatenate([spec.units.params_inside(block) for block in blocks])
+    return Stream(spec, settings, options, seed=seed, start=start)

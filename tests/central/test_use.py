@@ -1,0 +1,411 @@
+"""The front door of a trusted curator's fits: what it refuses, what it shows, and what it never shows."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.central import CentralResults, QHinge, QNorm, Regression
+from privreg.central.losses import LOSSES, resolve_loss
+from privreg.central.plan import doubt, make_plan
+from privreg.errors import (
+    BudgetError,
+    DataError,
+    FormulaError,
+    InferenceError,
+    MissingExtraError,
+    OptionError,
+    PrivacyLeakError,
+    PrivregWarning,
+    ReliabilityWarning,
+    SchemaError,
+    UnsupportedArgumentError,
+)
+from privreg.privacy.ledger import LEDGER, Budget, at_least
+from tests.leaks import hits, numbers, sentinels, texts
+
+N = 1200
+BOX = {"a": (-1, 1), "b": (0, 100), "y": (-300, 300)}
+LEVELS = {"g": ["u", "v"]}
+
+
+def rows(n=N, seed=1):
+    rng = np.random.default_rng(seed)
+    data = pd.DataFrame({"a": rng.uniform(-1, 1, n), "b": rng.uniform(0, 100, n), "g": rng.choice(["u", "v"], n)})
+    data["y"] = 20 + 30 * data.a + 0.4 * data.b + 5 * (data.g == "v") + rng.normal(0, 8, n)
+    data["h"] = (data.y > 50).astype(float)
+    return data
+
+
+def model(data=None, formula="y ~ a + b + g", **more):
+    options = {"bounds": BOX, "levels": LEVELS, "family": pr.Huber(scale=8.0), "epsilon": 1, "delta": 1e-6} | more
+    return pr.PrivateOnlineRegression.from_formula(
+        formula, rows() if data is None else data, trust="central", **options
+    )
+
+
+def fit(data=None, formula="y ~ a + b + g", options=None, **more):
+    return model(data, formula, **more).fit(**{"progress": False, "seed": 3, **(options or {})})
+
+
+# --- results ---------------------------------------------------------------------------------------------
+
+
+def test_the_core_front_door_and_this_one_are_one():
+    direct = Regression.from_formula(
+        "y ~ a + b + g", rows(), bounds=BOX, levels=LEVELS, family=pr.Huber(scale=8.0), epsilon=1, delta=1e-6
+    ).fit(progress=False, seed=3)
+    res = fit()
+    assert isinstance(res, CentralResults)
+    pd.testing.assert_series_equal(res.params, direct.params)
+
+
+def test_arrays_and_batches_give_what_a_frame_gives():
+    data = rows()
+    frame = fit(data, "y ~ a + b")
+    batches = fit((data.iloc[i : i + 500] for i in range(0, N, 500)), "y ~ a + b")
+    np.testing.assert_array_equal(frame.params, batches.params)
+    x = np.column_stack([np.ones(N), data[["a", "b"]]])
+    names = ["Intercept", "a", "b"]
+    arrays = Regression(
+        data["y"], x, bounds=BOX, exog_names=names, family=pr.Huber(scale=8.0), epsilon=1, delta=1e-6
+    ).fit(progress=False, seed=3)
+    np.testing.assert_allclose(arrays.params, frame.params, rtol=1e-12)
+
+
+@pytest.mark.parametrize("family", [*LOSSES, QHinge(2.0), QNorm(2.0), QNorm(1.0)], ids=str)
+@pytest.mark.parametrize("perturbation", ["gradient", "output"])
+def test_every_loss_finds_its_line_without_noise(family, perturbation):
+    data = rows(4000)
+    binary = family in {"hinge", "q_hinge", "smoothed_hinge", "logistic"} or "Hinge" in str(family)
+    formula = ("h" if binary else "y") + " ~ a + b + g"
+    more = {"mu": None, "epsilon": None, "delta": None, "family": family}
+    res = fit(data, formula, {"perturbation": perturbation, "lanes": 1, "seed": None}, **more)
+    if binary:
+        right = (res.predict(data, which="linear") > 0) == (data.h > 0.5)
+        assert right.mean() > 0.85
+    else:
+        assert abs(res.params["a"] - 30) < 6
+        assert abs(res.params["b"] - 0.4) < 0.1
+    assert "NOT PRIVATE" in str(res.summary())
+
+
+def test_a_private_fit_is_near_the_truth():
+    res = fit(rows(20_000), epsilon=4)
+    truth = {"Intercept": 20, "a": 30, "b": 0.4, "g[T.v]": 5}
+    off = np.array([(res.params[k] - v) / res.bse[k] for k, v in truth.items()])
+    assert np.abs(off).max() < 6  # t with 7 degrees of freedom: 6 has probability 5e-4
+    assert (res.bse < [3, 3, 3, 0.1]).all()
+
+
+def test_the_summary_says_whom_one_trusts():
+    text = " ".join(str(fit().summary()).split())
+    for words in (
+        "trusted curator: whoever runs this sees all rows; only the release is private",
+        "neighbours replace one record",
+        "(1, 1e-06)-DP",
+        "noise sd",
+        "2G =",
+        "Trust: central",
+    ):
+        assert words in text, words
+    output = " ".join(str(fit(options={"perturbation": "output", "lanes": 2}).summary()).split())
+    assert "Δ(K) = 2GηK =" in output
+    res = fit()
+    for view in (res.summary().as_html(), res.summary().as_latex(), res._repr_html_()):
+        assert "curator" in view
+
+
+def test_one_lane_has_no_standard_errors_and_says_so():
+    res = fit(options={"lanes": 1})
+    assert res.bse.isna().all()
+    assert res.conf_int().isna().all(axis=None)
+    assert "one lane tells nothing of its precision" in str(res.summary()).replace("\n    ", " ")
+
+
+def test_intervals_that_should_not_be_relied_on_say_so():
+    data = rows(4000)
+    more = {"family": "logistic"}
+    assert "DON'T RELY ON THE INTERVALS" in str(fit(data, "h ~ a", {"lanes": 8}, **more).summary())
+    assert "DON'T RELY" in str(fit(data, options={"perturbation": "output", "lanes": 8, "step": 1e-6}).summary())
+    assert "DON'T RELY" not in str(fit(rows(20_000), options={"lanes": 8}, epsilon=4).summary())
+
+
+def test_columns_that_fill_little_of_their_range_are_seen_by_what_iterates_do():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(16_000), rng.uniform(-0.2, 0.2, 16_000)])
+    y = x @ [0.1, 1.0] + rng.normal(0, 0.25, 16_000)
+    public = {"bounds": {"x": (-1, 1), "y": (-2, 2)}, "exog_names": ["const", "x"], "mu": 2}
+    res = Regression(y, x, family=pr.Huber(), **public).fit(seed=0, progress=False)
+    assert abs(res.params["x"] - 1.0) > 10 * res.bse["x"]  # far off, which lanes alone don't show
+    assert any("still moving" in note for note in res.privacy.doubts)
+
+
+@pytest.mark.parametrize("family", [pr.Quantile(0.9), pr.Hinge(), QHinge(1.5)])
+def test_noise_about_a_kink_that_is_not_symmetric_is_noted(family):
+    loss = resolve_loss(family)
+    few = make_plan(loss, Budget.declare(mu=0.5), n=4000, p=3, reach=3**0.5)
+    many = make_plan(loss, Budget.declare(mu=0.5), n=4_000_000, p=3, reach=3**0.5)
+    assert "few records" in doubt(few, loss, 3)
+    assert doubt(many, loss, 3) is None
+    median = resolve_loss(pr.Quantile(0.5))
+    assert doubt(make_plan(median, Budget.declare(mu=0.5), n=4000, p=3, reach=3**0.5), median, 3) is None
+
+
+@pytest.mark.parametrize("options", [{"step": 1e308}, {"radius": 1e300}])
+def test_numbers_that_would_overflow_are_refused(options):
+    with pytest.raises(OptionError, match="must be a positive number"):
+        fit(options=options)
+
+
+def test_results_are_saved_and_loaded(tmp_path):
+    for options in ({}, {"order": "poisson"}, {"perturbation": "output", "order": "sampled"}, {"lanes": 2}):
+        res = fit(options=options)
+        res.save(tmp_path / "fit.privreg")
+        again = pr.load(tmp_path / "fit.privreg")
+        assert isinstance(again, CentralResults)
+        assert str(again.summary()) == str(res.summary())
+        assert repr(again) == repr(res)
+    res = fit(formula="h ~ a", family=QHinge(1.5))
+    res.save(tmp_path / "fit.privreg")
+    assert pr.load(tmp_path / "fit.privreg").family == QHinge(1.5)
+    assert pickle.loads(pickle.dumps(res)).family == res.family
+
+
+def test_fits_leave_the_model_unchanged_and_seeds_repeat():
+    m = model()
+    first, second = (m.fit(seed=4, progress=False).params for _ in range(2))
+    pd.testing.assert_series_equal(first, second)
+    assert not m.fit(progress=False).params.equals(m.fit(progress=False).params)
+    assert "reproducible noise protects nobody" in str(m.fit(seed=4, progress=False).summary()).replace("\n    ", " ")
+
+
+def test_what_results_do_not_have():
+    res = fit(options={"order": "poisson"})
+    with pytest.raises(InferenceError, match="average only"):
+        res.params_last  # noqa: B018
+    with pytest.raises(InferenceError, match="not one Gaussian mechanism"):
+        res.plot_privacy()
+    with pytest.raises(BudgetError, match="no reports"):
+        res.privacy.shuffled()
+    with pytest.raises(BudgetError, match=r"central\.audit"):
+        res.privacy.verify()
+
+
+# --- the ledger ------------------------------------------------------------------------------------------
+
+
+def test_releases_count_with_those_of_devices():
+    data = rows()
+    first = fit(data, mu=1.0, epsilon=None, delta=None)
+    assert first.privacy.release.number == 1
+    local = pr.PrivateOnlineRegression.from_formula("y ~ a", data, bounds=BOX, family=pr.Huber(scale=8.0), mu=1.0).fit(
+        progress=False, seed=1
+    )
+    assert local.privacy.release.number == 2
+    assert local.privacy.release.total_mu == pytest.approx(math.sqrt(2))
+    third = fit(data, options={"order": "poisson"})
+    assert third.privacy.release.number == 3
+    assert third.privacy.total_mu > third.privacy.budget.mu  # what composes whatever was drawn
+    total = at_least(third.privacy.release.total_mu, 4)
+    assert f"secret noise {total}-GDP in all 3 releases" in third.privacy.guarantee
+    assert "; this release alone: (" in third.privacy.guarantee
+    assert "everything published in all 3 releases, knows all other records" in third.privacy.in_words
+    assert local.privacy.guarantee.startswith("NONE as run, because of seed=; with secret noise 1.415-GDP in all 2")
+    assert "in all 1" not in str(first.summary())
+    assert LEDGER.spent(data) == pytest.approx(math.hypot(math.sqrt(2), third.privacy.total_mu))
+
+
+def test_a_limit_refuses_before_the_release():
+    data = rows()
+    pr.limit_spending(0.5)
+    try:
+        with pytest.raises(BudgetError, match="this ledger allows"):
+            fit(data, mu=1.0, epsilon=None, delta=None)
+        assert LEDGER.spent(data) == 0
+    finally:
+        pr.limit_spending(None)
+
+
+# --- bad input -------------------------------------------------------------------------------------------
+
+WRONG_MODELS = {
+    "pure": ({"delta": None}, BudgetError, "can't keep pure"),
+    "no budget": ({"epsilon": None, "delta": None}, BudgetError, "exactly one"),
+    "unknown loss": ({"family": "hing"}, OptionError, "Did you mean 'hinge'"),
+    "poisson": ({"family": pr.Poisson(5)}, UnsupportedArgumentError, "needs a convex loss"),
+    "squared": ({"family": pr.Squared()}, UnsupportedArgumentError, "QNorm"),
+    "mechanism": ({"mechanism": "laplace"}, UnsupportedArgumentError, "mechanism= is about people's devices"),
+    "private": ({"private": "response"}, UnsupportedArgumentError, "people's devices"),
+    "missing": (
+        {"missing": "drop"},
+        OptionError,
+        "number of records, which a curator tells; missing='noise' keeps them",
+    ),
+    "missing word": ({"missing": "nois"}, OptionError, "Did you mean 'noise'"),
+    "id": ({"id": "a"}, UnsupportedArgumentError, "each row is protected"),
+    "scaling": ({"scaling": "private"}, UnsupportedArgumentError, "bounds="),
+    "offset": ({"offset": "a"}, UnsupportedArgumentError, "offset="),
+    "leak": ({"allow_leak": ("scale",)}, UnsupportedArgumentError, "bounds="),
+    "unknown": ({"boundz": BOX}, UnsupportedArgumentError, "bounds"),
+    "fit option": ({"epochs": 3}, UnsupportedArgumentError, r"belongs to fit\(\)"),
+    "no bounds": ({"bounds": {"a": (-1, 1), "y": (-3, 3)}}, SchemaError, "b"),
+    "moments": ({"bounds": {"a": (-1, 1)}, "moments": {"b": (50, 30), "y": (0, 9)}}, SchemaError, "public range"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_MODELS)
+def test_wrong_models_are_refused_with_the_fix(what):
+    options, error, words = WRONG_MODELS[what]
+    with pytest.raises(error, match=words):
+        model(**options)
+
+
+WRONG_FITS = {
+    "step": ({"perturbation": "output", "step": 1e9}, OptionError, "too large"),
+    "step sign": ({"step": -1}, OptionError, "positive"),
+    "radius": ({"radius": 0}, OptionError, "radius=0"),
+    "radius word": ({"radius": "big"}, OptionError, "auto"),
+    "epochs": ({"epochs": 0}, OptionError, "epochs=0"),
+    "lanes": ({"lanes": 0}, OptionError, "lanes=0"),
+    "average": ({"average": 1.5}, OptionError, "average=1.5"),
+    "order": ({"order": "permuted"}, OptionError, "'full', 'poisson'"),
+    "perturbation": ({"perturbation": "ouput"}, OptionError, "Did you mean 'output'"),
+    "batch": ({"batch_size": 5}, OptionError, "batch_size="),
+    "eta": ({"eta": 0.1}, UnsupportedArgumentError, "step="),
+    "inference": ({"inference": "plug_in"}, UnsupportedArgumentError, "inference="),
+    "unknown": ({"radios": 1}, UnsupportedArgumentError, "Did you mean 'radius'"),
+    "mu": ({"mu": 1}, UnsupportedArgumentError, "belongs to the model"),
+    "progress": ({"progress": "yes"}, OptionError, "progress="),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_FITS)
+def test_wrong_fits_are_refused_with_the_fix(what):
+    options, error, words = WRONG_FITS[what]
+    with pytest.raises(error, match=words):
+        model().fit(**{"progress": False, **options})
+
+
+def test_budgets_that_a_mixture_has_not():
+    for options in ({"order": "poisson"}, {"perturbation": "output", "order": "sampled"}):
+        with pytest.raises(BudgetError, match="has no mu or rho"):
+            model(mu=1.0, epsilon=None, delta=None).fit(progress=False, **options)
+
+
+def test_losses_that_grow_need_a_domain():
+    with pytest.raises(OptionError, match="without a bound"):
+        fit(options={"radius": None}, family=QNorm(1.5))
+    assert fit(options={"radius": None, "perturbation": "output"}, family=QNorm(1.5)).nobs == N
+    with pytest.raises(OptionError, match=r"q=3 must lie in \[1, 2\]"):
+        QNorm(3)
+
+
+def test_there_is_no_stream():
+    with pytest.raises(UnsupportedArgumentError, match="all rows at once"):
+        model().start()
+
+
+def test_losses_of_curators_are_not_for_devices():
+    with pytest.raises(UnsupportedArgumentError, match="trust='central'"):
+        pr.PrivateOnlineRegression.from_formula("y ~ a", rows(), bounds=BOX, family=QNorm(1.5), mu=1)
+    with pytest.raises(OptionError, match="'local', 'central'"):
+        pr.PrivateOnlineRegression.from_formula("y ~ a", rows(), bounds=BOX, mu=1, trust="centre")
+    with pytest.raises(UnsupportedArgumentError, match=r"central\.Regression"):
+        pr.PrivateOnlineRegression(rows().y, rows()[["a"]], bounds=BOX, mu=1, trust="central")
+
+
+def test_a_careless_delta_is_warned_about():
+    with pytest.warns(PrivregWarning, match="not below 1/1,200"):
+        fit(delta=1e-3)
+
+
+def test_wrong_rows_are_refused_if_asked_without_quoting_them_and_else_count_for_nothing():
+    data = rows()
+    wrong = (("a", np.nan), ("a", "SECRET"), ("b", np.inf), ("g", "SECRET"), ("g", ["SECRET"]), ("y", None))
+    gone = data.astype(object)
+    gone.loc[5] = None
+    found = fit(gone)
+    assert found.nobs == N  # it keeps its place
+    assert found.params.tolist() != fit(data).params.tolist()
+    for column, value in wrong:
+        bad = data.astype(object)
+        bad.at[5, column] = value
+        with pytest.raises((DataError, SchemaError), match=f"column '{column}'") as e:
+            fit(bad, missing="raise")
+        assert "SECRET" not in str(e.value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ReliabilityWarning)
+            res = fit(bad)
+        assert res.params.tolist() == found.params.tolist()
+        assert str(res.privacy) == str(found.privacy)
+    bad = data.copy()
+    bad.loc[5, "y"] = 2.7e300
+    fit(bad, missing="raise")  # clamped
+    with pytest.raises(DataError, match="more than"):
+        fit(data.head(3))
+    with pytest.raises(PrivacyLeakError):
+        model(formula="y ~ a + b.mean()")
+    with pytest.raises(FormulaError, match="must be a string"):
+        model(formula=3)
+
+
+def test_too_many_rows_for_memory_are_refused(monkeypatch):
+    monkeypatch.setattr("privreg.central.descent.MOST_BYTES", 1000)
+    with pytest.raises(DataError, match="in memory"):
+        fit()
+    with pytest.raises(DataError, match="in memory"):
+        fit(iter([rows()]))
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    def absent(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr("privreg.files.optional.import_module", absent)
+    with pytest.raises(MissingExtraError, match=r"privreg\[central\]"):
+        fit(options={"order": "poisson"}, epsilon=0.77)
+    assert fit().nobs == N
+
+
+# --- leaks -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"perturbation": "output"}, {"order": "poisson"}, {"lanes": 8}], ids=str)
+def test_nothing_raw_leaves_but_the_release(options, tmp_path):
+    data = rows()
+    data.loc[3, ["a", "b", "y"]] = 31415.926, 27182.818, -16180.339
+    m = model(data)
+    res = m.fit(progress=False, seed=3, **options)
+    twin = fit(rows(seed=2), options=options)
+    res.save(tmp_path / "file")
+    shown = [str(res.summary()), res.summary().as_html(), repr(res), repr(m), repr(pickle.dumps(res)), repr(
+        pickle.dumps(m)), repr((tmp_path / "file").read_bytes())]  # fmt: skip
+    assert not sentinels(*shown, *texts(res))
+    spec = m._spec
+    encoded = spec.design.encode(data)
+    x = encoded.exog.copy()
+    spec.units.rows_inside(x)
+    y = spec.units.response_inside(encoded.endog)
+    theta = spec.units.params_inside(res.params.to_numpy())
+    resid = y - x @ theta
+    loss = np.where(np.abs(resid) < m._loss.a, resid**2 / 2, m._loss.a * (np.abs(resid) - m._loss.a / 2))
+    stats = [x.ravel(), y, resid, data.a, data.b, data.y, [loss.mean(), loss.sum(), resid.std(), (resid**2).mean()]]
+    stats += [[c.mean(), c.std(), c.min(), c.max(), np.median(c)] for c in (*x.T[1:], y, data.a, data.b, data.y)]
+    stats += [np.linalg.lstsq(x, y, rcond=None)[0], [(data.g == "v").sum(), (data.h).sum()]]
+    flat = np.unique(np.concatenate([np.ravel(v).astype(float) for v in stats]))
+    assert not hits(numbers(res) - numbers(twin), flat)
+    assert not hits(numbers(pickle.loads(pickle.dumps(m))) - numbers(model(rows(seed=2))), flat)
+
+
+def test_only_the_release_depends_on_the_rows():
+    one, two = fit(rows(seed=1)), fit(rows(seed=2))
+    a, b = str(one.summary()).split("===\n"), str(two.summary()).split("===\n")
+    differing = [i for i, (u, v) in enumerate(zip(a, b, strict=True)) if u != v]
+    assert len(differing) == 1  # the coefficient table
+    assert one.privacy.weights == two.privacy.weights

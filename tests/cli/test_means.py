@@ -1,0 +1,99 @@
+"""``privreg means``: what it prints, what it writes, and what it refuses."""
+
+import json
+
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg import datasets
+from privreg.cli.app import main
+
+FORMULA = "age + bmi + C(smoker) ~ 1"
+PUBLIC = ["--bounds", "age=18:65", "bmi=18:50", "--levels", "smoker=no,yes"]
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    return datasets.write_csv("us_insurance", tmp_path_factory.mktemp("cli") / "people.csv", 3000, progress=False)
+
+
+@pytest.fixture
+def run(people, capsys):
+    def go(*more, formula=FORMULA, data=None, budget=("--epsilon", "1")):
+        status = main(["means", formula, str(data or people), *budget, *PUBLIC, *map(str, more)])
+        return status, *capsys.readouterr()
+
+    return go
+
+
+def test_it_prints_what_python_prints(run, people):
+    status, out, err = run("--seed", 1)
+    options = {"bounds": {"age": (18, 65), "bmi": (18, 50)}, "levels": {"smoker": ["no", "yes"]}}
+    res = pr.means.estimate(people, FORMULA, epsilon=1, seed=1, progress=False, **options)
+    assert (status, err) == (0, "")
+    assert out.split("In words:")[0] == res.summary().as_text().split("In words:")[0]
+
+
+def test_it_writes_every_kind_of_file(run, tmp_path):
+    files = [tmp_path / f"means{kind}" for kind in (".txt", ".html", ".tex", ".csv", ".json", ".privreg")]
+    status, out, err = run("--quiet", *[w for f in files for w in ("--out", f)], "--level", 0.9)
+    assert (status, out, err) == (0, "", "")
+    table = pd.read_csv(tmp_path / "means.csv")
+    told = json.loads((tmp_path / "means.json").read_text())
+    assert table["term"].tolist() == ["age", "bmi", "smoker[no]", "smoker[yes]"]
+    assert [e["estimate"] for e in told["estimates"]] == pytest.approx(table["estimate"].tolist())
+    again = pr.load(tmp_path / "means.privreg").tidy(alpha=0.1)
+    assert again["conf_low"].tolist() == pytest.approx(table["conf_low"].tolist())
+    assert "[0.05" in (tmp_path / "means.txt").read_text()
+    assert "<table" in (tmp_path / "means.html").read_text()
+    assert r"\toprule" in (tmp_path / "means.tex").read_text()
+
+
+def test_a_formula_and_a_file_are_needed(capsys):
+    assert main(["means", "age"]) == 2
+    assert "a formula and a file" in capsys.readouterr().err
+
+
+def test_subgroups_have_their_own_lines(people, capsys):
+    words = ["means", "age", str(people), "--epsilon", "2", *PUBLIC, "--by", "smoker", "--by-budget", "no=0.5"]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:1] for line in lines[-2:]] == [["no"], ["yes"]]
+    assert main([*words, "--by-budget", "no=0.5"]) == 2
+    assert "twice" in capsys.readouterr().err
+
+
+def test_corrections_are_printed(capsys):
+    assert main(["means", "--corrections"]) == 0
+    out = capsys.readouterr().out
+    assert "printed 26,960.00 | corrected 4,131.69" in out
+    assert "printed 27.08 | corrected 4.28" in out
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--epsilon", "0"], "epsilon"),
+        (["--mu", "1"], "exactly one budget"),
+        (["--m", "9"], "from 1 to d = 5, the items there are, counting for every number whether there is one"),
+        (["--m", "9", "--missing", "raise"], "from 1 to d = 3"),
+        (["--mechanism", "piecewize"], "Did you mean 'piecewise'"),
+        (["--level", "2"], "--level"),
+        (["--out", "x.docx"], "suffix"),
+        (["--out", "/nowhere/x.csv"], "folder"),
+        (["--quiet"], "--out"),
+        (["--by-budget", "north"], "GROUP=NUMBER"),
+        (["--epsilonn", "1"], "--epsilon"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(run, more, words):
+    status, out, err = run(*more)
+    assert (status, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_help_answers_without_the_packages(capsys):
+    assert main(["means", "--help"]) == 0
+    assert "--by-budget" in capsys.readouterr().out

@@ -1,0 +1,146 @@
+"""Limit laws, critical values, and sandwich covariances."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.special import stdtr
+from scipy.stats import chi2, norm
+
+from privreg.collector.sgd import ChainSummary
+from privreg.errors import InferenceError, OptionError
+from privreg.inference.methods import METHODS, Normal, RandomScaling, resolve_methods
+from privreg.inference.pivots import StudentT, scaling_critical, scaling_sf
+from privreg.inference.sandwich import central_sandwich, local_sandwich
+from privreg.inference.wald import MAX_RESTRICTIONS, simulate, wald_critical, wald_sf
+
+
+def test_critical_values_at_the_usual_levels():
+    found = [scaling_critical(a) for a in (0.2, 0.1, 0.05, 0.02, 0.01)]
+    np.testing.assert_allclose(found, [3.8749, 5.3227, 6.7473, 8.6132, 10.0173], atol=6e-5)
+
+
+def test_lanes_narrow_the_law_towards_the_normal():
+    found = [scaling_critical(0.05, k) for k in (1, 2, 4, 8, 16, 32)]
+    np.testing.assert_allclose(found, [6.747, 5.865, 5.359, 5.086, 4.945, 4.873], atol=6e-4)
+    assert scaling_critical(0.05, 100_000) == pytest.approx(1.959964 * np.sqrt(6), rel=1e-4)
+
+
+def test_a_value_others_use_is_not_five_percent():
+    assert scaling_sf(6.811)[0] == pytest.approx(0.0485, abs=5e-5)
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("t", [1e-3, 0.1, 1.0, 6.7473, 25.0])
+def test_tail_equals_the_integral_by_another_rule(t, lanes):
+    def f(phi):
+        u = t / (np.sqrt(lanes) * np.sin(phi))
+        return np.exp(0.5 * lanes * (np.log(2 * u) - u - np.log1p(-np.exp(-2 * u))))
+
+    value = 2 / np.pi * quad(f, 0, np.pi / 2, epsabs=1e-13, limit=500)[0]
+    assert scaling_sf(t, lanes)[0] == pytest.approx(value, rel=1e-9, abs=1e-11)
+
+
+@given(st.floats(0, 300), st.floats(0, 300), st.integers(1, 40))
+def test_tail_is_a_survival_function(a, b, lanes):
+    low, high = sorted((a, b))
+    p = scaling_sf([0.0, low, high], lanes)
+    assert p[0] == pytest.approx(1.0)
+    assert p[0] + 1e-12 >= p[1] >= p[2] >= 0.0
+
+
+@pytest.mark.slow
+def test_exact_p_values_against_a_monte_carlo_of_the_limit_law():
+    # T = W(1) / √∫bridge² by the Karhunen–Loève series with the tail replaced by its mean
+    rng = np.random.default_rng(17)
+    n, terms = 200_000, 400
+    k = np.arange(1, terms + 1)
+    weights = 1 / (np.pi * k) ** 2
+    q = np.full(n, 1 / 6 - weights.sum())
+    for w in weights:
+        q += w * rng.standard_normal(n) ** 2
+    t = np.abs(rng.standard_normal(n)) / np.sqrt(q)
+    for cut in (1.0, 3.0, 5.3227, 6.7473, 10.0173):
+        p = scaling_sf(cut)[0]
+        assert abs(np.mean(t > cut) - p) < 4.4 * np.sqrt(p * (1 - p) / n)
+
+
+def test_reported_scale_makes_t_read_as_usual():
+    law = RandomScaling()
+    assert law.critical(0.05) == pytest.approx(2.7546, abs=5e-5)
+    assert law.two_sided(np.array([law.critical(0.05)]))[0] == pytest.approx(0.05)
+    assert law.joint_sf(law.critical(0.05) ** 2, 1) == pytest.approx(0.05)
+    assert Normal().critical(0.05) == pytest.approx(norm.ppf(0.975))
+    assert Normal().joint_sf(chi2.ppf(0.95, 3), 3) == pytest.approx(0.05)
+
+
+def test_joint_table_agrees_with_the_exact_law_for_one_restriction():
+    for t in (1.0, 3.0, 6.7473, 10.0173, 14.0):
+        assert wald_sf(t * t, 1) == pytest.approx(scaling_sf(t)[0], rel=0.01, abs=2e-6)
+
+
+def test_joint_critical_values():
+    # two simulations of our own with 600 terms: 103.33 and 103.48, standard error 0.08
+    assert wald_critical(0.05, 2) == pytest.approx(103.4, abs=0.3)
+    assert wald_critical(0.05, 1) == pytest.approx(scaling_critical(0.05) ** 2, rel=0.005)
+    values = [wald_critical(0.05, q) for q in range(1, MAX_RESTRICTIONS + 1)]
+    assert np.all(np.diff(values) > 0)
+    assert wald_sf(wald_critical(0.01, 7), 7) == pytest.approx(0.01)
+    with pytest.raises(InferenceError, match="at most 20"):
+        wald_sf(10.0, 21)
+
+
+def test_joint_table_agrees_with_a_fresh_small_simulation():
+    n = 4000
+    a = simulate(n, 60, 5)
+    rng = np.random.default_rng(6)
+    for q in (2, 5):
+        w = rng.chisquare(q, n) * a[q - 1]
+        for level in (0.5, 0.1, 0.05):
+            cut = wald_critical(level, q)
+            assert abs(np.mean(w > cut) - level) < 4.5 * np.sqrt(level * (1 - level) / n)
+
+
+def spd(rng, p):
+    m = rng.standard_normal((p, p))
+    return m @ m.T + p * np.eye(p)
+
+
+def test_local_sandwich_is_the_sandwich_when_nothing_is_floored():
+    rng = np.random.default_rng(2)
+    a, s = spd(rng, 3), spd(rng, 3) * 10
+    path = ChainSummary(900, 900, np.zeros(3), np.zeros(3), np.zeros(0), s, a, 100, 1)
+    found = local_sandwich(path, noise_sd=1.0, curvature_sd=0.1, batch=1)
+    np.testing.assert_allclose(found.cov, np.linalg.inv(a) @ s @ np.linalg.inv(a) / 900)
+    assert found.notes == ()
+
+
+def test_floors_are_applied_and_flagged():
+    a = np.diag([1.0, 1e-9])
+    path = ChainSummary(100, 100, np.zeros(2), np.zeros(2), np.zeros(0), np.eye(2) * 0.01, a, 100, 1)
+    found = local_sandwich(path, noise_sd=2.0, curvature_sd=0.5, batch=1)
+    # meat raised to the known noise variance 4, bread's second eigenvalue to 2 sd of the noise in it, 0.1
+    np.testing.assert_allclose(found.cov, np.diag([4.0, 4.0 / 0.01]) / 100)
+    assert found.notes[0].startswith("don't rely on the plug-in intervals")
+
+
+def test_central_sandwich_adds_the_noise_of_the_reports():
+    found = central_sandwich(np.eye(2) * 2, np.eye(2) * 3, 50, noise_sd=4.0)
+    np.testing.assert_allclose(found.cov, np.eye(2) * (3 + 16) / 4 / 50)
+
+
+def test_methods_are_read_and_refused():
+    assert [m.name for m in resolve_methods("plug_in")] == ["plug_in"]
+    assert [m.name for m in resolve_methods(("random_scaling", "plug_in"))] == ["random_scaling", "plug_in"]
+    for bad, message in (("bootstrp", "choose one of"), ((), "one or more"), (("plug_in", "plug_in"), "twice")):
+        with pytest.raises(OptionError, match=message):
+            resolve_methods(bad)
+    with pytest.raises(InferenceError, match="can't share"):
+        resolve_methods(("plug_in", "plug_in_central"))
+    assert all(m.cost and m.assumes for m in METHODS.values())
+
+
+def test_p_values_of_students_t_have_two_tails():
+    x = np.array([-2.0, 0.0, 0.5, 3.0])
+    np.testing.assert_allclose(StudentT(7).two_sided(x), 2 * stdtr(7, -np.abs(x)), rtol=1e-12)

@@ -1,0 +1,120 @@
+"""What the laws of scores, reports and mechanisms are tried on: every family, mechanism and form of report."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+import privreg as pr
+from privreg.families.constants import ChainRules
+from privreg.families.family import Family
+from privreg.families.weights import SCORE_WEIGHTS
+from privreg.privacy.ledger import Budget
+from privreg.privacy.mechanisms import Mechanism
+from privreg.protocol import codes
+from privreg.protocol.plans import Channel, LanePlan, Shape
+from privreg.simulation.staged.schedule import Reports, Schedule, Stage, lane_plan
+
+
+def softsign(eta, y):
+    """Twice r/(1 + |r|): the same bits from any compiler, and NaN where r is infinite."""
+    r = eta - y
+    return 2.0 * (r / (1.0 + abs(r)))
+
+
+def unit_softsign(eta, y):
+    r = float(eta) - float(y)
+    return r / (1.0 + abs(r)) if math.isfinite(r) else math.nan
+
+
+class Kind(NamedTuple):
+    """A family, with the scores that it has in internal units."""
+
+    family: Family
+    balanced: bool = False
+    function: object = None
+    low: float = -2.0
+    high: float = 3.0
+    responses: tuple = (-1e6, -2.0, -0.3, 0.0, 1e-9, 0.5, 1.0, 3.0, 1e6)
+
+    @property
+    def shape(self) -> Shape:
+        return self.family.shape(self.low, self.high, balanced=self.balanced)
+
+    @property
+    def score(self):
+        return self.family.resolve(unit=1.0, low=self.low, high=self.high)[0]
+
+
+BINARY = {"low": 0.0, "high": 1.0, "responses": (0.0, 1.0)}
+Y_MAX = 20.0
+KINDS = {
+    "huber": Kind(pr.Huber(0.7, 1.0)),
+    "expectile": Kind(pr.families.Expectile(0.3, 0.7, 1.0)),
+    "quantile": Kind(pr.families.Quantile(0.8)),
+    "squared": Kind(pr.families.Squared()),
+    "logistic": Kind(pr.Logistic(), **BINARY),
+    "balanced": Kind(pr.Logistic(), balanced=True, **BINARY),
+    "poisson": Kind(pr.families.Poisson(Y_MAX), low=0.0, high=Y_MAX, responses=(0.0, 1.0, 3.0, 10.0, 19.0, Y_MAX)),
+    "hinge": Kind(pr.families.Hinge(), **BINARY),
+    "smoothed hinge": Kind(pr.families.SmoothedHinge(0.5), **BINARY),
+    "custom": Kind(pr.families.custom("softsign", softsign, 2.0), function=unit_softsign),
+}
+"""Every family with a scalar score; "balanced" is not among the published algorithm's."""
+
+EXTREME = (1.7e308, 1e300, 1e155, 1e8, 745.2, 40.0, 2.5, 1.0, 0.31, 1e-9, 1e-155, 1e-300, 5e-324, 0.0)
+EXTREME = (*EXTREME, *(-v for v in EXTREME))
+BROKEN = (math.nan, math.inf, -math.inf)
+
+PURE = ("laplace", "privunit", "randomized_response")
+MECHANISMS = ("gaussian", *PURE)
+
+
+def mechanism(name: str, strength: float = 2.0) -> Mechanism:
+    """Mechanism with mu, or a pure epsilon, of `strength`."""
+    return Mechanism(name, Budget.declare(epsilon=strength) if name in PURE else Budget.declare(mu=strength))
+
+
+def reports_of(kind: Kind, name: str, *, label: bool, blocks: int = 1, strength: float = 2.0) -> Reports:
+    reach = SCORE_WEIGHTS["unit"].reach
+    return Reports(mechanism(name, strength), reach, blocks, label, kind.low, kind.high)
+
+
+def plan_of(
+    kind: Kind, reports: Reports, d: int, *, joint: bool, batch: int = 4, lanes: int = 3, worth: float = 1.0
+) -> LanePlan:
+    """The library's own plan of lanes of `kind`, or of a multinomial response; joint reports as the pilot's are."""
+    shape = kind.shape if reports.blocks == 1 else Shape(codes.MULTINOMIAL, 0.0, 0.0, 0)
+    rules = ChainRules(shape, 1.0, joint, 0.4, 0.4, 0.352, moving=False)
+    schedule = Schedule((), batch, lanes, 0.7, 1.0, None, 0, 1.0, 1.0)
+    stage = Stage("pilot" if joint else "lanes", 16 * batch, wanted=16 * batch * worth)
+    plan = lane_plan(stage, schedule, rules, reports, d, path=True, gram=True, worth=worth)
+    assert (plan.kappa > 0.0) == joint
+    return plan._replace(lanes=lanes)
+
+
+def quiet(plan: LanePlan) -> LanePlan:
+    """The plan without noise."""
+    return plan._replace(channel=Channel(codes.GAUSSIAN, 0.0, 0.0, 0.0))
+
+
+def responses(kind: Kind, rng: np.random.Generator, n: int) -> np.ndarray:
+    """Responses that may occur, ordinary and extreme."""
+    usual = rng.choice(kind.responses, n)
+    if kind.family.response == "number":
+        usual = np.where(rng.uniform(size=n) < 0.5, usual, rng.standard_normal(n))
+    return usual
+
+
+def adversarial(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Rows, most of them ordinary; every third with entries of any size, or zero."""
+    x = rng.standard_normal((n, d))
+    x[:, 0] = 1.0
+    x[2::3] = rng.choice(EXTREME, (len(x[2::3]), d))
+    x[n // 2] = 0.0
+    return x
+
+
+def spared(run):
+    """People whom a stage of a pipeline that was not held would have taken."""
+    return sum(s.people for s, n in zip(run.start.schedule.stages, run.past, strict=False) if s.optional and not n)

@@ -1,0 +1,535 @@
+"""No value of a record makes anything fail: formulas and declarations that look for one, through every front door.
+
+Two tables differ in one record. With equal noise, whatever is said of either must be the same but for numbers that
+reports carry: whether it fits, warnings, notes, progress, and how many rows there are.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sqlite3
+import warnings
+from contextlib import redirect_stderr
+from decimal import Decimal
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg import errors
+from privreg.cli import app
+from privreg.data.columns import level_codes, read_numbers
+from privreg.data.participants import Counter
+from privreg.data.sources.open import open_table
+from privreg.formula.design import formula_design
+from privreg.schema.declarations import Schema
+
+N = 600
+AT = 137
+BOUNDS = {"y": (0.0, 10.0), "x": (0.0, 5.0), "z": (0.0, 2.0), "w": (0.0, 1.0), "x2": (0.0, 5.0)}
+LEVELS = {"g": ["a", "b", "c"]}
+DECLARED = {"bounds": BOUNDS, "levels": LEVELS}
+
+FINE = {"y": 5.0, "x": 2.5, "z": 1.0, "w": 0.5, "g": "b"}
+"""The record that stands in the other table."""
+
+FORMULAS = {
+    "plain": "y ~ x + g",
+    "pole": "y ~ x + I(1 / (np.abs(x - 3.7) + np.abs(z - 1.05)))",
+    "level": "y ~ x + C(g, Sum)",
+    "spline": "y ~ bs(x, knots=[2], lower_bound=0, upper_bound=5) + g",
+    "product": "y ~ x:g + np.log(w + 1e-300)",
+    "response": "I(y / (np.abs(x2 - 3.7) + np.abs(w - 0.55))) ~ z",
+    "raises": "y ~ x + raises(z)",
+    "shape": "y ~ x + shape(z)",
+    "text": "y ~ x + text(z)",
+}
+RECORDS = {
+    "on the pole": {"x": 3.7, "z": 1.05, "x2": 3.7, "w": 0.55},
+    "missing": {"x": np.nan},
+    "no response": {"y": np.nan},
+    "infinite": {"x": np.inf, "w": -np.inf},
+    "far out": {"x": 1e308, "y": -1e308, "z": 1e308},
+    "undeclared": {"g": "z"},
+    "undeclared number": {"g": 7.5},
+    "no text": {"g": None},
+    "text": {"x": "a lot", "z": ""},
+    "unreadable": {"y": "1_0", "g": "\ufffd"},
+}
+
+
+@pr.rowwise
+def raises(v):
+    if (v == 1.05).any():
+        raise ValueError(f"found {v}")
+    return v
+
+
+@pr.rowwise
+def shape(v):
+    return v[v != 1.05]
+
+
+@pr.rowwise
+def text(v):
+    return np.where(v == 1.05, "here", v.astype(str)) if (v == 1.05).any() else v
+
+
+FUNCTIONS = {f.name: f for f in (raises, shape, text)}
+
+
+def table(record: dict | None = None) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    out = pd.DataFrame(
+        {
+            "x": np.round(rng.uniform(0, 5, N), 1) + 0.05,
+            "z": rng.uniform(0, 2, N),
+            "w": rng.uniform(0, 1, N),
+            "g": rng.choice(LEVELS["g"], N),
+        }
+    )
+    out["y"] = np.clip(3 + 0.5 * out["x"] + (out["g"] == "b") + rng.normal(0, 0.5, N), 0.01, 9.99)
+    out["x2"] = out["x"]
+    return replaced(out, {**FINE, "x2": 2.5} if record is None else {**FINE, "x2": 2.5, **record})
+
+
+def replaced(frame: pd.DataFrame, record: dict) -> pd.DataFrame:
+    out = {name: np.array(frame[name].tolist(), dtype=object) for name in frame}
+    for name, value in record.items():
+        out[name][AT] = value
+    return pd.DataFrame({name: pd.Series(values.tolist()) for name, values in out.items()})
+
+
+# --- front doors -----------------------------------------------------------------------------------------
+
+
+def local(formula, data, **how):
+    model = pr.PrivateOnlineRegression.from_formula(formula, data, **{"mu": 2, **DECLARED, **how})
+    return model.fit(progress=True, seed=5)
+
+
+def streamed(formula, data):
+    model = pr.PrivateOnlineRegression.from_formula(formula, mu=2, rows=N, **DECLARED)
+    stream = model.start(seed=5)
+    for a in range(0, N, 250):
+        stream.update(data.iloc[a : a + 250])
+    return stream.results()
+
+
+def published(formula, data):
+    model = pr.PrivateOnlineRegression.from_formula(formula, data, mu=2, **DECLARED)
+    return model.fit(tuning="published", progress=True, seed=5)
+
+
+def response(formula, data):
+    return local(formula, data, private="response")
+
+
+def curator(formula, data):
+    model = pr.PrivateOnlineRegression.from_formula(formula, data, trust="central", mu=2, **DECLARED)
+    return model.fit(lanes=1, seed=5, progress=True)
+
+
+def federated(formula, data):
+    silos = [data.iloc[i::20] for i in range(20)]
+    model = pr.federated.FederatedRegression.from_formula(formula, silos, family="huber", mu=2, rounds=3, **DECLARED)
+    return model.fit(seed=5, progress=True)
+
+
+def measured(formula, data):
+    model = pr.PrivateOnlineRegression.from_formula(formula, data, mu=2, **DECLARED)
+    return model.fit(measures=0.2, progress=True, seed=5)
+
+
+DOORS = {f.__name__: f for f in (local, streamed, published, response, curator, federated, measured)}
+
+
+def said(door, *args) -> tuple[tuple, list]:
+    """What is told of a fit whatever the reports are; and what is made of reports."""
+    told = io.StringIO()
+    with warnings.catch_warnings(record=True) as caught, redirect_stderr(told):
+        warnings.simplefilter("always")
+        try:
+            result = door(*args)
+        except errors.PrivregError as error:
+            return (type(error), str(error)), []
+    public = getattr(result, "nobs", None), tuple(result.params.index), bars(told.getvalue())
+    return public, [result.params.tolist(), getattr(result.privacy, "notes", ()), [str(w.message) for w in caught]]
+
+
+def bars(text: str) -> list[str]:
+    """The last progress line, without its times."""
+    return [re.sub(r"\d\d:\d\d.*", "", line) for line in text.split("\r")][-1:]
+
+
+PAIRS = [
+    pytest.param(door, formula, marks=[] if formula == "plain" or door == "local" else [pytest.mark.slow])
+    for door in DOORS
+    for formula in FORMULAS
+]
+
+
+@pytest.mark.parametrize(("door", "formula"), PAIRS)
+def test_no_record_changes_whether_a_fit_fails(door, formula):
+    """A record that can't be used is like one of which nothing is known, to the last bit of what is released."""
+    design = formula_design(FORMULAS[formula], Schema.declare(**DECLARED), functions=FUNCTIONS)
+    public, _ = said(DOORS[door], FORMULAS[formula], table())
+    assert isinstance(public[-1], list), public  # it fits
+    gone = said(DOORS[door], FORMULAS[formula], table(dict.fromkeys(FINE)))
+    assert gone[0] == public
+    unusable = 0
+    for name, record in RECORDS.items():
+        rows = table(record)
+        got = said(DOORS[door], FORMULAS[formula], rows)
+        assert got[0] == public, name
+        if np.isnan(design.encode(rows, "noise").endog[AT]) and door != "response":
+            assert got == gone, name
+            unusable += 1
+    assert unusable >= 3 or door == "response"
+
+
+def means(_, data):
+    return pr.means.estimate(data, "x + C(g) ~ 1", mu=1, seed=5, id="who", max_per_id=2, **DECLARED)
+
+
+def people(_, data):
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", data, mu=2, id="who", **DECLARED)
+    return model.fit(progress=False, seed=5)
+
+
+@pytest.mark.parametrize("door", [means, people])
+@pytest.mark.parametrize("who", [None, 1.5, "", ["a"], np.nan, pd.NaT, 10**30])
+def test_no_id_changes_whether_a_fit_fails(door, who):
+    rows = table().assign(who=np.arange(N))
+    public, _ = said(door, "", rows)
+    rows["who"] = rows["who"].astype(object)
+    rows.at[AT, "who"] = who
+    assert len(public) == 3
+    assert said(door, "", rows)[0] == public
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_no_record_changes_whether_means_fail(record):
+    public, _ = said(means, "", table().assign(who=np.arange(N)))
+    assert said(means, "", table(RECORDS[record]).assign(who=np.arange(N)))[0] == public
+
+
+# --- sources ---------------------------------------------------------------------------------------------
+
+SCHEMA = Schema.declare(**DECLARED)
+COLUMNS = ("y", "x", "g")
+
+
+def encoded(data) -> tuple[int | None, np.ndarray]:
+    """How many rows are expected, and what the design makes of them."""
+    design = formula_design("y ~ x + g", SCHEMA)
+    source = open_table(data, COLUMNS, SCHEMA)
+    parts = [design.encode(batch, "noise") for batch in source.batches(0)]
+    expected = source.expected()
+    return expected, np.vstack([np.column_stack([p.endog, p.exog]) for p in parts])
+
+
+LINES = {
+    "short": b"5",
+    "long": b"5,2.5,b,more,and more",
+    "bytes": b"5,2.5,\xff\xfe,",
+    "bytes in a number": b"\xe9,2.5,b,",
+    "zero bytes": b"5\x00,\x002.5,b,",
+    "quotes inside": b'5,2"5,b",',
+    "texts": b"five,two,bee,",
+    "empty": b",,,",
+    "huge": b"1" + 400 * b"0" + b",1e999,b,",
+    "digits": b"5_0,0x1p3,b,",
+}
+
+
+def lines(tmp_path, line: bytes, after: int = 3) -> bytes:
+    whole = [b"y,x,g,note", *(b"%d,2.5,%s," % (k % 10, b"abc"[k % 3 : k % 3 + 1]) for k in range(1000))]
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"\n".join([*whole[:AT], line, *whole[AT + 1 :]]) + b"\n")
+    return path
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_a_csv_file_spoils_itself_alone(tmp_path, line):
+    _, want = encoded(lines(tmp_path, b"5,2.5,b,"))
+    expected, got = encoded(lines(tmp_path, LINES[line]))
+    assert expected == len(got) == len(want) == 1000
+    assert np.isnan(got[AT - 1, 0])
+    np.testing.assert_array_equal(np.delete(got, AT - 1, axis=0), np.delete(want, AT - 1, axis=0))
+
+
+def test_a_quote_that_nobody_closed_is_no_error(tmp_path):
+    """The record it stands in holds all that follows; those before it are as they are."""
+    _, want = encoded(lines(tmp_path, b"5,2.5,b,"))
+    path = lines(tmp_path, b'"5,2.5,b,')
+    expected, got = encoded(path)
+    assert expected == len(got) == AT
+    np.testing.assert_array_equal(got[:-1], want[: AT - 1])
+    assert np.isnan(got[-1]).all()
+    source = open_table(path, COLUMNS, SCHEMA)
+    assert sum(len(batch) for batch in source.batches(100)) == AT - 100
+
+
+def test_a_header_that_is_no_text_is_an_error(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes("y,x,g\n1,2,a\n".encode("utf-16"))
+    with pytest.raises(errors.DataError, match="not a readable CSV"):
+        encoded(path)
+
+
+def test_equal_cells_mean_the_same_from_every_source(tmp_path):
+    """Readers take whole columns for numbers, truth values or texts; what a cell means must not follow them."""
+    pa, duckdb = pytest.importorskip("pyarrow"), pytest.importorskip("duckdb")
+    polars, sqlalchemy = pytest.importorskip("polars"), pytest.importorskip("sqlalchemy")
+    from pyarrow import feather, parquet
+
+    texts = {
+        "y": ["1", "2.5", "a", None, "True", " 3 ", "1e400", "1_0"],
+        "x": ["0.5"] * 7 + ["nan"],
+        "g": ["a", "b", "c", "a", "z", None, "a ", "b"],
+    }
+    cells = {
+        "y": [1, 2.5, "a", None, True, 3, np.inf, "1_0"],
+        "x": [0.5] * 7 + [np.nan],
+        "g": texts["g"],
+    }
+    table_ = pa.table(texts)
+    frame = pd.DataFrame(texts)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    parquet.write_table(table_, tmp_path / "t.parquet")
+    feather.write_feather(table_, tmp_path / "t.feather")
+    connection = sqlite3.connect(tmp_path / "t.db")
+    connection.execute("CREATE TABLE t (y, x, g)")
+    known = [[None if c == np.inf else c for c in values] for values in cells.values()]
+    rows = list(zip(*known, strict=True))
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    connection.commit()
+    duck = duckdb.connect()
+    duck.register("t", frame)
+    sources = [
+        frame,
+        frame.astype(object),
+        frame.astype("category"),
+        pd.DataFrame({k: pd.Series(v, dtype=object) for k, v in cells.items()}),
+        cells,
+        texts,
+        tmp_path / "t.csv",
+        tmp_path / "t.parquet",
+        tmp_path / "t.feather",
+        table_,
+        polars.DataFrame(texts),
+        pr.sql("SELECT * FROM t", connection),
+        pr.sql("SELECT * FROM t", sqlalchemy.create_engine(f"sqlite:///{tmp_path / 't.db'}")),
+        pr.sql("SELECT * FROM t", duck),
+    ]
+    _, want = encoded(sources[0])
+    assert np.isnan(want[:, 0]).tolist() == [False, False, True, True, True, True, True, True]
+    for data in sources[1:]:
+        np.testing.assert_array_equal(encoded(data)[1], want)
+
+
+def test_bytes_that_are_no_text_spoil_their_own_cell(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    bad = pa.array([b"a", b"\xff", b"b", b"\xfe", None], pa.binary()).view(pa.string())
+    plain = pa.table({"y": [1.0] * 5, "x": [0.5] * 5, "g": bad})
+    coded = pa.table({"y": [1.0] * 5, "x": [0.5] * 5, "g": bad.dictionary_encode()})
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (y, x, g)")
+    for text in ("'a'", "CAST(x'ff' AS TEXT)", "'b'", "CAST(x'fe' AS TEXT)", "NULL"):
+        connection.execute(f"INSERT INTO t VALUES (1.0, 0.5, {text})")
+    factory = connection.text_factory
+    sources = [plain, coded, pr.sql("SELECT * FROM t", connection)]
+    for k, whole in enumerate((plain, coded)):
+        feather.write_feather(whole, tmp_path / f"{k}.feather")
+        parquet.write_table(whole, tmp_path / f"{k}.parquet")
+        sources += [tmp_path / f"{k}.feather", tmp_path / f"{k}.parquet"]
+    for data in sources:
+        assert np.isnan(encoded(data)[1][:, 0]).tolist() == [False, True, False, True, True]
+    assert connection.text_factory is factory
+
+
+# --- cells -----------------------------------------------------------------------------------------------
+
+
+def test_a_number_is_read_from_each_cell_alone():
+    cells = [1, 2.5, True, "3", " 4 ", "5e0", "true", "x", "", None, pd.NA, np.nan, np.inf, "inf", "1_0", 10**400, 1j]
+    want = [1, 2.5, 1, 3, 4, 5, 1] + [np.nan] * 10
+    whole = read_numbers(pd.Series(cells, dtype=object))
+    np.testing.assert_array_equal(whole, want)
+    for cell, number in zip(cells, want, strict=True):
+        np.testing.assert_array_equal(read_numbers(pd.Series([cell], dtype=object)), [number])
+        np.testing.assert_array_equal(read_numbers(pd.Series([cell])), [number])
+    assert np.isnan(read_numbers(pd.Series(pd.to_datetime(["2020-01-01"])))).all()
+
+
+@pytest.mark.parametrize(
+    ("levels", "cells", "want"),
+    [
+        (["no", "yes"], ["yes", "no", "YES", " yes", 1, None], [1, 0, -1, -1, -1, -1]),
+        (["1", "2"], ["1", 1, 1.0, True, "1.0", "01", 3], [0, 0, 0, 0, 0, 0, -1]),
+        ([1, 2], ["1", 1, 1.0, True, "1.0", "one"], [0, 0, 0, 0, 0, -1]),
+        (["1", "01"], ["1", "01", 1, "001"], [0, 1, -1, -1]),
+        ([1, "1"], [1, "1", 1.0], [0, 1, 0]),
+        (["False", "True"], ["True", True, 1, "TRUE", "true"], [1, 1, 1, 1, 1]),
+        ([False, True], [True, 0, "false", "1", 2], [1, 0, 0, 1, -1]),
+        ([0.5, 1.5], ["0.5", 1.5, "1.50", "half"], [0, 1, 1, -1]),
+    ],
+)
+def test_a_level_is_found_by_each_cell_alone(levels, cells, want):
+    got = level_codes(pd.Series(cells, dtype=object), "g", levels, gaps=True)
+    assert got.tolist() == want
+    for cell, code in zip(cells, want, strict=True):
+        assert level_codes(pd.Series([cell]), "g", levels, gaps=True).tolist() == [code]
+
+
+# --- what is refused on public grounds -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["np.log(-1)", "1 / 0", "np.sqrt(-2.0)", "np.exp(1000)", "0 * np.log(0)", "-1e999"])
+def test_a_part_without_columns_that_is_no_number_is_refused(part):
+    with pytest.raises(errors.FormulaError, match="not a finite number"):
+        formula_design(f"y ~ np.where((x == 2.7) & (g == 'b'), {part}, x)", SCHEMA)
+
+
+def test_a_curator_keeps_the_number_of_records():
+    with pytest.raises(errors.OptionError, match="number of records"):
+        pr.PrivateOnlineRegression.from_formula("y ~ x", table(), trust="central", mu=1, missing="drop", **DECLARED)
+
+
+def test_who_holds_the_rows_may_have_errors_that_name_no_silo_and_no_count():
+    silos = [table().iloc[i::20] for i in range(20)]
+    silos[3] = silos[3].assign(x=np.nan)
+    model = pr.federated.FederatedRegression.from_formula(
+        "y ~ x", silos, family="huber", mu=2, missing="raise", **DECLARED
+    )
+    with pytest.raises(errors.DataError, match="column 'x'") as caught:
+        model.fit(progress=False)
+    assert not re.search(r"silo|\d", str(caught.value))
+
+
+def test_most_records_that_sent_noise_are_noted():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"x": rng.uniform(0, 5, 20_000), "g": rng.choice(["A", "B", "C"], 20_000)})
+    rows["y"] = 3 + 0.5 * rows["x"]
+    res = local("y ~ x + g", rows)
+    assert any("declared levels" in note for note in res.privacy.notes)
+    rows["g"] = rows["g"].str.lower()
+    rows.loc[rows.index % 5 == 0, "x"] = np.nan
+    res = local("y ~ x + g", rows)
+    (note,) = (note for note in res.privacy.notes if "sent noise only" in note)
+    share = float(re.search(r"about (\d+)%", note)[1])
+    assert 10 < share < 30
+
+
+def test_the_command_line_says_the_same_of_tables_that_differ_in_one_record(tmp_path, capsys):
+    def run(line: bytes) -> str:
+        path = lines(tmp_path, line)
+        options = ["--mu", "2", "--bounds", "y=0:10", "x=0:5", "--levels", "g=a,b,c", "--seed", "1"]
+        app.main(["fit", "y ~ x + g", str(path), *options])
+        out, err = capsys.readouterr()
+        return re.sub(r"[-\d.,]+", "#", out.split("coef ")[0]), out.count("T.c"), "warning: don't rely on" in err
+
+    want = run(b"5,2.5,b,")
+    for line in LINES.values():
+        assert run(line) == want
+
+
+# --- what an attacker found ------------------------------------------------------------------------------
+
+
+class EqualToAll:
+    def __hash__(self):
+        return hash("a")
+
+    def __eq__(self, other):
+        return True
+
+
+class Secretive:
+    @property
+    def __class__(self):
+        raise ValueError("SECRET")
+
+
+def test_a_cell_of_a_type_of_ones_own_changes_no_other():
+    assert level_codes(pd.Series([EqualToAll(), "a", "b"], dtype=object), "g", ["a", "b"], gaps=True).tolist() == [
+        -1,
+        0,
+        1,
+    ]
+    assert level_codes(pd.Series([Secretive(), "a"], dtype=object), "g", ["a", "b"], gaps=True).tolist() == [-1, 0]
+    np.testing.assert_array_equal(read_numbers(pd.Series([Secretive(), 1.0], dtype=object)), [np.nan, 1.0])
+
+
+def test_cells_of_arrow_types_mean_what_they_say():
+    pa = pytest.importorskip("pyarrow")
+    assert read_numbers(pd.Series([True, False], dtype="bool[pyarrow]")).tolist() == [1.0, 0.0]
+    assert read_numbers(
+        pd.Series(["1", "2"], dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
+    ).tolist() == [1, 2]
+    for cells in (pd.Series([b"a", b"b"], dtype=pd.ArrowDtype(pa.binary())), [b"a", b"b"], np.array([b"a", b"b"])):
+        assert level_codes(cells, "g", ["a", "b"], gaps=True).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("odd", [0.5, None, np.nan, np.inf, 2**63, 1j, np.float32(0.5), "x"])
+def test_long_ids_in_a_list_are_told_apart_whatever_stands_beside_them(odd):
+    ids = [2**53 + 1 + 2 * (k // 2) for k in range(20)]  # ten people, two rows each; doubles would merge some
+    assert Counter("who", 1).excess(ids, gaps=True).sum() == 10
+    ids[5] = odd
+    out = Counter("who", 1).excess(ids, gaps=True)
+    assert out.tolist()[:4] + out.tolist()[6:] == [False, True] * 9
+
+
+def test_an_id_is_the_same_persons_whatever_its_type():
+    ids = [3, "3", 3.0, np.float32(3), Decimal(3), np.int8(3), UUID(int=3), str(UUID(int=3))]
+    assert Counter("who", 1).excess(ids, gaps=True).tolist() == [False, *[True] * 5, False, True]
+
+
+def test_long_numbers_of_levels_in_a_csv_file_do_not_follow_a_gap(tmp_path):
+    schema = Schema.declare({"y": (0, 1)}, {"g": [2**53, 2**53 + 1]})
+    for first in ("9007199254740993", "", "1.5"):
+        path = tmp_path / "g.csv"
+        path.write_text("y,g\n" + f"1,{first}\n" + "1,9007199254740993\n" * 9)
+        (batch,) = open_table(path, ("y", "g"), schema).batches(0)
+        assert level_codes(batch["g"], "g", schema.levels["g"], gaps=True).tolist()[1:] == [1] * 9
+
+
+def test_a_connection_may_hand_out_rows_by_name():
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (y, x, g)")
+    connection.execute("INSERT INTO t VALUES (1.0, 0.5, 'b')")
+    connection.row_factory = lambda cursor, row: dict(zip([c[0] for c in cursor.description], row, strict=True))
+    assert encoded(pr.sql("SELECT * FROM t", connection))[1].tolist() == [[1.0, 1.0, 1.0, 0.0, 0.5]]
+
+
+@pytest.mark.parametrize("row", [[1], None, [[1], 0.5], "row", [1.0, 0.5, 0.5]])
+def test_a_row_of_a_list_of_rows_spoils_itself_alone(row):
+    rng = np.random.default_rng(1)
+    x = np.column_stack([np.ones(N), rng.uniform(-1, 1, N)]).tolist()
+    y = rng.uniform(0, 1, N)
+
+    def fit(exog):
+        model = pr.PrivateOnlineRegression(y, exog, exog_names=["const", "x"], bounds={"y": (0, 1), "x": (-1, 1)}, mu=4)
+        return model.fit(seed=1, progress=False).params.tolist()
+
+    gone = [*x[:AT], [1.0, None], *x[AT + 1 :]]
+    assert fit([*x[:AT], row, *x[AT + 1 :]]) == fit(gone) != fit(x)
+
+
+@pytest.mark.parametrize("stop", [SystemExit, GeneratorExit])
+def test_a_function_that_would_end_the_process_spoils_its_row_alone(stop):
+    @pr.rowwise
+    def stops(v):
+        if (v == 1.05).any():
+            raise stop("SECRET")
+        return v
+
+    design = formula_design("y ~ stops(z)", SCHEMA, functions={"stops": stops})
+    endog = design.encode(table({"z": 1.05}), "noise").endog
+    assert np.flatnonzero(np.isnan(endog)).tolist() == [AT]

@@ -1,0 +1,347 @@
+"""Laws of scores: the kernel's are their NumPy twins', bounded, increasing, and as steep as said."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from scipy.stats import poisson
+
+import privreg as pr
+from privreg.collector.reference import multinomial_at, normal_points
+from privreg.families import scores
+from privreg.protocol import codes
+from privreg.protocol.codes import MULTINOMIAL
+from privreg.protocol.plans import Shape
+from privreg.simulation.staged import kernels
+from tests.kinds import BROKEN, EXTREME, KINDS, Kind
+
+EVERY = pytest.mark.parametrize("name", KINDS)
+PUBLISHED = [k for k in KINDS if k != "balanced"]
+NUMBERS = st.one_of(st.floats(-30, 30), st.floats(), st.sampled_from([*EXTREME, *BROKEN]))
+ROUNDING = 1e-14
+
+
+def one(value):
+    return np.array([value])
+
+
+def twin_unit(kind, c, eta, y):
+    return scores.unit(kind.shape, c, one(eta), one(y), kind.function)[0]
+
+
+# --- kernels are the readable twins ------------------------------------------------------------------------
+
+
+@EVERY
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([1.0, 0.7, 1e-9, 1e9]), NUMBERS, NUMBERS)
+@example(1.0, math.nan, 1.0)
+@example(1.0, 0.5, math.nan)
+@example(1.0, math.inf, math.inf)
+@example(1.0, 1.7e308, -1.7e308)
+def test_kernel_scores_are_the_twins_bit_for_bit(name, c, eta, y):
+    kind = KINDS[name]
+    np.testing.assert_array_equal(kernels.unit_score(kind.shape, c, eta, y), twin_unit(kind, c, eta, y))
+    twin = scores.told(kind.shape, c, one(eta), one(y), kind.function)[0]
+    told = kernels.told(kind.shape, c, eta, y)
+    if not (math.isnan(eta) or math.isnan(y)):  # who has nothing to tell sends what is expected
+        np.testing.assert_array_equal(told, twin)
+        assert 0.0 <= told <= 1.0
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@settings(max_examples=150, deadline=None)
+@given(NUMBERS, NUMBERS)
+@example(math.nan, 1.0)
+@example(0.5, math.nan)
+def test_kernel_scores_and_curvatures_of_the_published_algorithm_are_the_twins(name, eta, y):
+    kind, score = KINDS[name], KINDS[name].score
+    kernel = kernels._psi(score.shape, score.c, score.bound, eta, y)
+    np.testing.assert_array_equal(kernel, scores.psi(score, one(eta), one(y), kind.function)[0])
+    bend = kernels._curvature(score.shape, score.c, score.bound, eta, y)
+    if score.shape.family in scores.HAVE_CURVATURE:
+        np.testing.assert_array_equal(bend, scores.curvature(score, one(eta), one(y))[0])
+        assert not bend > score.curvature_bound * (1.0 + ROUNDING)
+    else:
+        assert math.isnan(bend)
+        assert score.curvature_bound == math.inf
+        with pytest.raises(ValueError, match="no curvature"):
+            scores.curvature(score, one(eta), one(y))
+
+
+def test_a_family_that_is_not_known_has_no_score():
+    shape = Shape(99, 0.0, 0.0, 0)
+    assert math.isnan(kernels.unit_score(shape, 1.0, 0.3, 1.0))
+    assert math.isnan(kernels._psi(shape, 1.0, 2.0, 0.3, 1.0))
+    assert math.isnan(kernels._curvature(shape, 1.0, 2.0, 0.3, 1.0))
+    assert kernels._weight(99, 1.0, 1.0, 3) == 0.0
+    with pytest.raises(ValueError, match="no scalar score"):
+        scores.unit(shape, 1.0, one(0.3), one(1.0))
+
+
+# --- bounds, monotonicity ----------------------------------------------------------------------------------
+
+
+def grid():
+    usual = np.linspace(-12, 12, 481)
+    near = math.log(0.5 * 20.0) + np.array([-1e-9, -1e-15, 0.0, 1e-15, 1e-9])  # where Poisson's changes form
+    return np.unique(np.concatenate([usual, near, EXTREME]))
+
+
+@EVERY
+def test_unit_scores_lie_within_one_increase_and_reach_their_range(name):
+    kind, etas = KINDS[name], grid()
+    seen = []
+    for y in kind.responses:
+        values = np.array([kernels.unit_score(kind.shape, 0.7, eta, y) for eta in etas])
+        assert np.isfinite(values).all()
+        # Poisson's is 1 where its form changes, up to rounding of three operations
+        assert np.abs(values).max() <= (1.0 + 1e-15 if name == "poisson" else 1.0)
+        assert (np.diff(values) >= -ROUNDING).all()
+        seen += [values.min(), values.max()]
+    # the declared range is that of the scores: one as narrow would be too narrow, one wider would waste noise
+    score = kind.score
+    low, high = (v / score.bound for v in score.range)
+    assert min(seen) == pytest.approx(low, abs=1e-5)
+    assert max(seen) == pytest.approx(high, abs=1e-5)
+    assert max(-low, high) == pytest.approx(1.0)
+
+
+@EVERY
+def test_larger_responses_have_smaller_scores_so_that_the_ends_of_the_range_bound_them(name):
+    # label privacy takes a score's range from the limits of the response
+    kind = KINDS[name]
+    inside = [y for y in kind.responses if kind.low <= y <= kind.high]
+    for eta in grid():
+        values = [kernels.unit_score(kind.shape, 0.7, eta, y) for y in (kind.low, *inside, kind.high)]
+        assert (np.diff(values) <= ROUNDING).all()
+
+
+# --- scores are derivatives; curvatures are theirs ---------------------------------------------------------
+
+
+def kinks(kind, score, y):
+    """Predictors at which the score bends."""
+    shape = score.shape
+    match shape.family:
+        case codes.HUBER | codes.EXPECTILE:
+            return [y - score.c, y, y + score.c]
+        case codes.QUANTILE:
+            return [y]
+        case codes.POISSON:
+            return [math.log(0.5 * shape.a)]
+        case codes.HINGE:
+            return [2 * y - 1]
+        case codes.SMOOTHED_HINGE:
+            return [2 * y - 1, (2 * y - 1) * (1 - shape.a)]
+        case codes.SQUARED:
+            return [shape.a, shape.b]
+    return []
+
+
+def loss(kind, score, eta, y):
+    """Losses, written independently; shape of `eta`."""
+    shape, r, side = score.shape, y - eta, 2 * y - 1
+    match shape.family:
+        case codes.HUBER | codes.EXPECTILE:
+            rho = np.where(np.abs(r) <= score.c, r**2 / 2, score.c * (np.abs(r) - score.c / 2))
+            return rho * (1.0 if shape.family == codes.HUBER else np.where(r >= 0, shape.a, 1 - shape.a))
+        case codes.QUANTILE:
+            return np.where(r >= 0, shape.a * r, (shape.a - 1) * r)
+        case codes.LOGISTIC:
+            return np.logaddexp(0, eta) - y * eta
+        case codes.HINGE:
+            return np.maximum(1 - side * eta, 0)
+        case codes.SMOOTHED_HINGE:
+            m, w = side * eta, shape.a
+            return np.where(m > 1, 0, np.where(m > 1 - w, (1 - m) ** 2 / (2 * w), 1 - m - w / 2))
+        case codes.SQUARED:
+            seen = np.clip(y, shape.a, shape.b)
+            inside = np.clip(eta, shape.a, shape.b)
+            return (inside - seen) ** 2 / 2 + (inside - seen) * (eta - inside)
+    return None
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_scores_are_derivatives_of_losses_and_curvatures_of_scores(name):
+    kind, score, h = KINDS[name], KINDS[name].score, 1e-5
+    etas = np.linspace(-4, 4.5, 86) + 0.0123
+    checked = 0
+    for y in kind.responses:
+        away = np.full(len(etas), True)
+        for k in kinks(kind, score, y):
+            away &= np.abs(etas - k) > 2 * h
+        eta, ys = etas[away], np.full(away.sum(), y)
+        up, down = (np.asarray(scores.psi(score, eta + s, ys, kind.function)) for s in (h, -h))
+        if score.shape.family in scores.HAVE_CURVATURE:
+            # of third derivatives at most 1, h² is the formula's error, and rounding over h
+            found = (up - down) / (2 * h)
+            np.testing.assert_allclose(scores.curvature(score, eta, ys), found, atol=1e-10 * max(1.0, abs(y)))
+            checked += 1
+        if loss(kind, score, eta, y) is not None and abs(y) < 1e3:
+            rise = (loss(kind, score, eta + h, y) - loss(kind, score, eta - h, y)) / (2 * h)
+            np.testing.assert_allclose(scores.psi(score, eta, ys, kind.function), rise, atol=1e-9)
+            checked += 1
+    assert checked or name in {"poisson", "custom"}
+
+
+# --- the model: mean zero, and the mean's slope ------------------------------------------------------------
+
+
+def outcomes(name, eta):
+    """Responses and their probabilities where the model holds."""
+    if name == "poisson":
+        y = np.arange(0, 400, dtype=float)
+        return y, poisson.pmf(y, math.exp(eta))
+    return np.array([0.0, 1.0]), np.array([1 - expit(eta), expit(eta)])
+
+
+@pytest.mark.parametrize("name", ["balanced", "logistic", "poisson"])
+def test_scores_have_mean_zero_at_the_model_and_the_slope_that_newton_steps_expect(name):
+    kind, h = KINDS[name], 1e-5
+    for eta in (-6.0, -1.3, -0.2, 0.4, 1.1, 2.2, 2.25, 2.35, 2.6, 2.9):
+        y, chance = outcomes(name, eta)
+
+        def mean(at, y=y, chance=chance):
+            return float(chance @ scores.unit(kind.shape, 1.0, np.full(len(y), at), y))
+
+        assert mean(eta) == pytest.approx(0.0, abs=1e-13)
+        expected = scores.expected_curvature(kind.shape, one(eta))[0]
+        assert (mean(eta + h) - mean(eta - h)) / (2 * h) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    far = np.array([-1e308, -800.0, 800.0, 1e308, -math.inf, math.inf])
+    assert np.isfinite(scores.expected_curvature(kind.shape, far)).all()
+    assert (scores.expected_curvature(kind.shape, far) <= 1.0).all()
+
+
+# --- multinomial -------------------------------------------------------------------------------------------
+
+
+def by_kernel(theta, z, y, omega=1.0, reach=math.inf, balanced=True):
+    answer = np.full(theta.size + 1, 7.0)
+    with np.errstate(over="ignore"):
+        norm2 = float(z @ z)
+    kernels._multinomial(y, z, norm2, omega, len(theta), balanced, reach, theta.reshape(-1), answer)
+    assert answer[-1] == 7.0
+    return answer[:-1].reshape(theta.shape)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 10**6), st.sampled_from([0.1, 1.0, 30.0, 1e4, 1e150]))
+def test_multinomial_kernel_is_the_twin_of_norm_one_at_most(blocks, d, seed, size):
+    rng = np.random.default_rng(seed)
+    theta, z = size * rng.standard_normal((blocks, d)), rng.standard_normal(d)
+    lengths = []
+    for y in range(blocks + 1):
+        twin = scores.multinomial(theta, z[None], one(float(y)))[0]
+        assert np.linalg.norm(twin) <= 1.0 + ROUNDING
+        np.testing.assert_allclose(by_kernel(theta, z, float(y)), np.outer(twin, z), rtol=1e-12, atol=1e-12)
+        lengths.append(np.linalg.norm(twin))
+        plain = by_kernel(theta, z, float(y), balanced=False)  # π − e_y, of which it is a multiple
+        assert np.linalg.norm(plain) <= math.sqrt(2.0) * np.linalg.norm(z) * (1 + ROUNDING)
+        np.testing.assert_allclose(plain * np.linalg.norm(twin), np.outer(twin, z) * np.linalg.norm(plain) /
+                                   np.linalg.norm(z), rtol=1e-9, atol=1e-9)  # fmt: skip
+    assert max(lengths) == pytest.approx(1.0, rel=1e-12)  # the divisor is no larger than it must be
+
+
+def test_multinomial_scores_of_two_classes_are_balanced_logistic_ones():
+    rng = np.random.default_rng(2)
+    z, theta = 3 * rng.standard_normal((500, 3)), rng.standard_normal((1, 3))
+    y = rng.integers(0, 2, 500).astype(float)
+    balanced = scores.unit(KINDS["balanced"].shape, 1.0, z @ theta[0], y)
+    np.testing.assert_allclose(scores.multinomial(theta, z, y)[:, 0], balanced, rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_multinomial_scores_have_mean_zero_at_the_model(classes):
+    rng = np.random.default_rng(classes)
+    z, theta = rng.standard_normal((300, 3)), 2 * rng.standard_normal((classes - 1, 3))
+    eta = np.column_stack([np.zeros(300), z @ theta.T])
+    chance = np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True)
+    every = [chance[:, [k]] * scores.multinomial(theta, z, np.full(300, float(k))) for k in range(classes)]
+    np.testing.assert_allclose(sum(every), 0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("y", [math.nan, 0.5, 3.0, -1.0, math.inf])
+def test_a_multinomial_response_that_is_no_class_sends_nothing(y):
+    theta, z = np.ones((2, 3)), np.array([1.0, 2.0, -1.0])
+    np.testing.assert_array_equal(by_kernel(theta, z, y), 0.0)
+
+
+@pytest.mark.parametrize("z", [[1.0, 1e200, 0.0], [1.0, math.nan, 0.0], [math.inf, 1.0, 1.0], [1e308, 1e308, 1e308]])
+def test_a_multinomial_row_that_cannot_be_used_sends_nothing(z):
+    for theta in (np.ones((2, 3)), np.full((2, 3), 1e200), np.full((2, 3), -math.inf), np.full((2, 3), math.nan)):
+        for y in (0.0, 1.0, 2.0):
+            np.testing.assert_array_equal(by_kernel(theta, np.array(z), y, omega=0.5), 0.0)
+
+
+def test_a_wrong_reach_shortens_multinomial_reports_and_keeps_their_direction():
+    rng = np.random.default_rng(5)
+    theta, z = rng.standard_normal((3, 4)), 5 * rng.standard_normal(4)
+    for y in range(4):
+        whole, short = by_kernel(theta, z, float(y)), by_kernel(theta, z, float(y), reach=0.25)
+        assert np.linalg.norm(short) == pytest.approx(min(0.25, np.linalg.norm(whole)), rel=1e-12)
+        np.testing.assert_allclose(short / np.linalg.norm(short), whole / np.linalg.norm(whole), rtol=1e-12)
+
+
+SAMPLE = 40_000
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize(("blocks", "d"), [(1, 3), (2, 2), (3, 3)])
+def test_multinomial_curvature_is_the_slope_of_the_mean_score(blocks, d, constant):
+    rng = np.random.default_rng(10 * blocks + d)
+    theta, h = rng.standard_normal((blocks, d)), 1e-4
+    z = rng.standard_normal((SAMPLE, d))
+    if constant:
+        z[:, 0] = 1.0
+    eta = np.column_stack([np.zeros(SAMPLE), z @ theta.T])
+    chance = np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True)
+    unit = z / np.linalg.norm(z, axis=1, keepdims=True)
+
+    def mean(at):
+        """Of each person's score over the responses of the model at `theta`, shape (n, blocks)."""
+        ends = [chance[:, [k]] * scores.multinomial(at, z, np.full(SAMPLE, float(k))) for k in range(blocks + 1)]
+        return sum(ends)
+
+    found = multinomial_at(theta, normal_points(np.eye(d - int(constant)), constant)).reshape(blocks, d, blocks, d)
+    np.testing.assert_allclose(found.reshape(blocks * d, -1), found.reshape(blocks * d, -1).T, atol=1e-15)
+    for m in range(blocks):
+        for j in range(d):
+            step = np.zeros((blocks, d))
+            step[m, j] = h
+            slope = (mean(theta + step) - mean(theta - step)) / (2 * h)
+            for k in range(blocks):
+                sample = slope[:, [k]] * unit
+                # five standard errors of the sample, and of the largest entry a twentieth: the covariance of the
+                # lattice's 4096 points is that far from the identity in three dimensions
+                limit = 5 * sample.std(axis=0) / math.sqrt(SAMPLE) + 0.05 * np.abs(found).max()
+                np.testing.assert_array_less(np.abs(sample.mean(axis=0) - found[k, :, m, j]), limit)
+
+
+def test_every_family_of_the_kernel_is_here():
+    codes = {k.shape.family for k in KINDS.values()} | {MULTINOMIAL}
+    assert codes == set(range(11))
+    assert isinstance(KINDS["custom"], Kind)
+
+
+def wild(eta: float, y: float) -> float:
+    return 1e6 * (eta - y)
+
+
+def test_a_score_of_ones_own_beyond_its_bound_is_clipped():
+    """Where the response alone is private, nothing else bounds the number that is sent."""
+    with pytest.warns(pr.errors.PrivregWarning, match="exceeds its declared bound"):
+        family = pr.families.custom("wild", wild, 1.0)
+    shape = family.shape(-1.0, 1.0, balanced=False)
+    assert [kernels.unit_score(shape, 1.0, 0.3, y) for y in (-1.0, 0.3, 1.0)] == [1.0, 0.0, -1.0]
+
+
+@pytest.mark.parametrize(("factor", "norm2", "want"), [(5.0, 4.0, 0.5), (-5.0, 4.0, -0.5), (0.1, 4.0, 0.1)])
+def test_a_report_beyond_its_bound_is_shortened(factor, norm2, want):
+    assert kernels._bounded(factor, norm2, 1.0) == want
+    for wrong in (math.nan, math.inf, -math.inf):
+        assert kernels._bounded(wrong, norm2, 1.0) == 0.0
+        assert kernels._bounded(factor, abs(wrong), 1.0) == 0.0

@@ -1,0 +1,173 @@
+"""Calls that are nearly right are told what was meant: names of coefficients, keywords, kinds of sequences."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.central.results import CentralResults
+from privreg.errors import FormulaError, SchemaError, UnsupportedArgumentError
+from privreg.federated.results import FederatedResults
+from privreg.means.results import MeansResults
+from privreg.results import effects, hypothesis, prediction
+from privreg.results.comparison import Comparison
+from privreg.results.results import PrivateResults
+from privreg.schema.declarations import Schema
+
+N = 6_000
+
+
+@pytest.fixture(scope="module")
+def rides():
+    data = pr.datasets.ride_sharing(N)
+    public = {"bounds": {"distance": (1, 30), "driver_rating": (3, 5), "capacity": (2, 7), "fare": (0, 70)}}
+    model = pr.PrivateOnlineRegression.from_formula("fare ~ distance + driver_rating", data, mu=4, **public)
+    return model.fit(seed=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def charges():
+    data, public = pr.datasets.us_insurance(N), pr.datasets.us_insurance_schema()
+    model = pr.PrivateOnlineRegression.from_formula("charges ~ age + region + smoker:bmi", data, mu=4, **public)
+    return model.fit(seed=1, progress=False)
+
+
+# --- names of coefficients -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("test", ["t_test", "wald_test"])
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("rating", ["'rating' is no coefficient", "did you mean 'driver_rating'?"]),
+        ("distance = 0, 2 * Driver_rating = 1", ["'Driver_rating'", "did you mean 'driver_rating'?"]),
+        ("age = bmi", ["'age' is no coefficient", "write it as 'driver_rating = 0'"]),
+        ("distance distance", ["expected an operator"]),
+        ("distance = 1e5 = 2e5", ["write it as"]),
+    ],
+)
+def test_a_name_that_is_no_coefficient_is_answered_with_this_fits_own(rides, test, text, pieces):
+    with pytest.raises(FormulaError) as caught:
+        getattr(rides, test)(text)
+    told = str(caught.value)
+    assert all(piece in told for piece in pieces), told
+    assert "Coefficients of this fit are Intercept, distance, driver_rating." in told
+    assert "bmi" not in told.replace(text, "")
+
+
+@pytest.mark.parametrize("text", ["region", "C(region)", "region = 0"])
+def test_a_factors_name_is_answered_with_its_coefficients(charges, text):
+    with pytest.raises(FormulaError) as caught:
+        charges.wald_test(text)
+    joint = "region[T.northwest] = 0, region[T.southeast] = 0, region[T.southwest] = 0"
+    assert f"write '{joint}'" in str(caught.value)
+    assert charges.wald_test(joint).df_num == 3
+
+
+def test_a_list_is_never_quoted(rides):
+    with pytest.raises(FormulaError) as caught:
+        rides.t_test(["SECRET", "rows"])
+    assert "SECRET" not in str(caught.value)
+
+
+def test_what_statsmodels_calls_otherwise_names_no_other_models_columns(rides):
+    for name in ("f_test", "t_test_pairwise"):
+        with pytest.raises(AttributeError) as caught:
+            getattr(rides, name)
+        assert "age" not in str(caught.value)
+
+
+# --- keywords --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "keyword", "pieces"),
+    [
+        ("tidy", "expontentiate", ["did you mean 'exponentiate'", "alpha="]),
+        ("tidy", "conf_level", ["give alpha="]),
+        ("summary", "aplha", ["did you mean 'alpha'"]),
+        ("plot_coef", "intercpt", ["did you mean 'intercept'"]),
+        ("plot_trajectory", "term", ["did you mean 'terms'"]),
+        ("trajectory", "level", ["give alpha="]),
+        ("marginal_effects", "dummy", ["at=", "average="]),
+        ("predict", "newdata", ["exog="]),
+        ("conf_int", "cov_type", ["inference=", "cols="]),
+        ("using", "name", ["method="]),
+    ],
+)
+def test_unknown_keywords_are_told_the_choices(rides, method, keyword, pieces):
+    with pytest.raises(UnsupportedArgumentError) as caught:
+        getattr(rides, method)(**{keyword: 1})
+    told = str(caught.value)
+    assert isinstance(caught.value, TypeError)
+    assert f"{method}() has no argument {keyword!r}." in told
+    assert all(piece in told.lower() for piece in pieces), told
+
+
+CLASSES = (
+    *(PrivateResults, CentralResults, FederatedResults, MeansResults, Comparison),
+    *(hypothesis.ContrastTest, prediction.Prediction, prediction.ClassPrediction, effects.MarginalEffects),
+)
+METHODS = [
+    (cls, name)
+    for cls in CLASSES
+    for name, method in inspect.getmembers(cls, inspect.isfunction)
+    if not name.startswith("_")
+]
+
+
+@pytest.mark.parametrize(("cls", "name"), METHODS, ids=[f"{c.__name__}.{n}" for c, n in METHODS])
+def test_every_public_method_of_results_does(cls, name):
+    method = getattr(cls, name)
+    assert "unknown" not in inspect.signature(method).parameters
+    with pytest.raises(UnsupportedArgumentError, match=rf"^{name}\(\) has no argument 'zzz'"):
+        method(object.__new__(cls), zzz=1)
+
+
+def test_compare_does_and_positions_stay_pythons(rides):
+    with pytest.raises(UnsupportedArgumentError, match="Did you mean 'names'"):
+        pr.compare([rides], namess=["a"])
+    with pytest.raises(TypeError, match="positional") as caught:
+        rides.tidy(True, 0.05)
+    assert not isinstance(caught.value, UnsupportedArgumentError)
+
+
+# --- levels ----------------------------------------------------------------------------------------------
+
+LEVELS = {
+    "Index": pd.Index(["no", "yes"]),
+    "categories": pd.Series(["yes", "no"], dtype="category").cat.categories,
+    "array": np.array(["no", "yes"]),
+    "array of objects": np.array(["no", "yes"], dtype=object),
+    "unique of a categorical": pd.Series(["no", "yes", "no"], dtype="category").unique(),
+    "unique of texts": pd.Series(["no", "yes", "no"], dtype="string").unique(),
+    "Series": pd.Series(["no", "yes"]),
+    "tuple": ("no", "yes"),
+}
+
+
+@pytest.mark.parametrize("kind", LEVELS)
+def test_levels_may_be_any_ordered_sequence(kind):
+    assert Schema.declare(levels={"g": LEVELS[kind]}).levels["g"] == ("no", "yes")
+
+
+def test_levels_of_numbers_become_pythons_own():
+    for numbers in (np.array([1, 2]), pd.Index([1, 2]), range(1, 3)):
+        got = Schema.declare(levels={"g": numbers}).levels["g"]
+        assert got == (1, 2)
+        assert all(type(v) is int for v in got)
+    assert Schema.declare(levels={"g": np.array([False, True])}).levels["g"] == (False, True)
+
+
+@pytest.mark.parametrize("wrong", [{"no", "yes"}, frozenset({"no", "yes"}), {"no": 1, "yes": 2}.keys()])
+def test_levels_without_an_order_are_refused(wrong):
+    with pytest.raises(SchemaError, match="has no order"):
+        Schema.declare(levels={"g": wrong})
+
+
+@pytest.mark.parametrize("wrong", ["no", b"no", {"no": 1}, np.array("no"), np.eye(2), iter(["no", "yes"]), 3, None])
+def test_levels_that_are_no_sequence_are_refused(wrong):
+    with pytest.raises(SchemaError, match="must be a list of levels"):
+        Schema.declare(levels={"g": wrong})

@@ -1,0 +1,465 @@
+"""Plans: against the asymptotics of a known design, against fits, and against themselves."""
+
+import math
+import pickle
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import privreg as pr
+from privreg.cli.app import main
+from privreg.errors import (
+    BudgetError,
+    DataError,
+    InferenceError,
+    NotPrivateError,
+    OptionError,
+    PrivregError,
+    SchemaError,
+)
+from privreg.experiments.designs import Design, asymptotic_sd
+from privreg.planning.plan import StudyPlan, _settings, least
+from privreg.planning.precision import taking_part
+from privreg.simulation.settings import FitOptions
+from privreg.simulation.stream import begin
+
+INSURED = {
+    "bounds": {"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)},
+    "levels": {"smoker": ["no", "yes"]},
+}
+FORMULA = "charges ~ age + bmi + smoker"
+BOX = {"x0": (-2, 2), "x1": (-2, 2)}
+
+
+def insured(**more):
+    return pr.plan(FORMULA, **{"mu": 1, "scale": 2500, **INSURED, **more})
+
+
+def normals(p, rho=0.0, **more):
+    names = [f"x{j}" for j in range(p)]
+    moments = {c: (0, 1) for c in names} | {"y": (0, 3)}
+    moments |= {(names[i], names[j]): rho ** abs(i - j) for i in range(p) for j in range(i) if rho}
+    return pr.plan("y ~ " + " + ".join(names), **{"mu": 1, "n": 200_000, "moments": moments, "scale": 1, **more})
+
+
+# --- against what is known ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("p", "rho", "mu"), [(3, 0.0, 1.0), (3, 0.5, 2.0), (10, 0.0, 1.0)])
+def test_one_persons_precision_is_that_of_the_design(p, rho, mu):
+    """Two ways to the same integral, each over its own made-up rows: good to about a percent together."""
+    found = normals(p, rho, mu=mu)
+    ratio = _settings(found.spec, None, None).efficient.rules.ratio
+    sds, _ = asymptotic_sd(Design("huber", p, rho, sd=1.0), "whitened", ratio, 2.0 / mu)
+    np.testing.assert_allclose(np.sqrt(np.diag(found._per_person.covariance)), sds, rtol=0.02)
+
+
+SETTINGS = {
+    "linear": lambda: insured(n=100_000),
+    "correlated": lambda: normals(3, 0.5, mu=2, n=100_000),
+    "logistic": lambda: pr.plan(
+        "y ~ x0 + x1", n=100_000, mu=1, family="logistic", bounds=BOX, levels={"y": [0, 1]}, params={"x0": 1}
+    ),
+    "quantile": lambda: pr.plan("y ~ 1", n=100_000, epsilon=1, family=pr.Quantile(0.9), scale=1, bounds={"y": (-6, 6)}),
+    "expectile": lambda: pr.plan(
+        "y ~ x0", n=100_000, mu=2, family=pr.Expectile(0.8), scale=1, bounds={"x0": (-2, 2), "y": (-6, 6)}
+    ),
+    "counts": lambda: pr.plan(
+        "y ~ x0", n=100_000, mu=2, family=pr.Poisson(y_max=9), params={"Intercept": 0.5, "x0": 0.3}, bounds=BOX
+    ),
+    "levels": lambda: pr.plan(
+        "y ~ x0", n=100_000, mu=2, family="multinomial", levels={"y": ["a", "b", "c"]}, bounds=BOX
+    ),
+    "squared": lambda: pr.plan(
+        "y ~ x0", n=100_000, mu=2, family="squared", scale=1, bounds={"x0": (-2, 2), "y": (-6, 6)}
+    ),
+    "public covariates": lambda: pr.plan(
+        "y ~ x0", n=100_000, mu=1, private="response", scale=1, bounds={"x0": (-2, 2), "y": (-6, 6)}
+    ),
+    "pure": lambda: pr.plan("y ~ x0", n=100_000, epsilon=2, scale=1, bounds={"x0": (-2, 2), "y": (-6, 6)}),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_fits_of_made_up_people_are_as_precise_as_planned(name):
+    """Seeded: the ratio of simulated to planned widths is 1 but for 10% and four of its standard errors."""
+    found = SETTINGS[name]().check(8, seed=3, progress=False)
+    assert (abs(found["ratio"] - 1.0) < 0.1 + 4.0 * found["ratio_se"]).all(), found
+    assert (found["ratio_se"] < 0.2).all()
+    assert (found["coverage"] >= found["at_least"]).all()
+
+
+def test_power_is_how_often_an_effect_is_found():
+    planned = insured(n=60_000, effect={"age": 12.0}, params={"age": 12.0})
+    power = float(planned.table().loc["age", "power"])
+    assert 0.2 < power < 0.95
+    found = planned.check(40, seed=5, progress=False).loc["age"]
+    assert found["power"] == power
+    assert abs(found["told"] - power) < 4.0 * np.sqrt(power * (1 - power) / 40)
+
+
+def test_a_label_that_nobody_declared_is_0_or_1():
+    asked = {"mu": 1, "n": 10**5, "family": "logistic", "bounds": {"x0": (-2, 2)}}
+    declared = pr.plan("y ~ x0", levels={"y": [0, 1]}, **asked).table()
+    pd.testing.assert_frame_equal(pr.plan("y ~ x0", **asked).table(), declared)
+
+
+def test_power_of_large_and_small_effects():
+    table = insured(n=10**6, effect={"age": 1e4, "bmi": 1e-9}).table()
+    assert table.loc["age", "power"] == pytest.approx(1.0)
+    assert table.loc["bmi", "power"] == pytest.approx(0.05, abs=1e-6)
+    assert np.isnan(table.loc["Intercept", "power"])
+    # with many lanes it is the normal one
+    shift = 2.0
+    found = insured(n=10**9, lanes=64)
+    se = found.table().loc["age", "std_error"]
+    power = insured(n=10**9, lanes=64, effect={"age": shift * se}).table().loc["age", "power"]
+    assert power == pytest.approx(norm.sf(norm.isf(0.025) - shift), abs=0.02)
+
+
+# --- against itself ----------------------------------------------------------------------------------------
+
+
+def test_the_people_that_are_found_reach_the_goal_and_few_less_do_not():
+    found = insured(width={"age": 10})
+    assert found.asked == "people"
+    assert found.table().loc["age", "width"] <= 10
+    assert insured(n=int(0.98 * found.n)).table().loc["age", "width"] > 10
+    assert found.critical == "age"
+    both = insured(width={"age": 10, "bmi": 5})
+    assert both.n > found.n
+    assert both.critical == "bmi"
+
+
+def test_the_budget_that_is_found_reaches_the_goal_and_a_little_less_does_not():
+    found = pr.plan(FORMULA, n=200_000, width={"age": 20}, scale=2500, **INSURED)
+    assert found.asked == "budget"
+    assert found.table().loc["age", "width"] <= 20
+    assert insured(n=200_000, mu=0.97 * found.mu).table().loc["age", "width"] > 20
+    assert "budget of" in str(found)
+
+
+def test_effects_are_found_with_the_power_that_was_asked_for():
+    found = insured(effect=40, coef="age", power=0.9)
+    assert found.table().loc["age", "power"] >= 0.9
+    assert found.goal.effects == {"age": 40.0}
+    if found.needed == found.n:
+        assert insured(n=int(0.97 * found.n), effect={"age": 40}).table().loc["age", "power"] < 0.9
+
+
+def test_so_few_that_intervals_could_not_be_relied_on_are_raised_and_said():
+    found = insured(width={"age": 1e6})
+    assert found.n == found.reliable > found.needed
+    assert any(f"{found.needed:,} people would do" in note for note in found.notes)
+    few = insured(n=found.reliable // 2)
+    assert any(note.startswith("don't rely") for note in few.notes)
+    assert not any(note.startswith("don't rely") for note in insured(n=2 * found.reliable).notes)
+
+
+def test_the_number_from_which_a_plan_relies_on_intervals_is_the_fits_own():
+    found = insured(n=50_000)
+    people = pr.datasets.us_insurance(found.reliable + 2_000, seed=1)
+
+    def doubts(n):
+        model = pr.PrivateOnlineRegression.from_formula(FORMULA, people.iloc[:n], mu=1, **INSURED)
+        return any(
+            "people are few for 4 coefficients" in note for note in model.fit(seed=1, progress=False).privacy.notes
+        )
+
+    assert doubts(found.reliable - 1_000)
+    assert not doubts(found.reliable + 2_000)
+
+
+def test_widths_of_one_coefficient_over_people_and_budgets():
+    found = insured(width={"age": 20})
+    table = found.table(n=[10**5, 10**6], mu=[0.5, 1, 2])
+    assert table.index.tolist() == [10**5, 10**6]
+    assert table.columns.tolist() == [0.5, 1, 2]
+    assert table.attrs["coef"] == "age"
+    assert (np.diff(table.to_numpy(), axis=1) < 0).all()
+    assert table.loc[10**5, 1] == insured(n=10**5).table().loc["age", "width"]
+    assert found.table(n=10**5, coef="bmi").attrs["coef"] == "bmi"
+    pure = pr.plan(FORMULA, epsilon=1, n=10**5, scale=2500, **INSURED)
+    own = float(pure.table().loc["age", "width"])
+    assert pure.table(n=10**5, coef="age").iloc[0, 0] == own
+    assert pure.table(epsilon=[1, 2], coef="age").loc[10**5, 1] == own
+    assert pure.table(mu=[1], coef="age").loc[10**5, 1] == table.loc[10**5, 1]
+
+
+def test_a_scale_that_nobody_gave_is_a_quarter_of_the_range_and_said():
+    found = pr.plan(FORMULA, mu=1, n=10**5, **INSURED)
+    assert found.assumed.scale == 8750
+    assert any("8750 is a quarter of the declared range of charges" in note for note in found.notes)
+    declared = pr.plan(FORMULA, mu=1, n=10**5, family=pr.Huber(scale=2500), **INSURED)
+    assert declared.assumed.scale == 2500
+    assert not any("quarter" in note for note in declared.notes)
+
+
+def test_responses_beyond_their_range_are_said():
+    inside = {"bounds": {"x0": (-1, 1), "y": (0, 10)}, "mu": 2, "n": 60_000, "scale": 2}
+    beyond = pr.plan("y ~ x0", params={"Intercept": 1, "x0": 3}, **inside)
+    assert any("% of the responses, as assumed, lie outside the declared range" in note for note in beyond.notes)
+    assert not any("lie outside" in note for note in pr.plan("y ~ x0", params={"x0": 1}, **inside).notes)
+    counts = {"mu": 2, "n": 60_000, "family": pr.Poisson(y_max=4), "bounds": {"x0": (-1, 1)}}
+    assert any("lie outside" in note for note in pr.plan("y ~ x0", params={"Intercept": 1.3}, **counts).notes)
+    assert not any("lie outside" in note for note in pr.plan("y ~ x0", params={"Intercept": -1}, **counts).notes)
+
+
+def test_the_same_question_has_the_same_answer_and_no_global_random_numbers():
+    before = random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
+    assert insured(width={"age": 10}).n == insured(width={"age": 10}).n
+    assert random.getstate() == before[0]
+    assert (np.random.get_state()[1] == before[1]).all()  # noqa: NPY002
+
+
+def test_public_rows_shares_and_strong_effects_change_precision():
+    rows = pr.datasets.us_insurance(4000)
+    plain = insured(n=10**5)
+    same = insured(n=10**5, covariates=rows)
+    ratio = same.table()["std_error"] / plain.table()["std_error"]
+    assert ((ratio > 0.9) & (ratio < 1.1)).all()
+    rare = insured(n=10**5, shares={"smoker": [9, 1]})
+    assert rare.table().loc["smoker[T.yes]", "width"] > 1.5 * plain.table().loc["smoker[T.yes]", "width"]
+    assert ("smoker", "shares 90%, 10%") in rare.assumed.words(rare.spec)
+    assert ("covariates", "drawn from 4,000 public rows") in same.assumed.words(same.spec)
+
+    def logit(**params):
+        return pr.plan(
+            "y ~ x0", n=10**5, mu=1, family="logistic", bounds=BOX, levels={"y": [0, 1]}, params=params or None
+        )
+
+    strong = logit(x0=3.0)
+    assert strong._per_person.growth > 2
+    assert strong.table().loc["x0", "width"] > 2 * logit().table().loc["x0", "width"]
+
+
+def test_counts_far_below_the_largest_want_more_people():
+    """The score is (mean − y)/(y_max − mean), so that a count's curvature is its mean over the rest of the range."""
+
+    def plan(y_max, mean):
+        given = {"family": pr.Poisson(y_max), "params": {"Intercept": math.log(mean)}, "bounds": {"x0": (-1, 1)}}
+        return pr.plan("y ~ x0", n=10**6, mu=2, **given)
+
+    easy, usual, hard = (plan(y_max, 1.0) for y_max in (3, 6, 21))
+    assert easy._per_person.growth == pytest.approx(1.0, rel=0.02)
+    assert usual._per_person.growth == pytest.approx((0.5 / (1 / 5)) ** 2, rel=0.02)
+    assert hard._per_person.growth == pytest.approx((0.5 / (1 / 20)) ** 2, rel=0.02)
+    assert plan(42, 2.0)._per_person.growth == pytest.approx(hard._per_person.growth, rel=0.02)
+    assert hard.reliable > 10 * easy.reliable
+    wanted = [
+        pr.plan(
+            "y ~ x", mu=1, width={"x": 0.5}, family=pr.Poisson(y_max), bounds={"x": (-1, 1)}, params={"Intercept": 0.0}
+        ).n
+        for y_max in (5, 20)
+    ]
+    assert wanted[1] / wanted[0] == pytest.approx(20, rel=0.1)  # as the family's help says
+    yes_no = pr.plan("y ~ x0", n=10**6, mu=2, family="logistic", levels={"y": [0, 1]}, bounds={"x0": (-1, 1)})
+    assert yes_no._per_person.growth == pytest.approx(1.0, rel=0.01)
+
+
+def test_people_before_the_lanes_are_those_that_a_fit_would_have():
+    found = insured(n=300_000)
+    model = pr.PrivateOnlineRegression.from_formula(FORMULA, pr.datasets.us_insurance(300_000, seed=2), mu=1, **INSURED)
+    settings = _settings(found.spec, 300_000, None)
+    people, lanes, groups = taking_part(settings, 300_000, 4, found._per_person)
+    held = dict.fromkeys(("lanes", "common"), 0)
+    stream = begin(model._spec, FitOptions(), None, 1, 300_000)
+    for batch in model._source.batches(0):
+        stream.update(batch)
+    for stage, n in stream._run.roles():
+        if stage.kind in held:
+            held[stage.kind] += n
+    assert lanes == held["lanes"]
+    assert groups == len(stream._run.groups())
+    assert held["lanes"] < people < held["lanes"] + held["common"]
+
+
+def test_least_finds_the_first_number_to_three_digits():
+    for wanted in (1, 100, 101, 12_345, 98_765_432):
+        found = least(lambda n, w=wanted: n >= w)
+        assert found >= wanted
+        assert found <= max(100, 1.011 * wanted)
+    assert least(lambda n: False) > 10**13
+
+
+# --- what people see ---------------------------------------------------------------------------------------
+
+
+def test_a_plan_prints_pickles_and_shows():
+    found = insured(width={"age": 20}, effect={"bmi": 30})
+    text = str(found)
+    assert repr(found) == text == found.summary()
+    assert f"{found.n:,} people are needed" in text
+    assert "residuals normal with sd 2500" in text
+    assert max(map(len, text.splitlines())) <= 80
+    html = found._repr_html_()
+    assert html.count("<tr>") == 5
+    assert f"{found.n:,}" in html
+    again = pickle.loads(pickle.dumps(found))
+    assert str(again) == text
+    assert isinstance(again, StudyPlan)
+
+
+def test_contours_are_drawn_on_axes_of_ones_own():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = insured(width={"age": 20})
+    _, own = plt.subplots()
+    assert found.plot("bmi", ax=own) is own
+    assert "bmi" in own.get_title(loc="left")
+    assert "ε" in pr.plan(FORMULA, epsilon=1, n=10**5, scale=2500, **INSURED).plot("age").get_xlabel()
+    ax = found.plot()
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+    assert "age" in ax.get_title(loc="left")
+    plt.close("all")
+
+
+def test_the_command_says_what_the_function_says(capsys, tmp_path):
+    public = ["--bounds", "age=18:65", "bmi=18:50", "charges=0:35000", "--levels", "smoker=no,yes", "--scale", "2500"]
+    assert main(["plan", FORMULA, "--mu", "1", "--width", "age=20", *public]) == 0
+    assert capsys.readouterr().out.strip() == str(insured(width={"age": 20}))
+    picture = tmp_path / "plan.png"
+    given = ["--n", "1e5", "--at-n", "1e5,1e6", "--at-mu", "0.5,1", "--coef", "age", "--plot", str(picture)]
+    assert main(["plan", FORMULA, "--mu", "1", *given, *public]) == 0
+    out = capsys.readouterr().out
+    assert "mean width of the intervals of age" in out
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert main(["plan", FORMULA, "--mu", "1", "--width", "age=x", *public]) == 2
+    assert "--width: 'age=x' must read NAME=NUMBER" in capsys.readouterr().err
+    assert main(["plan", FORMULA, "--mu", "1", "--n", "1e5", "--plot", "plan.gif", *public]) == 2
+    assert "named .png, .pdf, .svg" in capsys.readouterr().err
+
+
+# --- bad input ---------------------------------------------------------------------------------------------
+
+WRONG = {
+    "nothing asked": (lambda: insured(), OptionError, "give n="),
+    "no budget": (lambda: pr.plan(FORMULA, n=1000, **INSURED), BudgetError, "it can be left out to be found"),
+    "two budgets": (lambda: insured(epsilon=1, n=1000), BudgetError, "exactly one"),
+    "mu": (lambda: insured(mu=-1, n=1000), BudgetError, "mu"),
+    "n": (lambda: insured(n=0.5), OptionError, "whole number of people"),
+    "width": (lambda: insured(width=-1), OptionError, "positive"),
+    "width of nothing": (lambda: insured(width={"age": "x"}), OptionError, "must be a number other than 0"),
+    "no such coefficient": (lambda: insured(width={"agee": 1}), OptionError, "they are 'Intercept', 'smoker"),
+    "coef alone": (lambda: insured(n=1000, coef="age"), OptionError, "give one of them"),
+    "coef twice": (lambda: insured(width={"age": 1}, coef="age"), OptionError, "leave coef= out"),
+    "power": (lambda: insured(effect=1, power=1.5), OptionError, r"power=1.5 must lie in \(0, 1\)"),
+    "power alone": (lambda: insured(n=1000, power=0.8), OptionError, "give effect= too"),
+    "scale": (lambda: insured(n=1000, scale=0), OptionError, "scale=0 must be a positive"),
+    "scale of a logit": (
+        lambda: pr.plan("y ~ x0", n=10, mu=1, family="logistic", levels={"y": [0, 1]}, bounds=BOX, scale=1),
+        OptionError,
+        "has none; leave it out",
+    ),
+    "shares": (lambda: insured(n=1000, shares={"smoker": [1]}), OptionError, "2 positive numbers"),
+    "shares of a number": (lambda: insured(n=1000, shares={"age": [1, 2]}), OptionError, "has no levels"),
+    "params": (lambda: insured(n=1000, params={"agee": 1}), OptionError, "no coefficient"),
+    "params short": (lambda: insured(n=1000, params=[1, 2]), OptionError, "4 finite numbers"),
+    "covariates": (lambda: insured(n=1000, covariates=pd.DataFrame({"age": [20, 30]})), DataError, "no column"),
+    "covariates as array": (lambda: insured(n=1000, covariates=np.ones((3, 3))), OptionError, "give a DataFrame"),
+    "both": (
+        lambda: insured(n=1000, covariates=pr.datasets.us_insurance(10), shares={"smoker": [1, 2]}),
+        OptionError,
+        "give one of them",
+    ),
+    "alpha": (lambda: insured(n=1000, alpha=2), OptionError, "alpha=2"),
+    "undeclared": (lambda: pr.plan("y ~ x", mu=1, n=10, bounds={"y": (0, 1)}), PrivregError, "'x' is not declared"),
+    "unbounded": (
+        lambda: pr.plan("y ~ x", mu=1, n=10, bounds={"y": (0, 1), "x": (0, np.inf)}),
+        SchemaError,
+        "x",
+    ),
+    "hinge": (
+        lambda: pr.plan("y ~ x0", n=10, mu=1, family="hinge", levels={"y": [0, 1]}, bounds=BOX),
+        OptionError,
+        "needs a model of the response",
+    ),
+    "an option": (lambda: insured(n=1000, wdth=1), PrivregError, "Did you mean 'width'"),
+    "too few": (
+        lambda: pr.plan(FORMULA, n=500, width={"age": 1e-9}, scale=2500, **INSURED),
+        InferenceError,
+        "too few for that",
+    ),
+    "too much": (lambda: insured(width={"age": 1e-9}), InferenceError, "would not do"),
+    "reps": (lambda: insured(n=1000).check(1), OptionError, "reps=1"),
+    "rows": (lambda: insured(n=10**9).check(2), OptionError, "more than 100,000,000 rows"),
+    "expression": (
+        lambda: pr.plan(
+            "np.log(charges) ~ age", mu=1, n=1000, scale=1, bounds={"age": (18, 65), "charges": (1, 9)}
+        ).check(2, progress=False),
+        OptionError,
+        "is an expression",
+    ),
+    "two tables": (lambda: insured(n=1000).table(mu=1, epsilon=1), OptionError, "not both"),
+    "table": (lambda: insured(n=1000).table(coef="age"), OptionError, "give one of them"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_questions_are_explained(what):
+    call, error, words = WRONG[what]
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_precision_of_many_coefficients_comes_to_an_end():
+    names = [f"x{j}" for j in range(150)]
+    found = pr.plan(
+        "y ~ " + " + ".join(names),
+        n=10**6,
+        mu=5,
+        scale=1,
+        bounds={c: (-1, 1) for c in names} | {"y": (-9, 9)},
+    )
+    assert np.isfinite(found.table().to_numpy()).all()
+    assert found._per_person.covariance.shape == (151, 151)
+
+
+@pytest.mark.parametrize("share", [0.03, 0.25])
+def test_rare_levels_are_told_as_the_fit_tells_them(share):
+    declared = {"bounds": {"y": (-2, 2)}, "levels": {"g": ["a", "b"]}, "mu": 2}
+    found = pr.plan("y ~ g", n=100_000, scale=0.3, shares={"g": [1 - share, share]}, **declared)
+    rng = np.random.default_rng(1)
+    rows = {"y": 0.3 * rng.normal(size=found.n), "g": np.where(rng.random(found.n) < share, "b", "a")}
+    res = pr.PrivateOnlineRegression.from_formula("y ~ g", rows, **declared).fit(seed=1, progress=False)
+    told = any("don't rely on the intervals" in note for note in res.privacy.notes)
+    assert (found.n < found.reliable) is told
+    assert any("don't rely" in note for note in found.notes) is told
+    if share == 0.03:
+        wanted = pr.plan("y ~ g", width={"g": 0.3}, scale=0.3, shares={"g": [1 - share, share]}, **declared)
+        assert wanted.n == wanted.needed
+        assert any("with however many people: a level is too rare" in note for note in wanted.notes)
+
+
+def test_levels_of_several_types_are_planned_for():
+    found = pr.plan("y ~ g", n=100_000, mu=1, bounds={"y": (0, 1)}, levels={"g": [1, "b"]})
+    assert found.table().shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"covariates": pd.DataFrame({"x0": [0.5] * 9})},
+        {"family": "logistic", "bounds": {"x0": (-1, 1)}, "levels": {"y": [0, 1]}, "params": {"Intercept": 1e6}},
+    ],
+)
+def test_people_who_determine_nothing_are_told(more):
+    with pytest.raises(InferenceError, match="don't determine the coefficients"):
+        pr.plan("y ~ x0", **{"n": 100_000, "mu": 1, "bounds": {"x0": (-1, 1), "y": (-2, 2)}, **more})
+
+
+def test_plans_are_of_intervals_between_lanes():
+    with pytest.raises(OptionError, match="leave lanes= out"):
+        pr.plan("y ~ x0", n=100_000, mu=1, bounds={"x0": (-1, 1), "y": (-2, 2)}, lanes=4)
+
+
+def test_rows_that_were_fitted_privately_are_no_public_rows():
+    rng = np.random.default_rng(1)
+    held = pd.DataFrame({"x0": rng.uniform(-1, 1, 3000), "y": rng.uniform(-1, 1, 3000)})
+    public = {"bounds": {"x0": (-1, 1), "y": (-2, 2)}, "mu": 3}
+    pr.plan("y ~ x0", n=100_000, covariates=held, scale=1, **public)
+    pr.PrivateOnlineRegression.from_formula("y ~ x0", held, **public).fit(progress=False, inference=None)
+    with pytest.raises(NotPrivateError, match="fitted privately in this process"):
+        pr.plan("y ~ x0", n=100_000, covariates=held, scale=1, **public)

@@ -1,0 +1,149 @@
+"""Results side by side, and the budget they use up together."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.errors import OptionError
+from privreg.results.summary import number
+from tests.helpers import array_model
+from tests.results.test_summary import check_latex, flat, read, wide
+
+
+@pytest.fixture(scope="module", params=["efficient", "published"])
+def one(request):
+    return array_model(2000).fit(seed=1, progress=False, tuning=request.param)
+
+
+@pytest.fixture(scope="module")
+def two():
+    return array_model(2500, mu=2).fit(seed=2, progress=False)
+
+
+@pytest.fixture(scope="module")
+def bare():
+    return array_model(2000).fit(seed=3, progress=False, inference=None)
+
+
+def test_frame_holds_the_numbers_of_tidy(one, two):
+    fewer = wide(two, 2, names=("a", "new"))
+    frame = pr.compare([one, fewer], names=["x", "y"], alpha=0.1).frame()
+    assert list(frame.index) == ["const", "a", "b", "c", "new"]
+    pd.testing.assert_frame_equal(
+        frame["x"].dropna().astype({"reliable": bool}),
+        one.tidy(alpha=0.1).set_index("term"),
+        check_names=False,
+        check_exact=True,
+    )
+    pd.testing.assert_frame_equal(
+        frame["y"].dropna().astype({"reliable": bool}),
+        fewer.tidy(alpha=0.1).set_index("term"),
+        check_names=False,
+        check_exact=True,
+    )
+
+
+def test_budgets_compose_once_a_release(one, two):
+    c = pr.compare([one, two])
+    assert c.total_mu == pytest.approx(math.sqrt(5))
+    assert "2.237-GDP per person, if the same people are in all of them" in flat(str(c))
+    assert pr.compare([one, one]).total_mu == 1
+    assert "same people" not in str(pr.compare([one]))
+
+
+def test_the_curators_release_is_counted():
+    central = array_model().fit(tuning="published", inference="plug_in_central", progress=False)
+    assert pr.compare([central, central]).total_mu == pytest.approx(math.sqrt(2))
+
+
+def test_one_result_without_privacy_leaves_none(one):
+    c = pr.compare([one, array_model(mu=None).fit(progress=False)])
+    assert math.isinf(c.total_mu)
+    for text in (c.as_text(), c.as_html(), c.as_latex()):
+        assert "NOT PRIVATE in all" in text
+
+
+def test_every_view_shows_each_estimate_and_error(one, two, bare):
+    c = pr.compare([one, two, bare], names=["small", "<large>", "bare"])
+    text, page, latex = c.as_text(), read(c.as_html()), c.as_latex()
+    check_latex(latex)
+    for r in (one, two, bare):
+        table = r.tidy()
+        for _, row in table.iterrows():
+            shown = number(row["estimate"], 4)
+            error = f"({number(row['std_error'], 3)})" if "std_error" in table else ""
+            assert shown in text
+            assert error in text
+            assert shown + ("" if row["reliable"] else "†") + error in page.cells
+            assert shown.replace("-", "$-$") in latex
+    assert "<large>" in page.cells
+    assert r"\textless{}large\textgreater{}" in latex
+    assert "2-GDP" in text
+    assert "(seeded)" in text
+    for fact in ("2,500", "Huber", "efficient", "2-GDP (seeded)"):
+        assert fact in page.cells
+    assert repr(c) == str(c) == text
+    assert c._repr_html_() == c.as_html()
+
+
+def test_exponentiated_tables_show_limits_in_place_of_errors(one):
+    logistic = array_model(2000, binary=True).fit(seed=1, progress=False)
+    c = pr.compare([logistic], exponentiate=True, alpha=0.1)
+    t = logistic.tidy(True, alpha=0.1).iloc[1]
+    assert f"[{number(t['conf_low'], 3)}, {number(t['conf_high'], 3)}]" in str(c)
+    assert "90% limits" in str(c)
+    assert number(math.exp(logistic.params.iloc[1]), 4) in str(c)
+    with pytest.raises(OptionError, match=r"rate ratios of Poisson.*this is Huber\(.*Leave it out"):
+        pr.compare([logistic, one], exponentiate=True)
+    large = wide(logistic, 1, names=("big",))
+    large._fit.params[:] = 1e5
+    assert "inf" in str(pr.compare([large], exponentiate=True))
+
+
+def test_text_stays_within_eighty_columns(one, two):
+    c = pr.compare([one, wide(two), *[two] * 9], names=[f"result number {i} {'x' * 30}" for i in range(11)])
+    lines = c.as_text().split("\n")
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("Budget") for line in lines) > 1  # went on below
+    check_latex(c.as_latex())
+
+
+def test_different_limit_laws_are_pointed_out(two):
+    plug = array_model(3000).fit(seed=1, progress=False, tuning="published", inference="plug_in")
+    path = array_model(3000).fit(seed=1, progress=False, inference="random_scaling")
+    published = array_model(3000).fit(seed=1, progress=False, tuning="published")
+    for different in ([two, plug], [two, path], [plug, published], [two, plug, path]):
+        assert "different limit laws" in flat(str(pr.compare(different)))
+    for same in ([two, two], [path, published]):
+        assert "different limit laws" not in flat(str(pr.compare(same)))
+
+
+def test_plot_draws_the_estimates_under_their_names(one, two):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    c = pr.compare([one, two], names=["x", "y"])
+    ax = c.plot()
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["x", "y"]
+    unit = one.params[["a", "b", "c"]] / ax.lines[0].get_xdata()
+    np.testing.assert_allclose(np.log10(unit.astype(float)), np.round(np.log10(unit.astype(float))), atol=1e-12)
+    _, mine = plt.subplots()
+    assert c.plot(ax=mine) is mine
+    plt.close("all")
+
+
+def test_bad_input_is_refused(one, two):
+    for bad in ([], (), None, 3, "text", iter([one])):
+        with pytest.raises(OptionError, match="compare"):
+            pr.compare(bad)
+    with pytest.raises(OptionError, match=r"compare\(\[res1, res2\]\)"):
+        pr.compare(one)
+    with pytest.raises(OptionError, match="item 2 is of type dict"):
+        pr.compare([one, {}])
+    for names in (["x"], ["x", "x"], "xy", []):
+        with pytest.raises(OptionError, match="2 different names"):
+            pr.compare([one, two], names=names)
+    for alpha in (0, 1, True, "0.05"):
+        with pytest.raises(OptionError, match="alpha"):
+            pr.compare([one, two], alpha=alpha)

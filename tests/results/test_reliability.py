@@ -1,0 +1,295 @@
+"""What takes rows back reaches all that people use: marked rows, a column of the table, one warning."""
+
+import ast
+import dataclasses
+import pickle
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg import central, diagnostics
+from privreg.diagnostics import DOUBTS, Note
+from privreg.errors import PrivregWarning, ReliabilityWarning, SavedFileError
+from privreg.files import archive
+from tests.families.test_multinomial import FLAT, model
+from tests.families.test_multinomial import people as voters
+from tests.helpers import array_model, people
+from tests.results.test_doubts import NOTE, with_notes
+from tests.results.test_summary import check_latex, flat, read, table_lines
+
+FEW = Note("don't rely on the intervals: few people", "few")
+
+
+def said(function):
+    """The one warning of a call, and what it returns."""
+    with pytest.warns(ReliabilityWarning) as caught:
+        out = function()
+    (one,) = caught
+    assert one.filename == __file__  # points at the call
+    return str(one.message), out
+
+
+def rare(n=40_000, share=0.01, levels=(0, 1), bounds=4):
+    rng = np.random.default_rng(2)
+    data = pd.DataFrame({"x": rng.standard_normal(n), "g": (rng.uniform(size=n) < share).astype(int)})
+    data["y"] = data["x"] + 0.5 * rng.standard_normal(n)
+    given = {"mu": 1, "bounds": {"x": (-bounds, bounds), "y": (-6, 6)}, "levels": {"g": list(levels)}}
+    return pr.PrivateOnlineRegression.from_formula("y ~ x + C(g)", data, **given)
+
+
+# --- which rows --------------------------------------------------------------------------------------------
+
+
+def test_few_people_take_all_rows_back():
+    text, res = said(lambda: array_model(3000).fit(seed=1, progress=False))
+    assert text.startswith("don't rely on the intervals of all 4 coefficients (const, a, b, c): few people")
+    assert issubclass(ReliabilityWarning, PrivregWarning)
+    assert not any(res.tidy()["reliable"])
+    assert res.tidy()["reliable"].dtype == bool
+    assert list(res.tidy())[-1] == "reliable"
+    assert "† DON'T RELY ON THE INTERVALS: see note [" in flat(str(res.summary()))
+
+
+def test_enough_people_are_not_warned_and_have_no_marks():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        res = array_model(60_000).fit(seed=1, progress=False)
+    assert res.tidy()["reliable"].all()
+    for text in (str(res.summary()), res.summary().as_html(), res.summary().as_latex()):
+        assert "†" not in text
+        assert "dagger" not in text
+        assert "RELY" not in text
+
+
+@pytest.mark.parametrize(
+    ("share", "levels", "concerned"),
+    [
+        (0.01, (0, 1), ["C(g)[T.1]"]),
+        (0.01, (1, 0), ["C(g)[T.0]", "Intercept"]),  # the reference level is the rare one
+        (0.99, (0, 1), ["C(g)[T.1]", "Intercept"]),
+    ],
+)
+def test_a_rare_level_takes_its_own_row_back_and_the_intercept_as_reference(share, levels, concerned):
+    text, res = said(lambda: rare(share=share, levels=levels).fit(seed=1, progress=False))
+    table = res.tidy().set_index("term")["reliable"]
+    assert sorted(table.index[~table]) == sorted(concerned)
+    assert table["x"]
+    assert all(name in text for name in concerned)
+    assert " x" not in text
+    assert not any(c.isdigit() for c in re.sub(r"C\(g\)\[T\.\d\]", "", text))  # no shares, no counts
+    assert "† DON'T RELY ON THE MARKED INTERVALS: see note [" in flat(str(res.summary()))
+
+
+def test_bounds_far_too_wide_take_their_column_and_the_constant_back():
+    _, res = said(lambda: rare(share=0.5, bounds=400).fit(seed=1, progress=False))
+    table = res.tidy().set_index("term")["reliable"]
+    assert list(table.index[~table]) == ["Intercept", "x"]
+
+
+def test_columns_are_found_in_the_users_order_and_at_every_level():
+    res = said(lambda: model(voters(3000)).fit(seed=1, progress=False))[1]
+    one = with_notes(res, Note("don't rely on this", "rare", [1, 4]))
+    table = one.tidy()
+    assert list(table.columns[:2]) == ["level", "term"]
+    flagged = one._fit.flat(table)
+    assert list(flagged.loc[~flagged["reliable"], "term"]) == [FLAT[1], FLAT[4]]
+    lines = table_lines(str(one.summary()))
+    assert sum(" † " in line for line in lines) == 2
+
+
+def test_every_code_that_is_used_says_why():
+    trees = [ast.parse(path.read_text()) for path in Path(pr.__file__).parent.rglob("*.py") if path.name != "notes.py"]
+    calls = [c for t in trees for c in ast.walk(t) if isinstance(c, ast.Call) and getattr(c.func, "id", "") == "Note"]
+    used = {c.args[1].value for c in calls if len(c.args) > 1 and isinstance(c.args[1], ast.Constant)}
+    assert used | {"before"} == set(DOUBTS)
+
+
+def test_a_doubt_of_one_method_marks_its_rows_only_there():
+    res = array_model(20_000).fit(seed=1, progress=False, inference=("between_lanes", "random_scaling"))
+    own = Note("don't rely on the random-scaling intervals", "curvature")
+    estimates = (res._fit.estimates[0], dataclasses.replace(res._fit.estimates[1], notes=(own,)))
+    fit = dataclasses.replace(with_notes(res, own)._fit, estimates=estimates)
+    both = pr.results.PrivateResults(fit)
+    assert both.tidy()["reliable"].all()
+    assert not both.tidy(method="random_scaling")["reliable"].any()
+    table = both.inference_table().set_index("method")["reliable"]
+    assert table.groupby(level=0).all().to_dict() == {"between lanes": True, "random scaling": False}
+    assert not both.using("random_scaling").tidy()["reliable"].any()
+
+
+# --- where it is seen --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def doubted():
+    return with_notes(array_model(20_000).fit(seed=1, progress=False), "a remark", NOTE)
+
+
+def test_marked_rows_in_text_html_and_latex(doubted):
+    summary = doubted.summary()
+    lines = table_lines(summary.as_text())
+    assert [line.split()[0] for line in lines if " † " in line] == ["a"]
+    words = "† DON'T RELY ON THE MARKED INTERVALS: see note [2]"
+    assert words in flat(summary.as_text())
+    page = read(summary.as_html())
+    assert "a †" in page.cells
+    assert "b" in page.cells
+    assert words in page.cells
+    latex = summary.as_latex()
+    check_latex(latex)
+    assert r"a $\dagger$ & " in latex
+    assert "DON'T RELY" in latex
+    assert max(map(len, summary.as_text().split("\n"))) <= 80
+
+
+def test_marks_of_estimates_without_intervals():
+    bare = with_notes(array_model(3000).fit(seed=1, progress=False, inference=None), NOTE)
+    assert "† DON'T RELY ON THE MARKED ESTIMATES: see note [1]" in flat(str(bare.summary()))
+    assert bare.tidy()["reliable"].tolist() == [True, False, True, True]
+
+
+def test_compared_tables_mark_the_estimate(doubted):
+    sound = with_notes(doubted)
+    both = pr.compare([sound, doubted], names=["good", "bad"])
+    value = f"{doubted.params['a']:.4f}"
+    for text in (str(both), both.as_html(), both.as_latex().replace(r"$\dagger$", "†").replace("$-$", "-")):
+        assert text.count(f"{value}†") == 1
+        assert "† Not to be relied on, as follows." in flat(text)
+    assert "†" not in str(pr.compare([sound]))
+    rows = [line for line in str(both).split("\n") if line.split(" ")[0] in {"const", "a", "b", "c"}]
+    assert len({line.rindex(".") for line in rows}) == 1  # marked or not, digits stand below each other
+    assert len(rows) == 4
+    assert both.frame()["bad"]["reliable"].tolist() == [True, False, True, True]
+
+
+# --- once --------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_warns_once():
+    x, y = people(3000)
+    stream = array_model(rows=3000).start(seed=1).update((y, x))
+    said(stream.results)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not stream.results().tidy()["reliable"].any()
+
+
+def test_a_stream_waits_for_intervals_before_it_warns():
+    x, y = people(3000)
+    stream = array_model(rows=3000).start(seed=1).update((y[:600], x[:600]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream.results()
+    stream.update((y[600:], x[600:]))
+    said(stream.results)
+
+
+def test_many_coefficients_are_counted_not_listed():
+    names = [f"x{i}" for i in range(21)]
+    with pytest.warns(ReliabilityWarning) as caught:
+        assert diagnostics.caution(names, [FEW])
+    assert "all 21 coefficients (x0, x1, x2, x3, x4, x5 and 15 more): few people" in str(caught[0].message)
+    assert not diagnostics.caution(names, ["a remark", Note("don't rely on", "")])
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def test_marks_keep_through_files_and_pickles(doubted, tmp_path):
+    doubted.save(tmp_path / "res.privreg")
+    for again in (pr.load(tmp_path / "res.privreg"), pickle.loads(pickle.dumps(doubted))):
+        pd.testing.assert_frame_equal(again.tidy(), doubted.tidy())
+        (note,) = again.privacy.doubts
+        assert (note, note.code, note.rows) == (NOTE, NOTE.code, NOTE.rows)
+        assert str(again.summary()) == str(doubted.summary())
+
+
+def test_files_of_the_version_before_go_by_what_their_notes_say(doubted, tmp_path):
+    doubted.save(tmp_path / "res.privreg")
+    document, arrays = archive.read(tmp_path / "res.privreg")
+    del document["statement"]["notes_about"]
+    own = {k: v for k, v in document.items() if k not in {"kind", "format"}}
+    archive.write_archive(tmp_path / "old.privreg", "results", own, arrays)
+    old = pr.load(tmp_path / "old.privreg")
+    assert not old.tidy()["reliable"].any()  # it doesn't say which rows
+    assert old.privacy.notes == doubted.privacy.notes
+    own["statement"]["notes"] = ["a remark", "no intervals yet by anytime, batch_means: they begin later"]
+    archive.write_archive(tmp_path / "old.privreg", "results", own, arrays)
+    old = pr.load(tmp_path / "old.privreg")
+    assert old.tidy()["reliable"].all()
+    assert old.privacy.waiting[0].methods == ("anytime", "batch_means")
+
+
+@pytest.mark.parametrize("about", [[None], *([None, ["few", [at], []]] for at in (4, -1, True))])
+def test_damaged_marks_are_refused(doubted, tmp_path, about):
+    doubted.save(tmp_path / "res.privreg")
+    document, arrays = archive.read(tmp_path / "res.privreg")
+    document["statement"]["notes_about"] = about
+    own = {k: v for k, v in document.items() if k not in {"kind", "format"}}
+    archive.write_archive(tmp_path / "res.privreg", "results", own, arrays)
+    with pytest.raises(SavedFileError, match="damaged"):
+        pr.load(tmp_path / "res.privreg")
+
+
+# --- the other front doors ---------------------------------------------------------------------------------
+
+
+def test_means_name_the_factor_of_which_too_few_gave_an_answer(tmp_path):
+    n = 4000
+    data = pd.DataFrame({"x": np.linspace(0, 1, n), "g": ["a"] * (n - 2) + ["b"] * 2, "who": ["u", "v"] * (n // 2)})
+    given = {"bounds": {"x": (0, 1)}, "levels": {"g": ["a", "b"], "who": ["u", "v"]}, "epsilon": 24.0}
+    text, res = said(lambda: pr.means.PrivateMeans(["x", "g"], data, frequencies="grr", **given).fit(progress=False))
+    assert res.tidy().set_index("term")["reliable"].to_dict() == {"x": True, "g[a]": False, "g[b]": False}
+    assert text.startswith("don't rely on the intervals of g[a], g[b]: some answer")
+    assert "† DON'T RELY ON THE MARKED INTERVALS: see note [1]" in flat(str(res.summary()))
+    assert "g[b] †" in str(res.summary())
+    model = pr.means.PrivateMeans(["x", "g"], data, frequencies="grr", by="who", **given)
+    text, res = said(lambda: model.fit(progress=False))
+    by = res.by_group()
+    assert by.loc[by["term"] == "x", "reliable"].all()
+    assert not by.loc[by["term"] == "g[b]", "reliable"].any()
+    res.save(tmp_path / "m.privreg")
+    pd.testing.assert_frame_equal(pr.load(tmp_path / "m.privreg").by_group(), by)
+    stream = model.start()
+    stream.update(data)
+    said(stream.results)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream.results()
+
+
+def test_a_curators_lanes_that_still_move_warn_and_mark():
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"a": rng.uniform(-1, 1, 6000)}).assign(y=lambda d: d["a"] + rng.normal(0, 0.3, 6000))
+    given = {"bounds": {"a": (-1, 1), "y": (-3, 3)}, "family": pr.Huber(scale=0.5), "mu": 1.0}
+    fit = central.Regression.from_formula("y ~ a", data, **given).fit
+    text, res = said(lambda: fit(perturbation="output", lanes=8, step=1e-6, progress=False))
+    assert not res.tidy()["reliable"].any()
+    assert "still on their way" in text
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one = fit(lanes=1, progress=False)  # asked for: there are no standard errors to rely on
+    assert not one.tidy()["reliable"].any()
+
+
+def test_federated_models_that_still_move_warn_and_mark():
+    rng = np.random.default_rng(1)
+    silos = [pd.DataFrame({"a": rng.uniform(-1, 1, 300)}).assign(y=lambda d: 3 * d["a"]) for _ in range(20)]
+    given = {
+        "bounds": {"a": (-1, 1), "y": (-4, 4)},
+        "mu": 100.0,
+        "family": "huber",
+        "rounds": 3,
+        "local_steps": 1,
+        "clip": 0.05,
+    }
+    model = pr.federated.FederatedRegression.from_formula("y ~ a", silos, **given)
+    text, res = said(lambda: model.fit(seed=1, progress=False))
+    assert not res.tidy()["reliable"].any()
+    assert text.startswith("don't rely on the estimates of all 2 coefficients (Intercept, a): the estimates were still")
+    assert "† DON'T RELY ON THE ESTIMATES: see note [1]" in flat(str(res.summary()))

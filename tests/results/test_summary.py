@@ -1,0 +1,321 @@
+"""The summary: every line narrow enough, every number that of tidy(), every name escaped."""
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from privreg.errors import InferenceError, OptionError
+from privreg.inference.methods import Estimate, RandomScaling
+from privreg.results.results import PrivateResults
+from privreg.results.summary import number, privacy_html, privacy_text, shorten, tex
+from tests.helpers import NAMES, array_model, people
+
+NASTY = "C(g_1, Treatment('a'))[T.<b>&50%^#$~\\{x}]"
+
+
+METHODS = {"efficient": ("random_scaling", "between_lanes"), "published": ("random_scaling", "plug_in")}
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def fitted(request):
+    return array_model(3000).fit(
+        seed=1, progress=False, tuning=request.param, inference=METHODS[request.param], lanes=LANES[request.param]
+    )
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def bare(request):
+    return array_model().fit(seed=1, progress=False, inference=None, tuning=request.param)
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def free(request):
+    return array_model(mu=None).fit(progress=False, tuning=request.param)
+
+
+METHOD_WORDS = {"plug_in": "plug-in", "between_lanes": "between lanes"}
+LANES = {"efficient": 9, "published": 1}
+
+
+def changed(results, **fields):
+    return PrivateResults(dataclasses.replace(results._fit, **fields))
+
+
+def wide(results, p=40, scale=3, names=None):
+    """`p` coefficients with names of forty characters and magnitudes from tiny to huge."""
+    rng = np.random.default_rng(0)
+    names = names or tuple(f"C(region_of_residence_{i:02d})[T.{'x' * 12}]" for i in range(p))
+    params = -rng.normal(size=p) * 10.0 ** rng.integers(-2 * scale, 2 * scale, p)
+    estimate = Estimate("random_scaling", (params * rng.uniform(0.01, 2, p)) ** 2, RandomScaling())
+    title = (*results._fit.title, ("Formula", "y ~ " + " + ".join(names)))
+    return changed(results, names=names, params=params, estimates=(estimate,), title=title)
+
+
+def table_lines(text):
+    """Lines between the heading of the coefficients and the rule below them."""
+    lines = text.split("\n")
+    top = next(i for i, line in enumerate(lines) if line.split()[:1] == ["coef"])
+    return lines[top + 2 : next(i for i in range(top, len(lines)) if lines[i].startswith("==="))]
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+# --- text -------------------------------------------------------------------------------------------------
+
+
+def test_text_shows_the_numbers_of_tidy_and_no_others(fitted):
+    rows = table_lines(fitted.summary(0.1).as_text())
+    table = fitted.tidy(alpha=0.1)
+    assert [r.split()[0] for r in rows] == list(table["term"]) == NAMES
+    for row, (_, t) in zip(rows, table.iterrows(), strict=True):
+        shown = [float(v) for v in row.replace(" † ", " ").split()[1:]]
+        assert shown[0] == float(number(t["estimate"], 4))
+        columns = ["std_error", "statistic", "conf_low", "conf_high"]
+        assert shown[1:3] + shown[4:] == [float(number(t[c], 3)) for c in columns]
+        assert shown[3] == pytest.approx(t["p_value"], abs=5.001e-4)
+        np.testing.assert_allclose(shown[1:3] + shown[4:], t[columns].astype(float), atol=5.001e-4)
+
+
+def test_numbers_look_as_in_statsmodels():
+    from statsmodels.iolib.summary import forg
+
+    for x in (0.0, 1.5, -2.25, 9999.9999, 10000.0, -123456.789, 1e-4, 9.9e-5, -3e-12, np.nan, np.inf):
+        assert number(x, 3) == forg(x, 3).strip()
+        assert number(x, 4) == forg(x, 4).strip()
+
+
+@pytest.mark.parametrize("scale", [1, 3, 40])
+def test_forty_long_names_stay_within_eighty_columns_and_apart(fitted, scale):
+    results = wide(fitted, scale=scale)
+    text = results.summary().as_text()
+    assert max(map(len, text.split("\n"))) <= 80
+    rows = table_lines(text)
+    assert len(rows) == 40
+    assert len({r.split()[0] for r in rows}) == 40
+    assert all("…" in r for r in rows)
+    for row, value in zip(rows, results.params, strict=True):
+        assert row.split()[-6] == number(value, 4)
+
+
+def test_long_header_and_notes_are_wrapped_and_lost_nowhere(fitted):
+    notes = ("a note " * 40, "word" * 60)
+    declared = (("c" * 40, "levels " + ", ".join(f"level {i}" for i in range(60))), ("x" * 120, "bounds 0 to 1"))
+    statement = dataclasses.replace(fitted.privacy, notes=notes, declared=declared)
+    results = changed(wide(fitted), statement=statement)
+    text = results.summary().as_text()
+    assert max(map(len, text.split("\n"))) <= 80
+    assert flat(notes[0]) in flat(text)
+    assert declared[0][1] in flat(text)
+    assert notes[1] in re.sub(r"\s", "", text)
+    formula = results._fit.title[-1][1]
+    assert formula.replace(" ", "") in re.sub(r"\s", "", text)
+
+
+def test_every_header_entry_and_privacy_row_is_printed(fitted):
+    text = flat(fitted.summary().as_text())
+    html = fitted.summary().as_html()
+    for label, value in [*fitted._fit.title, *fitted.privacy.rows()]:
+        assert f"{label}: {value}" in text
+        assert label in html
+    for i, note in enumerate(fitted.privacy.notes, 1):
+        assert f"[{i}] {note}" in text
+    assert flat(privacy_text(fitted.privacy)) in text
+    assert str(fitted.privacy) == privacy_text(fitted.privacy)
+
+
+def test_the_law_behind_t_and_p_is_named(fitted):
+    method = fitted.methods[1]
+    first = "95% critical value 2.755" if method == "plug_in" else "of 9 lanes; 95% critical value"
+    assert "t and P>|t| refer to the random-scaling limit" in flat(str(fitted.summary()))
+    assert first in flat(str(fitted.summary()))
+    law = "the standard normal; 90% critical value 1.645"
+    if method == "between_lanes":
+        law = f"the t distribution with 9 degrees of freedom; 90% critical value {student.ppf(0.95, 9):.3f}"
+    other = fitted.summary(0.1, method=method)
+    assert f"refer to {law}" in flat(str(other))
+    assert "[0.05" in str(other)
+    assert f"std err by {METHOD_WORDS[method]}" in str(other)
+    lanes = changed(fitted, estimates=(dataclasses.replace(fitted._fit.estimates[0], pivot=RandomScaling(4)),))
+    assert "random-scaling limit of 4 lanes" in str(lanes.summary())
+
+
+def test_without_inference_only_estimates_are_shown(bare):
+    text = bare.summary().as_text()
+    assert "std err" not in text
+    assert "critical value" not in text
+    rows = [r.replace(" † ", " ").split() for r in table_lines(text)]
+    assert rows == [[n, number(v, 4)] for n, v in bare.params.items()]
+    assert "std err" not in bare.summary().as_html() + bare.summary().as_latex()
+    with pytest.raises(InferenceError, match="inference=None"):
+        bare.summary(method="plug_in")
+
+
+def test_results_taken_before_the_lanes_show_estimates_and_why():
+    x, y = people(3000)
+    res = array_model(rows=3000).start().update((y[:600], x[:600])).results()
+    summary = res.summary()
+    assert [r.split() for r in table_lines(summary.as_text())] == [[n, number(v, 4)] for n, v in res.params.items()]
+    for text in (summary.as_text(), summary.as_html(), summary.as_latex()):
+        assert "std err" not in text
+        assert "no intervals yet: lanes begin after" in flat(text)
+    check_latex(summary.as_latex())
+
+
+def test_a_fit_without_privacy_is_loud_in_every_form(free):
+    s = free.summary()
+    for text in (s.as_text(), s.as_html(), s.as_latex(), privacy_text(free.privacy), privacy_html(free.privacy)):
+        assert "NOT PRIVATE" in text
+
+
+def test_a_wrong_level_is_refused_when_asked_for(fitted):
+    with pytest.raises(OptionError, match="alpha"):
+        fitted.summary(2)
+
+
+def test_text_is_what_a_terminal_and_print_show(fitted):
+    s = fitted.summary()
+    assert repr(s) == str(s) == s.as_text()
+    assert s._repr_html_() == s.as_html()
+
+
+def test_control_characters_in_names_do_not_break_lines(fitted):
+    results = wide(fitted, 2, names=("a\nb", "c\td"))
+    assert [r.split()[:2] for r in table_lines(results.summary().as_text())] == [["a", "b"], ["c", "d"]]
+
+
+@pytest.mark.parametrize("width", [5, 9, 24])
+def test_shortened_names_fit_and_stay_apart(width):
+    middles = [f"{'a' * 30}{i}{'z' * 30}" for i in range(5)]
+    heads = [f"{i}{'a' * 50}" for i in range(5)]
+    for names in (middles, heads, ["short", *heads]):
+        out = shorten(names, width)
+        assert len(set(out)) == len(names)
+        assert max(map(len, out)) <= width
+
+
+# --- HTML -------------------------------------------------------------------------------------------------
+
+
+class Cells(HTMLParser):
+    """Collects cells, and fails on tags that don't match."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.cells, self.tags = [], [], set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag != "br":
+            self.open.append(tag)
+        if tag in {"td", "th", "li", "p", "caption"}:
+            self.cells.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in {"td", "th", "li", "p", "caption"}:
+            self.cells[-1] += data
+
+
+def read(html):
+    parser = Cells()
+    parser.feed(html)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def test_html_is_well_formed_and_escapes_names(fitted):
+    names = (NASTY, "<script>alert(1)</script>")
+    results = wide(fitted, 2, names=names)
+    page = read(results.summary().as_html())
+    assert page.tags <= {"div", "style", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "ol", "li"}
+    for n, reliable in zip(names, results.tidy()["reliable"], strict=True):
+        assert n + ("" if reliable else " †") in page.cells  # whole: nothing is shortened here
+    for _, t in results.tidy().iterrows():
+        assert number(t["estimate"], 4) in page.cells
+    for label, value in [*results._fit.title, *results.privacy.rows()]:
+        assert label in page.cells
+        assert value in page.cells
+    assert [*results.privacy.notes] == page.cells[-len(results.privacy.notes) :]
+
+
+def test_html_takes_its_colours_from_the_page(fitted):
+    html = fitted.summary().as_html() + privacy_html(fitted.privacy)
+    styles = re.findall(r"<style>(.*?)</style>", html, re.S)
+    assert styles
+    for style in styles:
+        assert not re.search(r"#[0-9a-f]{3}|rgb|white(?!-space)|black", style, re.I)
+        for rule in filter(None, (r.strip() for r in style.split("}"))):
+            assert all(part.strip().startswith(".privreg") for part in rule.split("{")[0].split(","))
+
+
+# --- LaTeX ------------------------------------------------------------------------------------------------
+
+
+def environments_match(latex):
+    stack = []
+    for kind, name in re.findall(r"\\(begin|end)\{([\w*]+)\}", latex):
+        if kind == "begin":
+            stack.append(name)
+        else:
+            assert stack.pop() == name
+    return not stack
+
+
+def check_latex(latex):
+    bare = re.sub(r"\\[\\{}$&#_%]", "", latex)
+    depth = 0
+    for c in bare:
+        depth += (c == "{") - (c == "}")
+        assert depth >= 0
+    assert depth == 0
+    assert environments_match(latex)
+    assert bare.count("$") % 2 == 0
+    body = bare.split("\n", 1)[1]  # the first line is a comment
+    assert "#" not in body
+    assert not re.search(r"(?<!\S)_|\^(?!\{)", re.sub(r"\$[^$]*\$", "", body))
+
+
+def test_latex_is_balanced_and_escaped(fitted):
+    latex = wide(fitted, 3, names=(NASTY, "a--b", "μ_ω")).summary().as_latex()
+    check_latex(latex)
+    assert r"$\mu$\_\allowbreak{}$\omega$" in latex
+    assert "a-{}-b" in latex
+    assert r"50\%\textasciicircum{}\#\$$\sim$\textbackslash{}\{x\}" in latex
+    assert "booktabs" in latex.split("\n")[0]
+    assert latex.isascii()
+
+
+def test_every_number_is_in_the_latex(fitted):
+    results = wide(fitted)
+    latex = results.summary().as_latex()
+    check_latex(latex)
+    for v in results.params:
+        assert number(v, 4).replace("-", "$-$", 1 if v < 0 else 0) in latex
+    assert r"\begin{longtable}" in latex  # one page holds no forty rows
+    assert r"\usepackage{longtable}" in latex.split("\n")[0]
+    assert "longtable" not in fitted.summary().as_latex()
+
+
+def test_lines_of_latex_end_in_names_and_never_in_numbers(fitted):
+    results = wide(fitted, 3)
+    title = (*results._fit.title, ("Rate", "k^-0.51, step 1,000.5 or 1e-06: 3.25 (2.5) to -1.5*2"))
+    latex = changed(results, title=title).summary().as_latex()
+    assert r"\allowbreak" in latex
+    assert not re.search(r"[\d.,-]\s*\\allowbreak(\{\})?\s*[\d.,]", latex)
+    assert not re.search(r"\\allowbreak\{\}[^\w({$\\]", latex)  # no line begins with punctuation
+
+
+def test_every_special_character_has_an_escape():
+    text = r"""\{}$&#_%~^<>|[]"`×√−‖ℓ·≤≥±→…²⁻ᵀωΣµ"""
+    check_latex("% comment\n" + tex(text))
+    assert tex(text).isascii()
+    assert tex("plain words, 1.5 (ok)") == "plain words, 1.5 (ok)"
