@@ -25,7 +25,7 @@ from privreg.planning.plan import StudyPlan
 INSURED = pr.datasets.us_insurance_schema()
 
 
-def _normals(p: int, rho: float, mu: float, width: float) -> Plan:
+def _normals(p: int, rho: float, mu: float, width: float) -> StudyPlan:
     names = [f"x{j}" for j in range(p)]
     moments = {c: (0, 1) for c in names} | {"y": (0, 3)}
     moments |= {(names[i], names[j]): rho ** abs(i - j) for i in range(p) for j in range(i) if rho}
@@ -33,7 +33,7 @@ def _normals(p: int, rho: float, mu: float, width: float) -> Plan:
 
 
 BOX = {"x0": (-2, 2), "x1": (-2, 2), "y": (-9, 9)}
-SETTINGS: dict[str, Callable[[], Plan]] = {
+SETTINGS: dict[str, Callable[[], StudyPlan]] = {
     "Huber, p = 3, mu = 1": lambda: _normals(3, 0.0, 1.0, 0.05),
     "Huber, p = 10, mu = 1": lambda: _normals(10, 0.0, 1.0, 0.05),
     "Huber, p = 5, declared correlation 0.5, mu = 2": lambda: _normals(5, 0.5, 2.0, 0.03),

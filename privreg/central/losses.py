@@ -31,15 +31,9 @@ _POWER_NORM: Final = -2
 
 @dataclass(frozen=True)
 class PowerFamily(Family):
-    """A family of a trusted curator: losses with a power q, for which no report of bounded length is known.
+    """A family of a trusted curator: losses with a power q, for which no report of bounded length is known."""
 
-    Parameters
-    ----------
-    q : float
-        In [1, 2].
-    """
-
-    q: float = 1.5
+    q: float = 1.5  # In [1, 2]
 
     def __repr__(self) -> str:
         return f"{self.name}({self.q:g})"

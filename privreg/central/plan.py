@@ -71,44 +71,19 @@ ROOMY: Final = {Q_HINGE: 5.0, Q_NORM: 2.0}
 
 @dataclass(frozen=True)
 class Plan:
-    """How a fit runs. Public.
+    """How a fit runs. Public."""
 
-    Parameters
-    ----------
-    perturbation : str
-        "output" or "gradient".
-    order : str
-        "permuted" or "sampled"; "full" or "poisson" for gradient perturbation.
-    epochs : int
-        Passes over the records.
-    step : float
-        η, internal units.
-    radius : float or None
-        Of the ball that iterates are projected on.
-    average : float
-        Share of the iterates, the last ones, that are averaged.
-    sizes : tuple of int
-        Records of each lane.
-    share : float
-        Probability of a record to be in a batch; 1/size where steps take one record.
-    constants : Constants
-    move : float
-        Δ at K = epochs for output perturbation, G for gradient perturbation.
-    noise_sd : float
-        Of each coordinate: of a lane's average, or of the sum over a batch.
-    """
-
-    perturbation: str
-    order: str
-    epochs: int
-    step: float
-    radius: float | None
-    average: float
-    sizes: tuple[int, ...]
-    share: float
+    perturbation: str  # "output" or "gradient"
+    order: str  # "permuted" or "sampled"; "full" or "poisson" for gradient perturbation
+    epochs: int  # Passes over the records
+    step: float  # η, internal units
+    radius: float | None  # Of the ball that iterates are projected on
+    average: float  # Share of the iterates, the last ones, that are averaged
+    sizes: tuple[int, ...]  # Records of each lane
+    share: float  # Probability of a record to be in a batch; 1/size where steps take one record
     constants: Constants
-    move: float
-    noise_sd: float
+    move: float  # Δ at K = epochs for output perturbation, G for gradient perturbation
+    noise_sd: float  # Of each coordinate: of a lane's average, or of the sum over a batch
 
     @property
     def gaussian(self) -> bool:

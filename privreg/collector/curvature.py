@@ -72,18 +72,10 @@ FLATTEST: Final = 0.01
 
 
 class Expected(NamedTuple):
-    """What chains are to expect.
+    """What chains are to expect."""
 
-    Attributes
-    ----------
-    newton : ndarray, shape (d, d)
-        P, about the inverse of the curvature per unit of score bound and c.
-    curvature : float
-        Mean curvature of the loss per unit of score bound and c: P(abs r ≤ c), or mean min(π, 1 − π).
-    """
-
-    newton: Array
-    curvature: float
+    newton: Array  # P, about the inverse of the curvature per unit of score bound and c; shape (d, d)
+    curvature: float  # Mean curvature of the loss per unit of score bound and c: P(abs r ≤ c), or mean min(π, 1 − π)
 
 
 def inside(theta: Array, rows: Array) -> Array:

@@ -58,25 +58,15 @@ FARTHEST: Final = 5.0
 
 
 class Wide(NamedTuple):
-    """What is public about the columns of a wide design, internal units.
+    """What is public about the columns of a wide design, internal units."""
 
-    Attributes
-    ----------
-    columns : ndarray of int, shape (k,)
-        Those whose means are reported: neither the constant nor of two values nor of a private scale.
-    edges : ndarray, shape (d,)
-        How far a column reaches over the public box.
-    shares : ndarray, shape (d,)
-        Of a column that takes two values, the rarer one's share over the public box, in which levels are equally
-        frequent; NaN for others.
-    gaps : ndarray, shape (d,)
-        How far apart those values are.
-    """
-
+    # Those whose means are reported: neither the constant nor of two values nor of a private scale; shape (k,)
     columns: NDArray[np.int64]
-    edges: Array
+    edges: Array  # How far a column reaches over the public box; shape (d,)
+    # Of a column that takes two values, the rarer one's share over the public box, in which levels are equally
+    # frequent; NaN for others; shape (d,)
     shares: Array
-    gaps: Array
+    gaps: Array  # How far apart those values are; shape (d,)
 
 
 def is_wide(d: int, *, label: bool) -> bool:
@@ -90,21 +80,11 @@ def between(probe: Array) -> int:
 
 
 class Map(NamedTuple):
-    """A linear map to the user's coefficients that mixes into one of them only.
+    """A linear map to the user's coefficients that mixes into one of them only."""
 
-    Attributes
-    ----------
-    places : ndarray of int, shape (d,)
-        Of the coefficients inside, those outside that they stand for.
-    own : ndarray, shape (d,)
-        By how much each moves its own.
-    row : ndarray, shape (d,)
-        By how much each moves the one outside that stands at ``places[0]``.
-    """
-
-    places: NDArray[np.int64]
-    own: Array
-    row: Array
+    places: NDArray[np.int64]  # Of the coefficients inside, those outside that they stand for; shape (d,)
+    own: Array  # By how much each moves its own; shape (d,)
+    row: Array  # By how much each moves the one outside that stands at ``places[0]``; shape (d,)
 
     def __call__(self, moves: Array) -> Array:
         """Moves of the coefficients outside, shape (m, d)."""

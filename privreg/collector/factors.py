@@ -62,32 +62,17 @@ them even: every round would stretch what is left of the column further, without
 
 
 class Cells(NamedTuple):
-    """Columns made of the same factors and of nothing else.
+    """Columns made of the same factors and of nothing else."""
 
-    Attributes
-    ----------
-    columns : ndarray of int, shape (q,)
-        Their places in a row.
-    values : ndarray, shape (c, q)
-        What they are in each of the c combinations of levels, internal units.
-    """
-
-    columns: NDArray[np.int64]
-    values: Array
+    columns: NDArray[np.int64]  # Their places in a row; shape (q,)
+    values: Array  # What they are in each of the c combinations of levels, internal units; shape (c, q)
 
 
 class Certain(NamedTuple):
-    """The space that second moments of the leading coordinates can lie in.
+    """The space that second moments of the leading coordinates can lie in."""
 
-    Attributes
-    ----------
-    lead : int
-        How many coordinates.
-    basis : ndarray, shape (lead (lead + 1) / 2, r)
-        Orthonormal; entries are those of a moment report, a lower triangle row by row.
-    """
-
-    lead: int
+    lead: int  # How many coordinates
+    # Orthonormal; entries are those of a moment report, a lower triangle row by row; shape (lead (lead + 1)
     basis: Array
 
     def project(self, entries: Array) -> Array:
@@ -182,21 +167,11 @@ def keep(part: Array, noise2: Array) -> float:
 
 
 class Shares(NamedTuple):
-    """How many of the people are in each cell, all groups one after the other; c cells in all.
+    """How many of the people are in each cell, all groups one after the other; c cells in all."""
 
-    Attributes
-    ----------
-    told : ndarray, shape (c,)
-        Mean of what reports said, not always between 0 and 1.
-    variance : ndarray, shape (c,)
-        Of it, by the mechanism's noise and by who was asked.
-    people : float
-        Whose reports.
-    """
-
-    told: Array
-    variance: Array
-    people: float
+    told: Array  # Mean of what reports said, not always between 0 and 1; shape (c,)
+    variance: Array  # Of it, by the mechanism's noise and by who was asked; shape (c,)
+    people: float  # Whose reports
 
 
 def unknown(some: Sequence[Cells]) -> Shares:

@@ -39,19 +39,12 @@ GAIN: Final = 0.45
 
 
 class Location(NamedTuple):
-    """The search so far, for m columns.
+    """The search so far, for m columns."""
 
-    Attributes
-    ----------
-    centre, log_spread : ndarray, shape (m,)
-        Current guesses.
-    centre_sum, log_sum, outside : ndarray, shape (m,)
-        Sums over the averaged part of the path: guesses, and shares outside centre ± spread.
-    batches : int
-    """
-
+    # Current guesses; shape (m,)
     centre: Array
     log_spread: Array
+    # Sums over the averaged part of the path: guesses, and shares outside centre ± spread; shape (m,)
     centre_sum: Array
     log_sum: Array
     outside: Array

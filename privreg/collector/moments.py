@@ -46,51 +46,24 @@ dividing by a noisy share that is really 1 would only add its noise."""
 
 
 class Layout(NamedTuple):
-    """What the coordinates of v are.
+    """What the coordinates of v are."""
 
-    Attributes
-    ----------
-    constant : bool
-        Whether the first is the constant 1.
-    response : bool
-        Whether the last is the response.
-    """
-
-    constant: bool
-    response: bool
+    constant: bool  # Whether the first is the constant 1
+    response: bool  # Whether the last is the response
 
 
 class Scatter(NamedTuple):
-    """The map so far.
+    """The map so far."""
 
-    Attributes
-    ----------
-    rows : ndarray, shape (d, d)
-        W, lower triangular; with a constant its first row is (1, 0, …).
-    memory : ndarray, shape (d, d)
-        Deviation from white that earlier rounds measured and W has not taken up, current coordinates.
-    weight : float
-        People that `memory` is worth.
-    shares : Shares
-        Of the levels of factors.
-    answers : float
-        Traces of the reports, summed: 1 of everybody who had something to tell.
-    asked : float
-        People who reported.
-    noise2 : float
-        Variance of `answers`.
-    answering : float
-        Share of the people who are taken to have something to tell.
-    """
-
-    rows: Array
+    rows: Array  # W, lower triangular; with a constant its first row is (1, 0, …); shape (d, d)
+    # Deviation from white that earlier rounds measured and W has not taken up, current coordinates; shape (d, d)
     memory: Array
-    weight: float
-    shares: Shares
-    answers: float = 0.0
-    asked: float = 0.0
-    noise2: float = 0.0
-    answering: float = 1.0
+    weight: float  # People that `memory` is worth
+    shares: Shares  # Of the levels of factors
+    answers: float = 0.0  # Traces of the reports, summed: 1 of everybody who had something to tell
+    asked: float = 0.0  # People who reported
+    noise2: float = 0.0  # Variance of `answers`
+    answering: float = 1.0  # Share of the people who are taken to have something to tell
 
     @property
     def told(self) -> tuple[float, float]:

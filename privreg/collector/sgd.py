@@ -199,40 +199,19 @@ def update_curvature(state: State, report: Array) -> State:
 
 
 class ChainSummary(NamedTuple):
-    """What inference needs of one or more finished chains. Internal units.
+    """What inference needs of one or more finished chains. Internal units."""
 
-    Attributes
-    ----------
-    people : int
-        Gradient senders whose reports entered an update.
-    updates : int
-        Updates, of all lanes.
-    mean : ndarray, shape (p,)
-        Averaged iterate θ̄.
-    last : ndarray, shape (p,)
-        Last iterate.
-    scaling : ndarray, shape (p, p), (p,) or (0,)
-        Random-scaling matrix V̂ (its diagonal in DIAGONAL mode), averaged over lanes, of √updates·θ̄
-        within a lane.
-    outer : ndarray, shape (p, p), (2 p + 1, 2 p + 1) or (0, 0)
-        Mean outer product of the reports, or of (report, θ − origin, 1).
-    curvature : ndarray, shape (p, p) or (0, 0)
-        Mean of the curvature reports, noise included.
-    curvature_people : int
-        Curvature senders.
-    lanes : int
-        Chains; 0 for one that has not begun.
-    """
-
-    people: int
-    updates: int
-    mean: Array
-    last: Array
+    people: int  # Gradient senders whose reports entered an update
+    updates: int  # Updates, of all lanes
+    mean: Array  # Averaged iterate θ̄; shape (p,)
+    last: Array  # Last iterate; shape (p,)
+    # Random-scaling matrix V̂ (its diagonal in DIAGONAL mode), averaged over lanes, of √updates·θ̄ within a lane; shape
+    # (p, p)
     scaling: Array
-    outer: Array
-    curvature: Array
-    curvature_people: int
-    lanes: int
+    outer: Array  # Mean outer product of the reports, or of (report, θ − origin, 1); shape (p, p)
+    curvature: Array  # Mean of the curvature reports, noise included; shape (p, p)
+    curvature_people: int  # Curvature senders
+    lanes: int  # Chains; 0 for one that has not begun
 
 
 def final(state: State, plan: Plan, *, whole: bool = True) -> ChainSummary:

@@ -14,21 +14,11 @@ __all__ = ["Steps"]
 
 
 class Steps(NamedTuple):
-    """A step-size sequence.
+    """A step-size sequence."""
 
-    Attributes
-    ----------
-    gamma : float
-        γ > 0, internal units.
-    alpha : float
-        α in (0, 1), and 1 in experiments; intervals need α > 1/2.
-    delay : float
-        i0 ≥ 0.
-    """
-
-    gamma: float
-    alpha: float
-    delay: float
+    gamma: float  # γ > 0, internal units
+    alpha: float  # α in (0, 1), and 1 in experiments; intervals need α > 1/2
+    delay: float  # i0 ≥ 0
 
     def block(self, updates: int, m: int) -> NDArray[np.float64]:
         """γ of updates number `updates` + 1 … `updates` + m, shape (m,)."""

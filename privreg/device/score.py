@@ -91,33 +91,15 @@ def randomised(channel: Channel, report: Array, radius: float, noise: Array) -> 
 
 
 class Device(NamedTuple):
-    """What every device knows before it sees its row: public.
+    """What every device knows before it sees its row: public."""
 
-    Attributes
-    ----------
-    score : Score
-        Scalar score and its bound, internal units.
-    weights : ScoreWeights
-        ω(x).
-    mechanism : Mechanism
-        Randomiser.
-    row_bound : float
-        sup ‖x‖ω that holds for the declared covariates (finite for every form of weight).
-    curvature_bound : float
-        sup of ‖ω ∂ψ x xᵀ‖_F, or inf where no curvature may be reported.
-    function : callable or None
-        Score over its bound of a user's own family.
-    alone : bool
-        Whether x is the constant 1, so that a score report is one number of known range.
-    """
-
-    score: Score
-    weights: ScoreWeights
-    mechanism: Mechanism
-    row_bound: float
-    curvature_bound: float
-    function: Function = None
-    alone: bool = False
+    score: Score  # Scalar score and its bound, internal units
+    weights: ScoreWeights  # ω(x)
+    mechanism: Mechanism  # Randomiser
+    row_bound: float  # sup ‖x‖ω that holds for the declared covariates (finite for every form of weight)
+    curvature_bound: float  # sup of ‖ω ∂ψ x xᵀ‖_F, or inf where no curvature may be reported
+    function: Function = None  # Score over its bound of a user's own family
+    alone: bool = False  # Whether x is the constant 1, so that a score report is one number of known range
 
     @property
     def centre(self) -> float:

@@ -42,28 +42,15 @@ METHODS: Final = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One analysis.
-
-    Parameters
-    ----------
-    name : str
-    data : str
-        "us_insurance" or "ride_sharing".
-    rows, train : int
-        Records in all, and those that are fitted; the others test.
-    sizes : tuple of int
-        People at which results are taken.
-    methods : tuple of (str, tuple of str)
-        Inference methods of each tuning.
-    mu : float
-    """
+    """One analysis."""
 
     name: str
-    data: str
+    data: str  # "us_insurance" or "ride_sharing"
+    # Records in all, and those that are fitted; the others test
     rows: int
     train: int
-    sizes: tuple[int, ...]
-    methods: tuple[tuple[str, tuple[str, ...]], ...]
+    sizes: tuple[int, ...]  # People at which results are taken
+    methods: tuple[tuple[str, tuple[str, ...]], ...]  # Inference methods of each tuning
     mu: float = 1.0
 
     @property

@@ -47,25 +47,15 @@ KEYS: Final = ["family", "tuning", "alpha", "mu", "iterate"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One stream.
-
-    Parameters
-    ----------
-    name : str
-    family : str
-        "linear", "logistic" or "multinomial".
-    alpha : str
-        Key of `privreg.experiments.rates.ALPHAS`; "own" for efficient tuning; "-" for what is not private: least
-        squares or maximum likelihood, and what means or shares alone give.
-    mu : float or None
-    rows, train : int
-        Records in all, and those of the stream.
-    """
+    """One stream."""
 
     name: str
-    family: str
+    family: str  # "linear", "logistic" or "multinomial"
+    # Key of `privreg.experiments.rates.ALPHAS`; "own" for efficient tuning; "-" for what is not private: least squares
+    # or maximum likelihood, and what means or shares alone give
     alpha: str
     mu: float | None
+    # Records in all, and those of the stream
     rows: int
     train: int
 

@@ -30,30 +30,14 @@ POINTS: Final = 1 << 19
 
 @dataclass(frozen=True)
 class Design:
-    """A population: y = 1 + x₁ + … + x_p + e, or a 0/1 response with these log-odds.
+    """A population: y = 1 + x₁ + … + x_p + e, or a 0/1 response with these log-odds."""
 
-    Parameters
-    ----------
-    family : str
-        "huber", "logistic", "expectile" or "quantile".
-    p : int
-        Covariates beside the constant; with none, y = e.
-    rho : float
-        Correlation ρ^abs(j−k) of standard normal covariates.
-    sd : float
-        Of the normal errors.
-    tau : float
-        Level of an expectile or quantile.
-    cube : bool
-        Whether covariates are independent standard normals given that they lie in [−1, 1].
-    """
-
-    family: str
-    p: int
-    rho: float = 0.0
-    sd: float = 0.5
-    tau: float = 0.5
-    cube: bool = False
+    family: str  # "huber", "logistic", "expectile" or "quantile"
+    p: int  # Covariates beside the constant; with none, y = e
+    rho: float = 0.0  # Correlation ρ^abs(j−k) of standard normal covariates
+    sd: float = 0.5  # Of the normal errors
+    tau: float = 0.5  # Level of an expectile or quantile
+    cube: bool = False  # Whether covariates are independent standard normals given that they lie in [−1, 1]
 
     @property
     def names(self) -> list[str]:

@@ -29,14 +29,9 @@ QUICK: Final = 2
 
 
 class Seeds(NamedTuple):
-    """Where the random numbers of one replication come from.
+    """Where the random numbers of one replication come from."""
 
-    Attributes
-    ----------
-    data, noise : SeedSequence
-        Of the rows, and of the noise that protects them: never the same.
-    """
-
+    # Of the rows, and of the noise that protects them: never the same
     data: np.random.SeedSequence
     noise: np.random.SeedSequence
 

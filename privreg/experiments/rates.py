@@ -89,23 +89,12 @@ def rate(alpha: float, average: bool) -> float:
 
 @dataclass(frozen=True)
 class Cell:
-    """One situation.
-
-    Parameters
-    ----------
-    name : str
-    d : int
-        Coefficients, the constant among them.
-    mu : float
-    alpha : str
-        Key of `ALPHAS`, or "efficient" for the package's default.
-    sizes : tuple of int
-    """
+    """One situation."""
 
     name: str
-    d: int
+    d: int  # Coefficients, the constant among them
     mu: float
-    alpha: str
+    alpha: str  # Key of `ALPHAS`, or "efficient" for the package's default
     sizes: tuple[int, ...]
 
     @property

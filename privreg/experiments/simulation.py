@@ -50,40 +50,20 @@ SETTINGS: Final[dict[str, tuple[str, float, str]]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One situation.
-
-    Parameters
-    ----------
-    name : str
-    design : Design
-    setting : str
-        A key of `SETTINGS`.
-    sizes : tuple of int
-        People at which results are taken.
-    passes : tuple of tuple of str
-        Inference methods of each fit; a fit a tuple.
-    mu, epsilon : float or None
-        Budget; None and None for no privacy.
-    mechanism : str
-    step : float
-        γ of published tuning.
-    alphas : tuple of float
-        One minus the levels of intervals.
-    whole : bool
-        Under efficient tuning, one stream planned for the last size; else a stream for each size.
-    """
+    """One situation."""
 
     name: str
     design: Design
-    setting: str
-    sizes: tuple[int, ...]
-    passes: tuple[tuple[str, ...], ...]
+    setting: str  # A key of `SETTINGS`
+    sizes: tuple[int, ...]  # People at which results are taken
+    passes: tuple[tuple[str, ...], ...]  # Inference methods of each fit; a fit a tuple
+    # Budget; None and None for no privacy
     mu: float | None = None
     epsilon: float | None = None
     mechanism: str = "auto"
-    step: float = 0.5
-    alphas: tuple[float, ...] = (0.05,)
-    whole: bool = False
+    step: float = 0.5  # γ of published tuning
+    alphas: tuple[float, ...] = (0.05,)  # One minus the levels of intervals
+    whole: bool = False  # Under efficient tuning, one stream planned for the last size; else a stream for each size
 
     @property
     def efficient(self) -> bool:

@@ -36,39 +36,17 @@ EASY_CURVATURE: Final = 0.5
 
 @dataclass(frozen=True)
 class ChainRules:
-    """What the chains are told about the family. Public.
+    """What the chains are told about the family. Public."""
 
-    Parameters
-    ----------
-    shape : Shape
-        The unit score.
-    ratio : float
-        Corner in residual sd.
-    track : bool
-        Whether the corner c (or the half-width of the window that stands for it) is learned.
-    target : float
-        Mean of the number in joint reports at which it stands still.
-    curvature : float
-        Curvature of the loss there, per unit of score bound and c.
-    slope : float
-        d/d log c of that mean.
-    moving : bool
-        Whether curvature depends on the coefficients, so that these are to be searched for.
-    centre : float
-        Where the estimand lies for normal residuals, in their sd above the mean.
-    counting : bool
-        Whether c stands for no corner, and is tracked to make up for people who send noise only.
-    """
-
-    shape: Shape
-    ratio: float
-    track: bool
-    target: float
-    curvature: float
-    slope: float
-    moving: bool
-    centre: float = 0.0
-    counting: bool = False
+    shape: Shape  # The unit score
+    ratio: float  # Corner in residual sd
+    track: bool  # Whether the corner c (or the half-width of the window that stands for it) is learned
+    target: float  # Mean of the number in joint reports at which it stands still
+    curvature: float  # Curvature of the loss there, per unit of score bound and c
+    slope: float  # d/d log c of that mean
+    moving: bool  # Whether curvature depends on the coefficients, so that these are to be searched for
+    centre: float = 0.0  # Where the estimand lies for normal residuals, in their sd above the mean
+    counting: bool = False  # Whether c stands for no corner, and is tracked to make up for people who send noise only
 
     @property
     def skewed(self) -> bool:

@@ -36,30 +36,17 @@ REACH: Final = 3.0
 
 
 class Gauge(NamedTuple):
-    """Public numbers by which fit is measured, in internal units of the response.
+    """Public numbers by which fit is measured, in internal units of the response."""
 
-    Attributes
-    ----------
-    family : int
-        Kernel code.
-    tau : float
-    classes : int
-    residual, spread : float
-        What residuals, and responses about `centre`, are clipped to.
-    centre : float
-    y_max : float
-        Largest count.
-    nonresponse : bool
-        Whether people may have nothing to tell; then they send zeros, and everybody else a one beside.
-    """
-
-    family: int
+    family: int  # Kernel code
     tau: float
     classes: int
+    # What residuals, and responses about `centre`, are clipped to
     residual: float
     spread: float
     centre: float
-    y_max: float
+    y_max: float  # Largest count
+    # Whether people may have nothing to tell; then they send zeros, and everybody else a one beside
     nonresponse: bool = False
 
 

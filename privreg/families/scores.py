@@ -31,26 +31,13 @@ LEAST_DENSITY: Final = 0.02
 
 @dataclass(frozen=True)
 class Score:
-    """Scalar score ψ(η, y), so that a person's score is ψ·ω(x)·x, in internal units.
+    """Scalar score ψ(η, y), so that a person's score is ψ·ω(x)·x, in internal units."""
 
-    Parameters
-    ----------
-    shape : Shape
-        The score over its bound.
-    c : float
-        Corner in internal response units, where the family has one.
-    bound : float
-        sup abs ψ.
-    curvature_bound : float
-        sup ∂ψ/∂η; inf where curvature can't be reported.
-    low, high : float or None
-        Range of ψ over all responses, where it is narrower than ± bound.
-    """
-
-    shape: Shape
-    c: float
-    bound: float
-    curvature_bound: float
+    shape: Shape  # The score over its bound
+    c: float  # Corner in internal response units, where the family has one
+    bound: float  # sup abs ψ
+    curvature_bound: float  # sup ∂ψ/∂η; inf where curvature can't be reported
+    # Range of ψ over all responses, where it is narrower than ± bound
     low: float | None = None
     high: float | None = None
 

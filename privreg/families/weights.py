@@ -21,26 +21,13 @@ WEIGHTS: Final = ("unit", "whitened", "published", "published_slopes")
 
 @dataclass(frozen=True)
 class ScoreWeights:
-    """A form of weight.
-
-    Parameters
-    ----------
-    name : str
-    code : int
-        Kernel code.
-    reach : float
-        sup ‖x‖ω(x) over all x.
-    reach2 : float
-        sup ‖x‖²ω(x), which bounds a curvature report; inf if only bounded covariates bound it.
-    formula : str
-        In words, for the privacy block.
-    """
+    """A form of weight."""
 
     name: str
-    code: int
-    reach: float
-    reach2: float
-    formula: str
+    code: int  # Kernel code
+    reach: float  # sup ‖x‖ω(x) over all x
+    reach2: float  # sup ‖x‖²ω(x), which bounds a curvature report; inf if only bounded covariates bound it
+    formula: str  # In words, for the privacy block
 
 
 SCORE_WEIGHTS: Final = {

@@ -27,22 +27,13 @@ __all__ = ["Convergence", "case_study", "predicted_error"]
 
 @dataclass(frozen=True)
 class Convergence:
-    """Predicted errors, internal units. Made by :func:`predicted_error`.
+    """Predicted errors, internal units. Made by :func:`predicted_error`."""
 
-    Parameters
-    ----------
-    noise : float
-        Variance that the mean of the silos' reports adds in one round, summed over coordinates.
-    table : DataFrame
-        Rows are rounds, from 0: ``squared_bias`` (what is left of the start), ``variance`` and ``mse`` of the model,
-        summed over coordinates.
-    averaged : float
-        Mean square error of the mean of the models of the second half of the rounds.
-    """
-
-    noise: float
+    noise: float  # Variance that the mean of the silos' reports adds in one round, summed over coordinates
+    # Rows are rounds, from 0: ``squared_bias`` (what is left of the start), ``variance`` and ``mse`` of the model,
+    # summed over coordinates
     table: pd.DataFrame
-    averaged: float
+    averaged: float  # Mean square error of the mean of the models of the second half of the rounds
 
 
 def predicted_error(

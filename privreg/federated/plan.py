@@ -39,39 +39,19 @@ MOST_ROUNDS: Final = 100_000
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything public about a fit, but for its results. Made by :func:`make_plan`.
+    """Everything public about a fit, but for its results. Made by :func:`make_plan`."""
 
-    Parameters
-    ----------
-    spec : ModelSpec
-        Design, units, family and the budget of one silo for all rounds.
-    score : Score
-        The family's score, internal units.
-    words : str
-        The family with its values, user's units.
-    mechanism : UpdateMechanism
-        How one report is randomised, with the clip and what one report costs.
-    rounds, local_steps : int
-        Rounds, and gradient steps of each silo in a round.
-    step : float
-        Size of a local step.
-    batch : int or None
-        Records of a silo in one step, taken in order and round again; None for all.
-    silos : int
-        How many there are; public.
-    weights : ndarray, shape (silos,), or None
-        Public weights with sum 1; None for equal ones.
-    """
-
-    spec: ModelSpec
-    score: Score
-    words: str
-    mechanism: UpdateMechanism
+    spec: ModelSpec  # Design, units, family and the budget of one silo for all rounds
+    score: Score  # The family's score, internal units
+    words: str  # The family with its values, user's units
+    mechanism: UpdateMechanism  # How one report is randomised, with the clip and what one report costs
+    # Rounds, and gradient steps of each silo in a round
     rounds: int
     local_steps: int
-    step: float
-    batch: int | None
-    silos: int
+    step: float  # Size of a local step
+    batch: int | None  # Records of a silo in one step, taken in order and round again; None for all
+    silos: int  # How many there are; public
+    # Public weights with sum 1; None for equal ones; shape (silos,)
     weights: Array | None = field(compare=False, default=None)
 
     def __repr__(self) -> str:

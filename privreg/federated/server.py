@@ -23,18 +23,10 @@ __all__ = ["State", "begin", "settled", "step"]
 
 
 class State(NamedTuple):
-    """A fit in progress. Public.
+    """A fit in progress. Public."""
 
-    Attributes
-    ----------
-    theta : ndarray, shape (size,)
-        Model to be sent next, internal units.
-    path : tuple of ndarray, each of shape (size,)
-        The model at the start and after each round.
-    """
-
-    theta: Array
-    path: tuple[Array, ...]
+    theta: Array  # Model to be sent next, internal units; shape (size,)
+    path: tuple[Array, ...]  # The model at the start and after each round; shape (size,)
 
 
 def begin(plan: Plan) -> State:

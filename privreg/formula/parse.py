@@ -140,33 +140,18 @@ def rowwise(function: Callable[..., Any]) -> Rowwise:
 
 @dataclass(frozen=True)
 class ParsedFormula:
-    """A formula that passed the allow-list.
-
-    Attributes
-    ----------
-    formula : str
-    response : str
-        Code of the left-hand side.
-    response_columns, exog_columns : tuple of str
-        Raw columns read on either side, in order of appearance.
-    functions : mapping of str to Rowwise
-        The marked functions it calls, and no others.
-    plain : mapping of str to str
-        Code of a factor that is just a column (``x``, ``Q("x")``, ``C(x, Sum)``) to that column's name.
-    reads : mapping of str to tuple of str
-        Code of every factor on the right to the raw columns it reads.
-    constants : tuple of float
-        Numbers written in the formula; the probe rows visit them.
-    """
+    """A formula that passed the allow-list."""
 
     formula: str
-    response: str
+    response: str  # Code of the left-hand side
+    # Raw columns read on either side, in order of appearance
     response_columns: tuple[str, ...]
     exog_columns: tuple[str, ...]
-    functions: Mapping[str, Rowwise]
+    functions: Mapping[str, Rowwise]  # The marked functions it calls, and no others
+    # Code of a factor that is just a column (``x``, ``Q("x")``, ``C(x, Sum)``) to that column's name
     plain: Mapping[str, str]
-    reads: Mapping[str, tuple[str, ...]]
-    constants: tuple[float, ...]
+    reads: Mapping[str, tuple[str, ...]]  # Code of every factor on the right to the raw columns it reads
+    constants: tuple[float, ...]  # Numbers written in the formula; the probe rows visit them
 
 
 def check_formula(

@@ -42,30 +42,16 @@ CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how ma
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What is fixed before a fit is tuned: public.
-
-    Parameters
-    ----------
-    design : Design or ArrayDesign
-    units : Units
-    family : Family
-    budget : Budget
-    score_weights : str or None
-    mechanism : str
-        As the user asked.
-    private : str
-        "record" or "response".
-    people : Participants
-        What is declared about the people behind the rows.
-    """
+    """What is fixed before a fit is tuned: public."""
 
     design: Any
     units: Units
     family: Family
     budget: Budget
     score_weights: str | None = None
-    mechanism: str = "auto"
-    private: str = "record"
+    mechanism: str = "auto"  # As the user asked
+    private: str = "record"  # "record" or "response"
+    # What is declared about the people behind the rows
     people: Participants = field(default_factory=Participants.declare)
 
     @classmethod

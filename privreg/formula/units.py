@@ -47,35 +47,21 @@ TOGETHER = 256
 
 @dataclass(frozen=True)
 class Units:
-    """Affine maps between the user's units and internal ones. Public.
+    """Affine maps between the user's units and internal ones. Public."""
 
-    Parameters
-    ----------
-    centre, scale : ndarray, shape (p,)
-        Column j inside is (x_j − centre_j) / scale_j, before `mix`.
-    mix : ndarray, shape (p, p), or None
-        Rows inside are then multiplied by ``mix.T``.
-    y_centre, y_scale : float
-        The response inside is (y − y_centre) / y_scale.
-    constant : ndarray, shape (p,)
-        Coefficients, user's units, of the column of ones; zeros if the design does not span it.
-    reach : float
-        sup ‖x‖ over the public box, internal units; inf where a column is not bounded.
-    unscaled : ndarray of bool, shape (p,)
-        Columns that depend on a private scale: centre 0, scale 1 and a row of `mix` that is the identity's.
-    y_unscaled : bool
-        The response depends on a private scale: y_centre 0, y_scale 1.
-    """
-
+    # Column j inside is (x_j − centre_j) / scale_j, before `mix`; shape (p,)
     centre: Array
     scale: Array
-    mix: Array | None
+    mix: Array | None  # Rows inside are then multiplied by ``mix.T``; shape (p, p)
+    # The response inside is (y − y_centre) / y_scale
     y_centre: float
     y_scale: float
+    # Coefficients, user's units, of the column of ones; zeros if the design does not span it; shape (p,)
     constant: Array
-    reach: float
+    reach: float  # sup ‖x‖ over the public box, internal units; inf where a column is not bounded
+    # Columns that depend on a private scale: centre 0, scale 1 and a row of `mix` that is the identity's; shape (p,)
     unscaled: Flags
-    y_unscaled: bool
+    y_unscaled: bool  # The response depends on a private scale: y_centre 0, y_scale 1
 
     @property
     def matrix(self) -> Array:

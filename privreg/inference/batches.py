@@ -26,21 +26,12 @@ UNSURE: Final = 0.25
 
 
 class Batches(NamedTuple):
-    """What batches say.
+    """What batches say."""
 
-    Attributes
-    ----------
-    cov : ndarray, shape (d, d)
-        Covariance of the mean.
-    moves : ndarray, shape (m, d)
-        By how much each batch moves the mean from where it is; their sum is 0 if they are all there is.
-    df : int
-        Degrees of freedom, m − 1.
-    """
-
-    cov: Array
+    cov: Array  # Covariance of the mean; shape (d, d)
+    # By how much each batch moves the mean from where it is; their sum is 0 if they are all there is; shape (m, d)
     moves: Array
-    df: int
+    df: int  # Degrees of freedom, m − 1
 
 
 def batches(sums: Array, weights: Array, mean: Array, total: float) -> Batches:
@@ -102,18 +93,10 @@ def growing_batches(sums: Array, ends: Array, mean: Array) -> Batches:
 
 
 class Regression(NamedTuple):
-    """Regression of reports on the iterates at which they were asked for.
+    """Regression of reports on the iterates at which they were asked for."""
 
-    Attributes
-    ----------
-    slope : ndarray, shape (d, d)
-        A, symmetrised.
-    meat : ndarray, shape (d, d)
-        Mean outer product of the reports about what the regression says.
-    """
-
-    slope: Array
-    meat: Array
+    slope: Array  # A, symmetrised; shape (d, d)
+    meat: Array  # Mean outer product of the reports about what the regression says; shape (d, d)
 
 
 def regression(gram: Array) -> Regression:

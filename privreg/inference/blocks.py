@@ -35,47 +35,22 @@ _SAVED: Final = ("length", "sums", "weights", "edge_sums")
 
 
 class Layout(NamedTuple):
-    """How a path is cut. Public.
+    """How a path is cut. Public."""
 
-    Attributes
-    ----------
-    lanes : int
-        Parallel paths, cut at the same updates.
-    spare : float
-        There are about n to this power blocks of n updates, over all lanes; below 1.
-    least : int
-        Fewest blocks wanted over all lanes.
-    edges : tuple of int
-        Further marks, updates, ascending.
-    """
-
-    lanes: int
-    spare: float
-    least: int
-    edges: tuple[int, ...] = ()
+    lanes: int  # Parallel paths, cut at the same updates
+    spare: float  # There are about n to this power blocks of n updates, over all lanes; below 1
+    least: int  # Fewest blocks wanted over all lanes
+    edges: tuple[int, ...] = ()  # Further marks, updates, ascending
 
 
 class Blocks(NamedTuple):
-    """Sums noted so far.
-
-    Attributes
-    ----------
-    layout : Layout
-    length : int
-        Updates of a lane between two marks.
-    sums : ndarray, shape (m, K, d)
-        Sum of each lane's path about its reference, after `length`, 2 `length`, … updates.
-    weights : ndarray, shape (m, K)
-        Weight of what was summed: updates, or fewer with personal budgets.
-    edge_sums : ndarray, shape (e, K, d)
-        The same at the first e of the further marks.
-    """
+    """Sums noted so far."""
 
     layout: Layout
-    length: int
-    sums: Array
-    weights: Array
-    edge_sums: Array
+    length: int  # Updates of a lane between two marks
+    sums: Array  # Sum of each lane's path about its reference, after `length`, 2 `length`, … updates; shape (m, K, d)
+    weights: Array  # Weight of what was summed: updates, or fewer with personal budgets; shape (m, K)
+    edge_sums: Array  # The same at the first e of the further marks; shape (e, K, d)
 
 
 def wanted(layout: Layout, updates: int) -> int:

@@ -36,50 +36,26 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Method:
-    """An inference method.
-
-    Parameters
-    ----------
-    name : str
-    title : str
-        For tables.
-    cost : str
-        What it costs in people, budget or time.
-    assumes : str
-    outer, curvature, central : bool
-        Whether it needs the reports' outer products, curvature reports (of a single chain), or raw sums of a trusted
-        curator.
-    streaming : bool
-        Whether results may be taken again and again along the stream.
-    tuning : str
-        The tuning it goes with, or "any".
-    lanes : bool
-        Whether it compares lanes.
-    blocks, path : bool
-        Whether it needs sums of the path at equal marks, or products of reports and iterates.
-    scaling : bool
-        Whether it needs second moments of the path's partial sums.
-    full : bool
-        Whether all of them, however many coefficients there are.
-    tests : str
-        Which tests it supports.
-    """
+    """An inference method."""
 
     name: str
-    title: str
-    cost: str
+    title: str  # For tables
+    cost: str  # What it costs in people, budget or time
     assumes: str
+    # Whether it needs the reports' outer products, curvature reports (of a single chain), or raw sums of a trusted
+    # curator
     outer: bool = False
     curvature: bool = False
     central: bool = False
-    streaming: bool = True
-    tuning: str = "any"
-    lanes: bool = False
+    streaming: bool = True  # Whether results may be taken again and again along the stream
+    tuning: str = "any"  # The tuning it goes with, or "any"
+    lanes: bool = False  # Whether it compares lanes
+    # Whether it needs sums of the path at equal marks, or products of reports and iterates
     blocks: bool = False
     path: bool = False
-    scaling: bool = False
-    full: bool = False
-    tests: str = "t_test, wald_test"
+    scaling: bool = False  # Whether it needs second moments of the path's partial sums
+    full: bool = False  # Whether all of them, however many coefficients there are
+    tests: str = "t_test, wald_test"  # Which tests it supports
 
 
 METHODS: Final = {
@@ -171,23 +147,12 @@ METHODS: Final = {
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a method says about the precision of the averaged estimate, in the user's units.
-
-    Parameters
-    ----------
-    method : str
-    cov : ndarray, shape (p, p) or (p,)
-        Reported covariance, or variances where only these are known.
-    pivot : Pivot
-        Law of the t-ratios formed with it.
-    notes : tuple of str
-        Whatever weakens it.
-    """
+    """What a method says about the precision of the averaged estimate, in the user's units."""
 
     method: str
-    cov: Array
-    pivot: Pivot
-    notes: tuple[str, ...] = ()
+    cov: Array  # Reported covariance, or variances where only these are known; shape (p, p)
+    pivot: Pivot  # Law of the t-ratios formed with it
+    notes: tuple[str, ...] = ()  # Whatever weakens it
 
     @property
     def variances(self) -> Array:

@@ -151,15 +151,9 @@ class Normal:
 
 @dataclass(frozen=True)
 class StudentT:
-    """Student's t, for a variance estimated from independent groups of people.
+    """Student's t, for a variance estimated from independent groups of people."""
 
-    Parameters
-    ----------
-    df : int
-        Degrees of freedom: groups minus one.
-    """
-
-    df: int
+    df: int  # Degrees of freedom: groups minus one
 
     @property
     def label(self) -> str:
@@ -203,17 +197,10 @@ class StudentT:
 
 @dataclass(frozen=True)
 class RandomScaling:
-    """Limit under random scaling with standard errors √(6 V̂ / n), which makes t read as usual.
+    """Limit under random scaling with standard errors √(6 V̂ / n), which makes t read as usual."""
 
-    Parameters
-    ----------
-    lanes : int
-        Chains whose matrices are averaged.
-    steps : int, optional
-        Updates of the shortest of them, if joint tests are to look at it; not part of the law.
-    """
-
-    lanes: int = 1
+    lanes: int = 1  # Chains whose matrices are averaged
+    # Updates of the shortest of them, if joint tests are to look at it; not part of the law
     steps: int | None = field(default=None, compare=False)
 
     @property

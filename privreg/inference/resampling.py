@@ -32,14 +32,6 @@ _HIGHEST: Final = 0.8
 class Bootstrap:
     """Law of the t-ratio by a multiplier block bootstrap: blocks are weighted at random, as one.
 
-    Parameters
-    ----------
-    moves : ndarray, shape (m, p)
-        By how much each block moves the estimate, user's units.
-    studentised : bool
-        False: the percentile form, in which a draw is divided by the same standard error as the estimate. True: the t
-        form, in which it is divided by that of its own weighted blocks.
-
     Notes
     -----
     Multipliers are uniform on 1 ± √3. Their law is symmetric about 1, so that of the draws is about 0, and limits are
@@ -50,7 +42,9 @@ class Bootstrap:
     Dette & Graw (arXiv 2405.12553), section 3.
     """
 
-    moves: Array
+    moves: Array  # By how much each block moves the estimate, user's units; shape (m, p)
+    # False: the percentile form, in which a draw is divided by the same standard error as the estimate. True: the t
+    # form, in which it is divided by that of its own weighted blocks.
     studentised: bool = False
 
     @property
@@ -142,11 +136,6 @@ def _multipliers(blocks: int) -> Array:
 class Anytime:
     """Bound of a t-ratio that holds at all numbers of people at once, from `FIRST` on: asymptotic and conservative.
 
-    Parameters
-    ----------
-    people : int
-        People whose reports make the estimate.
-
     Notes
     -----
     With se the standard error at n people the half-width is se √(2 (nη² + 1)/(nη²) log(√(nη² + 1)/α)), where
@@ -157,7 +146,7 @@ class Anytime:
     Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024), Time-uniform central limit theory; XSJKH (arXiv 2505.08227).
     """
 
-    people: int
+    people: int  # People whose reports make the estimate
 
     @property
     def label(self) -> str:

@@ -22,18 +22,10 @@ KAPPA = 1e-3
 
 
 class Sandwich(NamedTuple):
-    """A sandwich covariance.
+    """A sandwich covariance."""
 
-    Attributes
-    ----------
-    cov : ndarray, shape (p, p)
-        Covariance of θ̄, internal units.
-    notes : tuple of str
-        Whatever weakens it.
-    """
-
-    cov: Array
-    notes: tuple[str, ...]
+    cov: Array  # Covariance of θ̄, internal units; shape (p, p)
+    notes: tuple[str, ...]  # Whatever weakens it
 
 
 def _floored(matrix: Array, floor: float) -> tuple[Array, Array, int]:

@@ -26,35 +26,19 @@ FEW: Final = 10.0
 
 
 class State(NamedTuple):
-    """Sums over the people of one subgroup.
-
-    Attributes
-    ----------
-    people : int
-    counts : ndarray, shape (size, size)
-        People who reported both numbers.
-    sums : ndarray, shape (size, size)
-        Of the first number's reports, by people who reported both.
-    products : ndarray, shape (size, size)
-    """
+    """Sums over the people of one subgroup."""
 
     people: int
-    counts: Array
-    sums: Array
-    products: Array
+    counts: Array  # People who reported both numbers; shape (size, size)
+    sums: Array  # Of the first number's reports, by people who reported both; shape (size, size)
+    products: Array  # shape (size, size)
 
 
 class Estimates(NamedTuple):
-    """Estimates in the user's units and their covariance.
+    """Estimates in the user's units and their covariance."""
 
-    Attributes
-    ----------
-    params : ndarray, shape (p,)
-    cov : ndarray, shape (p, p)
-    """
-
-    params: Array
-    cov: Array
+    params: Array  # shape (p,)
+    cov: Array  # shape (p, p)
 
 
 def init(size: int) -> State:

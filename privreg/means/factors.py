@@ -38,17 +38,6 @@ _TITLES: Final = {
 class FactorMechanism:
     """How one person's level is randomised. Made by :func:`factor_mechanism`.
 
-    Parameters
-    ----------
-    name : str
-        One of `FREQUENCIES`.
-    budget : Budget
-        Budget per report; pure unless the noise is Gaussian.
-    levels : int
-        2 or more.
-    bit : NumberMechanism or None
-        Of "histogram" only: what every bit goes through.
-
     Notes
     -----
     "grr": the level itself with probability p = e^ε/(e^ε + L − 1), else any other. "oue": L bits, the person's own
@@ -68,10 +57,10 @@ class FactorMechanism:
     generalised randomised response(1-DP, pure, for one of 3 levels)
     """
 
-    name: str
-    budget: Budget
-    levels: int
-    bit: NumberMechanism | None = None
+    name: str  # One of `FREQUENCIES`
+    budget: Budget  # Budget per report; pure unless the noise is Gaussian
+    levels: int  # 2 or more
+    bit: NumberMechanism | None = None  # Of "histogram" only: what every bit goes through
 
     @property
     def title(self) -> str:

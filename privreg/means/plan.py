@@ -32,24 +32,12 @@ MOST_COORDINATES: Final = 2_000
 
 @dataclass(frozen=True)
 class Item:
-    """One question that a person may be asked.
+    """One question that a person may be asked."""
 
-    Parameters
-    ----------
-    kind : {"number", "answered", "factor"}
-        "answered" is whether there is a number at all, where values may be missing.
-    term : int
-        Position of its term.
-    at : int
-        Position of its first number in a report.
-    mechanism : NumberMechanism or FactorMechanism
-        For numbers on [-1, 1], for "answered" on [0, 1].
-    """
-
-    kind: str
-    term: int
-    at: int
-    mechanism: NumberMechanism | FactorMechanism
+    kind: str  # "answered" is whether there is a number at all, where values may be missing
+    term: int  # Position of its term
+    at: int  # Position of its first number in a report
+    mechanism: NumberMechanism | FactorMechanism  # For numbers on [-1, 1], for "answered" on [0, 1]
 
     @property
     def size(self) -> int:
@@ -64,19 +52,11 @@ class Item:
 
 @dataclass(frozen=True)
 class Vector:
-    """The whole record as one vector in a ball, for PrivUnit.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-    size : int
-        Numbers in a report.
-    squared : float
-        Squared radius: 1 for every number in [-1, 1], 1 − 1/L for a factor's centred indicators, 1/4 for a bit.
-    """
+    """The whole record as one vector in a ball, for PrivUnit."""
 
     mechanism: Mechanism
-    size: int
+    size: int  # Numbers in a report
+    # Squared radius: 1 for every number in [-1, 1], 1 − 1/L for a factor's centred indicators, 1/4 for a bit
     squared: float
 
     @property
@@ -87,23 +67,12 @@ class Vector:
 
 @dataclass(frozen=True)
 class Plan:
-    """What every device of one subgroup knows before it sees its row.
-
-    Parameters
-    ----------
-    items : tuple of Item
-    asked : int
-        Items that a person is asked, m of d, drawn at random for each.
-    budget : Budget
-        Per person.
-    vector : Vector or None
-        Where the record goes as a whole.
-    """
+    """What every device of one subgroup knows before it sees its row."""
 
     items: tuple[Item, ...]
-    asked: int
-    budget: Budget
-    vector: Vector | None = None
+    asked: int  # Items that a person is asked, m of d, drawn at random for each
+    budget: Budget  # Per person
+    vector: Vector | None = None  # Where the record goes as a whole
 
     @cached_property
     def size(self) -> int:

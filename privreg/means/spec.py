@@ -24,35 +24,17 @@ __all__ = ["Spec", "declared"]
 
 @dataclass(frozen=True)
 class Spec:
-    """What is declared.
-
-    Parameters
-    ----------
-    formula : str
-    terms : tuple of Term
-    schema : Schema
-    budget : Budget
-        As asked for.
-    people : Participants
-    by : str or None
-        Column of public subgroups.
-    groups : tuple
-        Their levels; one nameless subgroup if there is no such column.
-    own : tuple of tuple of Term
-        Terms with each subgroup's own ranges.
-    plans : tuple of Plan
-        By subgroup.
-    """
+    """What is declared."""
 
     formula: str
     terms: tuple[Term, ...]
     schema: Schema
-    budget: Budget
+    budget: Budget  # As asked for
     people: Participants
-    by: str | None
-    groups: tuple[Any, ...]
-    own: tuple[tuple[Term, ...], ...]
-    plans: tuple[Plan, ...]
+    by: str | None  # Column of public subgroups
+    groups: tuple[Any, ...]  # Their levels; one nameless subgroup if there is no such column
+    own: tuple[tuple[Term, ...], ...]  # Terms with each subgroup's own ranges
+    plans: tuple[Plan, ...]  # By subgroup
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -21,21 +21,13 @@ _FORM: Final = "write columns joined by +, as in 'age + bmi + C(smoker) ~ 1'"
 
 @dataclass(frozen=True)
 class Term:
-    """One column of which something is estimated.
-
-    Parameters
-    ----------
-    column : str
-    low, high : float
-        Public range of a number; 0 and 1 for a factor.
-    levels : tuple
-        Public levels of a factor; empty for a number.
-    """
+    """One column of which something is estimated."""
 
     column: str
+    # Public range of a number; 0 and 1 for a factor
     low: float = 0.0
     high: float = 1.0
-    levels: tuple[Any, ...] = ()
+    levels: tuple[Any, ...] = ()  # Public levels of a factor; empty for a number
 
     @property
     def is_factor(self) -> bool:

@@ -34,24 +34,12 @@ BERRY_ESSEEN: Final = 0.56
 
 @dataclass(frozen=True)
 class Moments:
-    """What one report of one column does, for a law of values.
+    """What one report of one column does, for a law of values."""
 
-    Parameters
-    ----------
-    bias : float
-        E(report) − E(value).
-    variance : float
-        E Var(report given the value), the mechanism's.
-    spread : float
-        Var E(report given the value): that of the values, through the mechanism's line.
-    third : float
-        E|report − its mean given the value|³.
-    """
-
-    bias: float
-    variance: float
-    spread: float
-    third: float
+    bias: float  # E(report) − E(value)
+    variance: float  # E Var(report given the value), the mechanism's
+    spread: float  # Var E(report given the value): that of the values, through the mechanism's line
+    third: float  # E|report − its mean given the value|³
 
     def sampled(self, asked: float) -> float:
         """Variance of a report about the mean of all n values when a share `asked` = m/d of the people reports."""

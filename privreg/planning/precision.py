@@ -48,33 +48,19 @@ TOLD: Final = 1 << 13
 
 
 class Levels(NamedTuple):
-    """What is to be learned of factors; c levels in all.
+    """What is to be learned of factors; c levels in all."""
 
-    Attributes
-    ----------
-    shares : ndarray, shape (c,)
-    noise, drawn : ndarray, shape (c,)
-        Variance of what one report tells of them: per variance of its noise, and by who is asked.
-    numbers : int
-        In a report on moments.
-    """
-
-    shares: Array
+    shares: Array  # shape (c,)
+    # Variance of what one report tells of them: per variance of its noise, and by who is asked; shape (c,)
     noise: Array
     drawn: Array
-    numbers: int
+    numbers: int  # In a report on moments
 
 
 class Learned(NamedTuple):
-    """What reports on moments lead to; `held`, `correlated`, `levels` and `shares` as of a `PerPerson`.
+    """What reports on moments lead to; `held`, `correlated`, `levels` and `shares` as of a `PerPerson`."""
 
-    Attributes
-    ----------
-    rows : ndarray, shape (p, p)
-        Row map.
-    """
-
-    rows: Array
+    rows: Array  # Row map; shape (p, p)
     shares: Array
     held: bool = False
     correlated: bool = False
@@ -82,28 +68,14 @@ class Learned(NamedTuple):
 
 
 class PerPerson(NamedTuple):
-    """Precision of one person's report to a lane.
+    """Precision of one person's report to a lane."""
 
-    Attributes
-    ----------
-    covariance : ndarray, shape (b p, b p)
-        Of √n times the error of the coefficients, user's units.
-    held : bool
-        Whether the covariates are so correlated that a further round of moments is held.
-    correlated : bool
-        Whether they are, were it not for levels of one factor.
-    levels : Levels or None
-    variance_inflation : float
-        How much more people the stages before the lanes take, as effects are strong.
-    shares : ndarray, shape (p,)
-        Of a column that takes two values, the share of people with the rarer one; NaN for others.
-    """
-
-    covariance: Array
-    held: bool
-    correlated: bool
+    covariance: Array  # Of √n times the error of the coefficients, user's units; shape (b p, b p)
+    held: bool  # Whether the covariates are so correlated that a further round of moments is held
+    correlated: bool  # Whether they are, were it not for levels of one factor
     levels: Levels | None
-    variance_inflation: float
+    variance_inflation: float  # How much more people the stages before the lanes take, as effects are strong
+    # Of a column that takes two values, the share of people with the rarer one; NaN for others; shape (p,)
     shares: Array
 
 

@@ -65,27 +65,13 @@ def _listed(names: Any) -> str:
 
 @dataclass(frozen=True)
 class Assumed:
-    """What is assumed of the people to come.
+    """What is assumed of the people to come."""
 
-    Parameters
-    ----------
-    shares : dict of str to tuple of float
-        Of the levels of factors; equal ones for those left out.
-    scale : float
-        Sd of the residuals, in the units of the response as the formula has it.
-    params : ndarray, shape (p,) or (b p,)
-        Coefficients, user's units.
-    covariates : DataFrame or None
-        Public rows to take covariates from.
-    usual : bool
-        Whether nobody gave the scale.
-    """
-
-    shares: dict[str, tuple[float, ...]]
-    scale: float
-    params: Array = field(repr=False)
-    covariates: pd.DataFrame | None = field(default=None, repr=False)
-    usual: bool = False
+    shares: dict[str, tuple[float, ...]]  # Of the levels of factors; equal ones for those left out
+    scale: float  # Sd of the residuals, in the units of the response as the formula has it
+    params: Array = field(repr=False)  # Coefficients, user's units; shape (p,)
+    covariates: pd.DataFrame | None = field(default=None, repr=False)  # Public rows to take covariates from
+    usual: bool = False  # Whether nobody gave the scale
 
     def rows(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> dict[str, Any]:
         """Raw columns of `n` people, with a response in the middle of its range."""

@@ -25,25 +25,15 @@ __all__ = ["Account", "Accounts", "accounts_of", "of_columns", "of_files", "of_m
 
 
 class Account(NamedTuple):
-    """One of the accounts that a release from some rows goes to.
-
-    Attributes
-    ----------
-    key : hashable
-    owner : object
-        What the key is good for the life of, or a weak reference to it; None for a key that is good for ever.
-    rows : range or None
-        Which part of the owner, along `axis`; None for all of it. Parts without a common row don't add up.
-    axis : int
-    main : bool
-        Whether it stands for the rows; or goes along with one that does.
-    """
+    """One of the accounts that a release from some rows goes to."""
 
     key: Hashable
+    # What the key is good for the life of, or a weak reference to it; None for a key that is good for ever
     owner: Any = None
+    # Which part of the owner, along `axis`; None for all of it. Parts without a common row don't add up.
     rows: range | None = None
     axis: int = 0
-    main: bool = True
+    main: bool = True  # Whether it stands for the rows; or goes along with one that does
 
     def meets(self, other: Account) -> bool:
         """Whether two accounts of one key may have a row in common."""
@@ -98,19 +88,11 @@ def _sparse(rows: range) -> bool:
 
 @dataclass(frozen=True)
 class Accounts:
-    """All accounts of some rows.
-
-    Parameters
-    ----------
-    entries : tuple of Account
-    whole : bool
-        Whether everybody is in one of them.
-    paths : tuple of Path
-        Files whose accounts are looked up anew each time: another may have taken a file's place since.
-    """
+    """All accounts of some rows."""
 
     entries: tuple[Account, ...] = ()
-    whole: bool = False
+    whole: bool = False  # Whether everybody is in one of them
+    # Files whose accounts are looked up anew each time: another may have taken a file's place since
     paths: tuple[Path, ...] = ()
 
     def now(self) -> list[Account]:

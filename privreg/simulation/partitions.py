@@ -52,29 +52,16 @@ FEWEST_BATCHES: Final = 20
 
 
 class Span(NamedTuple):
-    """Consecutive rows of one file.
-
-    Attributes
-    ----------
-    path : str
-    first, rows : int
-    mark : tuple of int
-        Size and times of change of the file when the fit began; a key is for no other rows.
-    """
+    """Consecutive rows of one file."""
 
     path: str
     first: int
     rows: int
-    mark: tuple[int, ...] = ()
+    mark: tuple[int, ...] = ()  # Size and times of change of the file when the fit began; a key is for no other rows
 
 
 class Part(NamedTuple):
-    """Rows that go through the same lanes.
-
-    Attributes
-    ----------
-    spans : tuple of Span
-    """
+    """Rows that go through the same lanes."""
 
     spans: tuple[Span, ...]
 
@@ -103,21 +90,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Work:
-    """What every worker is told: the model and how to fit it; public.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    asked : FitOptions
-    start : mapping or sequence or None
-        The user's first guess.
-    rows : int
-    parts : int
-    """
+    """What every worker is told: the model and how to fit it; public."""
 
     spec: ModelSpec
     asked: FitOptions
-    start: Any
+    start: Any  # The user's first guess
     rows: int
     parts: int
 

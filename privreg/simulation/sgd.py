@@ -70,21 +70,12 @@ def make_plan(
 
 @dataclass
 class Trail:
-    """Estimates along the way, at update counts that grow geometrically.
-
-    Attributes
-    ----------
-    updates, people : list of int
-    means : list of ndarray, shape (p,)
-        Averaged iterates, internal units.
-    variances : list of ndarray, shape (p,)
-        Reported variances in the user's units; NaN where there are none.
-    """
+    """Estimates along the way, at update counts that grow geometrically."""
 
     updates: list[int]
     people: list[int]
-    means: list[Array]
-    variances: list[Array]
+    means: list[Array]  # Averaged iterates, internal units; shape (p,)
+    variances: list[Array]  # Reported variances in the user's units; NaN where there are none; shape (p,)
 
 
 class AveragedSGD:

@@ -60,27 +60,14 @@ def _plain(value: Any) -> Any:
 
 
 class Rows(NamedTuple):
-    """Rows of a batch in internal units, and what is known of their people: one entry a row, or None for all alike.
+    """Rows of a batch in internal units, and what is known of their people: one entry a row, or None for all alike."""
 
-    Attributes
-    ----------
-    endog : ndarray, shape (n,)
-    exog : ndarray, shape (n, p)
-    offset : ndarray, shape (n,), or None
-    weight : ndarray, shape (n,), or None
-        Squared share of the largest budget.
-    hashes : ndarray of uint64, shape (n,), or None
-        Keyed hashes of ids.
-    read : int
-        Rows of the source they were made of.
-    """
-
-    endog: Array
-    exog: Array
-    offset: Array | None
-    weight: Array | None
-    hashes: Any
-    read: int
+    endog: Array  # shape (n,)
+    exog: Array  # shape (n, p)
+    offset: Array | None  # shape (n,)
+    weight: Array | None  # Squared share of the largest budget; shape (n,)
+    hashes: Any  # Keyed hashes of ids; shape (n,)
+    read: int  # Rows of the source they were made of
 
 
 def _joined(parts: list[Rows]) -> Rows:

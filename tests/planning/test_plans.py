@@ -232,7 +232,7 @@ def test_public_rows_shares_and_strong_effects_change_precision():
         )
 
     strong = logit(x0=3.0)
-    assert strong._per_person.growth > 2
+    assert strong._per_person.variance_inflation > 2
     assert strong.table().loc["x0", "width"] > 2 * logit().table().loc["x0", "width"]
 
 
@@ -244,10 +244,10 @@ def test_counts_far_below_the_largest_want_more_people():
         return pr.plan("y ~ x0", n=10**6, mu=2, **given)
 
     easy, usual, hard = (plan(y_max, 1.0) for y_max in (3, 6, 21))
-    assert easy._per_person.growth == pytest.approx(1.0, rel=0.02)
-    assert usual._per_person.growth == pytest.approx((0.5 / (1 / 5)) ** 2, rel=0.02)
-    assert hard._per_person.growth == pytest.approx((0.5 / (1 / 20)) ** 2, rel=0.02)
-    assert plan(42, 2.0)._per_person.growth == pytest.approx(hard._per_person.growth, rel=0.02)
+    assert easy._per_person.variance_inflation == pytest.approx(1.0, rel=0.02)
+    assert usual._per_person.variance_inflation == pytest.approx((0.5 / (1 / 5)) ** 2, rel=0.02)
+    assert hard._per_person.variance_inflation == pytest.approx((0.5 / (1 / 20)) ** 2, rel=0.02)
+    assert plan(42, 2.0)._per_person.variance_inflation == pytest.approx(hard._per_person.variance_inflation, rel=0.02)
     assert hard.reliable > 10 * easy.reliable
     wanted = [
         pr.plan(
@@ -257,7 +257,7 @@ def test_counts_far_below_the_largest_want_more_people():
     ]
     assert wanted[1] / wanted[0] == pytest.approx(20, rel=0.1)  # as the family's help says
     yes_no = pr.plan("y ~ x0", n=10**6, mu=2, family="logistic", levels={"y": [0, 1]}, bounds={"x0": (-1, 1)})
-    assert yes_no._per_person.growth == pytest.approx(1.0, rel=0.01)
+    assert yes_no._per_person.variance_inflation == pytest.approx(1.0, rel=0.01)
 
 
 def test_people_before_the_lanes_are_those_that_a_fit_would_have():

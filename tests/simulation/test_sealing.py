@@ -288,7 +288,7 @@ def test_all_who_make_the_secret_at_once_get_the_same(secret, monkeypatch, links
 
 
 def test_processes_that_make_the_secret_at_once_get_the_same(secret):
-    code = "from privreg import storage; print(storage._own_secret().hex())"
+    code = "from privreg.files import archive; print(archive._own_secret().hex())"
     given = [sys.executable, "-c", code]
     running = [subprocess.Popen(given, stdout=subprocess.PIPE, text=True, env=os.environ) for _ in range(4)]
     assert {p.communicate()[0].strip() for p in running} == {secret.read_bytes().hex()}
