@@ -1,4 +1,4 @@
-"""Results that version 0.1 saved load, with the numbers they had there. The files were made by 0.1 on simulated rows."""
+"""Results that version 0.1 saved load, with the numbers they had. The files were made by 0.1 on simulated rows."""
 
 import json
 from pathlib import Path
