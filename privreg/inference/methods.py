@@ -62,6 +62,13 @@ METHODS: Final = {
     m.name: m
     for m in (
         Method(
+            "sandwich",
+            "sandwich",
+            "no people and no budget",
+            "known noise; curvature as reports and the reference law have it, and what isn't known of it in the error",
+            tuning="rounds",
+        ),
+        Method(
             "between_lanes",
             "between lanes",
             "no people and no budget; 8 lanes or more",

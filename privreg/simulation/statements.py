@@ -9,6 +9,7 @@ import numpy as np
 from privreg.audit import verification
 from privreg.privacy.ledger import Release, at_least
 from privreg.results.statement import RESPONSE_ALONE, WHOLE_RECORD, PrivacyStatement
+from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.sgd import AveragedSGD
 from privreg.simulation.staged.schedule import lane_plan
 
@@ -128,6 +129,8 @@ def _mechanics(s: Settings, run: AveragedSGD | Pipeline) -> tuple[dict[str, Any]
             sds = curator_sds(mechanism, plan)
             out.append(verification.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
         return tuple(out)
+    if isinstance(run, RoundsRun):
+        return ()
     start, out = run.start, []
     if start.unscaled:
         m = len(start.unscaled)

@@ -31,9 +31,12 @@ from privreg.privacy.mechanisms import released
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.results.results import PrivateResults, ResultData
 from privreg.simulation.assemble import report_of_chain, report_of_pipeline
+from privreg.simulation.outcome import report_of_rounds
+from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.settings import FitOptions, Settings
 from privreg.simulation.sgd import AveragedSGD, make_plan
 from privreg.simulation.staged.pipeline import Pipeline
+from privreg.simulation.plan import plan_of
 from privreg.simulation.staged.start import start_of
 from privreg.simulation.statements import curator_sds, statement, title
 from privreg.simulation.tuning import resolve_tuning
@@ -116,7 +119,11 @@ class Stream:
         self._counter = spec.people.counter()
         self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
         self._design = spec.design  # by which rows are encoded
-        self._run = self._chain(key, start) if settings.efficient is None else self._pipeline(key, start)
+        self._run: AveragedSGD | Pipeline | RoundsRun
+        if settings.efficient is None:
+            self._run = self._chain(key, start)
+        else:
+            self._run = (self._rounds if settings.tuning == "rounds" else self._pipeline)(key, start)
         self._lock = threading.Lock()
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -160,6 +167,11 @@ class Stream:
             if columns[:, 1].any():
                 self._design, begin = narrow, begin._replace(columns=columns)
         return Pipeline(begin, linear, key)
+
+    def _rounds(self, key: bytes | None, start: Array | None) -> RoundsRun:
+        """Begin a fit by rounds."""
+        plan, self._order, linear = plan_of(self._spec, self._settings, start)
+        return RoundsRun(plan, linear, key)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -228,7 +240,7 @@ class Stream:
         together = together if most is None else max(min(together, most), 1)
         with self._alone(), ThreadPoolExecutor(threads) as pool:
             waiting = pieces(batches, chunk_of(len(self._order if self._columns is None else self._columns)))
-            if isinstance(self._run, Pipeline) and threads > 1:
+            if isinstance(self._run, Pipeline | RoundsRun) and threads > 1:
                 self._run.pool, self._run.threads = pool, threads
             try:
                 problem = None
@@ -247,7 +259,7 @@ class Stream:
                 if problem is not None:
                     raise problem
             finally:
-                if isinstance(self._run, Pipeline):
+                if isinstance(self._run, Pipeline | RoundsRun):
                     self._run.pool = None
 
     @property
@@ -308,6 +320,8 @@ class Stream:
         """What stands for the `p` covariates of somebody who sends noise only."""
         if isinstance(self._run, AveragedSGD):
             return np.zeros(p)
+        if isinstance(self._run, RoundsRun):
+            return np.full(p, np.nan)
         if not self._run.start.reports.label:
             return np.full(p, np.nan)
         return np.eye(p)[0] if self._run.start.layout.constant else np.zeros(p)
@@ -341,6 +355,8 @@ class Stream:
         spec, settings = self._spec, self._settings
         if isinstance(self._run, AveragedSGD):
             report = report_of_chain(self._run, settings, spec.units, self._release_central)
+        elif isinstance(self._run, RoundsRun):
+            report = report_of_rounds(self._run, settings, spec.units, self._order, [])
         else:
             names = [*np.array(spec.design.names)[self._order].tolist(), spec.design.endog_name]
             report = report_of_pipeline(self._run, settings, spec.units, self._order, names)
@@ -502,6 +518,8 @@ class Stream:
         run = self._run
         if isinstance(run, AveragedSGD):
             return [_plain(run.plan), _plain(run.steps)]
+        if isinstance(run, RoundsRun):
+            return [_plain(run.plan.rounds), run.plan.mechanism.name, run.plan.d, run.plan.blocks]
         start = run.start
         mechanism, *reports = start.reports
         parts = (start.schedule, astuple(start.rules), mechanism.name, reports, start.unscaled, start.personal)

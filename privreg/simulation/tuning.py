@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TUNINGS", "resolve_tuning"]
 
-TUNINGS: Final = ("efficient", "published")
+TUNINGS: Final = ("efficient", "rounds", "published")
 CURVATURE_SHARE: Final = 0.1
 MOST_PER_BATCH: Final = 10**9
 MOST_LANES: Final = 1024
@@ -124,6 +125,8 @@ def resolve_tuning(
             f"alpha={numbers.alpha:g} is the exponent of the steps, and intervals need it above 1/2 (inference=None "
             "gives estimates alone); the level of intervals is set in summary(alpha=) and conf_int(alpha=)."
         )
+    if how == "rounds":
+        return replace(_efficient(methods, numbers, spec, rows, partitions), tuning="rounds")
     if how == "efficient":
         return _efficient(methods, numbers, spec, rows, partitions)
     return _published(methods, numbers, spec, rows)
@@ -159,6 +162,8 @@ def _methods(inference: object, tuning: str, lanes: int | None) -> tuple[Method,
         return ()
     few = lanes is not None and lanes < FEWEST_LANES
     if isinstance(inference, str) and inference == "auto":
+        if tuning == "rounds":
+            return (METHODS["sandwich"],)
         return (METHODS["random_scaling" if tuning == "published" or few else "between_lanes"],)
     methods = resolve_methods(inference)
     for m in methods:

@@ -1,0 +1,197 @@
+"""From mean reports at several states to coefficients: each round is carried to where its mean report would be zero.
+
+Within a round g̃ = M (x − x*) + noise of known size, x the state in the law's own coordinates, in which the law says
+M = I. M is symmetric, being the curvature of a loss. It is learned from how reports differ between the groups of a
+round, which answer a little apart; between rounds states depend on earlier noise, which would bias it upwards.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Answered", "Combined", "Curvature", "combine", "learn"]
+
+SPREADS: Final = (0.12, 0.2, 0.3, 0.45, 0.65)
+"""Prior sd of the eigenvalues of M about their mean; the first is what a law is at least wrong by."""
+
+USUAL: Final = 0.2
+"""Scale of the (half-normal) prior of that sd: few reports tell little of it, and then it is to be small."""
+
+COMMON: Final = 0.4
+"""Prior sd of that multiple about 1."""
+
+MOST: Final = 24
+"""Coefficients up to which all entries of M are learned; of more the multiple alone."""
+
+LEAST, LARGEST = 0.15, 3.0
+"""Eigenvalues of M that are believed."""
+
+CARRY: Final = 1.0
+"""Part of the way a round is carried that is taken to be lost to curvature that changes on the way."""
+
+DRAWS: Final = 400
+
+
+class Answered(NamedTuple):
+    """Mean reports of one round, by group; in the law's own coordinates x, g̃."""
+
+    x: Array  # States; shape (groups, q)
+    g: Array  # Mean reports; shape (groups, q)
+    weight: Array  # Records, or their weights summed; shape (groups,)
+
+
+class Curvature(NamedTuple):
+    """Posterior of M: entries of its lower triangle, row by row."""
+
+    mean: Array  # shape (q, q)
+    cov: Array  # Of the entries; shape (q (q + 1) / 2,) squared, or (1, 1) where a multiple alone is learned
+    spread: float  # Prior sd of its eigenvalues that was taken
+
+    @property
+    def whole(self) -> bool:
+        """Whether all entries were learned."""
+        return len(self.cov) > 1 or len(self.mean) == 1
+
+
+def learn(rounds: Sequence[Answered], noise: Array, spreads: Sequence[float] = SPREADS) -> Curvature:
+    """Posterior of M from differences within rounds.
+
+    Parameters
+    ----------
+    rounds : sequence of Answered
+    noise : ndarray, shape (q, q)
+        Covariance of one record's report, the law's own coordinates.
+    spreads : sequence of float
+        Prior sds, of which the likeliest is taken.
+
+    Returns
+    -------
+    Curvature
+    """
+    q = len(noise)
+    precision = np.linalg.inv(noise)
+    gram, cross = np.zeros((q, q)), np.zeros((q, q))
+    for r in rounds:
+        x = r.x - r.weight @ r.x / r.weight.sum()
+        wx = x * r.weight[:, None]
+        gram += wx.T @ x
+        cross += r.g.T @ wx
+    scores = precision @ cross  # Σ n Ω⁻¹ g x'
+    if q > MOST:
+        have = float(np.sum(precision * gram)) + COMMON**-2
+        mean = (float(np.trace(scores)) + COMMON**-2) / have
+        return Curvature(mean * np.eye(q), np.array([[1.0 / have + spreads[0] ** 2]]), spreads[0])
+    row, col = np.tril_indices(q)
+    # of entry (a, b): M = Σ m_e E_e, E_e symmetric with ones at (a, b) and (b, a)
+    info = (
+        precision[np.ix_(row, row)] * gram[np.ix_(col, col)]
+        + precision[np.ix_(row, col)] * gram[np.ix_(col, row)]
+        + precision[np.ix_(col, row)] * gram[np.ix_(row, col)]
+        + precision[np.ix_(col, col)] * gram[np.ix_(row, row)]
+    )
+    half = np.where(row == col, 0.5, 1.0)
+    info *= half[:, None] * half[None, :]
+    linear = (scores[row, col] + scores[col, row]) * half
+    on = (row == col).astype(np.float64)
+    best: tuple[float, Array, Array, float] | None = None
+    for spread in spreads:
+        tau = spread / math.sqrt(0.5 * (q + 1))
+        prior = tau**2 * np.diag(np.where(row == col, 1.0, 0.5)) + COMMON**2 * np.outer(on, on)
+        inverse = np.linalg.inv(prior)
+        posterior = info + inverse
+        low = np.linalg.cholesky(posterior)
+        right = linear + inverse @ on
+        half_way = np.linalg.solve(low, right)
+        evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(low)).sum())
+        evidence -= 0.5 * float(on @ inverse @ on) + 0.5 * float(np.linalg.slogdet(prior)[1])
+        evidence -= 0.5 * (spread / USUAL) ** 2
+        if best is None or evidence > best[0]:
+            entries = np.linalg.solve(low.T, half_way)
+            best = evidence, entries, np.linalg.inv(posterior), spread
+    assert best is not None
+    mean_m = np.zeros((q, q))
+    mean_m[row, col] = best[1]
+    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, best[2], best[3])
+
+
+def floored(m: Array) -> Array:
+    """Symmetric matrices, shape (…, q, q), with eigenvalues that are believed."""
+    values, vectors = np.linalg.eigh(m)
+    values = np.clip(values, LEAST, LARGEST)
+    return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+
+
+class Combined(NamedTuple):
+    """Estimate of x*, and its precision."""
+
+    x: Array  # shape (q,)
+    cov: Array  # shape (q, q)
+    weights: Array  # Of the rounds, sum 1; shape (k,)
+    moved: Array  # Σ w_k x_k − x: how far rounds had to be carried; shape (q,)
+    unknown: Array  # Part of the covariance that comes of what isn't known of M; shape (q, q)
+
+
+def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature) -> Combined:
+    """Carry every round to where its mean report would be zero, and average.
+
+    Parameters
+    ----------
+    rounds : sequence of Answered
+    noise : ndarray, shape (q, q)
+    curvature : Curvature
+
+    Returns
+    -------
+    Combined
+        The covariance is that of the noise carried by M, averaged over its posterior, and that of what M leaves open.
+    """
+    q = len(noise)
+    total = np.array([r.weight.sum() for r in rounds])
+    x = np.array([r.weight @ r.x / r.weight.sum() for r in rounds])
+    g = np.array([r.weight @ r.g / r.weight.sum() for r in rounds])
+    m = floored(curvature.mean)
+    one = x - np.linalg.solve(m, g.T).T
+    each = float(np.trace(np.linalg.solve(m, np.linalg.solve(m, noise).T))) / q
+    weights, estimate = total / total.sum(), np.zeros(q)
+    for _ in range(4):
+        estimate = weights @ one
+        far = ((x - estimate) ** 2).sum(axis=1)
+        weights = 1.0 / (each / total + CARRY**2 * far / q)
+        weights = weights / weights.sum()
+    estimate = weights @ one
+    mean_x, mean_g = weights @ x, weights @ g
+    draws = _draws(curvature)
+    inverse = np.linalg.inv(floored(draws))
+    share = float(np.sum(weights**2 / total))
+    spread = inverse @ (noise * share) @ np.swapaxes(inverse, 1, 2)
+    moves = inverse @ mean_g
+    moves = moves - np.linalg.solve(m, mean_g)
+    unknown = moves.T @ moves / len(moves)
+    return Combined(estimate, spread.mean(axis=0) + unknown, weights, mean_x - estimate, unknown)
+
+
+def _draws(curvature: Curvature) -> Array:
+    """Draws of M from its posterior, always the same ones, in pairs about the mean; shape (draws, q, q)."""
+    q = len(curvature.mean)
+    rng = np.random.Generator(np.random.PCG64(20_000 + q))
+    if not curvature.whole:
+        e = rng.standard_normal((DRAWS // 2, 1, 1)) * math.sqrt(float(curvature.cov[0, 0]))
+        apart = e * np.eye(q)
+    else:
+        row, col = np.tril_indices(q)
+        low = np.linalg.cholesky(curvature.cov)
+        e = rng.standard_normal((DRAWS // 2, len(row))) @ low.T
+        apart = np.zeros((len(e), q, q))
+        apart[:, row, col] = e
+        apart[:, col, row] = e
+    return np.concatenate([curvature.mean + apart, curvature.mean - apart])

@@ -1,0 +1,273 @@
+"""The reference law: what mean reports to expect if the model held and covariates looked like given points.
+
+Whitened covariates z are the points, equally likely; residuals are normal where a family has them. Real data look
+different. What the law gets wrong is learned from reports (`collector.carried`); it is a guide and nothing rests on it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from privreg.families import scores
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.families.constants import ChainRules
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Law", "law_of"]
+
+SMALL: Final = 1e-4
+"""Distance of two predictors below which a secant is a tangent."""
+
+
+class Law(NamedTuple):
+    """Points and a family; θ is in their coordinates."""
+
+    rules: ChainRules
+    points: Array  # Whitened covariates, equally likely; shape (m, d)
+    weight: Array  # ω(z) of each; shape (m,)
+    blocks: int  # Linear predictors of a record
+    answering: float = 1.0  # Share of the records that have something to tell
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the law has a residual scale, which the numbers in joint reports tell."""
+        return self.rules.track or self.rules.shape.family in _RESIDUALS
+
+
+_RESIDUALS: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE})
+
+
+def law_of(rules: ChainRules, points: Array, *, blocks: int = 1, unit: bool = True, answering: float = 1.0) -> Law:
+    """A law over `points`, shape (m, d), with ω = 1/‖z‖ if `unit`, else bounded leverage."""
+    norm = np.linalg.norm(points, axis=1)
+    far = math.sqrt(codes.LEVER2 * points.shape[1])
+    weight = 1.0 / np.maximum(norm, 1e-300) if unit else np.minimum(1.0, far / np.maximum(norm, 1e-300))
+    return Law(rules, points, weight, blocks, answering)
+
+
+class Expected(NamedTuple):
+    """What a state's mean report is to be."""
+
+    score: Array  # shape (b d,)
+    slope: Array  # Its derivative by θ*; shape (b d, b d)
+    by_scale: Array  # Its derivative by log s; shape (b d,)
+    number: float
+    number_slope: Array  # shape (b d,)
+    number_by_scale: float
+
+
+def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expected:
+    """Mean report at a state if `theta` were the truth and `s` the residual scale.
+
+    Parameters
+    ----------
+    law : Law
+    state, theta : ndarray, shape (b d,)
+    c : float
+        The state's corner.
+    s : float
+
+    Returns
+    -------
+    Expected
+    """
+    if law.blocks > 1:
+        return _blocks(law, state, theta)
+    z, w = law.points, law.weight * law.answering / len(law.points)
+    here, there = z @ state, z @ theta
+    score, slope, by_scale, number, number_slope, number_by_scale = _scalar(law.rules, here, there, c, s)
+    wz = z * w[:, None]
+    share = law.answering / len(z)
+    return Expected(
+        wz.T @ score,
+        (wz * slope[:, None]).T @ z,
+        wz.T @ by_scale,
+        float(number.sum()) * share,
+        (z.T @ number_slope) * share,
+        float(number_by_scale.sum()) * share,
+    )
+
+
+def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
+    """Matrix S with E ψ(state) = S (state − θ) under the law, shape (b d, b d); symmetric for one predictor."""
+    if law.blocks > 1:
+        return _blocks_secant(law, state, theta)
+    z, w = law.points, law.weight * law.answering / len(law.points)
+    here, there = z @ state, z @ theta
+    apart = here - there
+    score, slope, *_ = _scalar(law.rules, here, there, c, s)
+    near = np.abs(apart) < SMALL * (c if law.scaled else 1.0)
+    kappa = np.where(near, -slope, score / np.where(near, 1.0, apart))
+    return np.asarray((z * (w * kappa)[:, None]).T @ z)
+
+
+def variance(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
+    """Second moments of a report before noise under the law, shape (b d, b d)."""
+    d = law.points.shape[1]
+    z, share = law.points, law.answering / len(law.points)
+    if law.blocks > 1:
+        unit = z * law.weight[:, None]
+        return np.asarray(np.kron(np.eye(law.blocks), (unit * (share / (2.0 * law.blocks))).T @ unit))
+    square = _square(law.rules, z @ state, z @ theta, c, s)
+    unit = z * law.weight[:, None]
+    return np.asarray((unit * (square * share)[:, None]).T @ unit).reshape(d, d)
+
+
+# --- scalar scores ---------------------------------------------------------------------------------------------
+
+
+def _phi(v: Array) -> Array:
+    return np.asarray(np.exp(-0.5 * v * v) / math.sqrt(2.0 * math.pi))
+
+
+def _upper(v: Array) -> Array:
+    """∫ Φ up to v."""
+    return np.asarray(v * ndtr(v) + _phi(v))
+
+
+def _scalar(rules: ChainRules, here: Array, there: Array, c: float, s: float) -> tuple[Array, ...]:
+    """Mean unit score at `here` if `there` is the truth; its derivatives by `there` and log s; the same of the number.
+
+    All of shape (m,).
+    """
+    family, a = rules.shape.family, rules.shape.a
+    zero = np.zeros_like(here)
+    if family in {codes.HUBER, codes.EXPECTILE}:
+        up, down = (0.5, 0.5) if family == codes.HUBER else (a, 1.0 - a)
+        top = max(up, down)
+        mean = there - s * rules.centre - here  # of the residual
+        low, middle, high = (-c - mean) / s, -mean / s, (c - mean) / s
+        # E min(max(r, 0), c) = c − ∫ P(r < t) dt from 0 to c, and so on the other side
+        right = c - s * (_upper(high) - _upper(middle))
+        left = s * (_upper(middle) - _upper(low))
+        p_right, p_left = ndtr(high) - ndtr(middle), ndtr(middle) - ndtr(low)
+        score = -(up * right - down * left) / (c * top)
+        slope = -(up * p_right + down * p_left) / (c * top)
+        # with e = (r − mean)/s: d/ds E clip(r) = E[e − centre | inside]
+        e_right, e_left = _phi(middle) - _phi(high), _phi(low) - _phi(middle)
+        inner = up * (e_right - rules.centre * p_right) + down * (e_left - rules.centre * p_left)
+        return (score, slope, -inner * s / (c * top), *_window(rules, mean, c, s))
+    if family == codes.QUANTILE or rules.track:
+        tau = a if family == codes.QUANTILE else 0.5
+        top = max(tau, 1.0 - tau)
+        mean = there - s * rules.centre - here
+        below = ndtr(-mean / s)
+        density = _phi(mean / s)
+        score = (below - tau) / top
+        by_scale = density * (mean / s + rules.centre) / top
+        return (score, -density / (s * top), by_scale, *_window(rules, mean, c, s))
+    present = np.ones_like(here)
+    ends = _ends(rules, here)
+    if family == codes.SQUARED:
+        low, high = rules.shape.a, rules.shape.b
+        inside = ((there > low) & (there < high)).astype(np.float64)
+        return (
+            (np.clip(here, low, high) - np.clip(there, low, high)) / (high - low),
+            -inside / (high - low),
+            *_none(zero, present),
+        )
+    if family == codes.POISSON:
+        at = np.minimum(there, math.log(rules.shape.a))
+        mean_y = np.exp(at)
+        rise = ends[1] - ends[0]  # by one unit of y
+        return ends[0] + rise * mean_y, rise * np.where(there > at, 0.0, mean_y), *_none(zero, present)
+    share = scores._logistic(there)
+    rise = ends[1] - ends[0]
+    return ends[0] + rise * share, rise * share * (1.0 - share), *_none(zero, present)
+
+
+def _none(zero: Array, present: Array) -> tuple[Array, Array, Array, Array]:
+    return zero, present, zero, zero
+
+
+def _ends(rules: ChainRules, here: Array) -> tuple[Array, Array]:
+    """Unit scores at responses 0 and 1, between which they are linear."""
+    one = np.ones_like(here)
+    return scores.unit(rules.shape, 1.0, here, 0.0 * one), scores.unit(rules.shape, 1.0, here, one)
+
+
+def _window(rules: ChainRules, mean: Array, c: float, s: float) -> tuple[Array, Array, Array]:
+    """P(abs r ≤ c) and its derivatives by the mean and by log s."""
+    low, high = (-c - mean) / s, (c - mean) / s
+    f_low, f_high = _phi(low), _phi(high)
+    number = ndtr(high) - ndtr(low)
+    return number, -(f_high - f_low) / s, -(f_high * (high - rules.centre) - f_low * (low - rules.centre))
+
+
+def _square(rules: ChainRules, here: Array, there: Array, c: float, s: float) -> Array:
+    """Mean squared unit score, shape (m,)."""
+    family = rules.shape.family
+    if family in {codes.HUBER, codes.EXPECTILE}:
+        e = np.linspace(0.5 / 64, 1.0 - 0.5 / 64, 64)
+        from scipy.special import ndtri
+
+        values = ndtri(e)
+        out = np.zeros_like(here)
+        for v in values:
+            out += scores.unit(rules.shape, c, here, there + s * (v - rules.centre)) ** 2
+        return out / len(values)
+    if family == codes.QUANTILE or rules.track:
+        tau = rules.shape.a if family == codes.QUANTILE else 0.5
+        top = max(tau, 1.0 - tau)
+        below = ndtr(-(there - s * rules.centre - here) / s)
+        return np.asarray((below * (1.0 - tau) ** 2 + (1.0 - below) * tau**2) / top**2)
+    if family == codes.SQUARED:
+        return np.full_like(here, 0.1)
+    low, high = _ends(rules, here)
+    if family == codes.POISSON:
+        mean = np.exp(np.minimum(there, math.log(rules.shape.a)))
+        return np.asarray(np.minimum((low + (high - low) * mean) ** 2 + (high - low) ** 2 * mean, 1.0))
+    share = scores._logistic(there)
+    return np.asarray((1.0 - share) * low**2 + share * high**2)
+
+
+# --- several predictors ----------------------------------------------------------------------------------------
+
+
+def _softmax(theta: Array, z: Array, blocks: int) -> Array:
+    eta = np.column_stack([np.zeros(len(z)), z @ theta.reshape(blocks, -1).T])
+    share = np.exp(eta - eta.max(axis=1, keepdims=True))
+    return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+
+def _apart(share: Array, blocks: int) -> Array:
+    ends = np.eye(blocks + 1)[:, 1:]
+    return np.asarray(np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1))
+
+
+def _curve(law: Law, share: Array, apart: Array, sign: float) -> Array:
+    z, b, d = law.points, law.blocks, law.points.shape[1]
+    w = law.weight * law.answering / (apart * len(z))
+    out = np.empty((b, d, b, d))
+    for k in range(b):
+        for m in range(b):
+            kappa = w * share[:, k + 1] * ((k == m) - share[:, m + 1])
+            out[k, :, m, :] = (z * kappa[:, None]).T @ z
+    return sign * out.reshape(b * d, b * d)
+
+
+def _blocks(law: Law, state: Array, theta: Array) -> Expected:
+    here, there = _softmax(state, law.points, law.blocks), _softmax(theta, law.points, law.blocks)
+    apart = _apart(here, law.blocks)
+    w = law.weight * law.answering / (apart * len(law.points))
+    score = ((here - there)[:, 1:] * w[:, None]).T @ law.points
+    n = len(theta)
+    return Expected(score.reshape(-1), _curve(law, there, apart, -1.0), np.zeros(n), law.answering, np.zeros(n), 0.0)
+
+
+def _blocks_secant(law: Law, state: Array, theta: Array) -> Array:
+    """∫ of the curvature along the way from θ to the state, by Simpson's rule; the divisor is the state's."""
+    apart = _apart(_softmax(state, law.points, law.blocks), law.blocks)
+    out = np.zeros((len(theta), len(theta)))
+    for t, weight in ((0.0, 1.0), (0.5, 4.0), (1.0, 1.0)):
+        out += weight / 6.0 * _curve(law, _softmax(theta + t * (state - theta), law.points, law.blocks), apart, 1.0)
+    return out

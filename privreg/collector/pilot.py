@@ -1,0 +1,120 @@
+"""Where to begin: coefficients and residual scale by minimum distance between pilot reports and the reference law."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector.law import Law, expected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Fitted", "Observed", "fit"]
+
+DOUBT: Final = 0.3
+"""Share of its size to which a round's mean is trusted: the law is not the data's."""
+
+TURNS: Final = 60
+PRECISE: Final = 1e-6
+FARTHEST: Final = 7.0
+"""Length of the slopes, whitened coordinates, beyond which a score of bounded curvature tells nothing."""
+
+
+class Observed(NamedTuple):
+    """Mean report of the records that answered one state."""
+
+    theta: Array  # The state; shape (b d,)
+    c: float
+    score: Array  # shape (b d,)
+    number: float | None  # Of joint reports
+    variance: float  # Noise variance of a coordinate of the score, and of the number
+    number_variance: float
+
+
+class Fitted(NamedTuple):
+    """The fit, and what isn't known of it."""
+
+    theta: Array  # shape (b d,)
+    scale: float
+    cov: Array  # Of (θ, log s); shape (b d + 1, b d + 1)
+
+
+def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fitted:
+    """Minimum distance by damped Gauss–Newton steps.
+
+    Parameters
+    ----------
+    law : Law
+    seen : sequence of Observed
+    guess : Fitted
+        Where to begin.
+    prior : Fitted
+        What is known before any pilot report, with its covariance.
+
+    Returns
+    -------
+    Fitted
+    """
+    size = len(guess.theta)
+    precision = np.linalg.inv(prior.cov)
+    at = np.append(guess.theta, math.log(guess.scale))
+    origin = np.append(prior.theta, math.log(prior.scale))
+    value, gradient, hessian = _distance(law, seen, at, origin, precision)
+    damping = 1e-3
+    for _ in range(TURNS):
+        step = -np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
+        new = _held(at + step, law, size)
+        found = _distance(law, seen, new, origin, precision)
+        if found[0] < value:
+            gained = value - found[0]
+            at, (value, gradient, hessian), damping = new, found, max(damping / 5.0, 1e-9)
+            if gained < PRECISE * (1.0 + abs(value)):
+                break
+        else:
+            damping *= 6.0
+            if damping > 1e9:
+                break
+    return Fitted(at[:size], math.exp(float(at[size])), np.linalg.inv(hessian))
+
+
+def _held(at: Array, law: Law, size: int) -> Array:
+    """Keep slopes where scores still bend, and the scale a number."""
+    out = np.array(at)
+    out[size] = min(max(out[size], -60.0), 60.0)
+    if not law.scaled:
+        rows = out[:size].reshape(law.blocks, -1)
+        length = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows *= np.minimum(1.0, FARTHEST / np.maximum(length, 1e-300))
+    return out
+
+
+def _distance(
+    law: Law, seen: Sequence[Observed], at: Array, origin: Array, precision: Array
+) -> tuple[float, Array, Array]:
+    size = len(at) - 1
+    theta, s = at[:size], math.exp(float(at[size]))
+    away = at - origin
+    value, gradient, hessian = float(away @ precision @ away), precision @ away, np.array(precision)
+    for one in seen:
+        law_says = expected(law, one.theta, one.c, theta, s)
+        each = 1.0 / (one.variance + DOUBT**2 * float(one.score @ one.score) / size)
+        rest = law_says.score - one.score
+        by = np.column_stack([law_says.slope, law_says.by_scale if law.scaled else np.zeros(size)])
+        value += each * float(rest @ rest)
+        gradient = gradient + each * (by.T @ rest)
+        hessian = hessian + each * (by.T @ by)
+        if one.number is not None and law.scaled:
+            each = 1.0 / (one.number_variance + (0.1 * one.number) ** 2)
+            off = law_says.number - one.number
+            row = np.append(law_says.number_slope, law_says.number_by_scale)
+            value += each * off**2
+            gradient = gradient + each * off * row
+            hessian = hessian + each * np.outer(row, row)
+    return value, gradient, hessian

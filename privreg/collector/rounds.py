@@ -1,0 +1,494 @@
+"""The collector of a fit by rounds: states out, sums of reports in. Four functions on values.
+
+`begin` gives what is known before anybody has reported, `advance` takes in one round's reports and publishes the next
+state, `estimate` carries all that was reported to the coefficients. Nothing here sees a row.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from scipy.linalg import hadamard
+
+from privreg.collector import carried, law, location, moments, pilot
+from privreg.collector import curvature as coordinates
+from privreg.collector import factors as cells
+from privreg.collector.reference import normal_points
+from privreg.protocol import codes
+from privreg.protocol.rounds import GROUPS, Reports, State
+from privreg.protocol.schedule import Round, people_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.carried import Combined, Curvature
+    from privreg.collector.factors import Cells
+    from privreg.collector.law import Law
+    from privreg.collector.location import Location
+    from privreg.collector.moments import Layout, Scatter
+    from privreg.collector.pilot import Fitted
+    from privreg.families.constants import ChainRules
+    from privreg.privacy.mechanisms import Mechanism
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "Estimated",
+    "Plan",
+    "Progress",
+    "advance",
+    "begin",
+    "corrections",
+    "estimate",
+    "inside",
+    "linear",
+    "reference",
+    "scored",
+]
+
+GAIN: Final = 0.6
+"""Part of the way from a state to its own reports' one-step estimate that the next state goes."""
+
+OFFSET: Final = 0.35
+"""Length of a group's offset in corners with few records in main rounds; it falls with the fourth root of more."""
+
+OFFSET_PEOPLE: Final = 170_000.0
+"""Records in main rounds, at μ = 1, up to which it is that long."""
+
+FAR: Final = 1.5
+"""Corners by which a state may move in one round."""
+
+WIDE_CORNER: Final = 2.0
+"""Corner of a round, relative to the last, up to which it enters the estimate."""
+
+POINTS: Final = 2048
+
+
+class Plan(NamedTuple):
+    """What is fixed and public before the first record."""
+
+    rounds: tuple[Round, ...]
+    rules: ChainRules
+    layout: Layout
+    mechanism: Mechanism
+    d: int  # Covariates, the constant included
+    blocks: int  # Linear predictors of a record
+    label: bool  # Whether only the response is private
+    y_low: float  # Public limits of the response, internal units
+    y_high: float
+    unscaled: tuple[int, ...]  # Columns whose location and scale are learned; d stands for the response
+    theta: Array | None  # The user's first guess, internal units; shape (b d,)
+    corner: float  # Where it is declared, internal units
+    gaps: tuple[float, ...]  # How far apart the values of two-valued columns are; 0 for others
+    whitened: bool
+    cells: tuple[Cells, ...]
+    nonresponse: bool  # Whether it is declared that some records send noise only
+    rows: int | None  # Records expected, if known
+    function: Callable[[float, float], float] | None = None  # Score over its bound of a family of one's own
+
+    def people(self, progress: Progress) -> int:
+        """Records of the present round."""
+        return people_of(self.rounds, progress.held, self.rows)
+
+    @property
+    def size(self) -> int:
+        """Coefficients."""
+        return self.blocks * self.d
+
+    @property
+    def extra(self) -> int:
+        """Constants added beside a design without one, while moments are learned."""
+        return 1 - int(self.layout.constant)
+
+    @property
+    def factors(self) -> tuple[Cells, ...]:
+        """Columns made of factors alone, where moments are told."""
+        return tuple(g._replace(columns=g.columns + self.extra) for g in self.cells)
+
+    def kappa(self, role: str) -> float:
+        """Weight of the number in a report of a role."""
+        return 1.0 if role == "pilot" and self.rules.track else 0.0
+
+    def numbers(self, role: str) -> int:
+        """Numbers in a report of a role."""
+        if role == "location":
+            return 2 * len(self.unscaled)
+        if role == "moments":
+            size = self.d + int(self.layout.response) + self.extra
+            return size * (size + 1) // 2
+        return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
+
+    def radius(self, role: str) -> float:
+        """Radius by which a report of a role is randomised."""
+        if role == "location":
+            return self.mechanism.bits_radius(self.numbers(role))
+        if role == "moments":
+            return self.mechanism.moment_radius()
+        return self.mechanism.joint_radius(1.0, self.kappa(role))
+
+    def sd(self, role: str) -> float:
+        """Noise sd of a number of a report of a role."""
+        return self.mechanism.sd(self.radius(role), self.numbers(role))
+
+
+class Seen(NamedTuple):
+    """A round of scores: its state, and what was reported."""
+
+    state: State
+    weight: Array  # shape (parts, groups)
+    score: Array  # Sums; shape (parts, groups, b d)
+    number: float | None  # Mean
+    sd: float  # Noise of a number of a report
+
+
+class Progress(NamedTuple):
+    """What the collector knows after some rounds."""
+
+    state: State  # What the next records answer
+    scatter: Scatter
+    places: Location
+    fitted: Fitted | None  # Coefficients and residual scale by the pilot
+    seen: tuple[Seen, ...]
+    curvature: Curvature | None
+    held: tuple[int, ...]  # Records in each round behind
+    points: Array | None = None  # What stands for records in the law, coordinates of the scores; shape (m, d)
+    prior: Fitted | None = None  # What is known before any pilot report
+
+
+def begin(plan: Plan) -> Progress:
+    """What is known before the first report."""
+    size = plan.d + int(plan.layout.response) + plan.extra
+    scatter = moments.start_even(np.eye(size), plan.factors)
+    places = location.begin(len(plan.unscaled))
+    zero = np.zeros(plan.size)
+    state = State(
+        0,
+        plan.rounds[0].role,
+        scatter.rows,
+        0.0,
+        1.0,
+        zero,
+        1.0,
+        np.zeros((1, plan.size)),
+        plan.kappa(plan.rounds[0].role),
+        places.centre,
+        places.log_spread,
+    )
+    return Progress(state, scatter, places, None, (), None, ())
+
+
+def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
+    """Take in one round, and publish the state of the next.
+
+    Parameters
+    ----------
+    plan : Plan
+    progress : Progress
+    reports : Reports
+        Of the round that answered `progress.state`.
+
+    Returns
+    -------
+    Progress
+    """
+    role, people = progress.state.role, float(reports.weight.sum())
+    total = reports.total.sum(axis=(0, 1))
+    if role == "moments":
+        learned = moments.learn(
+            *(progress.scatter, total, people, plan.sd(role)),
+            plan.layout._replace(constant=True),
+            plan.factors,
+            nonresponse=plan.nonresponse,
+        )
+        progress = progress._replace(scatter=learned)
+    else:
+        progress = scored(plan, progress, reports)
+    progress = progress._replace(held=(*progress.held, round(people)))
+    number = progress.state.number + 1
+    while number < len(plan.rounds) and plan.rounds[number].optional and not _pays(plan, progress):
+        number += 1
+        progress = progress._replace(held=(*progress.held, 0))
+    following = plan.rounds[min(number, len(plan.rounds) - 1)].role
+    state = progress.state._replace(number=number, role=following, kappa=plan.kappa(following))
+    if following == "moments":
+        return progress._replace(state=state._replace(rows=progress.scatter.rows))
+    if role == "moments":
+        progress, state = _placed(plan, progress, state)
+    progress, state = _next(plan, progress, state)
+    return progress._replace(state=state)
+
+
+def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
+    """Take in a round of scores."""
+    state, weight = progress.state, reports.weight
+    kappa, number = state.kappa, None
+    if kappa > 0.0:
+        number = float(reports.total[..., -1].sum() / weight.sum()) / kappa
+    score = reports.total[..., : plan.size]
+    return progress._replace(seen=(*progress.seen, Seen(state, weight, score, number, plan.sd(state.role))))
+
+
+def _pays(plan: Plan, progress: Progress) -> bool:
+    """Whether another round of moments pays."""
+    d = plan.d + plan.extra
+    if coordinates.is_correlated(progress.scatter.rows[:d, :d], constant=True):
+        return True
+    shares = cells.shrunk(plan.factors, progress.scatter.shares)
+    return bool(shares) and cells.unsure(np.concatenate(shares), progress.scatter.shares.variance)
+
+
+# --- from moments to scores ------------------------------------------------------------------------------------
+
+
+def _placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
+    """Coordinates of the scores, and where the pilot begins."""
+    scatter = progress.scatter
+    rows = coordinates.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
+    near, _ = coordinates.bring_in(rows, plan.gaps, plan.layout.constant)
+    scatter = moments.start_from(near, scatter)
+    rules, d, constant = plan.rules, plan.d, plan.layout.constant
+    theta, scale, spread = np.zeros(plan.size), 1.0, 1.0
+    whitener = near[:d, :d] if plan.whitened else coordinates.scaled(near[:d, :d], constant)
+    whitener = np.ascontiguousarray(whitener)
+    if plan.layout.response:
+        last = near[d]
+        theta = np.asarray(-np.linalg.solve(near[:d, :d].T, last[:d] / last[d]))
+        if not plan.whitened:
+            theta = np.linalg.solve(whitener.T, near[:d, :d].T @ theta)
+        scale = 1.0 / last[d]
+        theta[0] += rules.centre * scale if constant else 0.0
+        spread = scale
+    if rules.shape.family == codes.POISSON and constant:
+        theta[0] = math.log(0.5 * rules.shape.a)
+    if plan.theta is not None:
+        guess = np.array(plan.theta) / state.y_scale
+        if constant:
+            guess[0] -= state.y_centre / state.y_scale
+        theta = np.asarray(np.linalg.solve(whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
+    wide = 9.0 if rules.moving else 16.0 * spread**2
+    prior = np.full(plan.size + 1, wide)
+    prior[-1] = 2.0
+    corner = plan.corner / state.y_scale if not rules.track and not rules.moving else rules.ratio * scale
+    fitted = pilot.Fitted(theta, scale if not rules.moving else 1.0, np.diag(prior))
+    state = state._replace(rows=whitener, theta=theta, corner=corner)
+    points = _points(plan, progress, rows, near)
+    return progress._replace(scatter=scatter, fitted=fitted, prior=fitted, points=points), state
+
+
+def _points(plan: Plan, progress: Progress, rows: Array, near: Array) -> Array:
+    """Points that stand for records in the coordinates of the scores: levels by their shares, all else normal."""
+    d, constant = plan.d, plan.layout.constant
+    k = d - int(constant)
+    if not k:
+        return np.ones((1, 1))
+    if not plan.whitened:
+        return normal_points(coordinates.correlation(near[:d, :d], constant), constant)
+    _, two = coordinates.bring_in(rows, plan.gaps, constant)
+    stretch = (np.diag(near) / np.diag(rows))[:d]
+    known: list[Array] = []
+    if plan.cells:
+        known = cells.shrunk(plan.cells, progress.scatter.shares)
+        own = cells.rarer(plan.cells, known, d)
+        two = np.where(np.isnan(own), two, own)
+    points, _ = cells.stand_ins(plan.cells, known, near[:d, :d], stretch, np.nan_to_num(two), constant=constant)
+    return points
+
+
+def reference(plan: Plan, progress: Progress) -> Law:
+    """The law in the coordinates of the scores."""
+    assert progress.points is not None
+    answering = progress.scatter.answering
+    return law.law_of(plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=answering)
+
+
+# --- from state to state ---------------------------------------------------------------------------------------
+
+
+def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
+    """State of the next round of scores."""
+    assert progress.fitted is not None
+    said = reference(plan, progress)
+    if progress.seen and progress.seen[-1].state.role == "pilot":
+        progress = progress._replace(fitted=_refitted(plan, progress, said))
+        assert progress.fitted is not None
+        scale = progress.fitted.scale
+        if plan.rules.track:
+            unsure = 0.0
+            if state.role == "pilot":
+                unsure = min(math.sqrt(max(float(np.trace(progress.fitted.cov[:-1, :-1])), 0.0)), 1.5 * scale)
+            corner = plan.rules.ratio * math.hypot(scale, unsure)
+            state = state._replace(corner=corner)
+        state = state._replace(theta=progress.fitted.theta)
+    elif progress.seen:
+        progress, state = _stepped(plan, progress, state, said)
+    if state.role == "main":
+        state = state._replace(offsets=_offsets(plan, progress, state))
+    return progress, state
+
+
+def _refitted(plan: Plan, progress: Progress, said: Law) -> Fitted:
+    assert progress.fitted is not None
+    seen = []
+    for one in progress.seen:
+        people = float(one.weight.sum())
+        score = one.score.sum(axis=(0, 1)) / people
+        seen.append(
+            pilot.Observed(
+                one.state.theta,
+                one.state.corner,
+                score,
+                one.number,
+                (one.sd**2 + 0.5 / plan.d) / people,
+                (one.sd**2 + 0.25) / people,
+            )
+        )
+    prior = progress.prior
+    assert prior is not None
+    return pilot.fit(said, seen, progress.fitted, prior)
+
+
+def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
+    """What each group answers apart from the others: balanced, all directions spanned, other signs in each round."""
+    q = plan.size
+    people = sum(progress.held) if plan.rows is None else plan.rows
+    effective = people * 4.0 / (plan.sd("main") ** 2 + 0.7 / plan.d)
+    size = OFFSET * min(1.0, (OFFSET_PEOPLE / max(effective, 1.0)) ** 0.25)
+    length = size * (state.corner if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
+    if q < GROUPS:
+        signs = hadamard(GROUPS)[:, 1 : q + 1].astype(np.float64) * (-1.0) ** state.number
+    else:
+        rng = np.random.Generator(np.random.PCG64([41, state.number]))
+        half = rng.choice([-1.0, 1.0], (GROUPS // 2, q))
+        signs = np.concatenate([half, -half])
+    return np.asarray(signs * (length / math.sqrt(q)))
+
+
+class Frame(NamedTuple):
+    """Rounds in the law's own coordinates, in which the law says M = I."""
+
+    rounds: list[carried.Answered]
+    noise: Array  # shape (q, q)
+    root: Array  # L, lower triangular: x = L' θ; shape (q, q)
+    maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
+
+
+def _framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float) -> Frame:
+    main = [s for s in progress.seen if s.state.role == "main"]
+    last = main[-1].state
+    own = _symmetric(law.secant(said, theta, last.corner, theta, scale))
+    root = np.linalg.cholesky(own)
+    inverse = np.linalg.inv(root)
+    sd = main[-1].sd
+    unit = said.points * said.weight[:, None]
+    noise = sd**2 * (unit.T @ unit / len(unit) if plan.label else np.eye(plan.size))
+    noise = noise + law.variance(said, theta, last.corner, theta, scale)
+    pilots = [s for s in progress.seen if s.state.role == "pilot" and s.state.corner < WIDE_CORNER * last.corner]
+    out, maps = [], []
+    for one in [*pilots[-2:], *main]:
+        here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
+        weight = one.weight.sum(axis=0)
+        mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
+        map_ = inverse @ own @ np.linalg.inv(_kept(here))
+        states = (one.state.theta + one.state.offsets) @ root
+        # a joint report's noise is larger, and another corner's score is scaled
+        times = (one.sd / max(sd, 1e-12)) ** 2 * float(np.trace(map_ @ map_.T) / np.trace(inverse @ inverse.T))
+        times = times if sd > 0.0 else 1.0
+        maps.append(map_)
+        out.append(carried.Answered(states, mean @ map_.T, weight / max(times, 1e-12)))
+    return Frame(out, inverse @ noise @ inverse.T, root, maps)
+
+
+def _symmetric(matrix: Array) -> Array:
+    return _kept(0.5 * (matrix + matrix.T))
+
+
+def _kept(matrix: Array) -> Array:
+    """With singular values that can be divided by."""
+    u, values, v = np.linalg.svd(matrix)
+    return np.asarray((u * np.maximum(values, coordinates.FLATTEST * values[0])) @ v)
+
+
+def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Progress, State]:
+    """Go part of the way to what the last round's reports say."""
+    assert progress.fitted is not None
+    frame = _framed(plan, progress, said, state.theta, progress.fitted.scale)
+    learned = carried.learn(frame.rounds, frame.noise)
+    last = frame.rounds[-1]
+    x = last.weight @ last.x / last.weight.sum()
+    g = last.weight @ last.g / last.weight.sum()
+    step = -np.linalg.solve(frame.root.T, np.linalg.solve(carried.floored(learned.mean), g))
+    most = FAR * (state.corner if said.scaled else 1.0)
+    step *= min(1.0, most / max(float(np.linalg.norm(step)), 1e-300))
+    theta = np.linalg.solve(frame.root.T, x) + GAIN * step
+    return progress._replace(curvature=learned), state._replace(theta=theta)
+
+
+# --- the estimate ----------------------------------------------------------------------------------------------
+
+
+class Estimated(NamedTuple):
+    """Coefficients in the coordinates of the scores."""
+
+    theta: Array  # shape (b d,)
+    cov: Array  # shape (b d, b d)
+    unknown: Array  # Part of it that comes of what isn't known of the curvature; shape (b d, b d)
+    combined: Combined
+    curvature: Curvature
+    frame: Frame
+
+
+def estimate(plan: Plan, progress: Progress) -> Estimated | None:
+    """Coefficients from all rounds so far; None before a main round has begun."""
+    if not any(s.state.role == "main" for s in progress.seen):
+        return None
+    assert progress.fitted is not None
+    said, scale = reference(plan, progress), progress.fitted.scale
+    theta = progress.state.theta
+    for _ in range(3):
+        frame = _framed(plan, progress, said, theta, scale)
+        learned = carried.learn(frame.rounds, frame.noise)
+        found = carried.combine(frame.rounds, frame.noise, learned)
+        theta = np.linalg.solve(frame.root.T, found.x)
+    back = np.linalg.inv(frame.root.T)
+    return Estimated(theta, back @ found.cov @ back.T, back @ found.unknown @ back.T, found, learned, frame)
+
+
+def corrections(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array]:
+    """One-step estimates of each part of each main round, in order, and their weights.
+
+    Returns
+    -------
+    ndarray, shape (m, b d)
+        Coordinates of the scores.
+    ndarray, shape (m,)
+        Weights of which their mean is about the estimate.
+    """
+    frame, main = found.frame, [s for s in progress.seen if s.state.role == "main"]
+    turn = np.linalg.solve(frame.root.T, np.linalg.inv(carried.floored(found.curvature.mean)))
+    out, weights = [], []
+    maps = frame.maps[-len(main) :]
+    for one, map_, share in zip(main, maps, found.combined.weights[-len(main) :], strict=True):
+        each = one.weight.sum(axis=1)
+        heard = each > 0.0
+        mean = one.score.sum(axis=1)[heard] / each[heard, None]
+        shift = (one.weight[heard] @ one.state.offsets) / each[heard, None]
+        out.append(one.state.theta + shift - mean @ (turn @ map_).T)
+        weights.append(share * each[heard] / each.sum())
+    return np.concatenate(out), np.concatenate(weights)
+
+
+def inside(plan: Plan, state: State, theta: Array) -> Array:
+    """Coefficients in internal units, shape (b d,), from those of the scores' coordinates."""
+    out = state.y_scale * (theta.reshape(-1, plan.d) @ state.rows).reshape(-1)
+    if plan.layout.constant:
+        out[0] += state.y_centre
+    return np.asarray(out)
+
+
+def linear(plan: Plan, state: State) -> Array:
+    """Linear part of `inside`, shape (b d, b d)."""
+    return np.asarray(np.kron(np.eye(plan.blocks), state.y_scale * state.rows.T))

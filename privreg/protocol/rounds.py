@@ -1,0 +1,44 @@
+"""What crosses the wall in a fit by rounds: the public states, and sums of reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["GROUPS", "PARTS", "Reports", "State"]
+
+GROUPS: Final = 16
+"""Groups of records that answer a little apart in a main round."""
+
+PARTS: Final = 8
+"""Runs of records, in order, into which a main round's sums are cut, for methods that go by order."""
+
+
+class State(NamedTuple):
+    """What the records of one round are told; public. Internal units."""
+
+    number: int  # Of the round
+    role: str
+    rows: Array  # Row map W, lower triangular; shape (d, d), or with the response
+    y_centre: float  # The response is (y − y_centre)/y_scale
+    y_scale: float
+    theta: Array  # Coefficients in the coordinates z = W x; shape (b d,)
+    corner: float
+    offsets: (
+        Array  # By how much each group's coefficients differ; shape (groups, b d), of one group outside main rounds
+    )
+    kappa: float  # Weight of the number in a joint report; 0 if scores are sent alone
+    centre: Array  # Guesses of locations and of log spreads; shape (m,)
+    log_spread: Array
+
+
+class Reports(NamedTuple):
+    """Reports of one round, summed: by parts in order and by groups."""
+
+    weight: Array  # Records, or weights of those with smaller budgets, summed; shape (parts, groups)
+    total: Array  # shape (parts, groups, numbers)

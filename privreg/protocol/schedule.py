@@ -1,0 +1,127 @@
+"""Who is asked what: rounds in order, from public numbers alone.
+
+Every record has one role. What a role needs in records grows with d² and 1/μ²; of a stream of known length each gets at
+most a share. Main rounds are equal where the number of records is known; else each holds a quarter of those before it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+__all__ = ["FEWEST_ROUNDS", "ROUNDS", "Round", "people_of", "schedule"]
+
+ROUNDS: Final = 20
+FEWEST_ROUNDS: Final = 10
+
+MOMENTS: Final = (0.2, 0.3, 0.5)
+"""Parts of those asked about second moments who are in each round."""
+
+PILOTS: Final = 4
+"""Pilot rounds, each twice as long as the one before."""
+
+LEAST_MOMENTS: Final = 0.01
+MORE_MOMENTS: Final = 0.03
+PILOT: Final = 0.15
+"""Of a stream of known length, at most."""
+
+ENDLESS: Final = 1 << 62
+
+QUARTER: Final = 0.25
+"""Records of a main round, relative to all before it, where nobody knows how many will come."""
+
+
+class Round(NamedTuple):
+    """Records that answer one public state."""
+
+    role: str  # "location", "moments", "pilot" or "main"
+    people: int  # How many records; −1 of a main round: an equal part of those left, or a quarter of those before
+    optional: bool = False  # Whether it is held only if covariates turn out to be correlated
+
+
+def schedule(
+    *,
+    d: int,
+    noise: float,
+    moment_noise: float,
+    rows: int | None,
+    rounds: int = ROUNDS,
+    label: bool = False,
+    moving: bool = False,
+    declared: bool = False,
+    numbers: bool = True,
+) -> tuple[Round, ...]:
+    """Choose the rounds.
+
+    Parameters
+    ----------
+    d : int
+        Coefficients.
+    noise, moment_noise : float
+        Noise variance of a number of a score report of norm at most 1, and of a moment report.
+    rows : int or None
+        Records expected, if known.
+    rounds : int
+        Of moments, pilot and main together.
+    label : bool
+        Whether covariates are public, so that their moments carry no noise.
+    moving : bool
+        Whether curvature depends on the coefficients.
+    declared : bool
+        Whether all covariates have declared moments and correlations.
+    numbers : bool
+        Whether there is anything to learn of covariates.
+
+    Returns
+    -------
+    tuple of Round
+    """
+    # noise of a score in units of 4/μ²; without privacy its own variance, about 0.7/d, remains
+    unit = max(d, 4) ** 2 * (noise / (4.0 * d if label else 4.0) + 0.7 / (4.0 * d))
+    heavy = 1.0 if label or moment_noise == 0.0 else max(1.0, 2.0 * moment_noise / noise)
+    known = math.inf if rows is None else float(rows)
+    least = 0.0 if rows is None else known
+
+    def held(role: str, wanted: float, most: float, *, optional: bool = False) -> Round:
+        return Round(role, max(int(min(wanted, most * known)), 1), optional)
+
+    out: list[Round] = []
+    if numbers and label:
+        out += [held("moments", 15.0 * max(d, 4) ** 2, 0.01), held("moments", 105.0 * max(d, 4) ** 2, 0.03)]
+    elif numbers:
+        total = max((150.0 if declared else 300.0) * unit * heavy, LEAST_MOMENTS * least)
+        out += [held("moments", part * total, 0.1 * part) for part in MOMENTS]
+        out.append(held("moments", max(350.0 * unit * heavy, MORE_MOMENTS * least), 0.08, optional=True))
+    pilots = min(PILOTS, max(rounds - len(MOMENTS) - 3, 1))
+    total = max((6000.0 if moving and rows else 2000.0) * unit, PILOT * least)
+    whole = 2.0**pilots - 1.0
+    out += [held("pilot", total * 2.0**k / whole, PILOT * 2.0**k / whole) for k in range(pilots)]
+    if rows is None:
+        return (*out, Round("main", -1))
+    return (*out, *[Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1))
+
+
+def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None) -> int:
+    """Records of the round after those of so many.
+
+    Parameters
+    ----------
+    rounds : tuple of Round
+        Of a stream of unknown length the last is held again and again.
+    held : tuple of int
+        Records of the rounds behind.
+    rows : int or None
+        Records expected, if known. Those beyond answer the last state.
+
+    Returns
+    -------
+    int
+    """
+    number = len(held)
+    here = rounds[min(number, len(rounds) - 1)]
+    if here.people >= 0:
+        return here.people
+    if rows is None:
+        return max(int(QUARTER * sum(held)), 1)
+    left = len(rounds) - number
+    return max((rows - sum(held)) // left, 1) if left > 1 else ENDLESS

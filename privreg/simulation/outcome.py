@@ -1,0 +1,193 @@
+"""From a fit by rounds to what its results hold: user's units, words, notes. Reports only."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.collector import carried
+from privreg.collector import rounds as collector
+from privreg.diagnostics import DOUBT, EARLY, WAITING, Note
+from privreg.errors import InferenceError
+from privreg.inference.batches import batches
+from privreg.inference.methods import Estimate
+from privreg.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.inference.resampling import FIRST, Anytime, Bootstrap
+from privreg.simulation.assemble import FitOutcome, _bound, _outside, _refuse_overflow, _rounded_up
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.rounds import Estimated, Plan, Progress
+    from privreg.formula.units import Units
+    from privreg.simulation.rounds import RoundsRun
+    from privreg.simulation.settings import Settings
+
+    Array = NDArray[np.float64]
+
+__all__ = ["report_of_rounds"]
+
+ROLES: Final = {
+    "location": "told where columns lie",
+    "moments": "reported second moments",
+    "pilot": "ran a pilot",
+}
+
+LEAST: Final = 400.0
+"""Records in main rounds, times μ²/d², below which simulations show intervals that are too short."""
+
+
+def report_of_rounds(
+    run: RoundsRun, settings: Settings, units: Units, order: NDArray[np.intp], names: Sequence[str]
+) -> FitOutcome:
+    """Outcome of a fit by rounds; arguments as of `assemble.report_of_pipeline`.
+
+    Raises
+    ------
+    InferenceError
+        While the first records' reports still set the scales.
+    """
+    plan, progress = run.plan, run.so_far()
+    if progress.fitted is None:
+        before = sum(r.people for r in plan.rounds if r.role in {"location", "moments"} and not r.optional)
+        raise InferenceError(
+            f"up to {before:,} people set the scales, and {run.people:,} have reported; estimates begin after them."
+        )
+    found = collector.estimate(plan, progress)
+    theta = progress.fitted.theta if found is None else found.theta
+    linear = run.to_user @ collector.linear(plan, progress.state)
+
+    def outside(at: Array) -> Array:
+        return _outside(collector.inside(plan, progress.state, at), order, units)
+
+    _refuse_overflow(theta)
+    estimates = () if found is None else _estimates(plan, progress, found, settings, linear)
+    senders = _senders(progress)
+    trail = [] if found is None else _trail(plan, progress, found, linear, outside)
+    trail.append((run.people, senders, outside(theta), _variances(estimates, len(theta))))
+    people, sent, params, variances = zip(*trail, strict=True)
+    held = sum(1 for s in progress.seen)
+    return FitOutcome(
+        params=outside(theta),
+        last=outside(progress.state.theta),
+        estimates=estimates,
+        senders=senders,
+        updates=held,
+        trail_n=np.array(people, dtype=np.int64),
+        trail_senders=np.array(sent, dtype=np.int64),
+        trail_params=np.array(params),
+        trail_variances=np.array(variances),
+        family=_family(plan, progress, settings, units),
+        tuning=f"rounds: {len(progress.held)} so far, {len(progress.seen[-1].weight[0]) if progress.seen else 0} groups",
+        spending=_spending(plan, run),
+        bound=_bound(settings),
+        notes=_notes(run, settings, estimates, senders),
+    )
+
+
+def _senders(progress: Progress) -> int:
+    """Records whose score entered the estimate."""
+    return round(sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main"))
+
+
+def _variances(estimates: tuple[Estimate, ...], size: int) -> Array:
+    if not estimates:
+        return np.full(size, np.nan)
+    cov = estimates[0].cov
+    return cov if cov.ndim == 1 else np.diag(cov).copy()
+
+
+def _trail(plan: Plan, progress: Progress, found: Estimated, linear: Array, outside: object) -> list[tuple]:
+    """Estimates after each main round but the last."""
+    out, root = [], np.linalg.inv(found.frame.root.T)
+    first = len(found.frame.rounds) - sum(1 for s in progress.seen if s.state.role == "main")
+    for k in range(first + 1, len(found.frame.rounds)):
+        some = found.frame.rounds[:k]
+        learned = carried.learn(some, found.frame.noise)
+        here = carried.combine(some, found.frame.noise, learned)
+        people = sum(progress.held[: len(progress.held) - len(found.frame.rounds) + k])
+        move = linear @ root
+        senders = round(
+            sum(float(s.weight.sum()) for s in [s for s in progress.seen if s.state.role == "main"][: k - first])
+        )
+        out.append((people, senders, outside(root @ here.x), np.asarray(((move @ here.cov) * move).sum(axis=1))))
+    return out
+
+
+def _estimates(
+    plan: Plan, progress: Progress, found: Estimated, settings: Settings, linear: Array
+) -> tuple[Estimate, ...]:
+    """Estimates of precision by each method, user's units."""
+    out = []
+    moves, weights = collector.corrections(plan, progress, found)
+    total = float(weights.sum())
+    unknown = linear @ found.unknown @ linear.T
+    for m in settings.methods:
+        if m.name == "sandwich":
+            out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), Normal()))
+            continue
+        sums = (moves * weights[:, None]) @ linear.T
+        mean = sums.sum(axis=0) / total
+        if m.scaling:
+            path = np.cumsum(sums - weights[:, None] * mean, axis=0) / total
+            share = weights / total
+            cov = 6.0 * (path * share[:, None]).T @ path + unknown
+            out.append(Estimate(m.name, cov, RandomScaling(1, len(weights))))
+        elif m.blocks:
+            seen = batches(sums, weights, mean, total)
+            if m.name == "batch_means":
+                out.append(Estimate(m.name, seen.cov + unknown, StudentT(seen.df)))
+            elif m.name == "anytime":
+                if _senders(progress) >= FIRST:
+                    out.append(Estimate(m.name, seen.cov + unknown, Anytime(_senders(progress))))
+            else:
+                out.append(Estimate(m.name, seen.cov, Bootstrap(seen.moves, m.name == "block_bootstrap_t")))
+    return tuple(out)
+
+
+def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) -> str:
+    rules = plan.rules
+    if not rules.track or rules.moving or progress.fitted is None:
+        return settings.score_text
+    scale = progress.fitted.scale * progress.state.y_scale * units.y_scale
+    name, _, _ = settings.score_text.partition(",")
+    if name.startswith("Quantile"):
+        return f"{name}, density there that of a normal with sd {scale:.4g} (learned)"
+    return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (learned)"
+
+
+def _spending(plan: Plan, run: RoundsRun) -> str:
+    counts = dict.fromkeys(ROLES, 0)
+    roles = [plan.rounds[min(k, len(plan.rounds) - 1)].role for k in range(len(run.progress.held) + 1)]
+    for role, people in zip(roles, [*run.progress.held, run.at], strict=True):
+        if role in counts:
+            counts[role] += people
+    parts = [f"{n:,} {ROLES[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
+    return f"{', '.join(parts)}; each person in one role, no extra budget"
+
+
+def _notes(run: RoundsRun, settings: Settings, estimates: tuple[Estimate, ...], senders: int) -> tuple[str, ...]:
+    """What weakens results."""
+    out: list[str] = []
+    plan = run.plan
+    if not estimates and settings.methods:
+        before = sum(r.people for r in plan.rounds if r.role != "main" and not r.optional)
+        text = f"{EARLY}: main rounds begin after {before:,} people, and {run.people:,} have reported"
+        out.append(Note(text, WAITING))
+    noise = plan.sd("main") ** 2 / 4.0 + 0.7 / (4.0 * plan.d)
+    needed = LEAST * plan.size**2 * noise
+    if estimates and senders < needed:
+        share = max(senders, 1) / max(run.people, 1)
+        text = (
+            f"{DOUBT} the intervals: {run.people:,} people are few for {plan.size} coefficients at this budget; in "
+            f"simulations coverage fell below its level with fewer than about {_rounded_up(needed / share):,}"
+        )
+        out.append(Note(text, "few"))
+    return tuple(out)
+
+
+_ = math

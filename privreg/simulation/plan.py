@@ -1,0 +1,95 @@
+"""What a fit by rounds knows before the first record, all of it public."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privreg.collector.moments import Layout
+from privreg.collector.rounds import Plan
+from privreg.errors import OptionError
+from privreg.protocol.schedule import schedule
+from privreg.simulation.staged.start import order_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.formula.spec import ModelSpec
+    from privreg.simulation.settings import Settings
+
+    Array = NDArray[np.float64]
+
+__all__ = ["plan_of"]
+
+
+def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp], Array]:
+    """What a fit knows before its first record.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    settings : Settings
+    guess : ndarray, shape (b p,), or None
+        The user's, internal units, in the design's order of columns.
+
+    Returns
+    -------
+    Plan
+    ndarray of int, shape (p,)
+        The order of columns inside: the constant, if the design has one, goes first.
+    ndarray, shape (b p, b p)
+        Linear part of the map from internal to the user's coefficients, columns in that order.
+
+    Raises
+    ------
+    OptionError
+        If the protocol has no such rounds yet.
+    """
+    units, family, efficient = spec.units, spec.family, settings.efficient
+    assert efficient is not None
+    reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
+    p = len(spec.design.names)
+    unscaled = units.unscaled.any() or units.y_unscaled or (reports.label and family.of_residuals)
+    if unscaled or reports.label or efficient.told or p > MOST:
+        raise OptionError(
+            "tuning='rounds' has no scaling='private', private='response', measures= or more than "
+            f"{MOST} coefficients yet; use tuning='efficient'."
+        )
+    order, factors = order_of(spec, factors=True)
+    constant = units.constant_column(probe) is not None
+    noise = reports.mechanism.sd(reports.radius(0.0), reports.size(p, 0.0)) ** 2
+    size = p + 1 + int(family.scaled)
+    numbers = size * (size + 1) // 2
+    plan = Plan(
+        rounds=schedule(
+            d=reports.blocks * p,
+            noise=noise,
+            moment_noise=reports.mechanism.sd(reports.mechanism.moment_radius(), numbers) ** 2,
+            rows=efficient.schedule.rows,
+            moving=rules.moving,
+            declared=spec.scale_declared,
+        ),
+        rules=rules,
+        layout=Layout(constant, family.scaled),
+        mechanism=reports.mechanism,
+        d=p,
+        blocks=reports.blocks,
+        label=False,
+        y_low=reports.y_low,
+        y_high=reports.y_high,
+        unscaled=(),
+        theta=None if guess is None else guess.reshape(reports.blocks, -1)[:, order].reshape(-1),
+        corner=efficient.corner,
+        gaps=tuple(units.gaps(probe)[order].tolist()),
+        whitened=efficient.whitened,
+        cells=factors,
+        nonresponse=spec.nonresponse,
+        rows=efficient.schedule.rows,
+    )
+    linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
+    return plan, order, linear
+
+
+MOST = 100
+"""Coefficients whose second moments are learned."""

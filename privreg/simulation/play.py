@@ -1,0 +1,187 @@
+"""The devices of a fit by rounds, many at a time: rows in, sums of reports out. Device side.
+
+The same arithmetic as one device's (`privreg.device.score`), in NumPy, on blocks of rows fixed by position. Whoever
+calls adds the noise, once for a sum of Gaussian reports, before the sum is kept, stored or sent; other mechanisms
+randomise every report here (`randomised`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from privreg.families import scores
+from privreg.protocol import codes
+from privreg.protocol.rounds import GROUPS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.collector.rounds import Plan
+    from privreg.protocol.plans import Channel
+    from privreg.protocol.rounds import State
+
+    Array = NDArray[np.float64]
+
+__all__ = ["MOST", "block_of", "moments", "randomised", "sums", "told"]
+
+MOST: Final = 512 * GROUPS
+"""Records that are played together, at most."""
+
+
+def block_of(people: int) -> int:
+    """Records that are played together in a round of so many: equally many consecutive ones of each group."""
+    return GROUPS * min(max(people // (8 * GROUPS), 1), MOST // GROUPS)
+
+
+def _directions(z: Array) -> tuple[Array, Array]:
+    """Rows, and 1 over their length; of a row that can't be used 0, beside a row of zeros."""
+    norm2 = np.einsum("ij,ij->i", z, z)
+    inverse = 1.0 / np.sqrt(norm2)
+    usable = (norm2 > codes.TINY) & (norm2 < math.inf)
+    if not usable.all():
+        z, inverse = np.where(usable[:, None], z, 0.0), np.where(usable, inverse, 0.0)
+    return z, inverse
+
+
+def moments(state: State, v: Array, weight: Array | None) -> Array:
+    """Sum of reports on second moments before noise, shape (1, D (D + 1) / 2).
+
+    Parameters
+    ----------
+    state : State
+    v : ndarray, shape (n, D)
+        Rows, and the response where its scale is learned.
+    weight : ndarray, shape (n,), or None
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        z, inverse = _directions(v @ state.rows.T)
+        u = z * inverse[:, None]
+    square = u.T @ (u if weight is None else u * weight[:, None])
+    at = np.tril_indices(len(square))
+    return np.asarray(square[at] * np.where(at[0] == at[1], 1.0, math.sqrt(2.0)))[None]
+
+
+def told(plan: Plan, state: State, v: Array) -> Array:
+    """Reports on second moments before noise, one a row, shape (n, D (D + 1) / 2)."""
+    del plan
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        z, inverse = _directions(v @ state.rows.T)
+        u = z * inverse[:, None]
+    row, col = np.tril_indices(u.shape[1])
+    return np.asarray(u[:, row] * u[:, col] * np.where(row == col, 1.0, math.sqrt(2.0)))
+
+
+def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) -> tuple[Array, Array, Array | None]:
+    """Rows z, shape (groups, m, d), factors ψ ω, shape (groups, m) or (groups, m, b), and numbers in joint reports."""
+    groups = len(state.offsets)
+    m, d, shape = len(y) // groups, x.shape[1], plan.rules.shape
+    z, inverse = _directions(x @ state.rows.T)
+    if plan.label:
+        far = math.sqrt(codes.LEVER2 * d)
+        inverse = np.where(inverse > 0.0, np.minimum(far * inverse, 1.0), 0.0)
+    theta, cube = state.theta + state.offsets, z.reshape(groups, m, d)
+    number = None
+    if plan.blocks > 1:
+        ok = np.isfinite(y) & (inverse > 0.0)
+        label = np.where(ok, y, 0.0).reshape(groups, m)
+        each = [
+            scores.multinomial(t.reshape(plan.blocks, d), rows, some)
+            for t, rows, some in zip(theta, cube, label, strict=True)
+        ]
+        factor = np.array(each) * (inverse * ok).reshape(groups, m, 1)
+        return cube, np.where(np.isfinite(factor), factor, 0.0), None
+    eta = np.matmul(cube, theta[:, :, None]).reshape(-1)
+    eta = eta if offset is None else eta + offset
+    factor = scores.unit(shape, state.corner, eta, y, plan.function) * inverse
+    if not math.isfinite(float(factor.sum())):
+        factor = np.where(np.isfinite(factor), factor, 0.0)
+    if state.kappa > 0.0:
+        number = scores.told(shape, state.corner, eta, y, plan.function)
+        number = np.where(np.isfinite(eta) & np.isfinite(y) & (inverse > 0.0), number, 0.0).reshape(groups, m)
+    return cube, factor.reshape(groups, m), number
+
+
+def sums(plan: Plan, state: State, y: Array, x: Array, offset: Array | None, weight: Array | None) -> Array:
+    """Sums of score reports before noise, by group, shape (groups, numbers).
+
+    Parameters
+    ----------
+    plan : Plan
+    state : State
+    y : ndarray, shape (n,)
+        n a multiple of the state's groups: the first n/groups records are the first group's.
+    x : ndarray, shape (n, d)
+    offset, weight : ndarray, shape (n,), or None
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        cube, factor, number = _scored(plan, state, y, x, offset)
+    groups, m, _ = cube.shape
+    if weight is not None:
+        w = weight.reshape(groups, m)
+        factor = factor * (w if factor.ndim == 2 else w[:, :, None])
+        number = None if number is None else number * w
+    if factor.ndim == 3:
+        return np.matmul(factor.transpose(0, 2, 1), cube).reshape(groups, -1)
+    out = np.matmul(factor[:, None, :], cube)[:, 0]
+    return out if number is None else np.column_stack([out, state.kappa * number.sum(axis=1)])
+
+
+def reports(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) -> Array:
+    """Score reports before noise, one a row, shape (n, numbers), arguments as of :func:`sums`.
+
+    Where only the response is private, the number that is randomised, ψ, and that in a joint report.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        cube, factor, number = _scored(plan, state, y, x, offset)
+    n = len(y)
+    if plan.label:
+        raise NotImplementedError
+    if factor.ndim == 3:
+        out = (factor[..., None] * cube[:, :, None, :]).reshape(n, -1)
+    else:
+        out = (factor[..., None] * cube).reshape(n, -1)
+    return out if number is None else np.column_stack([out, state.kappa * number.reshape(-1)])
+
+
+def randomised(channel: Channel, rows: Array, radius: float, noise: Array) -> Array:
+    """Randomise reports in the ball of `radius` about 0, one a row; see `privreg.device.score.randomised`.
+
+    Parameters
+    ----------
+    channel : Channel
+    rows : ndarray, shape (n, size)
+    radius : float
+    noise : ndarray, shape (n, width)
+        Standard normals drawn for these records and never used again.
+
+    Returns
+    -------
+    ndarray, shape (n, size)
+    """
+    n, size = rows.shape
+    scale = channel.scale * radius
+    if channel.kind == codes.GAUSSIAN:
+        return np.asarray(rows + scale * noise[:, :size])
+    if channel.kind == codes.LAPLACE:
+        three = noise[:, : 3 * size].reshape(n, size, 3)
+        return np.asarray(rows + scale * np.hypot(three[..., 0], three[..., 1]) * three[..., 2])
+    if channel.kind == codes.RESPONSE:
+        share = np.clip(rows[:, 0] / radius, -1.0, 1.0) if radius > 0.0 else np.zeros(n)
+        up = ndtr(noise[:, 0]) < 0.5 + 0.5 * share / channel.scale
+        return np.where(up, scale, -scale)[:, None]
+    norm = np.linalg.norm(rows, axis=1)
+    tiny = ~(norm > 1e-140)
+    share = np.where(tiny, 0.0, np.minimum(norm / radius, 1.0))
+    unit = rows / np.where(tiny, 1.0, norm)[:, None]
+    unit[tiny] = 0.0
+    unit[tiny, 0] = 1.0
+    sign = np.where(ndtr(noise[:, size]) < 0.5 + 0.5 * share, 1.0, -1.0)
+    along = np.einsum("ij,ij->i", unit, noise[:, :size])
+    uniform = ndtr(along)
+    in_cap = ndtr(noise[:, size + 1]) < channel.accept
+    drawn = np.where(in_cap, -ndtri(uniform * channel.above), ndtri(uniform * (1.0 - channel.above)))
+    return np.asarray(scale * (noise[:, :size] + (sign * drawn - along)[:, None] * unit))

@@ -1,0 +1,338 @@
+"""A fit by rounds in one process: rows through all devices, reports to the collector, one round after another.
+
+Rows are played in blocks fixed by position, and sums are whole multiples of a public step, so that neither chunks nor
+threads change a bit. A piece is the records of one part of a round; it is noised once, when it ends or when results
+are asked for, and only then kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector import rounds as collector
+from privreg.device.sampler import KEY_BYTES, derived_key, normals
+from privreg.protocol import codes
+from privreg.protocol.rounds import GROUPS, PARTS, Reports
+from privreg.protocol.schedule import ENDLESS
+from privreg.simulation import play
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.rounds import Estimated, Plan, Progress
+
+    Array = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+__all__ = ["RoundsRun"]
+
+STEP: Final = 2.0**-32
+"""Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2."""
+
+
+class _Block(NamedTuple):
+    """Consecutive rows that are played together."""
+
+    y: Array
+    x: Array
+    offset: Array | None
+    weight: Array | None
+
+
+class RoundsRun:
+    """A stream in progress.
+
+    Parameters
+    ----------
+    plan : Plan
+    to_user : ndarray, shape (b d, b d)
+        Linear part of the map from internal to user's coefficients, b the number of blocks.
+    key : bytes or None
+        Secret key of the devices' noise; None without privacy.
+    """
+
+    def __init__(self, plan: Plan, to_user: Array, key: bytes | None) -> None:
+        self.plan, self.to_user = plan, to_user
+        self.progress = collector.begin(plan)
+        self.pool: Executor | None = None
+        self.threads = 1
+        self.key = key
+        self.behind: list[Reports] = []  # Of the rounds that are over
+        self._waiting: list[_Block] = []
+        self._held = 0  # rows waiting
+        self._begin_round()
+
+    # --- people ----------------------------------------------------------------------------------------
+
+    @property
+    def people(self) -> int:
+        """Records that have reported."""
+        return sum(self.progress.held) + self.at + self._held
+
+    def _begin_round(self) -> None:
+        plan, role = self.plan, self.progress.state.role
+        self.size = plan.people(self.progress)
+        expected = self.size
+        if expected == ENDLESS:
+            expected = max((plan.rows or 0) - sum(self.progress.held), GROUPS)
+        self.block = play.block_of(expected) if role == "main" else play.MOST
+        self.parts = PARTS if role == "main" else 1
+        self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
+        groups = len(self.progress.state.offsets)
+        self.at, self.piece = 0, 0
+        self.weight = np.zeros((self.parts, groups))
+        self.total = np.zeros((self.parts, groups, plan.numbers(role)))
+        self._open()
+
+    def _open(self) -> None:
+        groups = self.weight.shape[1]
+        self.sum = np.zeros((groups, self.total.shape[2]), dtype=np.int64)
+        self.open_weight = np.zeros(groups)
+
+    @property
+    def part(self) -> int:
+        """Part of the round that is open."""
+        return min(self.at // self.length, self.parts - 1)
+
+    def advance(self, y: Array, x: Array, offset: Array | None = None, weight: Array | None = None) -> int:
+        """Play the devices of these rows, in order; how many.
+
+        Parameters
+        ----------
+        y : ndarray, shape (n,)
+        x : ndarray, shape (n, d)
+            Its first column the constant if there is one.
+        offset : ndarray, shape (n,), optional
+            All in internal units; rows of records that have nothing to tell are NaN.
+        weight : ndarray, shape (n,), optional
+            Weights (μ_i/μ_max)² in (0, 1] of records with personal budgets.
+
+        Returns
+        -------
+        int
+        """
+        i, n = 0, len(y)
+        while i < n:
+            m = min(n - i, self.size - self.at - self._held)
+            end = i + m
+            whole = (self._held + m) // self.block * self.block - self._held
+            if whole > 0:  # up to the last whole block; what is left waits
+                end = i + whole
+            here = slice(i, end)
+            self._waiting.append(
+                _Block(
+                    y[here], x[here], None if offset is None else offset[here], None if weight is None else weight[here]
+                )
+            )
+            self._held += end - i
+            i = end
+            if self._held % self.block == 0:
+                self._play()
+            if self.at + self._held == self.size:
+                self._finish()
+        return n
+
+    def _joined(self) -> _Block:
+        out, self._waiting, self._held = self._waiting, [], 0
+        if len(out) == 1:
+            return out[0]
+        columns = zip(*out, strict=True)
+        return _Block._make(None if c[0] is None else np.concatenate(c) for c in columns)
+
+    def _play(self) -> None:
+        """Play whole blocks that wait, in threads where there are some."""
+        rows = self._joined()
+        while len(rows.y):
+            # a part ends at a block's end; the last goes on
+            left = self.length * (self.part + 1) - self.at if self.part < self.parts - 1 else len(rows.y)
+            m = min(left, len(rows.y))
+            here, rows = _cut(rows, 0, m), _cut(rows, m, len(rows.y))
+            blocks = [_cut(here, a, a + self.block) for a in range(0, m, self.block)]
+            part = self.part
+            if self.pool is None or len(blocks) == 1:
+                found = [self._sums(b, k) for k, b in enumerate(blocks)]
+            else:
+                found = list(self.pool.map(self._sums, blocks, range(len(blocks))))
+            for one, block in zip(found, blocks, strict=True):
+                self._take(one, block)
+            self.at += m
+            if self.part != part:
+                self.close(part)
+
+    def _sums(self, rows: _Block, number: int) -> Ints:
+        """Sums of one block's reports, multiples of the step."""
+        plan, state = self.plan, self.progress.state
+        if self._each:
+            out = self._by_record(rows, self.at // self.block + number)
+        elif state.role == "moments":
+            out = play.moments(state, self._moments(rows), rows.weight)
+        else:
+            out = play.sums(plan, state, self._response(rows.y, None), rows.x, self._offset(rows), rows.weight)
+        return np.asarray(np.rint(out / STEP), dtype=np.int64)
+
+    def _take(self, some: Ints, rows: _Block) -> None:
+        groups = len(self.open_weight)
+        if rows.weight is None:
+            weight = np.full(groups, len(rows.y) / groups)
+        else:
+            weight = rows.weight.reshape(groups, -1).sum(axis=1)
+        self.sum += some
+        self.open_weight += weight
+
+    def _tail(self) -> None:
+        """Play what waits and is no whole block: each group as many, and the first groups one more."""
+        rows = self._joined()
+        groups = len(self.open_weight)
+        each = len(rows.y) // groups * groups
+        if each:
+            block = _cut(rows, 0, each)
+            self._take(self._sums(block, 0), block)
+        left = len(rows.y) - each
+        if left:
+            state = self.progress.state
+            rest = _cut(rows, each, len(rows.y))
+            self.progress = self.progress._replace(state=state._replace(offsets=state.offsets[:left]))
+            try:
+                found = self._sums(rest, 1)
+            finally:
+                self.progress = self.progress._replace(state=state)
+            self.sum[:left] += found
+            self.open_weight[:left] += 1.0 if rest.weight is None else rest.weight
+        self.at += len(rows.y)
+
+    def close(self, part: int | None = None) -> None:
+        """Noise what is open, once, and keep it."""
+        part = self.part if part is None else part
+        if self._held:
+            self._tail()
+        if not self.open_weight.any():
+            return
+        total = self.sum * STEP
+        sd = self.plan.sd(self.progress.state.role)
+        if self.key is not None and not self._each and sd > 0.0:
+            key = derived_key(self.key, f"{len(self.progress.held)} {part} {self.piece}")
+            noise = normals(key, total.size).reshape(total.shape)
+            total = total + sd * np.sqrt(self.open_weight)[:, None] * noise
+        self.total[part] += total
+        self.weight[part] += self.open_weight
+        self.piece += 1
+        self._open()
+
+    def _finish(self) -> None:
+        self.close()
+        reports = Reports(self.weight, self.total)
+        self.behind.append(reports)
+        self.progress = collector.advance(self.plan, self.progress, reports)
+        self._begin_round()
+
+    # --- reports ---------------------------------------------------------------------------------------
+
+    @property
+    def _each(self) -> bool:
+        """Whether every report is randomised by itself: the sum of reports has no simple law."""
+        plan = self.plan
+        return plan.mechanism.channel(plan.numbers(self.progress.state.role)).kind != codes.GAUSSIAN or plan.label
+
+    def _by_record(self, rows: _Block, number: int) -> Array:
+        plan, state = self.plan, self.progress.state
+        groups, n = len(state.offsets), len(rows.y)
+        if state.role == "moments":
+            before = play.told(plan, state, self._moments(rows))
+        else:
+            before = play.reports(plan, state, self._response(rows.y, None), rows.x, self._offset(rows))
+        centre = np.zeros(before.shape[1])
+        if state.kappa > 0.0:
+            centre[-1] = 0.5 * state.kappa
+        size = before.shape[1]
+        width = plan.mechanism.width(size)
+        noise = np.zeros((n, width))
+        if self.key is not None:
+            noise = normals(derived_key(self.key, f"{len(self.progress.held)} block {self.piece} {number}"), n * width)
+        channel, radius = plan.mechanism.channel(size), plan.radius(state.role)
+        out = play.randomised(channel, before - centre, radius, noise.reshape(n, width)) + centre
+        return np.asarray(out.reshape(groups, n // groups, size).sum(axis=1))
+
+    def _moments(self, rows: _Block) -> Array:
+        plan = self.plan
+        more = [np.ones((len(rows.y), plan.extra)), rows.x]
+        if plan.layout.response:
+            more.append(self._response(rows.y, rows.offset)[:, None])
+        return np.concatenate(more, axis=1)
+
+    def _response(self, y: Array, offset: Array | None) -> Array:
+        """Response less its offset, in units of the learned scale."""
+        state = self.progress.state
+        with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of one value
+            r = y if offset is None else y - offset
+            if (state.y_centre, state.y_scale) == (0.0, 1.0):
+                return r
+            return np.asarray((r - state.y_centre) / state.y_scale)
+
+    def _offset(self, rows: _Block) -> Array | None:
+        if rows.offset is None:
+            return None
+        with np.errstate(over="ignore"):
+            return np.asarray(rows.offset / self.progress.state.y_scale)
+
+    # --- estimates -------------------------------------------------------------------------------------
+
+    def so_far(self) -> Progress:
+        """What the collector knows, with what the present round has reported yet; open pieces are closed."""
+        self.close()
+        if not self.weight.any() or self.progress.state.role == "moments":
+            return self.progress
+        return collector.scored(self.plan, self.progress, Reports(self.weight, self.total))
+
+    def estimate(self) -> Estimated | None:
+        """Coefficients in the coordinates of the scores; None before a main round has begun."""
+        return collector.estimate(self.plan, self.so_far())
+
+    # --- storage ---------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, Any]:
+        """All there is to save but keys: sums of noised reports, from which every state follows."""
+        self.close()
+        out: dict[str, Any] = {"position": np.array([len(self.behind), self.at, self.piece])}
+        for k, reports in enumerate([*self.behind, Reports(self.weight, self.total)]):
+            out |= {f"weight_{k}": reports.weight.copy(), f"total_{k}": reports.total.copy()}
+        return out
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
+        rounds, at, piece = (int(v) for v in arrays["position"])
+        for k in range(rounds + 1):
+            reports = Reports(np.array(arrays[f"weight_{k}"]), np.array(arrays[f"total_{k}"]))
+            if reports.weight.shape != self.weight.shape or reports.total.shape != self.total.shape:
+                raise ValueError(f"round {k} of another plan")
+            if k == rounds:
+                self.weight, self.total, self.at, self.piece = *reports, at, piece
+                return
+            self.behind.append(reports)
+            self.progress = collector.advance(self.plan, self.progress, reports)
+            self._begin_round()
+
+    def renew(self, key: bytes) -> None:
+        """Go on with noise of another key."""
+        self.key = key
+        self.piece += 1
+
+    def secrets(self) -> dict[str, Any]:
+        """The key of noise to come."""
+        return {} if self.key is None else {"secret_key": np.frombuffer(self.key, dtype=np.uint8)}
+
+    def take_secrets(self, secrets: dict[str, Any]) -> None:
+        """Go on with the noise that `secrets` gave."""
+        key = secrets["secret_key"].tobytes()
+        if len(key) != KEY_BYTES:
+            raise ValueError("no key")
+        self.key = key
+
+
+def _cut(rows: _Block, a: int, b: int) -> _Block:
+    if a == 0 and b >= len(rows.y):
+        return rows
+    return _Block._make(None if c is None else c[a:b] for c in rows)
