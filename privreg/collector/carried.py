@@ -27,7 +27,7 @@ SPREADS: Final = (0.12, 0.2, 0.3, 0.45, 0.65)
 USUAL: Final = 0.2
 """Scale of the (half-normal) prior of that sd: few reports tell little of it, and then it is to be small."""
 
-COMMON: Final = 0.4
+COMMON: Final = 0.2
 """Prior sd of that multiple about 1."""
 
 MOST: Final = 24
@@ -36,7 +36,7 @@ MOST: Final = 24
 LEAST, LARGEST = 0.15, 3.0
 """Eigenvalues of M that are believed."""
 
-CARRY: Final = 1.0
+CARRY: Final = 0.5
 """Part of the way a round is carried that is taken to be lost to curvature that changes on the way."""
 
 DRAWS: Final = 400
@@ -141,7 +141,7 @@ class Combined(NamedTuple):
     unknown: Array  # Part of the covariance that comes of what isn't known of M; shape (q, q)
 
 
-def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature) -> Combined:
+def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, brief: bool = False) -> Combined:
     """Carry every round to where its mean report would be zero, and average.
 
     Parameters
@@ -149,6 +149,8 @@ def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature) -> C
     rounds : sequence of Answered
     noise : ndarray, shape (q, q)
     curvature : Curvature
+    brief : bool
+        Whether the covariance may leave out what isn't known of M.
 
     Returns
     -------
@@ -170,7 +172,7 @@ def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature) -> C
         weights = weights / weights.sum()
     estimate = weights @ one
     mean_x, mean_g = weights @ x, weights @ g
-    draws = _draws(curvature)
+    draws = m[None] if brief else _draws(curvature)
     inverse = np.linalg.inv(floored(draws))
     share = float(np.sum(weights**2 / total))
     spread = inverse @ (noise * share) @ np.swapaxes(inverse, 1, 2)

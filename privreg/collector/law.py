@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from privreg.families import scores
 from privreg.protocol import codes
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = ["Law", "law_of"]
+
+NODES: Final = 16
+"""Residuals by which the variance of a score is told."""
 
 SMALL: Final = 1e-4
 """Distance of two predictors below which a secant is a tangent."""
@@ -207,10 +210,7 @@ def _square(rules: ChainRules, here: Array, there: Array, c: float, s: float) ->
     """Mean squared unit score, shape (m,)."""
     family = rules.shape.family
     if family in {codes.HUBER, codes.EXPECTILE}:
-        e = np.linspace(0.5 / 64, 1.0 - 0.5 / 64, 64)
-        from scipy.special import ndtri
-
-        values = ndtri(e)
+        values = ndtri((np.arange(NODES) + 0.5) / NODES)
         out = np.zeros_like(here)
         for v in values:
             out += scores.unit(rules.shape, c, here, there + s * (v - rules.centre)) ** 2

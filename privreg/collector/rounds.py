@@ -376,7 +376,10 @@ class Frame(NamedTuple):
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
 
 
-def _framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float) -> Frame:
+def _framed(
+    plan: Plan, progress: Progress, said: Law, theta: Array, scale: float, *, nearby: bool = False
+) -> Frame:
+    """Rounds in the law's own coordinates at `theta`; `nearby` takes all states for so near that the law is linear."""
     main = [s for s in progress.seen if s.state.role == "main"]
     last = main[-1].state
     own = _symmetric(law.secant(said, theta, last.corner, theta, scale))
@@ -389,7 +392,9 @@ def _framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: floa
     pilots = [s for s in progress.seen if s.state.role == "pilot" and s.state.corner < WIDE_CORNER * last.corner]
     out, maps = [], []
     for one in [*pilots[-2:], *main]:
-        here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
+        here = own
+        if not nearby or one.state.corner != last.corner:
+            here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
         weight = one.weight.sum(axis=0)
         mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
         map_ = inverse @ own @ np.linalg.inv(_kept(here))
@@ -415,7 +420,7 @@ def _kept(matrix: Array) -> Array:
 def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Progress, State]:
     """Go part of the way to what the last round's reports say."""
     assert progress.fitted is not None
-    frame = _framed(plan, progress, said, state.theta, progress.fitted.scale)
+    frame = _framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
     learned = carried.learn(frame.rounds, frame.noise)
     last = frame.rounds[-1]
     x = last.weight @ last.x / last.weight.sum()

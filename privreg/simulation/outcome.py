@@ -108,7 +108,7 @@ def _trail(plan: Plan, progress: Progress, found: Estimated, linear: Array, outs
     for k in range(first + 1, len(found.frame.rounds)):
         some = found.frame.rounds[:k]
         learned = carried.learn(some, found.frame.noise)
-        here = carried.combine(some, found.frame.noise, learned)
+        here = carried.combine(some, found.frame.noise, learned, brief=True)
         people = sum(progress.held[: len(progress.held) - len(found.frame.rounds) + k])
         move = linear @ root
         senders = round(
