@@ -125,6 +125,16 @@ def variance(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
     return np.asarray((unit * (square * share)[:, None]).T @ unit).reshape(d, d)
 
 
+def public_noise(law: Law, state: Array, c: float, limits: tuple[float, float]) -> Array:
+    """Noise covariance of a report of unit noise where covariates are public, shape (d, d).
+
+    One number is randomised, by half the range of the score over the response's `limits` at each predictor.
+    """
+    low, high = scores.ends(law.rules.shape, c, law.points @ state, *limits)
+    unit = law.points * (law.weight * 0.5 * (high - low))[:, None]
+    return np.asarray(unit.T @ unit / len(unit))
+
+
 # --- scalar scores ---------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.linalg import hadamard
 
-from privreg.collector import carried, law, location, moments, pilot
+from privreg.collector import carried, law, moments, pilot, thresholds
 from privreg.collector import curvature as coordinates
 from privreg.collector import factors as cells
 from privreg.collector.reference import normal_points
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from privreg.collector.carried import Combined, Curvature
     from privreg.collector.factors import Cells
     from privreg.collector.law import Law
-    from privreg.collector.location import Location
+    from privreg.collector.thresholds import Search
     from privreg.collector.moments import Layout, Scatter
     from privreg.collector.pilot import Fitted
     from privreg.families.constants import ChainRules
@@ -64,8 +64,6 @@ FAR: Final = 1.5
 
 WIDE_CORNER: Final = 2.0
 """Corner of a round, relative to the last, up to which it enters the estimate."""
-
-POINTS: Final = 2048
 
 
 class Plan(NamedTuple):
@@ -116,11 +114,20 @@ class Plan(NamedTuple):
     def numbers(self, role: str) -> int:
         """Numbers in a report of a role."""
         if role == "location":
-            return 2 * len(self.unscaled)
+            return len(self.unscaled)
         if role == "moments":
             size = self.d + int(self.layout.response) + self.extra
             return size * (size + 1) // 2
         return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
+
+    def width(self, role: str) -> int:
+        """Numbers that are summed of a role's reports."""
+        if self.label and role == "moments":
+            size = self.d + self.extra
+            return size * (size + 1) // 2
+        if self.label and role != "location":
+            return self.size + int(self.kappa(role) > 0.0)
+        return self.numbers(role)
 
     def radius(self, role: str) -> float:
         """Radius by which a report of a role is randomised."""
@@ -150,7 +157,7 @@ class Progress(NamedTuple):
 
     state: State  # What the next records answer
     scatter: Scatter
-    places: Location
+    places: Search
     fitted: Fitted | None  # Coefficients and residual scale by the pilot
     seen: tuple[Seen, ...]
     curvature: Curvature | None
@@ -163,7 +170,7 @@ def begin(plan: Plan) -> Progress:
     """What is known before the first report."""
     size = plan.d + int(plan.layout.response) + plan.extra
     scatter = moments.start_even(np.eye(size), plan.factors)
-    places = location.begin(len(plan.unscaled))
+    places = thresholds.begin(len(plan.unscaled))
     zero = np.zeros(plan.size)
     state = State(
         0,
@@ -173,12 +180,15 @@ def begin(plan: Plan) -> Progress:
         1.0,
         zero,
         1.0,
-        np.zeros((1, plan.size)),
+        np.zeros((_groups(plan.rounds[0].role), plan.size)),
         plan.kappa(plan.rounds[0].role),
-        places.centre,
-        places.log_spread,
+        places.thresholds,
     )
-    return Progress(state, scatter, places, None, (), None, ())
+    progress = Progress(state, scatter, places, None, (), None, ())
+    if state.role in {"location", "moments"}:
+        return progress
+    progress, state = _next(plan, *_placed(plan, progress, state))  # nothing is to be learned of covariates
+    return progress._replace(state=state)
 
 
 def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
@@ -195,31 +205,66 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     -------
     Progress
     """
-    role, people = progress.state.role, float(reports.weight.sum())
-    total = reports.total.sum(axis=(0, 1))
-    if role == "moments":
-        learned = moments.learn(
-            *(progress.scatter, total, people, plan.sd(role)),
-            plan.layout._replace(constant=True),
-            plan.factors,
-            nonresponse=plan.nonresponse,
-        )
-        progress = progress._replace(scatter=learned)
+    role = progress.state.role
+    if role == "location":
+        found = thresholds.learn(progress.places, reports.total.sum(axis=0), reports.weight.sum(axis=0), plan.sd(role))
+        progress = progress._replace(places=found)
+    elif role == "moments":
+        progress = progress._replace(scatter=_moments(plan, progress, reports))
     else:
         progress = scored(plan, progress, reports)
-    progress = progress._replace(held=(*progress.held, round(people)))
+    progress = progress._replace(held=(*progress.held, round(float(reports.weight.sum()))))
     number = progress.state.number + 1
     while number < len(plan.rounds) and plan.rounds[number].optional and not _pays(plan, progress):
         number += 1
         progress = progress._replace(held=(*progress.held, 0))
     following = plan.rounds[min(number, len(plan.rounds) - 1)].role
     state = progress.state._replace(number=number, role=following, kappa=plan.kappa(following))
+    if following == "location":
+        return progress._replace(state=state._replace(thresholds=progress.places.thresholds))
+    state = state._replace(offsets=np.zeros((1, plan.size)))
+    if role == "location":
+        progress, state = _located(plan, progress, state)
     if following == "moments":
         return progress._replace(state=state._replace(rows=progress.scatter.rows))
-    if role == "moments":
+    if role in {"location", "moments"}:
         progress, state = _placed(plan, progress, state)
     progress, state = _next(plan, progress, state)
     return progress._replace(state=state)
+
+
+def _groups(role: str) -> int:
+    """Groups that answer apart in a round of a role."""
+    return GROUPS if role in {"location", "main"} else 1
+
+
+def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
+    """Take in a round on second moments."""
+    scatter, total = progress.scatter, reports.total.sum(axis=(0, 1))
+    if plan.label:  # covariates are public
+        first = not any(r.role == "moments" for r in plan.rounds[: progress.state.number])
+        return moments.sizes(scatter, total) if first else moments.exact(scatter, total, plan.gaps)
+    return moments.learn(
+        *(scatter, total, float(reports.weight.sum()), plan.sd("moments")),
+        plan.layout._replace(constant=True),
+        plan.factors,
+        nonresponse=plan.nonresponse,
+    )
+
+
+def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
+    """Begin from the locations and scales that were learned."""
+    centre, scale = thresholds.centre_and_scale(progress.places)
+    rows = np.array(progress.scatter.rows)
+    for j, m, s in zip(plan.unscaled, centre.tolist(), scale.tolist(), strict=True):
+        if j == plan.d:
+            m, s = min(max(m, plan.y_low), plan.y_high), min(s, plan.y_high - plan.y_low)
+            shift = m if plan.layout.constant else 0.0
+            state = state._replace(y_centre=float(shift), y_scale=float(s if shift == m else math.hypot(s, m)))
+            continue
+        k = j + plan.extra
+        rows[k, k], rows[k, 0] = 1.0 / s, -m / s
+    return progress._replace(scatter=moments.start_from(rows, progress.scatter)), state
 
 
 def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
@@ -248,7 +293,7 @@ def _placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Sta
     """Coordinates of the scores, and where the pilot begins."""
     scatter = progress.scatter
     rows = coordinates.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
-    near, _ = coordinates.bring_in(rows, plan.gaps, plan.layout.constant)
+    near, _ = coordinates.bring_in(rows, (0.0,) * plan.d if plan.label else plan.gaps, plan.layout.constant)
     scatter = moments.start_from(near, scatter)
     rules, d, constant = plan.rules, plan.d, plan.layout.constant
     theta, scale, spread = np.zeros(plan.size), 1.0, 1.0
@@ -262,6 +307,8 @@ def _placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Sta
         scale = 1.0 / last[d]
         theta[0] += rules.centre * scale if constant else 0.0
         spread = scale
+    elif rules.track and not rules.moving:  # the response was scaled by itself
+        theta[0] += rules.centre if constant else 0.0
     if rules.shape.family == codes.POISSON and constant:
         theta[0] = math.log(0.5 * rules.shape.a)
     if plan.theta is not None:
@@ -287,7 +334,7 @@ def _points(plan: Plan, progress: Progress, rows: Array, near: Array) -> Array:
         return np.ones((1, 1))
     if not plan.whitened:
         return normal_points(coordinates.correlation(near[:d, :d], constant), constant)
-    _, two = coordinates.bring_in(rows, plan.gaps, constant)
+    _, two = coordinates.bring_in(rows, (0.0,) * d if plan.label else plan.gaps, constant)
     stretch = (np.diag(near) / np.diag(rows))[:d]
     known: list[Array] = []
     if plan.cells:
@@ -376,9 +423,7 @@ class Frame(NamedTuple):
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
 
 
-def _framed(
-    plan: Plan, progress: Progress, said: Law, theta: Array, scale: float, *, nearby: bool = False
-) -> Frame:
+def _framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float, *, nearby: bool = False) -> Frame:
     """Rounds in the law's own coordinates at `theta`; `nearby` takes all states for so near that the law is linear."""
     main = [s for s in progress.seen if s.state.role == "main"]
     last = main[-1].state
@@ -386,8 +431,9 @@ def _framed(
     root = np.linalg.cholesky(own)
     inverse = np.linalg.inv(root)
     sd = main[-1].sd
-    unit = said.points * said.weight[:, None]
-    noise = sd**2 * (unit.T @ unit / len(unit) if plan.label else np.eye(plan.size))
+    noise = sd**2 * np.eye(plan.size)
+    if plan.label:
+        noise = sd**2 * law.public_noise(said, theta, last.corner, _limits(plan, last))
     noise = noise + law.variance(said, theta, last.corner, theta, scale)
     pilots = [s for s in progress.seen if s.state.role == "pilot" and s.state.corner < WIDE_CORNER * last.corner]
     out, maps = [], []
@@ -405,6 +451,11 @@ def _framed(
         maps.append(map_)
         out.append(carried.Answered(states, mean @ map_.T, weight / max(times, 1e-12)))
     return Frame(out, inverse @ noise @ inverse.T, root, maps)
+
+
+def _limits(plan: Plan, state: State) -> tuple[float, float]:
+    """Public limits of the response, in units of the learned scale."""
+    return (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
 
 
 def _symmetric(matrix: Array) -> Array:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["HAVE_CURVATURE", "Score", "curvature", "expected_curvature", "multinomial", "psi", "told", "unit"]
+__all__ = ["HAVE_CURVATURE", "Score", "curvature", "ends", "expected_curvature", "multinomial", "psi", "told", "unit"]
 
 HAVE_CURVATURE: Final = frozenset({codes.HUBER, codes.LOGISTIC, codes.EXPECTILE, codes.SMOOTHED_HINGE, codes.SQUARED})
 """Families whose curvature one person's record tells, so that it can be reported."""
@@ -101,6 +101,22 @@ def unit(
                 values = [function(float(e), float(v)) for e, v in zip(eta, y, strict=True)]
                 return np.asarray(np.clip(np.array(values), -1.0, 1.0))
     raise ValueError("no scalar score of this code")
+
+
+def ends(
+    shape: Shape,
+    c: float,
+    eta: Array,
+    y_low: float,
+    y_high: float,
+    function: Callable[[float, float], float] | None = None,
+) -> tuple[Array, Array]:
+    """Range of the unit score over the public limits of the response, lowest and highest, each of shape (n,)."""
+    one = np.ones_like(eta)
+    low, high = unit(shape, c, eta, y_high * one, function), unit(shape, c, eta, y_low * one, function)
+    if shape.family == codes.CUSTOM:  # one that is not a number there, at infinity: its bound is known
+        low, high = np.where(np.isnan(low), -1.0, low), np.where(np.isnan(high), 1.0, high)
+    return low, high
 
 
 def _logistic(eta: Array) -> Array:

@@ -33,8 +33,7 @@ class State(NamedTuple):
         Array  # By how much each group's coefficients differ; shape (groups, b d), of one group outside main rounds
     )
     kappa: float  # Weight of the number in a joint report; 0 if scores are sent alone
-    centre: Array  # Guesses of locations and of log spreads; shape (m,)
-    log_spread: Array
+    thresholds: Array  # Of columns whose scale nobody declared, in rounds on location; shape (groups, m)
 
 
 class Reports(NamedTuple):

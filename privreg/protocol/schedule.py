@@ -14,6 +14,11 @@ __all__ = ["FEWEST_ROUNDS", "ROUNDS", "Round", "people_of", "schedule"]
 ROUNDS: Final = 20
 FEWEST_ROUNDS: Final = 10
 
+LOCATIONS: Final = 8
+"""Rounds on where columns lie whose scale nobody declared: a mean up to 10⁵ sd away from 0 is found."""
+
+LOCATION: Final = 0.2
+
 MOMENTS: Final = (0.2, 0.3, 0.5)
 """Parts of those asked about second moments who are in each round."""
 
@@ -50,6 +55,7 @@ def schedule(
     moving: bool = False,
     declared: bool = False,
     numbers: bool = True,
+    located: float = 0.0,
 ) -> tuple[Round, ...]:
     """Choose the rounds.
 
@@ -71,6 +77,8 @@ def schedule(
         Whether all covariates have declared moments and correlations.
     numbers : bool
         Whether there is anything to learn of covariates.
+    located : float
+        Records in a round on location; 0 if all scales are declared.
 
     Returns
     -------
@@ -86,6 +94,8 @@ def schedule(
         return Round(role, max(int(min(wanted, most * known)), 1), optional)
 
     out: list[Round] = []
+    if located:
+        out += [held("location", located, LOCATION / LOCATIONS)] * LOCATIONS
     if numbers and label:
         out += [held("moments", 15.0 * max(d, 4) ** 2, 0.01), held("moments", 105.0 * max(d, 4) ** 2, 0.03)]
     elif numbers:

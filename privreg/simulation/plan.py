@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privreg.collector import diagonal, thresholds
 from privreg.collector.moments import Layout
 from privreg.collector.rounds import Plan
 from privreg.errors import OptionError
@@ -50,16 +51,19 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     assert efficient is not None
     reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
     p = len(spec.design.names)
-    unscaled = units.unscaled.any() or units.y_unscaled or (reports.label and family.of_residuals)
-    if unscaled or reports.label or efficient.told or p > MOST:
+    many = diagonal.is_wide(p, label=reports.label)
+    if efficient.told or many:
         raise OptionError(
-            "tuning='rounds' has no scaling='private', private='response', measures= or more than "
-            f"{MOST} coefficients yet; use tuning='efficient'."
+            f"tuning='rounds' has no measures= and no more than {diagonal.WIDE} coefficients yet; use tuning='efficient'."
         )
-    order, factors = order_of(spec, factors=True)
+    order, factors = order_of(spec, factors=not reports.label)
     constant = units.constant_column(probe) is not None
+    unscaled = np.flatnonzero(units.unscaled[order]).tolist()
+    response = units.y_unscaled or (reports.label and family.of_residuals)
+    unscaled = (*unscaled, p) if response else tuple(unscaled)
     noise = reports.mechanism.sd(reports.radius(0.0), reports.size(p, 0.0)) ** 2
-    size = p + 1 + int(family.scaled)
+    own = reports.label or not family.scaled  # whether moments are of covariates alone
+    size = p + int(not constant) + int(not own)
     numbers = size * (size + 1) // 2
     plan = Plan(
         rounds=schedule(
@@ -69,16 +73,19 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             rows=efficient.schedule.rows,
             moving=rules.moving,
             declared=spec.scale_declared,
+            label=reports.label,
+            numbers=p > int(constant) or not own,
+            located=thresholds.PEOPLE * len(unscaled) * max(noise / 4.0, 0.25),
         ),
         rules=rules,
-        layout=Layout(constant, family.scaled),
+        layout=Layout(constant, not own),
         mechanism=reports.mechanism,
         d=p,
         blocks=reports.blocks,
-        label=False,
+        label=reports.label,
         y_low=reports.y_low,
         y_high=reports.y_high,
-        unscaled=(),
+        unscaled=unscaled,
         theta=None if guess is None else guess.reshape(reports.blocks, -1)[:, order].reshape(-1),
         corner=efficient.corner,
         gaps=tuple(units.gaps(probe)[order].tolist()),
@@ -89,7 +96,3 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
     return plan, order, linear
-
-
-MOST = 100
-"""Coefficients whose second moments are learned."""

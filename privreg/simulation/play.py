@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MOST", "block_of", "moments", "randomised", "sums", "told"]
+__all__ = [
+    "MOST",
+    "block_of",
+    "indicators",
+    "moments",
+    "public_moments",
+    "public_sizes",
+    "public_sums",
+    "randomised",
+    "reports",
+    "sums",
+    "told",
+]
 
 MOST: Final = 512 * GROUPS
 """Records that are played together, at most."""
@@ -80,9 +92,6 @@ def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
     groups = len(state.offsets)
     m, d, shape = len(y) // groups, x.shape[1], plan.rules.shape
     z, inverse = _directions(x @ state.rows.T)
-    if plan.label:
-        far = math.sqrt(codes.LEVER2 * d)
-        inverse = np.where(inverse > 0.0, np.minimum(far * inverse, 1.0), 0.0)
     theta, cube = state.theta + state.offsets, z.reshape(groups, m, d)
     number = None
     if plan.blocks > 1:
@@ -131,15 +140,10 @@ def sums(plan: Plan, state: State, y: Array, x: Array, offset: Array | None, wei
 
 
 def reports(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) -> Array:
-    """Score reports before noise, one a row, shape (n, numbers), arguments as of :func:`sums`.
-
-    Where only the response is private, the number that is randomised, ψ, and that in a joint report.
-    """
+    """Score reports before noise, one a row, shape (n, numbers), arguments as of :func:`sums`."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         cube, factor, number = _scored(plan, state, y, x, offset)
     n = len(y)
-    if plan.label:
-        raise NotImplementedError
     if factor.ndim == 3:
         out = (factor[..., None] * cube[:, :, None, :]).reshape(n, -1)
     else:
@@ -147,14 +151,110 @@ def reports(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
     return out if number is None else np.column_stack([out, state.kappa * number.reshape(-1)])
 
 
-def randomised(channel: Channel, rows: Array, radius: float, noise: Array) -> Array:
+def public_sizes(state: State, v: Array) -> Array:
+    """Logarithms that tell the scales of public covariates, summed as `collector.moments.sizes` takes them."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        log = np.log(np.abs(v @ state.rows.T))
+    known = np.abs(log) <= codes.BEYOND
+    d = v.shape[1]
+    out = np.zeros(d * (d + 1) // 2)
+    at = np.arange(1, d)
+    out[at * (at + 1) // 2 + at] = np.where(known, log, 0.0).sum(axis=0)[1:]
+    out[at * (at + 1) // 2] = known.sum(axis=0)[1:]
+    return out[None]
+
+
+def public_moments(state: State, v: Array) -> Array:
+    """Weighted second moments of public covariates, summed as `collector.moments.exact` takes them.
+
+    Σ w z zᵀ, w = min(1, 25 d/‖z‖²), so that a row far out counts for no more than a bound.
+    """
+    d = v.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = v @ state.rows.T
+        norm2 = np.einsum("ij,ij->i", z, z)
+    usable = norm2 < math.inf
+    z = np.where(usable[:, None], z, 0.0)
+    w = np.where(usable, np.minimum(1.0, codes.WITHIN2 * d / np.maximum(norm2, 1e-300)), 0.0)
+    return np.asarray((z * w[:, None]).T @ z)[np.tril_indices(d)][None]
+
+
+def public_sums(
+    plan: Plan,
+    state: State,
+    rows: tuple[Array, Array, Array | None, Array | None],
+    limits: tuple[float, float],
+    noise: Array,
+) -> Array:
+    """Sums of randomised reports where covariates are public, by group, shape (groups, d + 1 of a joint report).
+
+    Parameters
+    ----------
+    plan : Plan
+    state : State
+    rows : tuple of ndarray
+        y, x, offset and weight, as of :func:`sums`.
+    limits : tuple of float
+        Public range of the response, in units of the learned scale.
+    noise : ndarray, shape (n, width)
+        Standard normals drawn for these records and never used again.
+
+    Returns
+    -------
+    ndarray
+        Sums of ω z (ψ randomised about the middle of its range at this predictor), and of the numbers.
+    """
+    y, x, offset, weight = rows
+    groups, shape = len(state.offsets), plan.rules.shape
+    n, d = x.shape
+    m = n // groups
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        z, inverse = _directions(x @ state.rows.T)
+        omega = np.where(inverse > 0.0, np.minimum(math.sqrt(codes.LEVER2 * d) * inverse, 1.0), 0.0)
+        cube = z.reshape(groups, m, d)
+        eta = np.matmul(cube, (state.theta + state.offsets)[:, :, None]).reshape(-1)
+        eta = eta if offset is None else eta + offset
+        psi = scores.unit(shape, state.corner, eta, y, plan.function)
+        low, high = scores.ends(shape, state.corner, eta, *limits, plan.function)
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        radius = np.sqrt(half * half + 0.25 * state.kappa**2)
+        usable = np.isfinite(radius) & np.isfinite(middle) & (omega > 0.0)
+        middle, radius = np.where(usable, middle, 0.0), np.where(usable, radius, 1.0)
+        score = np.clip(np.where(np.isnan(psi), 0.0, psi), low, high) - middle  # nothing to tell: no score
+        told = [np.where(usable, score, 0.0)]
+        if state.kappa > 0.0:
+            number = scores.told(shape, state.corner, eta, y, plan.function)
+            number = np.where(np.isfinite(eta) & np.isfinite(y), number, 0.0)
+            told.append(state.kappa * (np.where(usable, number, 0.5) - 0.5))
+    radius = radius if weight is None else radius / np.sqrt(weight)
+    channel = plan.mechanism.channel(len(told))
+    out = randomised(channel, np.column_stack(told), radius, noise)
+    times = np.ones(n) if weight is None else weight
+    factor = np.where(usable, omega * (out[:, 0] + middle), 0.0) * times
+    sums = np.matmul(factor.reshape(groups, 1, m), cube)[:, 0]
+    if state.kappa > 0.0:
+        number = (out[:, 1] + 0.5 * state.kappa) * times
+        sums = np.column_stack([sums, number.reshape(groups, m).sum(axis=1)])
+    return np.asarray(sums)
+
+
+def indicators(state: State, v: Array) -> Array:
+    """Whether each of m numbers lies above its group's threshold, shape (n, m): 1, 0, or 1/2 of what is no number."""
+    groups = len(state.thresholds)
+    cube = v.reshape(groups, -1, v.shape[1])
+    with np.errstate(invalid="ignore"):
+        above = (cube > state.thresholds[:, None, :]).astype(np.float64)
+    return np.where(np.isnan(cube), 0.5, above).reshape(v.shape)
+
+
+def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Array) -> Array:
     """Randomise reports in the ball of `radius` about 0, one a row; see `privreg.device.score.randomised`.
 
     Parameters
     ----------
     channel : Channel
     rows : ndarray, shape (n, size)
-    radius : float
+    radius : float or ndarray, shape (n,)
     noise : ndarray, shape (n, width)
         Standard normals drawn for these records and never used again.
 
@@ -163,16 +263,17 @@ def randomised(channel: Channel, rows: Array, radius: float, noise: Array) -> Ar
     ndarray, shape (n, size)
     """
     n, size = rows.shape
-    scale = channel.scale * radius
+    radius = np.broadcast_to(radius, (n,))
+    scale = (channel.scale * radius)[:, None]
     if channel.kind == codes.GAUSSIAN:
         return np.asarray(rows + scale * noise[:, :size])
     if channel.kind == codes.LAPLACE:
         three = noise[:, : 3 * size].reshape(n, size, 3)
-        return np.asarray(rows + scale * np.hypot(three[..., 0], three[..., 1]) * three[..., 2])
+        return np.asarray(rows + scale * (np.hypot(three[..., 0], three[..., 1]) * three[..., 2]))
     if channel.kind == codes.RESPONSE:
-        share = np.clip(rows[:, 0] / radius, -1.0, 1.0) if radius > 0.0 else np.zeros(n)
+        share = np.clip(rows[:, 0] / np.where(radius > 0.0, radius, 1.0), -1.0, 1.0)
         up = ndtr(noise[:, 0]) < 0.5 + 0.5 * share / channel.scale
-        return np.where(up, scale, -scale)[:, None]
+        return np.where(up[:, None], scale, -scale)
     norm = np.linalg.norm(rows, axis=1)
     tiny = ~(norm > 1e-140)
     share = np.where(tiny, 0.0, np.minimum(norm / radius, 1.0))

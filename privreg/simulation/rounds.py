@@ -79,13 +79,13 @@ class RoundsRun:
         expected = self.size
         if expected == ENDLESS:
             expected = max((plan.rows or 0) - sum(self.progress.held), GROUPS)
-        self.block = play.block_of(expected) if role == "main" else play.MOST
+        self.block = play.block_of(expected) if role in {"location", "main"} else play.MOST
         self.parts = PARTS if role == "main" else 1
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
         groups = len(self.progress.state.offsets)
         self.at, self.piece = 0, 0
         self.weight = np.zeros((self.parts, groups))
-        self.total = np.zeros((self.parts, groups, plan.numbers(role)))
+        self.total = np.zeros((self.parts, groups, plan.width(role)))
         self._open()
 
     def _open(self) -> None:
@@ -166,8 +166,16 @@ class RoundsRun:
     def _sums(self, rows: _Block, number: int) -> Ints:
         """Sums of one block's reports, multiples of the step."""
         plan, state = self.plan, self.progress.state
-        if self._each:
+        if self._public:
+            out = self._of_public(rows)
+        elif self._each:
             out = self._by_record(rows, self.at // self.block + number)
+        elif state.role == "location":
+            out = play.indicators(state, self._columns(rows))
+            out = (out if rows.weight is None else out * rows.weight[:, None]).reshape(
+                len(state.offsets), -1, out.shape[1]
+            )
+            out = out.sum(axis=1)
         elif state.role == "moments":
             out = play.moments(state, self._moments(rows), rows.weight)
         else:
@@ -195,7 +203,8 @@ class RoundsRun:
         if left:
             state = self.progress.state
             rest = _cut(rows, each, len(rows.y))
-            self.progress = self.progress._replace(state=state._replace(offsets=state.offsets[:left]))
+            few = state._replace(offsets=state.offsets[:left], thresholds=state.thresholds[:left])
+            self.progress = self.progress._replace(state=few)
             try:
                 found = self._sums(rest, 1)
             finally:
@@ -213,7 +222,7 @@ class RoundsRun:
             return
         total = self.sum * STEP
         sd = self.plan.sd(self.progress.state.role)
-        if self.key is not None and not self._each and sd > 0.0:
+        if self.key is not None and not self._each and not self._public and sd > 0.0:
             key = derived_key(self.key, f"{len(self.progress.held)} {part} {self.piece}")
             noise = normals(key, total.size).reshape(total.shape)
             total = total + sd * np.sqrt(self.open_weight)[:, None] * noise
@@ -234,27 +243,54 @@ class RoundsRun:
     @property
     def _each(self) -> bool:
         """Whether every report is randomised by itself: the sum of reports has no simple law."""
-        plan = self.plan
-        return plan.mechanism.channel(plan.numbers(self.progress.state.role)).kind != codes.GAUSSIAN or plan.label
+        plan, role = self.plan, self.progress.state.role
+        scores = role not in {"location", "moments"}
+        return plan.mechanism.channel(plan.numbers(role)).kind != codes.GAUSSIAN or (plan.label and scores)
+
+    @property
+    def _public(self) -> bool:
+        """Whether the round tells of public covariates."""
+        return self.plan.label and self.progress.state.role == "moments"
+
+    def _of_public(self, rows: _Block) -> Array:
+        number, state = self.progress.state.number, self.progress.state
+        first = not any(r.role == "moments" for r in self.plan.rounds[:number])
+        return (play.public_sizes if first else play.public_moments)(state, self._moments(rows))
 
     def _by_record(self, rows: _Block, number: int) -> Array:
         plan, state = self.plan, self.progress.state
-        groups, n = len(state.offsets), len(rows.y)
-        if state.role == "moments":
-            before = play.told(plan, state, self._moments(rows))
-        else:
-            before = play.reports(plan, state, self._response(rows.y, None), rows.x, self._offset(rows))
-        centre = np.zeros(before.shape[1])
-        if state.kappa > 0.0:
-            centre[-1] = 0.5 * state.kappa
-        size = before.shape[1]
+        groups, n, role = len(state.offsets), len(rows.y), state.role
+        size = plan.numbers(role)
         width = plan.mechanism.width(size)
         noise = np.zeros((n, width))
         if self.key is not None:
-            noise = normals(derived_key(self.key, f"{len(self.progress.held)} block {self.piece} {number}"), n * width)
-        channel, radius = plan.mechanism.channel(size), plan.radius(state.role)
-        out = play.randomised(channel, before - centre, radius, noise.reshape(n, width)) + centre
+            key = derived_key(self.key, f"{len(self.progress.held)} block {self.piece} {number}")
+            noise = normals(key, n * width).reshape(n, width)
+        y = self._response(rows.y, None)
+        if plan.label and role not in {"location", "moments"}:
+            given = y, rows.x, self._offset(rows), rows.weight
+            low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
+            return play.public_sums(plan, state, given, (low, high), noise)
+        centre = np.zeros(size)
+        if role == "location":
+            before = play.indicators(state, self._columns(rows))
+            centre += 0.5
+        elif role == "moments":
+            before = play.told(plan, state, self._moments(rows))
+        else:
+            before = play.reports(plan, state, y, rows.x, self._offset(rows))
+            if state.kappa > 0.0:
+                centre[-1] = 0.5 * state.kappa
+        out = play.randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
         return np.asarray(out.reshape(groups, n // groups, size).sum(axis=1))
+
+    def _columns(self, rows: _Block) -> Array:
+        """Values of the columns whose scale is learned; the response comes last."""
+        d = self.plan.d
+        own = rows.x[:, [j for j in self.plan.unscaled if j < d]]
+        if d not in self.plan.unscaled:
+            return own
+        return np.column_stack([own, self._response(rows.y, rows.offset)])
 
     def _moments(self, rows: _Block) -> Array:
         plan = self.plan
@@ -283,7 +319,7 @@ class RoundsRun:
     def so_far(self) -> Progress:
         """What the collector knows, with what the present round has reported yet; open pieces are closed."""
         self.close()
-        if not self.weight.any() or self.progress.state.role == "moments":
+        if not self.weight.any() or self.progress.state.role in {"location", "moments"}:
             return self.progress
         return collector.scored(self.plan, self.progress, Reports(self.weight, self.total))
 

@@ -1,0 +1,157 @@
+"""Learning where columns lie whose scale nobody declared, from privatised reports. Collector side.
+
+Every record tells of each column whether it lies above a threshold; the groups of a round have thresholds of their own.
+The first are spread over all orders of magnitude, the next over what the reports before leave likely, so that a few
+rounds find any centre and scale. Columns are taken to be normal about there, some records to answer at random.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from privreg.protocol.rounds import GROUPS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["PEOPLE", "Search", "begin", "centre_and_scale", "learn", "settled"]
+
+PEOPLE: Final = 800.0
+"""Records in a round, for each column, at μ = 1."""
+
+FIRST: Final = (1e15, 1e9, 1e6, 1e4, 1e2, 1.0, 1e-2, 1e-5)
+"""First thresholds, and their negatives."""
+
+AT_RANDOM: Final = (0.02, 0.3, 0.6)
+"""Shares of records that may answer at random, those who have nothing to tell among them."""
+
+GRID: Final = 31
+ZOOMS: Final = 3
+GUARDS: Final = 4
+"""Thresholds far outside of what is likely, by which a search that went astray comes back."""
+
+RECENT: Final = 3
+"""Rounds whose thresholds centres are looked for at."""
+
+LEAST: Final = 0.02
+"""Standard error of a share that is believed, at least: columns aren't normal."""
+
+SURE: Final = 0.7
+"""Posterior sd of the logarithm of a scale, and of a centre in scales, below which a search has settled."""
+
+
+class Search(NamedTuple):
+    """What rounds have told, for m columns."""
+
+    thresholds: Array  # Of the present round; shape (groups, m)
+    tried: Array  # Those of all rounds behind; shape (k, m)
+    shares: Array  # Of the records above them; shape (k, m)
+    variance: Array  # Of these; shape (k,)
+    # Best guesses, and what isn't known of them: of the centre in scales, and of the logarithm of the scale; shape (m,)
+    centre: Array
+    scale: Array
+    unsure: Array  # shape (2, m)
+
+
+def begin(m: int) -> Search:
+    """Thresholds of all orders of magnitude."""
+    first = np.array([*(-v for v in FIRST), *FIRST[::-1]])
+    none = np.zeros((0, m))
+    return Search(
+        np.repeat(first[:, None], m, axis=1), none, none, np.zeros(0), np.zeros(m), np.ones(m), np.full((2, m), np.inf)
+    )
+
+
+def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
+    """Take in one round.
+
+    Parameters
+    ----------
+    search : Search
+    total : ndarray, shape (groups, m)
+        Sums of reports, each number 1 above the threshold, else 0, randomised.
+    weight : ndarray, shape (groups,)
+        Records, or their weights summed.
+    sd : float
+        Noise sd of a number.
+
+    Returns
+    -------
+    Search
+    """
+    heard = weight > 0.0
+    tried = np.concatenate([search.tried, search.thresholds[heard]])
+    shares = np.concatenate([search.shares, total[heard] / weight[heard, None]])
+    variance = np.concatenate([search.variance, (sd**2 + 0.25) / weight[heard]])
+    m = tried.shape[1]
+    centre, scale, unsure = np.empty(m), np.empty(m), np.empty((2, m))
+    following = np.empty((GROUPS, m))
+    for j in range(m):
+        found = _located(tried[:, j], shares[:, j], variance)
+        centre[j], scale[j], unsure[:, j], following[:, j] = found
+    return Search(following, tried, shares, variance, centre, scale, unsure)
+
+
+def _likelihood(tried: Array, shares: Array, variance: Array, centre: Array, scale: Array) -> Array:
+    """Log-likelihood of centres and scales of one shape, the best share of answers at random taken."""
+    above = ndtr((centre[..., None] - tried) / scale[..., None])
+    out = np.full(centre.shape, -np.inf)
+    for q in AT_RANDOM:
+        off = shares - ((1.0 - q) * above + 0.5 * q)
+        out = np.maximum(out, -0.5 * np.sum(off**2 / (variance + LEAST**2), axis=-1))
+    return out
+
+
+def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float, Array, Array]:
+    """Centre and scale of one column, what isn't known of them, and thresholds that would tell most."""
+    ends = np.unique(tried[-RECENT * GROUPS :])
+    centres = np.unique(np.concatenate([ends, 0.5 * (ends[1:] + ends[:-1])]))
+    gap = max(float(np.diff(ends).min(initial=np.inf)), 1e-9 * float(np.abs(ends).max()))
+    gap = gap if np.isfinite(gap) and gap > 0.0 else 1e-9
+    sizes = np.geomspace(0.1 * gap, 3.0 * max(float(np.ptp(ends)), gap), 2 * GRID)
+    c, s = np.meshgrid(centres, sizes, indexing="ij")
+    value = _likelihood(tried, shares, variance, c, s)
+    best = np.unravel_index(int(np.argmax(value)), value.shape)
+    centre, scale = float(c[best]), float(s[best])
+    reach = (4.0, 3.0)
+    steps = np.linspace(-1.0, 1.0, GRID)
+    for _ in range(ZOOMS):
+        c, s = np.meshgrid(centre + scale * reach[0] * steps, scale * np.exp(reach[1] * steps), indexing="ij")
+        value = _likelihood(tried, shares, variance, c, s)
+        best = np.unravel_index(int(np.argmax(value)), value.shape)
+        likely = value > value[best] - 4.0
+        new_centre, new_scale = float(c[best]), float(s[best])
+        wide = np.abs(c - new_centre)[likely].max() / new_scale, np.abs(np.log(s[likely] / new_scale)).max()
+        spacing = reach[0] * scale / new_scale / GRID, reach[1] / GRID
+        reach = max(1.3 * float(wide[0]), 4.0 * spacing[0]), max(1.3 * float(wide[1]), 4.0 * spacing[1])
+        centre, scale = new_centre, new_scale
+    weight = np.exp(value - value[best])
+    weight /= weight.sum()
+    centre, scale = float(np.sum(weight * c)), float(np.exp(np.sum(weight * np.log(s))))
+    unsure = np.array(
+        [np.sqrt(np.sum(weight * (c - centre) ** 2)) / scale, np.sqrt(np.sum(weight * np.log(s / scale) ** 2))]
+    )
+    normal = ndtri((np.arange(9) + 0.5) / 9)
+    points = (c[..., None] + s[..., None] * normal).reshape(-1)
+    order = np.argsort(points)
+    share = np.cumsum(np.repeat(weight.reshape(-1), 9)[order])
+    at = np.searchsorted(share, (np.arange(GROUPS - GUARDS) + 0.5) / (GROUPS - GUARDS) * share[-1])
+    inner = points[order][np.minimum(at, len(points) - 1)]
+    middle, half = 0.5 * (inner[0] + inner[-1]), 0.5 * (inner[-1] - inner[0])
+    guards = middle + half * np.array([-8.0, -3.0, 3.0, 8.0])
+    return centre, scale, unsure, np.concatenate([inner, guards])
+
+
+def centre_and_scale(search: Search) -> tuple[Array, Array]:
+    """Location and spread of each column."""
+    return search.centre, search.scale
+
+
+def settled(search: Search) -> NDArray[np.bool_]:
+    """Columns whose search has come to an end, shape (m,)."""
+    return np.asarray((search.unsure < SURE).all(axis=0))
