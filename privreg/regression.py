@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from privreg.data.carried import completed
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays
-from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError, choose, shown
+from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
 from privreg.families.builtin import resolve_family
 from privreg.families.family import with_counts
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
@@ -19,18 +18,10 @@ from privreg.formula.design import formula_design
 from privreg.formula.leaks import complete, complete_scale, in_memory, read_leaks, read_scaling
 from privreg.formula.parse import collect_rowwise, columns_of, private_columns, refuse_other
 from privreg.formula.spec import ModelSpec
-from privreg.options import (
-    ARRAY_OPTIONS,
-    FIT_OPTIONS,
-    MODEL_OPTIONS,
-    START_OPTIONS,
-    progress_bar,
-    read_rows,
-    read_threads,
-    refuse_arrays,
-    refuse_people,
-    refuse_unknown,
-)
+from privreg.options.progress import progress_bar
+from privreg.options.table import accepted, check
+from privreg.options.unknown import NO_COLUMN, refuse_unknown
+from privreg.options.values import read_threads, refuse_arrays
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
@@ -45,9 +36,6 @@ if TYPE_CHECKING:
     from privreg.families.family import Family
 
 __all__ = ["PrivateOnlineRegression"]
-
-TRUST = ("local", "central")
-"""Who may see rows: nobody but their people, or a curator."""
 
 
 class PrivateOnlineRegression:
@@ -176,13 +164,14 @@ class PrivateOnlineRegression:
         trust: str = "local",
         **unknown: Any,
     ) -> None:
-        if choose("trust", trust, TRUST) == "central":
+        if check("local.formula", "trust", trust) == "central":
             raise UnsupportedArgumentError(
                 "arrays that a trusted curator holds go to pr.central.Regression(endog, exog, ...); trust='central' "
                 "here is for from_formula()."
             )
-        refuse_people(mu, unknown)
-        refuse_unknown("PrivateOnlineRegression", unknown, ARRAY_OPTIONS)
+        refuse_unknown("local.arrays", unknown)
+        if isinstance(mu, str):
+            raise UnsupportedArgumentError(f"mu= {NO_COLUMN}.")
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
@@ -294,10 +283,10 @@ class PrivateOnlineRegression:
         FormulaError, SchemaError, BudgetError, OptionError, DataError
             Each message says what was got, what is allowed, and the fix.
         """
-        if choose("trust", trust, TRUST) == "central":
-            given = {name: value for name, value in locals().items() if name in MODEL_OPTIONS and name != "trust"}
+        if check("local.formula", "trust", trust) == "central":
+            given = {n: v for n, v in locals().items() if n in accepted("local.formula") and n != "trust"}
             return cls._central(formula, data, {**given, **unknown}, sys._getframe(1))
-        refuse_unknown("from_formula", unknown, MODEL_OPTIONS)
+        refuse_unknown("local.formula", unknown)
         personal = isinstance(mu, str)
         people = Participants.declare(mu if personal else None, mu_max, id, max_per_id, missing)
         budget = Budget.declare(people.mu_max if personal else mu, epsilon, delta, rho)
@@ -331,13 +320,11 @@ class PrivateOnlineRegression:
         """Hand over to the trusted curator's front door, whose model has the same methods."""
         from privreg.central.regression import Regression
 
-        parameters = inspect.signature(cls.from_formula).parameters
-        defaults = {name: p.default for name, p in parameters.items() if name in options}
         scopes = [caller.f_locals, caller.f_globals]
-        return cast("PrivateOnlineRegression", Regression._delegated(formula, data, scopes, options, defaults))
+        return cast("PrivateOnlineRegression", Regression._delegated(formula, data, scopes, options))
 
     def _build(self, spec: ModelSpec, source: Source | None, rows: Any) -> None:
-        self._rows = read_rows(rows)
+        self._rows: int | None = check("local.formula", "rows", rows)
         p = len(spec.design.names)
         if source is not None and source.rows is not None and source.rows <= p:
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
@@ -416,7 +403,7 @@ class PrivateOnlineRegression:
         BudgetError
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
         """
-        refuse_unknown("start", unknown, START_OPTIONS)
+        refuse_unknown("local.start", unknown)
         asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
         stream = self._begin(asked, start_params, seed)
         LEDGER.check(None, stream.total_mu)
@@ -537,10 +524,9 @@ class PrivateOnlineRegression:
         SavedFileError, UnsupportedArgumentError
             If the checkpoint is of another fit or of other rows, or the rows are of a kind that can't be kept.
         """
-        refuse_unknown("fit", unknown, FIT_OPTIONS)
+        refuse_unknown("local.fit", unknown)
         kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended, checkpoint_trust)
-        if progress is not None and not isinstance(progress, bool):
-            raise OptionError(f"progress={shown(progress)} must be True, False or None.")
+        check("local.fit", "progress", progress)
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()

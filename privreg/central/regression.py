@@ -11,9 +11,7 @@ import numpy as np
 
 from privreg.central import descent
 from privreg.central.losses import resolve, resolve_loss
-from privreg.central.options import ARRAY_OPTIONS, FIT_OPTIONS, MODEL_OPTIONS, refuse_local, refuse_unknown
-from privreg.central.options import check_budget as _check_budget
-from privreg.central.plan import Plan, make_plan
+from privreg.central.plan import Plan, check_budget, make_plan
 from privreg.central.results import CentralResults, payload
 from privreg.central.statement import make_statement
 from privreg.data.carried import completed
@@ -27,7 +25,9 @@ from privreg.formula.design import formula_design
 from privreg.formula.parse import collect_rowwise, columns_of, refuse_other
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import public_units
-from privreg.options import progress_bar, read_seed
+from privreg.options.progress import progress_bar
+from privreg.options.table import check
+from privreg.options.unknown import refuse_local, refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema
 from privreg.schema.files import combined
@@ -119,7 +119,7 @@ class Regression:
         trust: str = "central",
         **unknown: Any,
     ) -> None:
-        refuse_unknown("Regression", unknown, ARRAY_OPTIONS)
+        refuse_unknown("curator.arrays", unknown)
         _check_trust(trust)
         budget = _budget(mu, epsilon, delta, rho)
         fam = resolve(family)
@@ -171,7 +171,7 @@ class Regression:
         PrivacyLeakError, FormulaError, SchemaError, BudgetError, OptionError, DataError, UnsupportedArgumentError
             Each message says what was got, what is allowed, and the fix.
         """
-        refuse_unknown("from_formula", unknown, MODEL_OPTIONS)
+        refuse_unknown("curator.formula", unknown)
         frame = sys._getframe(1)
         more = {"bounds": bounds, "levels": levels, "moments": moments, "schema": schema}
         more |= {"missing": missing, "trust": trust}
@@ -179,12 +179,9 @@ class Regression:
         return cls._described(formula, data, [frame.f_locals, frame.f_globals], family=family, **budget, **more)
 
     @classmethod
-    def _delegated(
-        cls, formula: str, data: Any, scopes: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]
-    ) -> Regression:
+    def _delegated(cls, formula: str, data: Any, scopes: Any, options: dict[str, Any]) -> Regression:
         """Describe a model for the core's front door, whose other options must be at their defaults."""
-        options = refuse_local(options, defaults)
-        return cls._described(formula, data, scopes, trust="central", **options)
+        return cls._described(formula, data, scopes, trust="central", **refuse_local(options))
 
     @classmethod
     def _described(
@@ -354,10 +351,9 @@ class Regression:
         DataError, SchemaError
             If rows can't be used, or are too many for memory; no message quotes a value.
         """
-        refuse_unknown("fit", unknown, FIT_OPTIONS)
-        seed = read_seed(seed)
-        if progress is not None and not isinstance(progress, bool):
-            raise OptionError(f"progress={shown(progress)} must be True, False or None.")
+        refuse_unknown("curator.fit", unknown)
+        seed = check("curator.fit", "seed", seed)
+        check("curator.fit", "progress", progress)
         if self._source is None:
             raise DataError("this model has no data; build it with data, as pickling leaves them out.")
         options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
@@ -421,5 +417,5 @@ def _check_trust(trust: Any) -> None:
 
 def _budget(mu: Any, epsilon: Any, delta: Any, rho: Any) -> Budget:
     budget = Budget.declare(mu, epsilon, delta, rho)
-    _check_budget(budget, gaussian=True, how="")
+    check_budget(budget, gaussian=True, how="")
     return budget

@@ -23,7 +23,8 @@ from privreg.families.family import with_counts
 from privreg.formula.design import formula_design
 from privreg.formula.parse import collect_rowwise, columns_of, refuse_other
 from privreg.formula.spec import ModelSpec
-from privreg.options import refuse_unknown
+from privreg.options.table import check
+from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import (
     MOST_PEOPLE,
     SEED,
@@ -52,12 +53,6 @@ __all__ = ["StudyPlan", "plan"]
 
 POWER: Final = 0.8
 BUDGETS: Final = (0.01, 100.0)
-
-PLAN_OPTIONS: Final = (
-    *("n", "width", "effect", "power", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "schema"),
-    *("family", "scale", "params", "shares", "covariates", "coef", "alpha", "mechanism", "private", "score_weights"),
-    "lanes",
-)
 
 
 def plan(
@@ -160,7 +155,7 @@ def plan(
     >>> found.table().columns.tolist()
     ['std_error', 'width']
     """
-    refuse_unknown("plan", unknown, PLAN_OPTIONS)
+    refuse_unknown("plan.formula", unknown)
     level(alpha)
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
@@ -286,9 +281,7 @@ def _goal(width: Any, effect: Any, power: Any, coef: Any, names: Sequence[str]) 
         raise OptionError("coef= says what width= or effect= is meant for; give one of them.")
     if power is not None and effect is None:
         raise OptionError("power= is that of telling an effect from zero; give effect= too.")
-    share = POWER if power is None else real(power)
-    if share is None or not 0.0 < share < 1.0:
-        raise OptionError(f"power={shown(power)} must lie in (0, 1).")
+    share = POWER if power is None else check("plan.formula", "power", power)
     widths, effects = _sizes("width", width, chosen, names), _sizes("effect", effect, chosen, names)
     if any(v < 0 for v in widths.values()):
         raise OptionError("width= must be positive.")
