@@ -71,7 +71,7 @@ class Option(NamedTuple):
     @property
     def spelt(self) -> str:
         """Its name on the command line; of a word without dashes as it is."""
-        return self.name if self.kind == "word" else f"--{self.shell or self.name.replace('_', '-')}"
+        return self.name if self.kind.startswith("word") else f"--{self.shell or self.name.replace('_', '-')}"
 
     @property
     def dest(self) -> str:
@@ -139,15 +139,17 @@ _METHODS: Final = (
 # fmt: off
 TABLE: Final = (
     # --- words of the command line ---------------------------------------------------------------------------
-    Option("formula", verbs="fit means plan", kind="word", metavar="FORMULA",
-           help='such as "charges ~ age + smoker", or for means "age + C(smoker) ~ 1", in quotes'),
+    Option("formula", verbs="fit plan", kind="word", metavar="FORMULA",
+           help='such as "charges ~ age + smoker", in quotes'),
+    Option("formula", verbs="means", kind="word?", metavar="FORMULA", help='such as "age + C(smoker) ~ 1", in quotes'),
     Option("what", verbs="schema", kind="word", metavar="WHAT", help="check or template"),
-    Option("path", verbs="fit means schema", kind="word", metavar="DATA", help=_DATA),
-    Option("schema", verbs="schema", kind="word", metavar="SCHEMA", help="check: YAML or JSON file of declarations"),
+    Option("path", verbs="fit schema", kind="word", metavar="DATA", help=_DATA),
+    Option("path", verbs="means", kind="word?", metavar="DATA", help=_DATA),
+    Option("schema", verbs="schema", kind="word?", metavar="SCHEMA", help="check: YAML or JSON file of declarations"),
     Option("name", verbs="data", kind="word", metavar="NAME", help="us-insurance or ride-sharing"),
     Option("path", verbs="data", kind="word", metavar="PATH",
            help="CSV or Parquet file to write, by its suffix; replaced if it exists"),
-    Option("name", verbs="experiment", kind="word", metavar="NAME", help="of the experiment; see --list"),
+    Option("name", verbs="experiment", kind="word?", metavar="NAME", help="of the experiment; see --list"),
     # --- verbs of their own ----------------------------------------------------------------------------------
     Option("corrections", verbs="means", kind="flag", help="print what is corrected in the source, and stop"),
     Option("rows", verbs="data", kind="whole", metavar="N", help="number of rows (default: 1,000,000 and 50,000)"),
@@ -192,9 +194,11 @@ TABLE: Final = (
     Option("bounds", _ALL, "fit means plan", "pairs", group=FACTS, metavar="NAME=LOW:HIGH",
            help="range of a number; values outside are clamped", elsewhere="clip limits ranges data_norm",
            hint="the public range of columns is bounds={'x': (0, 1)}"),
-    Option("levels", _ALL, "fit means plan", "levels", group=FACTS, metavar="NAME=A,B,...",
-           help="levels of a factor, the first is the reference; or of the --by column of means",
+    Option("levels", "local curator silos plan", "fit plan", "levels", group=FACTS, metavar="NAME=A,B,...",
+           help="levels of a factor; the first is the reference",
            elsewhere="categories factors", hint="the public levels of factors are levels={'g': ['no', 'yes']}"),
+    Option("levels", "means", "means", "levels", group=FACTS, metavar="NAME=A,B,...",
+           help="levels of a factor, or of the --by column"),
     Option("moments", "local curator silos plan", "fit plan", "pairs", group=FACTS, metavar="NAME=MEAN:SD",
            help="mean and sd of a number that isn't clamped"),
     Option("schema", "local.formula curator.formula means silos.formula plan", "fit means plan", group=FACTS,
@@ -342,9 +346,9 @@ TABLE: Final = (
     Option("magnitude_share", "silos", "", "number", 0.1, high=1.0,
            what="a number in (0, 1): the magnitude's part of mu²"),
     Option("debias", "silos", "", "flag", True, what="True or False"),
-    Option("seed", "local.run curator.fit means.run silos.fit", "fit means plan", "whole", high=2**64 - 1, group="fit",
+    Option("seed", "local.run curator.fit means.run silos.fit", "fit means", "whole", high=2**64 - 1, group="fit",
            what="a whole number, 0 or more and below 2**64 (or None for private noise)", metavar="S",
-           help="reproducible noise, for simulation only: protects nobody; of a plan, for --check",
+           help="reproducible noise, for simulation only: protects nobody",
            elsewhere="random_state random_seed rng", hint="the seed of simulated noise is seed=, of fit()"),
     Option("progress", "local.fit curator.fit means.fit silos.fit", "", "flag", what="True, False or None",
            elsewhere="verbose disp show_progress", hint="the progress bar is progress=True or False, of fit()"),
@@ -366,13 +370,15 @@ TABLE: Final = (
            "(~/.local/share/privreg/secret, or what PRIVREG_SECRET names)"),
     # --- what is shown ---------------------------------------------------------------------------------------
     Option("alpha", "plan", default=0.05),
-    Option("coef", "plan", "plan", group="output", metavar="NAME", help="coefficient of the table and of the plot"),
+    Option("coef", "plan"),
+    Option("coef", "", "plan", group="output", metavar="NAME", help="coefficient of the table and of the plot"),
     Option("level", "", "fit means plan", "number", 0.95, high=1.0, what="in (0, 1); 0.95 gives 95% intervals",
            group="output", metavar="L", help="of intervals and tests (default 0.95)"),
     Option("at_n", "", "plan", group="output", metavar="N,...", help="table of widths at these numbers of people"),
     Option("at_mu", "", "plan", group="output", metavar="MU,...", help="and at these budgets"),
     Option("check", "", "plan", "whole", group="output", metavar="R",
            help="fit R samples of made-up people and compare"),
+    Option("seed", "", "plan", "whole", group="output", metavar="S", help="of --check"),
     Option("plot", "", "plan", group="output", metavar="FILE",
            help="picture of widths over budgets and people: .png, .pdf, .svg"),
     Option("simultaneous", "", "fit", "flag", group="output",

@@ -17,7 +17,7 @@ import pytest
 import privreg as pr
 from privreg import datasets
 from privreg.cli.app import main
-from privreg.cli.readers import levels, pairs
+from privreg.cli.values import levels, pairs
 from privreg.errors import SchemaError
 from privreg.files import archive
 
@@ -544,4 +544,4 @@ def test_a_fit_is_kept_on_the_way(fit, tmp_path):
     assert not kept.exists()
     status, _, err = fit("--checkpoint-rows", 1000)
     assert status == 2
-    assert "checkpoint_rows is for fits with a checkpoint" in one_line(err)
+    assert "--checkpoint-rows is for fits with a checkpoint; give --checkpoint run.privreg too" in one_line(err)

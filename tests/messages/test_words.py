@@ -15,8 +15,8 @@ import pytest
 
 import privreg as pr
 from privreg import errors
-from privreg.cli import app
-from privreg.cli.words import in_shell
+from privreg.cli import app, experiment
+from privreg.cli.spelling import in_shell
 from privreg.data.sources.csv import _count_lines, open_csv
 from privreg.errors import (
     BudgetError,
@@ -387,9 +387,7 @@ def test_slips_at_the_shell(run, slip):
     ],
 )
 def test_words_of_the_shell(message, shell):
-    from privreg.cli.options import parsers
-
-    assert in_shell(message, parsers()[1]["fit"].options) == shell
+    assert in_shell(message, "fit") == shell
 
 
 def test_experiments_print_what_a_reader_needs(run, capsys):
@@ -400,7 +398,7 @@ def test_experiments_print_what_a_reader_needs(run, capsys):
     assert max(map(len, out.splitlines())) <= 110
     assert out.count("reconstructed records") == 1
     long = pd.DataFrame({"mu": 1, "n": np.repeat([10, 20], 40), "remark": ["", "odd"] * 40, "x": np.arange(80.0)})
-    text = app._in_short(long)
+    text = experiment._in_short(long)
     assert text.splitlines()[0] == "mu 1, n 20"
     assert "24 of 80 rows, those of most people" in text
     assert text.count("odd") == 1
