@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from privreg.data.carried import completed
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
@@ -18,16 +17,14 @@ from privreg.federated.plan import Plan, make_plan
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import ClientStatement
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
-from privreg.formula.design import formula_design
-from privreg.formula.parse import collect_rowwise, columns_of, refuse_other
+from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
-from privreg.options.table import check
+from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget, Release
 from privreg.schema.declarations import Schema
-from privreg.schema.files import combined
 
 __all__ = ["FederatedRegression"]
 
@@ -215,15 +212,11 @@ class FederatedRegression:
         ------
         FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
         """
+        asked = {name: value for name, value in locals().items() if name in accepted("silos.formula")}
         refuse_unknown("silos.formula", unknown)
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
-        declared = combined(schema, bounds, levels, moments)
-        refuse_other(formula)
-        frame = sys._getframe(1)
-        functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
-        declared = completed(declared, silos, columns_of(formula, functions))
-        design = formula_design(formula, declared, functions=functions, kind=fam.kind)
+        design = read_design(formula, silos, scopes_of(sys._getframe(1)), fam, asked)
         sources: tuple[Source, ...] | None = None
         if isinstance(silos, int) and not isinstance(silos, bool):
             count = silos
