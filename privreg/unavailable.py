@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from privreg.errors import NotPrivateError, nearest
+from privreg.options.unknown import COV
 
 __all__ = ["called", "needs_rows", "no_such_name", "unavailable"]
 
-_COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
 _TOLD: Final = ("fit_measures", "fit(measures=0.05) releases a private one, in res.fit_measures")
 _SHARE: Final = (
     "fit_measures",
@@ -36,7 +36,7 @@ _INSTEAD: Final[dict[str, tuple[str, tuple[tuple[str, str], ...]]]] = {
     "scale": ("the residual scale needs every residual", (_SCALE, _TESTED)),
     "get_margeff": ("effects averaged over the people fitted need every row", (_EFFECTS,)),
     "pred_table": ("a table of predictions needs every response", (_CLASSES,)),
-    "HC0_se": ("it needs every residual", (("methods", _COV),)),
+    "HC0_se": ("it needs every residual", (("methods", COV),)),
     "leverage": ("it is made of the covariates as they are, which are raw data", ()),
 }
 """Why a name can't be had, and what there is in its place, the first that the results have."""
@@ -94,7 +94,7 @@ _KNOBS: Final = "it belongs to the workings of statsmodels and scikit-learn, and
 _ELSEWHERE: Final = {
     name: why
     for why, names in {
-        _COV: "cov_type cov_kwds use_t",
+        COV: "cov_type cov_kwds use_t",
         "the limit laws have no residual degrees of freedom; see nobs": "df_resid df_model df_residual k_constant",
         _ONE_PASS: "converged iterations n_iter_ mle_retvals mle_settings fit_options method",
         _MODEL: "model formula data terms call fit update xlevels contrasts classes_ refit",

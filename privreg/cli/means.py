@@ -6,10 +6,10 @@ Needs the standard library only until it runs, so that ``--help`` answers at onc
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
 from privreg.cli import output
-from privreg.cli.values import budget, check_order, given
+from privreg.cli.values import budget, check_order, given, single
 from privreg.errors import OptionError
 
 __all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
@@ -48,29 +48,15 @@ def run(a: argparse.Namespace) -> int:
         raise OptionError('give a formula and a file: privreg means "age + C(smoker) ~ 1" people.csv --epsilon 1 ...')
     check_order(a)
     targets, options = output.targets(a), given(a, "means.formula")
-    own = _own_budgets(a.by_budget, options.get("levels", {}).get(a.by, ())) or None
-    model = means.PrivateMeans.from_formula(a.formula, a.path, **budget(a), **options, by_budget=own)
+    # a subgroup is named as its level is printed
+    groups = {str(g): g for g in options.get("levels", {}).get(a.by, ())}
+    given_own = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
+    own = {groups.get(name, name): value for name, value in given_own.items()}
+    model = means.PrivateMeans.from_formula(a.formula, a.path, **budget(a), **options, by_budget=own or None)
     res = model.fit(progress=False if a.quiet else None, **given(a, "means.fit"))
     alpha = output.alpha(a)
     status = output.deliver(output.Shown(res, res.summary(alpha), res.tidy(alpha=alpha), {}, "estimates"), targets, a)
     if a.by is not None and not a.quiet:
-        groups = res.by_group(alpha=alpha)
-        print(f"\n{groups.to_string(index=False, float_format=lambda v: f'{v:.4g}')}", flush=True)
+        table = res.by_group(alpha=alpha)
+        print(f"\n{table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}", flush=True)
     return status
-
-
-def _own_budgets(given: list[str], groups: Any) -> dict[Any, float]:
-    """Read budgets such as ``north=0.5``; a subgroup is named as its level is printed."""
-    known, out = {str(g): g for g in groups}, {}
-    for item in given:
-        name, equals, value = item.rpartition("=")
-        try:
-            number = float(value)
-        except ValueError:
-            equals = ""
-        if not equals or not name:
-            raise OptionError(f"--by-budget: {item!r} must read GROUP=NUMBER, such as --by-budget north=0.5.")
-        if name in out or known.get(name) in out:
-            raise OptionError(f"--by-budget names {name!r} twice; keep one.")
-        out[known.get(name, name)] = number
-    return out

@@ -26,6 +26,7 @@ __all__ = [
     "levels",
     "numbers",
     "pairs",
+    "single",
 ]
 
 
@@ -251,14 +252,25 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 
 def _sizes(option: str, given: Sequence[str], form: str) -> Any:
     """One number for all coefficients, or numbers by name."""
-    if len(given) == 1 and "=" not in given[0]:
+    if len(given) == 1:
         with suppress(ValueError):
             return float(given[0])
-    return _firsts(option, given, f"NAME=NUMBER, such as {option} age=20")
+    return single(option, given, f"NAME=NUMBER, such as {option} age=20")
 
 
-def _firsts(option: str, given: Sequence[str], form: str) -> dict[str, float]:
-    return {name: v[0] for name, v in numbers(option, given, form).items()}
+def single(option: str, given: Sequence[str], form: str) -> dict[str, float]:
+    """Read numbers such as ``age=20``.
+
+    Raises
+    ------
+    SchemaError
+        If one doesn't have that form, or names a column a second time.
+    """
+    found = numbers(option, given, form)
+    wrong = next((name for name, values in found.items() if len(values) > 1), None)
+    if wrong is not None:
+        raise SchemaError(f"{option}: {wrong!r} has {len(found[wrong])} numbers; it must read {form}.")
+    return {name: values[0] for name, values in found.items()}
 
 
 def _names(option: str, given: str, form: str) -> Any:
@@ -272,7 +284,7 @@ _READ: Final[dict[str, Callable[[str, Any, str], Any]]] = {
     "pairs": pairs,
     "levels": lambda _, given, __: levels(given),
     "numbers": numbers,
-    "coefficients": _firsts,
+    "coefficients": single,
     "sizes": _sizes,
     "names": _names,
     "texts": lambda _, given, __: tuple(given),

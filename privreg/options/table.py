@@ -218,9 +218,8 @@ TABLE: Final = (
            help="how frequent a factor's levels are (default: equally)"),
     Option("covariates", "plan"),
     # --- model -----------------------------------------------------------------------------------------------
-    Option("family", "local curator", "fit plan", "family", "huber", group="model",
+    Option("family", "local curator plan", "fit plan", "family", "huber", group="model",
            help="huber (default), expectile, quantile, logistic, multinomial, poisson, hinge, smoothed_hinge, squared"),
-    Option("family", "plan", default="huber"),
     Option("family", "silos", default="logistic"),
     Option("tau", "", "fit plan", "number", group="model", metavar="T", families="expectile quantile",
            help="level of a quantile or expectile, in (0, 1) (default 0.5)", elsewhere="tau q quantile quantiles",

@@ -12,7 +12,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, nearest
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
-__all__ = ["NO_COLUMN", "all_known_arguments", "known_arguments", "refuse_local", "refuse_unknown"]
+__all__ = ["COV", "NO_COLUMN", "all_known_arguments", "known_arguments", "refuse_local", "refuse_unknown"]
 
 MODELS: Final = ("arrays", "formula")
 """Stages at which a model is described; at the others it is fitted."""
@@ -105,7 +105,7 @@ def _same(value: object, default: object) -> bool:
 # --- keywords of methods -------------------------------------------------------------------------------------
 
 _LEVEL: Final = dict.fromkeys(("level", "conf_level"), "Give alpha=, one minus the level: alpha=0.1 for 90%")
-_COV: Final = "The covariance comes from the inference method; choose it with fit(inference=...)"
+COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
 _NEW: Final = {
     **dict.fromkeys(("offset", "exposure"), "It goes with the new rows: a column, or (exog, offset) for arrays"),
     **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),
@@ -132,7 +132,7 @@ def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentE
     """Error for an argument that a method does not take, with those that it takes."""
     hint = _OF_METHODS.get(where, {}).get(name)
     if name.startswith("cov") or name == "use_t":
-        hint = _COV
+        hint = f"T{COV[1:]}"
     elif name in _LEVEL and "alpha" in known:
         hint = _LEVEL[name]
     near = None if hint else nearest(name, known)
