@@ -151,7 +151,7 @@ class PrivateMeans:
         FormulaError, SchemaError, BudgetError, OptionError, DataError
             As for the class.
         """
-        refuse_unknown("means.formula", options.keys() - accepted("means.formula"))
+        refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
         columns, factors = read_formula(formula)
         schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
         declared_terms(columns, factors, schema)  # C() of a column without levels
