@@ -2,52 +2,29 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from privreg.data.carried import completed
-from privreg.data.participants import Participants
-from privreg.data.sources.open import Source, open_arrays
-from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError, choose, shown
-from privreg.families.builtin import resolve_family
-from privreg.families.family import with_counts
-from privreg.formula.arrays import array_design, check_array_levels, read_arrays
-from privreg.formula.design import formula_design
-from privreg.formula.leaks import complete, complete_scale, in_memory, read_leaks, read_scaling
-from privreg.formula.parse import collect_rowwise, columns_of, private_columns, refuse_other
+from privreg.data.sources.open import Source
+from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
+from privreg.formula.describe import array_spec, formula_spec, scopes_of
 from privreg.formula.spec import ModelSpec
-from privreg.options import (
-    ARRAY_OPTIONS,
-    FIT_OPTIONS,
-    MODEL_OPTIONS,
-    START_OPTIONS,
-    progress_bar,
-    read_rows,
-    read_threads,
-    refuse_arrays,
-    refuse_people,
-    refuse_unknown,
-)
-from privreg.privacy.ledger import LEDGER, UNSET, Budget
+from privreg.options.progress import progress_bar
+from privreg.options.table import accepted, check
+from privreg.options.unknown import refuse_unknown
+from privreg.options.values import read_threads
+from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
-from privreg.schema.files import combined
 from privreg.simulation.checkpoint import forget, read_checkpoint, take_all
 from privreg.simulation.settings import FitOptions
 from privreg.simulation.stream import Stream, begin
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from privreg.families.family import Family
 
 __all__ = ["PrivateOnlineRegression"]
-
-TRUST = ("local", "central")
-"""Who may see rows: nobody but their people, or a curator."""
 
 
 class PrivateOnlineRegression:
@@ -176,35 +153,14 @@ class PrivateOnlineRegression:
         trust: str = "local",
         **unknown: Any,
     ) -> None:
-        if choose("trust", trust, TRUST) == "central":
+        asked = {name: value for name, value in locals().items() if name in accepted("local.arrays")}
+        if check("local.arrays", "trust", trust) == "central":
             raise UnsupportedArgumentError(
                 "arrays that a trusted curator holds go to pr.central.Regression(endog, exog, ...); trust='central' "
                 "here is for from_formula()."
             )
-        refuse_people(mu, unknown)
-        refuse_unknown("PrivateOnlineRegression", unknown, ARRAY_OPTIONS)
-        budget = Budget.declare(mu, epsilon, delta, rho)
-        fam = resolve_family(family)
-        schema = Schema.declare(bounds, levels, moments)
-        held = read_arrays(endog, exog, offset, exog_names, endog_name, exposure)
-        check_array_levels(schema, held.endog_name)
-        schema = with_counts(schema, fam, held.endog_name)
-        people = Participants.declare(missing=missing)
-        leaks = read_leaks(allow_leak)
-        learn = read_scaling(scaling, leaks)
-        if "levels" in leaks:
-            raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
-        if "scale" in leaks:
-            columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
-            schema = complete_scale(schema, columns, held.numeric(fam.kind))
-        if learn:
-            schema = replace(schema, private=tuple(n for n in held.numeric(fam.kind) if not schema.is_number(n)))
-        extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
-        design = array_design(held.names, held.endog_name, schema, **extra, kind=fam.kind)
-        source = open_arrays(
-            held.endog, held.exog, held.offset, (endog, exog, offset, exposure), exposure=held.exposure
-        )
-        self._build(ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, people), source, rows)
+        refuse_unknown("local.arrays", unknown)
+        self._build(*array_spec(endog, exog, asked), rows)
 
     @classmethod
     def from_formula(
@@ -294,50 +250,19 @@ class PrivateOnlineRegression:
         FormulaError, SchemaError, BudgetError, OptionError, DataError
             Each message says what was got, what is allowed, and the fix.
         """
-        if choose("trust", trust, TRUST) == "central":
-            given = {name: value for name, value in locals().items() if name in MODEL_OPTIONS and name != "trust"}
-            return cls._central(formula, data, {**given, **unknown}, sys._getframe(1))
-        refuse_unknown("from_formula", unknown, MODEL_OPTIONS)
-        personal = isinstance(mu, str)
-        people = Participants.declare(mu if personal else None, mu_max, id, max_per_id, missing)
-        budget = Budget.declare(people.mu_max if personal else mu, epsilon, delta, rho)
-        fam = resolve_family(family)
-        schema = combined(schema, bounds, levels, moments)
-        refuse_arrays(offset=offset, exposure=exposure)
-        refuse_other(formula)
-        schema = with_counts(schema, fam, formula.partition("~")[0].strip())
-        frame = sys._getframe(1)
-        functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
-        leaks = read_leaks(allow_leak)
-        learn = read_scaling(scaling, leaks)
-        # an option that says where scales or levels come from goes before what the data carry
-        elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
-        schema = completed(schema, data, columns_of(formula, functions, offset, exposure), **elsewhere)
-        if leaks:
-            held = in_memory(data, schema, formula, functions, offset)
-            schema = complete(schema, held, formula, functions, offset, leaks, fam.kind)
-        if learn:
-            schema = replace(schema, private=private_columns(formula, schema, functions, kind=fam.kind))
-        how: dict[str, Any] = {"offset": offset, "exposure": exposure, "kind": fam.kind, "reports": True}
-        design = formula_design(formula, schema, functions=functions, **how)
-        people.check_columns(design.columns)
-        spec = ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, people)
+        asked = {name: value for name, value in locals().items() if name in accepted("local.formula")}
+        scopes = scopes_of(sys._getframe(1))
+        if check("local.formula", "trust", trust) == "central":
+            from privreg.central.regression import Regression  # its model has the same methods
+
+            return cast("PrivateOnlineRegression", Regression._delegated(formula, data, scopes, {**asked, **unknown}))
+        refuse_unknown("local.formula", unknown)
         self = cls.__new__(cls)
-        self._build(spec, None if data is None else spec.open(data), rows)
+        self._build(*formula_spec(formula, data, scopes, asked), rows)
         return self
 
-    @classmethod
-    def _central(cls, formula: str, data: Any, options: dict[str, Any], caller: FrameType) -> PrivateOnlineRegression:
-        """Hand over to the trusted curator's front door, whose model has the same methods."""
-        from privreg.central.regression import Regression
-
-        parameters = inspect.signature(cls.from_formula).parameters
-        defaults = {name: p.default for name, p in parameters.items() if name in options}
-        scopes = [caller.f_locals, caller.f_globals]
-        return cast("PrivateOnlineRegression", Regression._delegated(formula, data, scopes, options, defaults))
-
     def _build(self, spec: ModelSpec, source: Source | None, rows: Any) -> None:
-        self._rows = read_rows(rows)
+        self._rows: int | None = check("local.formula", "rows", rows)
         p = len(spec.design.names)
         if source is not None and source.rows is not None and source.rows <= p:
             raise DataError(f"{source.rows} rows can't determine {p} coefficients; more than {p} people are needed.")
@@ -416,7 +341,7 @@ class PrivateOnlineRegression:
         BudgetError
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
         """
-        refuse_unknown("start", unknown, START_OPTIONS)
+        refuse_unknown("local.start", unknown)
         asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
         stream = self._begin(asked, start_params, seed)
         LEDGER.check(None, stream.total_mu)
@@ -537,10 +462,9 @@ class PrivateOnlineRegression:
         SavedFileError, UnsupportedArgumentError
             If the checkpoint is of another fit or of other rows, or the rows are of a kind that can't be kept.
         """
-        refuse_unknown("fit", unknown, FIT_OPTIONS)
+        refuse_unknown("local.fit", unknown)
         kept = read_checkpoint(checkpoint, checkpoint_rows, checkpoint_seconds, mended, checkpoint_trust)
-        if progress is not None and not isinstance(progress, bool):
-            raise OptionError(f"progress={shown(progress)} must be True, False or None.")
+        check("local.fit", "progress", progress)
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from types import FunctionType
-from typing import Final, ParamSpec, TypeVar
+from collections.abc import Collection, Iterable
+from typing import Final
 
-from privreg.errors import NotPrivateError, UnsupportedArgumentError, nearest
+from privreg.errors import NotPrivateError, nearest
+from privreg.options.unknown import COV
 
-__all__ = ["all_known_arguments", "called", "known_arguments", "needs_rows", "no_such_name", "unavailable"]
+__all__ = ["called", "needs_rows", "no_such_name", "unavailable"]
 
-_COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
 _TOLD: Final = ("fit_measures", "fit(measures=0.05) releases a private one, in res.fit_measures")
 _SHARE: Final = (
     "fit_measures",
@@ -39,7 +36,7 @@ _INSTEAD: Final[dict[str, tuple[str, tuple[tuple[str, str], ...]]]] = {
     "scale": ("the residual scale needs every residual", (_SCALE, _TESTED)),
     "get_margeff": ("effects averaged over the people fitted need every row", (_EFFECTS,)),
     "pred_table": ("a table of predictions needs every response", (_CLASSES,)),
-    "HC0_se": ("it needs every residual", (("methods", _COV),)),
+    "HC0_se": ("it needs every residual", (("methods", COV),)),
     "leverage": ("it is made of the covariates as they are, which are raw data", ()),
 }
 """Why a name can't be had, and what there is in its place, the first that the results have."""
@@ -97,7 +94,7 @@ _KNOBS: Final = "it belongs to the workings of statsmodels and scikit-learn, and
 _ELSEWHERE: Final = {
     name: why
     for why, names in {
-        _COV: "cov_type cov_kwds use_t",
+        COV: "cov_type cov_kwds use_t",
         "the limit laws have no residual degrees of freedom; see nobs": "df_resid df_model df_residual k_constant",
         _ONE_PASS: "converged iterations n_iter_ mle_retvals mle_settings fit_options method",
         _MODEL: "model formula data terms call fit update xlevels contrasts classes_ refit",
@@ -111,26 +108,6 @@ _ELSEWHERE: Final = {
 }
 """Names of which there is nothing, with the reason."""
 
-_PREDICTIONS: Final = {
-    **dict.fromkeys(("offset", "exposure"), "It goes with the new rows: a column, or (exog, offset) for arrays"),
-    **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),
-    **dict.fromkeys(("newdata", "new_data", "data", "X"), "The new rows come first, or as exog="),
-}
-_OF_PREDICTIONS: Final = {
-    "predict": {
-        **_PREDICTIONS,
-        **dict.fromkeys(("type", "kind", "linear"), "Give which='mean' (the default), 'linear' or 'class'"),
-        **dict.fromkeys(("interval", "se_fit"), "get_prediction(new).summary_frame() has standard errors and limits"),
-    },
-    "get_prediction": {
-        **_PREDICTIONS,
-        **dict.fromkeys(
-            ("which", "type", "kind", "linear"),
-            "It is of what predict(new) gives; predict(new, which='linear') has the linear predictor, without errors",
-        ),
-        "alpha": "It belongs to what comes back: get_prediction(new).summary_frame(alpha=0.1)",
-    },
-}
 _MODELS: Final = {
     "pr.Huber()": "OLS ols RLM rlm WLS wls GLS gls LinearRegression HuberRegressor lm Gaussian",
     "pr.Logistic()": "Logit logit Probit probit LogisticRegression Binomial",
@@ -184,66 +161,6 @@ def unavailable(name: str, have: Collection[str], *, measures: bool = True) -> A
     return AttributeError(
         f"results have no attribute {name!r}; {'see dir(res).' if near is None else f'did you mean {near!r}?'}"
     )
-
-
-def _refuse(where: str, unknown: Iterable[str], known: Sequence[str]) -> None:
-    """Raise for arguments that a method does not take.
-
-    Raises
-    ------
-    UnsupportedArgumentError
-        A TypeError, which lists those that it takes; for ``cov_type=`` and its like it names ``inference=``.
-    """
-    for name in unknown:
-        near = nearest(name, known)
-        hint = "" if near is None else f" Did you mean {near!r}?"
-        if name.startswith("cov") or name == "use_t":
-            hint = f" {_COV[0].upper()}{_COV[1:]}."
-        elif name in {"level", "conf_level"} and "alpha" in known:
-            hint = " Give alpha=, one minus the level: alpha=0.1 for 90%."
-        elif name in _OF_PREDICTIONS.get(where, {}):
-            hint = f" {_OF_PREDICTIONS[where][name]}."
-        takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."
-        raise UnsupportedArgumentError(f"{where}() has no argument {name!r}.{hint} {takes}")
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-C = TypeVar("C", bound=type)
-
-
-def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function refuse keywords that it does not have with the list of those that it has.
-
-    Examples
-    --------
-    >>> @known_arguments
-    ... def table(alpha=0.05):
-    ...     return alpha
-    >>> table(alhpa=0.1)
-    Traceback (most recent call last):
-        ...
-    privreg.errors.UnsupportedArgumentError: table() has no argument 'alhpa'. Did you mean 'alpha'? It takes alpha=.
-    """
-    parameters = inspect.signature(function).parameters
-    known = [name for name in parameters if name != "self"]
-
-    @functools.wraps(function)
-    def told(*args: P.args, **given: P.kwargs) -> R:
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            _refuse(function.__name__, unknown, known)
-        return function(*args, **given)
-
-    return told
-
-
-def all_known_arguments(cls: C) -> C:
-    """The same for every public method that a class defines."""
-    for name, method in list(vars(cls).items()):
-        if isinstance(method, FunctionType) and not name.startswith("_"):
-            setattr(cls, name, known_arguments(method))
-    return cls
 
 
 def no_such_name(name: str, known: Iterable[str]) -> AttributeError:

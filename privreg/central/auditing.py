@@ -12,8 +12,7 @@ from scipy.special import betaincinv
 from privreg.audit import neighbours as audits
 from privreg.central import descent
 from privreg.central.losses import resolve, resolve_loss
-from privreg.central.options import check_budget
-from privreg.central.plan import make_plan
+from privreg.central.plan import check_budget, make_plan
 from privreg.device.sampler import fresh_key, seeded_key
 from privreg.errors import OptionError, level
 from privreg.privacy.ledger import UNSET, Budget

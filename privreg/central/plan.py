@@ -14,14 +14,14 @@ import numpy as np
 
 from privreg.central import calibration
 from privreg.central.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
-from privreg.central.options import check_budget, read_epochs, read_number, read_whole
 from privreg.central.sensitivity import Constants, constants, sensitivity
 from privreg.diagnostics import Note
-from privreg.errors import OptionError, choose
+from privreg.errors import BudgetError, OptionError, choose
+from privreg.options.table import check
 
 if TYPE_CHECKING:
     from privreg.central.losses import Loss
-    from privreg.privacy.ledger import Budget
+from privreg.privacy.ledger import Budget
 
 __all__ = ["Plan", "doubt", "make_plan"]
 
@@ -172,12 +172,12 @@ def make_plan(
     ------
     OptionError, BudgetError
     """
-    choose("perturbation", perturbation, ("output", "gradient"))
+    check("curator.fit", "perturbation", perturbation)
     noisy = perturbation == "gradient"
     allowed = ("full", "poisson") if noisy else ("permuted", "sampled")
     order = choose("order", allowed[0] if order is None else order, allowed)
     check_budget(budget, gaussian=order in {"permuted", "full"}, how=f"perturbation={perturbation!r}, order={order!r}")
-    average = read_number("average", average, "the share of the iterates that are averaged, in (0, 1]", 0.0, 1.0)
+    average = check("curator.fit", "average", average)
     if batch_size is not None and order != "poisson":
         raise OptionError("batch_size= goes with perturbation='gradient', order='poisson'; leave it out.")
     lanes = _lanes(lanes, n)
@@ -186,11 +186,9 @@ def make_plan(
     ball = _radius(radius, loss, noisy=noisy)
     if epochs is None:
         epochs = _noisy_passes(order, loss.alpha, n, p) if noisy else _passes(loss, size, n)
-    epochs = read_epochs(epochs)
-    if step is not None:
-        step = read_number("step", step, "a positive number, the size of every step in internal units", 0.0, 1e100)
+    epochs, step = check("curator.fit", "epochs", epochs), check("curator.fit", "step", step)
     if noisy:
-        batch = size / BATCHES if batch_size is None else read_whole("batch_size", batch_size, fewest, "records a step")
+        batch = size / BATCHES if batch_size is None else check("curator.fit", "batch_size", batch_size, fewest)
         share = 1.0 if order == "full" else min(max(batch / size, 1.0 / size), 1.0)
         return _noisy(loss, budget, reach, ball, epochs, step, average, sizes, share, p)
     if step is None:
@@ -252,13 +250,14 @@ def _noisy(
 def _lanes(lanes: Any, n: int) -> int:
     if lanes is None:
         return LANES if n >= LANES * FEWEST else 1
-    return read_whole("lanes", lanes, min(n, 1000), "a whole number of disjoint parts of the records")
+    return int(check("curator.fit", "lanes", lanes, min(n, 1000)))
 
 
 def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:
     grows = math.isinf(loss.slope)
-    if isinstance(radius, str):
-        choose("radius", radius, ("auto",))
+    if radius is not None:
+        radius = check("curator.fit", "radius", radius)
+    if radius == "auto":
         return ROOMY[loss.code] if grows else None
     if radius is None:
         if grows and noisy:
@@ -267,9 +266,26 @@ def _radius(radius: Any, loss: Loss, *, noisy: bool) -> float | None:
                 "give a positive radius=, or perturbation='output'."
             )
         return None
-    return read_number(
-        "radius", radius, "a positive number (of internal units), 'auto', or None for no projection", 0.0, 1e100
-    )
+    return float(radius)
+
+
+def check_budget(budget: Any, *, gaussian: bool, how: str) -> None:
+    """Refuse a budget that Gaussian noise, or a release that is not one Gaussian mechanism, can't keep.
+
+    Raises
+    ------
+    BudgetError
+    """
+    if budget.pure:
+        raise BudgetError(
+            f"a curator's release carries Gaussian noise, which can't keep pure {budget.epsilon:g}-DP; give delta= "
+            "with epsilon=, 1e-6 say, smaller than one over the number of records."
+        )
+    if not gaussian and budget.private and budget.form != "epsilon, delta":
+        raise BudgetError(
+            f"{how} keeps (epsilon, delta) and has no mu or rho; give epsilon= and delta=, or fit with "
+            "order='full' (gradient perturbation) or 'permuted' (output perturbation)."
+        )
 
 
 def least_curvature(holder: float, p: int) -> float:

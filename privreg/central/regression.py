@@ -11,26 +11,23 @@ import numpy as np
 
 from privreg.central import descent
 from privreg.central.losses import resolve, resolve_loss
-from privreg.central.options import ARRAY_OPTIONS, FIT_OPTIONS, MODEL_OPTIONS, refuse_local, refuse_unknown
-from privreg.central.options import check_budget as _check_budget
-from privreg.central.plan import Plan, make_plan
+from privreg.central.plan import Plan, check_budget, make_plan
 from privreg.central.results import CentralResults, payload
 from privreg.central.statement import make_statement
-from privreg.data.carried import completed
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.device.sampler import fresh_key, seeded_key
 from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError, shown
 from privreg.families.family import check_response
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
-from privreg.formula.design import formula_design
-from privreg.formula.parse import collect_rowwise, columns_of, refuse_other
+from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import ModelSpec
 from privreg.formula.units import public_units
-from privreg.options import progress_bar, read_seed
+from privreg.options.progress import progress_bar
+from privreg.options.table import accepted, check
+from privreg.options.unknown import refuse_local, refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema
-from privreg.schema.files import combined
 
 if TYPE_CHECKING:
     from privreg.central.losses import Loss
@@ -119,7 +116,7 @@ class Regression:
         trust: str = "central",
         **unknown: Any,
     ) -> None:
-        refuse_unknown("Regression", unknown, ARRAY_OPTIONS)
+        refuse_unknown("curator.arrays", unknown)
         _check_trust(trust)
         budget = _budget(mu, epsilon, delta, rho)
         fam = resolve(family)
@@ -171,49 +168,23 @@ class Regression:
         PrivacyLeakError, FormulaError, SchemaError, BudgetError, OptionError, DataError, UnsupportedArgumentError
             Each message says what was got, what is allowed, and the fix.
         """
-        refuse_unknown("from_formula", unknown, MODEL_OPTIONS)
-        frame = sys._getframe(1)
-        more = {"bounds": bounds, "levels": levels, "moments": moments, "schema": schema}
-        more |= {"missing": missing, "trust": trust}
-        budget = {"mu": mu, "epsilon": epsilon, "delta": delta, "rho": rho}
-        return cls._described(formula, data, [frame.f_locals, frame.f_globals], family=family, **budget, **more)
+        asked = {name: value for name, value in locals().items() if name in accepted("curator.formula")}
+        refuse_unknown("curator.formula", unknown)
+        return cls._described(formula, data, scopes_of(sys._getframe(1)), asked)
 
     @classmethod
-    def _delegated(
-        cls, formula: str, data: Any, scopes: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]
-    ) -> Regression:
+    def _delegated(cls, formula: str, data: Any, scopes: Any, options: dict[str, Any]) -> Regression:
         """Describe a model for the core's front door, whose other options must be at their defaults."""
-        options = refuse_local(options, defaults)
-        return cls._described(formula, data, scopes, trust="central", **options)
+        return cls._described(formula, data, scopes, refuse_local(options))
 
     @classmethod
-    def _described(
-        cls,
-        formula: str,
-        data: Any,
-        scopes: Any,
-        *,
-        family: Any,
-        mu: Any,
-        epsilon: Any,
-        delta: Any,
-        rho: Any,
-        bounds: Any,
-        levels: Any,
-        moments: Any,
-        schema: Any,
-        missing: str,
-        trust: str,
-    ) -> Regression:
-        _check_trust(trust)
-        budget = _budget(mu, epsilon, delta, rho)
-        fam = resolve(family)
-        public = combined(schema, bounds, levels, moments)
-        refuse_other(formula)
-        functions = collect_rowwise(formula, scopes)
-        public = completed(public, data, columns_of(formula, functions))
-        design = formula_design(formula, public, functions=functions, kind=fam.kind)
-        source = None if data is None else open_table(data, design.columns, public)
+    def _described(cls, formula: str, data: Any, scopes: Any, asked: Mapping[str, Any]) -> Regression:
+        _check_trust(asked["trust"])
+        budget = _budget(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])
+        fam = resolve(asked["family"])
+        design = read_design(formula, data, scopes, fam, asked)
+        source = None if data is None else open_table(data, design.columns, design.schema)
+        missing = asked["missing"]
         self = cls.__new__(cls)
         self._build(design, fam, budget, source, _people(missing))
         return self
@@ -354,10 +325,9 @@ class Regression:
         DataError, SchemaError
             If rows can't be used, or are too many for memory; no message quotes a value.
         """
-        refuse_unknown("fit", unknown, FIT_OPTIONS)
-        seed = read_seed(seed)
-        if progress is not None and not isinstance(progress, bool):
-            raise OptionError(f"progress={shown(progress)} must be True, False or None.")
+        refuse_unknown("curator.fit", unknown)
+        seed = check("curator.fit", "seed", seed)
+        check("curator.fit", "progress", progress)
         if self._source is None:
             raise DataError("this model has no data; build it with data, as pickling leaves them out.")
         options = {"perturbation": perturbation, "order": order, "epochs": epochs, "step": step, "radius": radius}
@@ -421,5 +391,5 @@ def _check_trust(trust: Any) -> None:
 
 def _budget(mu: Any, epsilon: Any, delta: Any, rho: Any) -> Budget:
     budget = Budget.declare(mu, epsilon, delta, rho)
-    _check_budget(budget, gaussian=True, how="")
+    check_budget(budget, gaussian=True, how="")
     return budget

@@ -17,10 +17,11 @@ from privreg.diagnostics import DOUBT, Note
 from privreg.errors import InferenceError
 from privreg.files import archive
 from privreg.inference.methods import Estimate, StudentT
+from privreg.options.unknown import all_known_arguments
 from privreg.results import saving
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
-from privreg.unavailable import all_known_arguments, unavailable
+from privreg.unavailable import unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

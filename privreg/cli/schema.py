@@ -11,8 +11,9 @@ from typing import Final
 
 from privreg.errors import OptionError, choose
 
-__all__ = ["EXAMPLES", "HELP", "USAGE", "add_options", "run"]
+__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
 
+ABOUT: Final = "compare a file's columns with public declarations"
 USAGE: Final = "privreg schema check DATA SCHEMA [--formula FORMULA] | privreg schema template DATA [--out SCHEMA]"
 HELP: Final = """\
 check tells which declared columns the data lack, and whose type can't be what
@@ -42,15 +43,6 @@ a schema, in YAML (pip install privreg[yaml]) or the same in JSON:
 
 exit status of check: 0 if nothing was found, 2 otherwise.
 """
-
-
-def add_options(verb: argparse.ArgumentParser) -> None:
-    """Add what the verb takes to its parser."""
-    verb.add_argument("what", metavar="WHAT", help="check or template")
-    verb.add_argument("path", metavar="DATA", help="CSV, Parquet or Feather file, or folder of Parquet files")
-    verb.add_argument("schema", metavar="SCHEMA", nargs="?", help="check: YAML or JSON file of declarations")
-    verb.add_argument("--formula", metavar="FORMULA", help="check: only the columns that this formula needs")
-    verb.add_argument("--out", metavar="SCHEMA", help="template: file to write; printed by default")
 
 
 def run(a: argparse.Namespace) -> int:

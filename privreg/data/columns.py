@@ -18,7 +18,6 @@ from privreg.errors import DataError, SchemaError, quietly
 from privreg.schema.declarations import Schema
 
 __all__ = [
-    "MISSING",
     "Codes",
     "Encoded",
     "Flags",
@@ -50,11 +49,6 @@ Codes = NDArray[np.intp]
 
 _MEND: Final = "drop or fill such rows, or let them send noise (missing='noise', the default of fits and means)."
 
-MISSING: Final = ("noise", "raise", "drop")
-"""What becomes of a row that can't be used: a row of NaN (a report of noise alone), an error, or no row.
-
-It can't be used if one of its values is missing, unreadable or not declared, or a term of it is not finite.
-"""
 
 GAP: Final = -1
 """Code of a factor's value that is missing, or not declared."""

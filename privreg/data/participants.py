@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from numbers import Complex, Integral, Number
+from numbers import Complex, Number
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.data.columns import MISSING, Flags, Floats, as_series, column_of, read_numbers
-from privreg.errors import BudgetError, DataError, OptionError, SchemaError, choose, quietly, real, shown
+from privreg.data.columns import Flags, Floats, as_series, column_of, read_numbers
+from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
+from privreg.options.table import check
 
 __all__ = ["Counter", "Participants"]
 
@@ -81,15 +82,7 @@ class Participants:
         if column is not None and (most is None or not 0 < most < np.inf):
             raise BudgetError(f"mu_max={shown(mu_max)} must be a positive finite number: the largest budget there is.")
         who = _column("id", id, "the column that tells people apart (id='person')")
-        if (
-            isinstance(max_per_id, bool)
-            or not isinstance(max_per_id, Integral)
-            or not 1 <= int(max_per_id) <= MOST_ROWS
-        ):
-            raise OptionError(
-                f"max_per_id={shown(max_per_id)} must be a whole number, 1 or more: the rows of one person that are "
-                "used."
-            )
+        most_rows = check("local.formula", "max_per_id", max_per_id)
         if who is None and max_per_id != 1:
             raise OptionError(
                 f"max_per_id={shown(max_per_id)} needs the column that tells people apart; give id='person' too, or "
@@ -97,7 +90,7 @@ class Participants:
             )
         if who is not None and who == column:
             raise OptionError(f"id={who!r} and mu={who!r} are the same column; name one for each.")
-        return cls(column, most, who, int(max_per_id), choose("missing", missing, MISSING))
+        return cls(column, most, who, most_rows, check("local.formula", "missing", missing))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -13,10 +13,7 @@ from privreg.protocol.codes import LEVER2, TINY
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SCORE_WEIGHTS", "WEIGHTS", "ScoreWeights", "omega"]
-
-WEIGHTS: Final = ("unit", "whitened", "published", "published_slopes")
-"""What `score_weights` may be."""
+__all__ = ["SCORE_WEIGHTS", "ScoreWeights", "omega"]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from privreg.federated.plan import whole
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import ClientStatement
 from privreg.files.optional import need
-from privreg.options import read_seed
+from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER, Release
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
     flwr, plan = need("flwr.clientapp", "flower", _WHAT), model.plan
     number = whole("silo", silo, plan.silos)
     source = open_table(data, plan.spec.design.columns, plan.spec.design.schema)
-    client = Client(plan, *read_silo(plan, source, number), seed=read_seed(seed), label=str(number))
+    client = Client(plan, *read_silo(plan, source, number), seed=check("silos.fit", "seed", seed), label=str(number))
     LEDGER.spend(source.identity, plan.total_mu)
     app = flwr.ClientApp()
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from privreg.data.carried import completed
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
 from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
@@ -18,21 +17,16 @@ from privreg.federated.plan import Plan, make_plan
 from privreg.federated.results import FederatedResults, make_results
 from privreg.federated.statement import ClientStatement
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
-from privreg.formula.design import formula_design
-from privreg.formula.parse import collect_rowwise, columns_of, refuse_other
+from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import ModelSpec
-from privreg.options import progress_bar, read_seed, refuse_unknown
+from privreg.options.progress import progress_bar
+from privreg.options.table import accepted, check
+from privreg.options.unknown import refuse_unknown
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget, Release
 from privreg.schema.declarations import Schema
-from privreg.schema.files import combined
 
 __all__ = ["FederatedRegression"]
-
-_OPTIONS = (
-    "family", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "rounds", "local_steps", "step", "clip",
-    "batch_size", "weights", "mechanism", "beta", "magnitude_share", "debias", "missing",
-)  # fmt: skip
 
 
 class FederatedRegression:
@@ -144,7 +138,7 @@ class FederatedRegression:
         endog_name: str | None = None,
         **unknown: Any,
     ) -> None:
-        refuse_unknown("FederatedRegression", unknown, (*_OPTIONS, "exog_names", "endog_name"))
+        refuse_unknown("silos.arrays", unknown)
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
         schema = Schema.declare(bounds, levels, moments)
@@ -218,15 +212,11 @@ class FederatedRegression:
         ------
         FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
         """
-        refuse_unknown("FederatedRegression.from_formula", unknown, (*_OPTIONS, "schema"))
+        asked = {name: value for name, value in locals().items() if name in accepted("silos.formula")}
+        refuse_unknown("silos.formula", unknown)
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
-        declared = combined(schema, bounds, levels, moments)
-        refuse_other(formula)
-        frame = sys._getframe(1)
-        functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
-        declared = completed(declared, silos, columns_of(formula, functions))
-        design = formula_design(formula, declared, functions=functions, kind=fam.kind)
+        design = read_design(formula, silos, scopes_of(sys._getframe(1)), fam, asked)
         sources: tuple[Source, ...] | None = None
         if isinstance(silos, int) and not isinstance(silos, bool):
             count = silos
@@ -327,8 +317,9 @@ class FederatedRegression:
         DataError, SchemaError
             If a silo's records can't be used; the message names the silo and the column, never a value.
         """
-        refuse_unknown("FederatedRegression.fit", unknown, ("seed", "progress"))
-        got, plan = read_seed(seed), self._plan
+        refuse_unknown("silos.fit", unknown)
+        check("silos.fit", "progress", progress)
+        got, plan = check("silos.fit", "seed", seed), self._plan
         if self._sources is None:
             raise DataError("this model has no silos' data (it was given a number of them, or unpickled); give silos=.")
         clients = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(self._sources, 1)]

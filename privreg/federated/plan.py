@@ -16,6 +16,7 @@ import numpy as np
 from privreg.errors import OptionError, real, shown
 from privreg.families.scores import Score
 from privreg.federated.reports import UpdateMechanism, update_mechanism
+from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.scalar import share
 from privreg.protocol import codes
@@ -34,7 +35,6 @@ _CODES: Final = {codes.LOGISTIC, codes.MULTINOMIAL, codes.HUBER, codes.SQUARED}
 _STEEPEST: Final = {codes.LOGISTIC: 0.25, codes.MULTINOMIAL: 0.5}
 TRAVEL: Final = 6.0
 """How far all rounds together can move the model, internal units: coefficients of covariates in [−1, 1]."""
-MOST_ROUNDS: Final = 100_000
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,10 @@ def make_plan(
         raise OptionError(
             f"silos must be 2 or more, got {silos}; the noise of one silo's reports can't be averaged out."
         )
-    times = whole("rounds", rounds, MOST_ROUNDS)
+    times = check("silos.formula", "rounds", rounds)
     low, high = (float(v) for v in spec.units.response_inside(np.array(spec.design.endog_limits)))
     score, words = family.resolve(unit=spec.units.y_scale, low=low, high=high)
-    length = TRAVEL / times if clip == "auto" else positive("clip", clip)
+    length = TRAVEL / times if clip == "auto" else check("silos.formula", "clip", clip)
     steepest = _STEEPEST.get(family.code, 1.0)
     p = len(spec.design.names)
     reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * p
@@ -157,9 +157,9 @@ def make_plan(
         words,
         made,
         times,
-        whole("local_steps", local_steps, MOST_ROUNDS),
-        1.0 / (steepest * reach2) if step == "auto" else positive("step", step),
-        None if batch is None else whole("batch_size", batch, 10**9),
+        check("silos.formula", "local_steps", local_steps),
+        1.0 / (steepest * reach2) if step == "auto" else check("silos.formula", "step", step),
+        check("silos.formula", "batch_size", batch),
         silos,
         _weights(weights, silos),
     )
@@ -170,14 +170,6 @@ def whole(name: str, got: Any, most: int) -> int:
     if isinstance(got, bool) or not isinstance(got, Integral) or not 1 <= int(got) <= most:
         raise OptionError(f"{name}={shown(got)} must be a whole number, 1 to {most:,}.")
     return int(got)
-
-
-def positive(name: str, got: Any) -> float:
-    """Return a positive finite number, or raise OptionError."""
-    number = real(got)
-    if number is None or not 1e-12 <= number <= 1e12:
-        raise OptionError(f"{name}={shown(got)} must be a positive number (1e-12 to 1e12), or 'auto'.")
-    return number
 
 
 def _weights(weights: Any, silos: int) -> Array | None:

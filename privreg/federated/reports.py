@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.errors import OptionError, choose, flag, real, shown
+from privreg.errors import OptionError
 from privreg.federated.geometry import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
+from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
@@ -294,10 +295,8 @@ def update_mechanism(
     >>> update_mechanism("gaussian", Budget.declare(mu=0.5), 3, 1.0)
     Gaussian(0.5-GDP, per silo and round, replace-one neighbours, clip 1)
     """
-    got = choose("mechanism", name, ("auto", *UPDATE_MECHANISMS))
-    part, undo = real(magnitude_share), flag("debias", debias)
-    if part is None or not 0.0 < part < 1.0:
-        raise OptionError(f"magnitude_share={shown(magnitude_share)} must lie in (0, 1): the magnitude's part of mu².")
+    got = check("silos.formula", "mechanism", name)
+    part, undo = check("silos.formula", "magnitude_share", magnitude_share), check("silos.formula", "debias", debias)
     width = AngleBox(max(size, 2), beta).beta  # type: ignore[arg-type]  # checked there
     if not budget.private:
         return UpdateMechanism("gaussian", budget, size, clip)

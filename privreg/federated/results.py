@@ -16,11 +16,12 @@ from privreg.errors import NotPrivateError
 from privreg.federated.plan import Plan
 from privreg.federated.server import settled
 from privreg.federated.statement import ClientStatement
+from privreg.options.unknown import all_known_arguments
 from privreg.results.data import ResultData
 from privreg.results.prediction import check_which, note_outside, predicted
 from privreg.results.summary import Summary, caution, marked
 from privreg.tables import cells
-from privreg.unavailable import all_known_arguments, called, unavailable
+from privreg.unavailable import called, unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privreg.data.columns import (
-    MISSING,
     Encoded,
     Floats,
     clamped,
@@ -26,6 +25,7 @@ from privreg.data.columns import (
 from privreg.errors import DataError, SavedFileError, SchemaError, choose, quietly
 from privreg.formula.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
 from privreg.formula.probe import check_rank, probe_rows, public_constant
+from privreg.options.table import check
 from privreg.schema.declarations import RESPONSE_KINDS, Schema, saved_kind
 
 __all__ = ["ArrayDesign", "Held", "array_design", "check_array_levels", "read_arrays"]
@@ -116,7 +116,7 @@ class ArrayDesign:
         DataError
             The arrays don't fit each other or the names, or hold something that is not a finite number.
         """
-        gaps = choose("missing", missing, MISSING) != "raise"
+        gaps = check("local.formula", "missing", missing) != "raise"
         endog, exog, offset, exposure = self._parts(batch)
         y = self._endog(_vector(endog, self.endog_name), gaps)
         x = self._exog(exog, clamp=True, gaps=gaps)

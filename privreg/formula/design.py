@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.data.columns import (
-    MISSING,
     Encoded,
     Flags,
     Floats,
@@ -28,7 +27,7 @@ from privreg.data.columns import (
     spread_flags,
     zero_one,
 )
-from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, choose, quietly
+from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, quietly
 from privreg.formula.allowlist import check_exposure, misfit, undeclared_offset
 from privreg.formula.arrays import ArrayDesign, beyond
 from privreg.formula.encoding import (
@@ -43,6 +42,7 @@ from privreg.formula.encoding import (
 )
 from privreg.formula.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
 from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
+from privreg.options.table import check
 from privreg.schema.declarations import Schema, saved_kind
 
 __all__ = ["Design", "design_from_json", "formula_design"]
@@ -148,7 +148,7 @@ class Design:
         SchemaError
             With "raise", a factor has a value that is not declared. No message quotes a value.
         """
-        gaps = choose("missing", missing, MISSING) != "raise"
+        gaps = check("local.formula", "missing", missing) != "raise"
         early = {*self._parsed.response_columns, *self._plan.rest_columns, self.offset, self.exposure}
         rows = prepare(frame, self.columns, self.schema, clamp=early, gaps=gaps)
         n = len(rows[self.columns[0]])

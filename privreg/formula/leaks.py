@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from privreg.data.columns import learn_levels, learn_moments
 from privreg.errors import DataError, OptionError, PrivacyLeakError, PrivacyLeakWarning, choose, shown
 from privreg.formula.parse import needed_columns, needed_levels
+from privreg.options.table import check, find
 from privreg.schema.declarations import Schema
 
 if TYPE_CHECKING:
@@ -17,21 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["complete", "complete_scale", "in_memory", "read_leaks", "read_scaling"]
 
-LEAKS: Final = ("levels", "scale")
-SCALINGS: Final = ("public", "private")
-
 
 def read_leaks(allow_leak: Any) -> tuple[str, ...]:
     """Read ``allow_leak=``: one or several of "levels" and "scale"."""
     given = (allow_leak,) if isinstance(allow_leak, str) else allow_leak
-    if not isinstance(given, Sequence) or len(given) > len(LEAKS):
-        raise OptionError(f"allow_leak={shown(allow_leak)} must be a tuple from {LEAKS}.")
-    return tuple(choose("allow_leak", g, LEAKS) for g in given)
+    known = find("local.formula", "allow_leak").choices
+    if not isinstance(given, Sequence) or len(given) > len(known):
+        raise OptionError(f"allow_leak={shown(allow_leak)} must be a tuple from {known}.")
+    return tuple(choose("allow_leak", g, known) for g in given)
 
 
 def read_scaling(scaling: Any, leaks: Sequence[str]) -> bool:
     """Whether undeclared scales are learned from privatised reports: ``scaling=`` beside ``allow_leak=``."""
-    private = choose("scaling", scaling, SCALINGS) == "private"
+    private: bool = check("local.formula", "scaling", scaling) == "private"
     if private and "scale" in leaks:
         raise OptionError(
             'scaling="private" learns scales from privatised reports and allow_leak="scale" takes them from the raw '

@@ -9,13 +9,13 @@ import numpy as np
 
 from privreg.data.participants import Participants
 from privreg.data.sources.open import open_table
-from privreg.errors import OptionError, SchemaError, choose
+from privreg.errors import OptionError, SchemaError
 from privreg.families.builtin import Logistic
 from privreg.families.family import Family, check_response
-from privreg.families.weights import WEIGHTS
 from privreg.formula.units import public_units
+from privreg.options.table import check
 from privreg.privacy.ledger import Budget
-from privreg.privacy.mechanisms import MECHANISMS, resolve_mechanism
+from privreg.privacy.mechanisms import resolve_mechanism
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -74,10 +74,8 @@ class ModelSpec:
         SchemaError
             If the response has no public scale, or not the limits its family needs.
         """
-        if score_weights is not None:
-            choose("score_weights", score_weights, WEIGHTS)
-        choose("mechanism", mechanism, ("auto", *MECHANISMS))
-        choose("private", private, ("record", "response"))
+        for name, value in (("score_weights", score_weights), ("mechanism", mechanism), ("private", private)):
+            check("local.formula", name, value)
         if private == "response" and people.id is not None:
             raise OptionError(
                 "with private='response' covariates are public, so that everybody knows whose row is one too many: id= "

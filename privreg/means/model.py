@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from privreg.data.carried import completed
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
-from privreg.errors import DataError, OptionError, flag
+from privreg.errors import DataError, OptionError
 from privreg.means.plan import Plan
 from privreg.means.results import MeansResults
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
 from privreg.means.terms import declared_terms, read_columns, read_formula
-from privreg.options import progress_bar, read_seed, refuse_unknown
+from privreg.options.progress import progress_bar
+from privreg.options.table import accepted, check
+from privreg.options.unknown import refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema
 from privreg.schema.files import combined
 
-__all__ = ["OPTIONS", "PrivateMeans", "estimate"]
-
-OPTIONS: Final = (
-    *("mu", "epsilon", "delta", "rho", "bounds", "levels", "schema", "mechanism", "frequencies", "m"),
-    *("by", "by_budget", "by_bounds", "id", "max_per_id", "missing"),
-)
+__all__ = ["PrivateMeans", "estimate"]
 
 
 class PrivateMeans:
@@ -125,7 +122,7 @@ class PrivateMeans:
         missing: str = "noise",
         **unknown: Any,
     ) -> None:
-        refuse_unknown("PrivateMeans", unknown, OPTIONS)
+        refuse_unknown("means.arrays", unknown)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
         budget, names = Budget.declare(mu, epsilon, delta, rho), read_columns(columns)
         public = _public(data, names, schema, bounds, levels, by)
@@ -154,7 +151,7 @@ class PrivateMeans:
         FormulaError, SchemaError, BudgetError, OptionError, DataError
             As for the class.
         """
-        refuse_unknown("from_formula", {k: v for k, v in options.items() if k not in OPTIONS}, OPTIONS)
+        refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
         columns, factors = read_formula(formula)
         schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
         declared_terms(columns, factors, schema)  # C() of a column without levels
@@ -205,9 +202,9 @@ class PrivateMeans:
         BudgetError
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
         """
-        refuse_unknown("start", unknown, ("seed",))
+        refuse_unknown("means.start", unknown)
         LEDGER.check(None, self._spec.total_mu)
-        return MeansStream(self._spec, read_seed(seed))
+        return MeansStream(self._spec, check("means.fit", "seed", seed))
 
     def fit(self, *, seed: int | None = None, progress: bool | None = None, **unknown: Any) -> MeansResults:
         """Let every person's device send its report, in one pass, and return the results.
@@ -237,12 +234,11 @@ class PrivateMeans:
         InferenceError
             If there are too few people.
         """
-        refuse_unknown("fit", unknown, ("seed", "progress"))
-        if progress is not None:
-            flag("progress", progress)
+        refuse_unknown("means.fit", unknown)
+        check("means.fit", "progress", progress)
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
-        source, stream = self._source, MeansStream(self._spec, read_seed(seed))
+        source, stream = self._source, MeansStream(self._spec, check("means.fit", "seed", seed))
         LEDGER.check(source.identity, self._spec.total_mu)
         with progress_bar(source.expected(), progress) as bar:
             for batch in source.batches(0):

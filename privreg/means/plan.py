@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.errors import OptionError, choose, shown
+from privreg.errors import OptionError, shown
 from privreg.means.factors import FactorMechanism, factor_mechanism
 from privreg.means.terms import Term
+from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MECHANISM_NAMES", "Item", "Plan", "Vector", "make_plan"]
+__all__ = ["Item", "Plan", "Vector", "make_plan"]
 
-MECHANISM_NAMES: Final = ("auto", *NUMBER_MECHANISMS, "privunit")
 MOST_COORDINATES: Final = 2_000
 """Numbers in a report, at most: the collector keeps products of all pairs of them."""
 
@@ -175,7 +175,7 @@ def make_plan(
     budget : Budget
         Per person.
     mechanism : str
-        One of `MECHANISM_NAMES`, for numbers; "privunit" for the whole record.
+        As of `PrivateMeans`, for numbers; "privunit" for the whole record.
     frequencies : str
         For factors, see `privreg.means.factors`.
     m : int, optional
@@ -190,8 +190,8 @@ def make_plan(
     OptionError
         If an option is not among its choices, or m is out of range.
     """
-    name = choose("mechanism", mechanism, MECHANISM_NAMES)
-    choose("frequencies", frequencies, ("auto", "grr", "oue", "histogram", "gaussian"))
+    name = check("means.arrays", "mechanism", mechanism)
+    check("means.arrays", "frequencies", frequencies)
     layout = _layout(terms, nonresponse)
     d = len(layout)
     size = sum(n if kind == "factor" else 1 for kind, _, n in layout)

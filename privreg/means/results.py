@@ -17,7 +17,8 @@ from privreg.files import archive
 from privreg.inference.methods import Normal
 from privreg.means.privacy import MeansStatement, MeansSummary
 from privreg.means.shrinkage import shrink
-from privreg.unavailable import all_known_arguments, needs_rows, unavailable
+from privreg.options.unknown import all_known_arguments
+from privreg.unavailable import needs_rows, unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,8 @@ from scipy.stats import norm, t
 
 from privreg.collector.curvature import rare
 from privreg.errors import InferenceError, OptionError, shown
-from privreg.options import progress_bar, read_rows, read_seed
+from privreg.options.progress import progress_bar
+from privreg.options.table import check
 from privreg.planning.precision import PerPerson, per_person, taking_part
 from privreg.privacy.ledger import Budget
 from privreg.simulation.settings import FitOptions, Settings
@@ -231,7 +232,7 @@ class StudyPlan:
         if isinstance(reps, bool) or not isinstance(reps, int) or reps < 2:
             raise OptionError(f"reps={shown(reps)} must be a whole number, at least 2.")
         with progress_bar(reps, progress) as bar:
-            return simulate(self, reps, read_seed(seed), lambda: bar.update(1))
+            return simulate(self, reps, check("local.fit", "seed", seed), lambda: bar.update(1))
 
     def summary(self) -> str:
         """The plan as text."""
@@ -424,11 +425,7 @@ def _several(values: Any) -> list[Any]:
 
 def read_people(n: Any) -> int:
     """Check a number of people; one written as 1e6 will do."""
-    if isinstance(n, float) and n.is_integer():
-        n = int(n)
-    rows = read_rows(int(n) if isinstance(n, np.integer) else n)
-    assert rows is not None
-    return rows
+    return int(check("plan.formula", "n", n))
 
 
 def with_mu(spec: ModelSpec, mu: float) -> ModelSpec:

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.data.carried import completed
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, InferenceError, OptionError, level, real, shown
 from privreg.families.builtin import resolve_family
-from privreg.families.family import with_counts
-from privreg.formula.design import formula_design
-from privreg.formula.parse import collect_rowwise, columns_of, refuse_other
+from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import ModelSpec
-from privreg.options import refuse_unknown
+from privreg.options.table import accepted, check
+from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import (
     MOST_PEOPLE,
     SEED,
@@ -40,7 +38,6 @@ from privreg.planning.plan import (
 )
 from privreg.planning.scenario import USUAL_SCALE, Assumed, check_covariates, read_shares
 from privreg.privacy.ledger import UNSET, Budget
-from privreg.schema.files import combined
 from privreg.simulation.staged.schedule import FEWEST_LANES
 
 if TYPE_CHECKING:
@@ -52,12 +49,6 @@ __all__ = ["StudyPlan", "plan"]
 
 POWER: Final = 0.8
 BUDGETS: Final = (0.01, 100.0)
-
-PLAN_OPTIONS: Final = (
-    *("n", "width", "effect", "power", "mu", "epsilon", "delta", "rho", "bounds", "levels", "moments", "schema"),
-    *("family", "scale", "params", "shares", "covariates", "coef", "alpha", "mechanism", "private", "score_weights"),
-    "lanes",
-)
 
 
 def plan(
@@ -160,18 +151,13 @@ def plan(
     >>> found.table().columns.tolist()
     ['std_error', 'width']
     """
-    refuse_unknown("plan", unknown, PLAN_OPTIONS)
+    asked = {name: value for name, value in locals().items() if name in accepted("plan.formula")}
+    refuse_unknown("plan.formula", unknown)
     level(alpha)
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)
     fam = resolve_family(family)
-    declared = combined(schema, bounds, levels, moments)
-    refuse_other(formula)
-    declared = with_counts(declared, fam, formula.partition("~")[0].strip())
-    frame = sys._getframe(1)
-    functions = collect_rowwise(formula, [frame.f_locals, frame.f_globals])
-    declared = completed(declared, covariates, columns_of(formula, functions))
-    design = formula_design(formula, declared, functions=functions, offset=None, exposure=None, kind=fam.kind)
+    design = read_design(formula, covariates, scopes_of(sys._getframe(1)), fam, asked)
     spec = ModelSpec.declare(design, fam, budget, score_weights, mechanism, private, Participants.declare())
     names = spec.coefficients
     people = None if n is None else read_people(n)
@@ -286,9 +272,7 @@ def _goal(width: Any, effect: Any, power: Any, coef: Any, names: Sequence[str]) 
         raise OptionError("coef= says what width= or effect= is meant for; give one of them.")
     if power is not None and effect is None:
         raise OptionError("power= is that of telling an effect from zero; give effect= too.")
-    share = POWER if power is None else real(power)
-    if share is None or not 0.0 < share < 1.0:
-        raise OptionError(f"power={shown(power)} must lie in (0, 1).")
+    share = POWER if power is None else check("plan.formula", "power", power)
     widths, effects = _sizes("width", width, chosen, names), _sizes("effect", effect, chosen, names)
     if any(v < 0 for v in widths.values()):
         raise OptionError("width= must be positive.")

@@ -14,6 +14,7 @@ import pandas as pd
 from privreg.errors import OptionError, level
 from privreg.families.family import check_ratios
 from privreg.inference.methods import METHODS
+from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import at_least, compose
 from privreg.results.results import PrivateResults
 from privreg.tables import (
@@ -33,7 +34,6 @@ from privreg.tables import (
     tex_notes,
     tex_row,
 )
-from privreg.unavailable import all_known_arguments, known_arguments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,11 +13,11 @@ import pandas as pd
 
 from privreg.errors import DataError, NotPrivateError, OptionError, level
 from privreg.inference.methods import Bootstrap
+from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
 from privreg.results.hypothesis import html_noted, noted
 from privreg.results.prediction import probabilities
 from privreg.tables import fold, frame_cells, html_table, table_text
-from privreg.unavailable import all_known_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

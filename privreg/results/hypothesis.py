@@ -12,7 +12,7 @@ import pandas as pd
 
 from privreg.errors import FormulaError, InferenceError, OptionError, flag, level, nearest, shown
 from privreg.inference.simultaneous import joint_critical
-from privreg.unavailable import all_known_arguments
+from privreg.options.unknown import all_known_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

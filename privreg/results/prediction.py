@@ -13,7 +13,7 @@ from scipy.special import expit, logsumexp
 
 from privreg.errors import OptionError, PrivregWarning, choose, level
 from privreg.inference.methods import Bootstrap
-from privreg.unavailable import all_known_arguments
+from privreg.options.unknown import all_known_arguments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

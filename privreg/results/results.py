@@ -19,6 +19,7 @@ from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
 from privreg.inference.methods import METHODS, Estimate, Pivot
 from privreg.inference.simultaneous import joint_critical
+from privreg.options.unknown import all_known_arguments
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results import saving, views
 from privreg.results.data import ResultData
@@ -26,7 +27,7 @@ from privreg.results.effects import MarginalEffects, marginal_effects
 from privreg.results.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
 from privreg.results.prediction import ClassPrediction, Prediction, check_which, note_outside, predicted, with_errors
 from privreg.results.statement import PrivacyStatement
-from privreg.unavailable import all_known_arguments, unavailable
+from privreg.unavailable import unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from privreg.data.sources.open import CHUNK
-from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError, shown
+from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError
 from privreg.files import archive
+from privreg.options.table import check
 from privreg.version import __version__
 
 if TYPE_CHECKING:
@@ -36,26 +37,13 @@ _FREE: Final = ("threads",)
 
 
 class Checkpoints(NamedTuple):
-    """Where and how often a fit is to be kept.
-
-    Attributes
-    ----------
-    path : Path
-    rows : int or None
-        After so many rows at the latest.
-    seconds : float or None
-        After so many seconds at the latest.
-    mended : bool
-        Whether the user says that the rows already read are what they were, though the file has changed.
-    trust : str or Path or None
-        File of another secret of the user's, that the checkpoint may be sealed with.
-    """
+    """Where and how often a fit is to be kept."""
 
     path: Path
-    rows: int | None
-    seconds: float | None
-    mended: bool
-    trust: str | Path | None = None
+    rows: int | None  # After so many rows at the latest
+    seconds: float | None  # After so many seconds at the latest
+    mended: bool  # Whether the user says that the rows already read are what they were, though the file has changed
+    trust: str | Path | None = None  # File of another secret of the user's, that the checkpoint may be sealed with
 
 
 def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any = None) -> Checkpoints | None:
@@ -74,13 +62,9 @@ def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any 
         return None
     if not isinstance(path, str | Path) or not str(path):
         raise OptionError(f"checkpoint is a {type(path).__name__}; give the name of a file, as in 'run.privreg'.")
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-        raise OptionError(f"checkpoint_rows={shown(rows)} must be a whole number of rows, at least 1.")
-    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if seconds is not None and not (number and seconds > 0):
-        raise OptionError(f"checkpoint_seconds={shown(seconds)} must be a positive number of seconds.")
-    if not isinstance(mended, bool):
-        raise OptionError(f"mended={shown(mended)} must be True or False.")
+    rows = check("local.fit", "checkpoint_rows", rows)
+    seconds = check("local.fit", "checkpoint_seconds", seconds)
+    check("local.fit", "mended", mended)
     if trust is not None and (not isinstance(trust, str | Path) or not str(trust)):
         raise OptionError(f"checkpoint_trust is a {type(trust).__name__}; give the name of a file with a secret.")
     archive.refuse_suffix(path, views=False)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from privreg.data.sources.open import Source
 from privreg.errors import DataError, OptionError, PrivregError, StreamError, UnsupportedArgumentError
 from privreg.files.optional import need
-from privreg.options import progress_bar, read_seed
+from privreg.options.progress import progress_bar
+from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
 from privreg.simulation.partitions import Part, Span, cut, fit_parts
 from privreg.simulation.stream import begin
@@ -48,7 +49,7 @@ def fit(
     total = sum(part.rows for part in parts)
     LEDGER.check(source.identity, begin(spec, asked, start, seed, total, len(parts)).total_mu)
     with connected(client) as connection, progress_bar(total, progress) as bar:
-        stream = fit_parts(spec, asked, start, read_seed(seed), parts, spread(connection, bar.update))
+        stream = fit_parts(spec, asked, start, check("local.fit", "seed", seed), parts, spread(connection, bar.update))
         bar.update(total - bar.n)
     return stream._results(LEDGER.spend(source.identity, stream.total_mu))
 

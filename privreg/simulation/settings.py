@@ -16,6 +16,7 @@ from privreg.families.scores import Score
 from privreg.families.weights import ScoreWeights
 from privreg.inference.blocks import Layout
 from privreg.inference.methods import Method
+from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
 from privreg.simulation.staged.schedule import Reports, Schedule
 
@@ -33,22 +34,10 @@ MIXING: Final = 10.0
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What the user asked of `fit` or `start`; None where nothing was asked.
-
-    Parameters
-    ----------
-    tuning : str
-    inference : str or sequence of str or None
-        "auto" leaves the choice to the tuning; None asks for estimates alone.
-    lanes, batch_size : int or None
-    alpha, step : float or None
-    threads : int or None
-    measures : float or None
-        Share of the people whom the fit is measured by.
-    """
+    """What the user asked of `fit` or `start`, see the table of options; None where nothing was asked."""
 
     tuning: Any = "efficient"
-    inference: Any = "auto"
+    inference: Any = "auto"  # Which leaves the choice to the tuning; None asks for estimates alone
     lanes: Any = None
     batch_size: Any = None
     alpha: Any = None
@@ -58,88 +47,43 @@ class FitOptions:
 
     def plain(self, methods: list[str]) -> dict[str, Any]:
         """Options as plain numbers and names, from which a saved stream is rebuilt."""
-        kinds = {"lanes": int, "batch_size": int, "threads": int, "alpha": float, "step": float, "measures": float}
-        out = {f.name: getattr(self, f.name) for f in fields(self)}
-        out |= {name: None if out[name] is None else kind(out[name]) for name, kind in kinds.items()}
-        return out | {"inference": None if self.inference is None else methods}
+        named = None if self.inference is None else methods
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {n: named if n == "inference" else check("local.fit", n, value) for n, value in given.items()}
 
 
 @dataclass(frozen=True)
 class Efficient:
-    """What the staged fit needs beyond `Settings`; public.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    rules : ChainRules
-    reports : Reports
-    corner : float
-        Huber's c where it is declared, internal units.
-    whitened : bool
-        Whether score weights are those of whitened covariates, or of scaled ones.
-    gauge : Gauge or None
-        By what fit is measured.
-    told : int
-        Numbers that people report whom it is measured by.
-    """
+    """What the staged fit needs beyond `Settings`; public."""
 
     schedule: Schedule
     rules: ChainRules
     reports: Reports
-    corner: float
-    whitened: bool
-    gauge: Gauge | None = None
-    told: int = 0
+    corner: float  # Huber's c where it is declared, internal units
+    whitened: bool  # Whether score weights are those of whitened covariates, or of scaled ones
+    gauge: Gauge | None = None  # By what fit is measured
+    told: int = 0  # Numbers that people report whom it is measured by
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything a fit needs to know before the first record; public.
-
-    Parameters
-    ----------
-    tuning : str
-    score : Score
-    score_text : str
-        The family with its constants, in the user's units.
-    weights : ScoreWeights
-    mechanism : Mechanism
-    methods : tuple of Method
-    steps : Steps
-        Of the single chain.
-    batch : int
-        People per update of the single chain.
-    curvature_share : float
-        Share of people who send curvature instead of a score.
-    curvature_bound : float
-        Bound of a curvature report.
-    weakest : float
-        Smallest eigenvalue of the curvature for unrelated covariates whose bounds lie at ±4 sd.
-    alone : bool
-        Whether the single chain has no covariates but the constant.
-    blocks : int
-        Linear predictors of a person in the single chain.
-    cut : Layout or None
-        How paths are cut into blocks, if they are.
-    efficient : Efficient or None
-        The staged fit; None for the single chain of the published algorithm.
-    """
+    """Everything a fit needs to know before the first record; public."""
 
     tuning: str
     score: Score
-    score_text: str
+    score_text: str  # The family with its constants, in the user's units
     weights: ScoreWeights
     mechanism: Mechanism
     methods: tuple[Method, ...]
-    steps: Steps = NO_STEPS
-    batch: int = 1
-    curvature_share: float = 0.0
+    steps: Steps = NO_STEPS  # Of the single chain
+    batch: int = 1  # People per update of the single chain
+    curvature_share: float = 0.0  # Share of people who send curvature instead of a score
     curvature_bound: float = math.inf
-    weakest: float = 0.0
-    alone: bool = False
-    blocks: int = 1
-    cut: Layout | None = None
-    efficient: Efficient | None = None
+    weakest: float = 0.0  # Smallest eigenvalue of the curvature for unrelated covariates whose bounds lie at ±4 sd
+    alone: bool = False  # Whether the single chain has no covariates but the constant
+    blocks: int = 1  # Linear predictors of a person in the single chain
+    cut: Layout | None = None  # How paths are cut into blocks, if they are
+    efficient: Efficient | None = None  # The staged fit; None for the single chain of the published algorithm
 
     @property
     def bound(self) -> float:

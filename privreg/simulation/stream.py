@@ -25,7 +25,8 @@ from privreg.files import archive
 from privreg.formula.design import Design
 from privreg.formula.spec import ModelSpec
 from privreg.inference.sandwich import central_sandwich
-from privreg.options import read_seed, read_start
+from privreg.options.table import check
+from privreg.options.values import read_start
 from privreg.privacy.ledger import Release
 from privreg.privacy.mechanisms import released
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
@@ -555,7 +556,7 @@ def begin(
     OptionError, InferenceError
         If an option is out of range, or a method can't do what is asked.
     """
-    seed = read_seed(seed)
+    seed = check("local.fit", "seed", seed)
     settings = resolve_tuning(asked, spec, rows, partitions)
     options = asked.plain([m.name for m in settings.methods]) | {"rows": rows}
     start = read_start(start_params, spec.coefficients)

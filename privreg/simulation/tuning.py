@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -12,16 +11,17 @@ import numpy as np
 from privreg.collector.diagonal import WIDE, between, is_wide
 from privreg.collector.history import FULLEST
 from privreg.collector.steps import Steps
-from privreg.errors import InferenceError, OptionError, choose, real, shown
+from privreg.errors import InferenceError, OptionError
 from privreg.families.constants import ChainRules, chain_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
 from privreg.families.scores import Score
-from privreg.families.weights import SCORE_WEIGHTS, WEIGHTS, ScoreWeights, omega
+from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
 from privreg.formula.spec import ModelSpec
 from privreg.inference.blocks import Layout, growing_edges
 from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.inference.resampling import FIRST
+from privreg.options.table import check
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.simulation.settings import Efficient, FitOptions, Settings
 from privreg.simulation.staged.intervals import BATCHES
@@ -34,37 +34,17 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["TUNINGS", "resolve_tuning"]
+__all__ = ["resolve_tuning"]
 
-TUNINGS: Final = ("efficient", "rounds", "published")
 CURVATURE_SHARE: Final = 0.1
-MOST_PER_BATCH: Final = 10**9
-MOST_LANES: Final = 1024
 LEAST_RATIO: Final = 0.1
 MOST_RATIO: Final = 2.0
-MOST_THREADS: Final = 256
 SPARE: Final = 0.25
 FEWEST_BLOCKS: Final = 64
 """Blocks of the lanes' one-step corrections, which hardly depend on each other: n^SPARE, these at least."""
 
 FEWEST_OF_CHAIN: Final = 16
 """Blocks of the single chain, whose iterates do."""
-
-
-def _number(name: str, value: object, low: float, high: float) -> float:
-    number = real(value)
-    if number is None or not low < number < high:
-        interval = f"in ({low:g}, {high:g})" if math.isfinite(high) else f"above {low:g}"
-        raise OptionError(f"{name}={shown(value)} must be a number {interval}.")
-    return number
-
-
-def _count(name: str, value: object, most: int, what: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= most:
-        raise OptionError(f"{name}={shown(value)} must be a whole number of {what}, 1 or more (at most {most:.9g}).")
-    return int(value)
 
 
 def resolve_tuning(
@@ -96,17 +76,12 @@ def resolve_tuning(
     ----------
     XSJKH (arXiv 2505.08227), sections 5 and 6, for the published settings.
     """
-    how = choose("tuning", asked.tuning, TUNINGS)
-    if spec.score_weights is not None:
-        choose("score_weights", spec.score_weights, WEIGHTS)
-    numbers = _Numbers(
-        batch=_count("batch_size", asked.batch_size, MOST_PER_BATCH, "people"),
-        lanes=_count("lanes", asked.lanes, MOST_LANES, "chains"),
-        alpha=None if asked.alpha is None else _number("alpha", asked.alpha, 0.0, 1.0),
-        step=None if asked.step is None else _number("step", asked.step, 0.0, math.inf),
-        measures=_share(asked.measures, how, spec, rows),
+    told = {name: check("local.fit", name, getattr(asked, name)) for name in ("tuning", "threads", *_Numbers._fields)}
+    check("local.formula", "score_weights", spec.score_weights)
+    how = told["tuning"]
+    numbers = _Numbers(*(told[name] for name in _Numbers._fields))._replace(
+        measures=_share(told["measures"], how, spec, rows)
     )
-    _count("threads", asked.threads, MOST_THREADS, "threads")
     methods = _methods(asked.inference, how, numbers.lanes)
     size = spec.blocks * spec.units.centre.shape[0]
     if size > FULLEST and any(m.full for m in methods):
@@ -133,18 +108,17 @@ def resolve_tuning(
 
 
 class _Numbers(NamedTuple):
-    batch: int | None
+    batch_size: int | None
     lanes: int | None
     alpha: float | None
     step: float | None
     measures: float
 
 
-def _share(wanted: object, tuning: str, spec: ModelSpec, rows: int | None) -> float:
+def _share(share: float | None, tuning: str, spec: ModelSpec, rows: int | None) -> float:
     """Share of the people whom the fit is measured by; 0 if it is not."""
-    if wanted is None:
+    if share is None:
         return 0.0
-    share = _number("measures", wanted, 0.0, 0.5)
     if tuning != "efficient":
         raise OptionError("measures= goes with tuning='efficient'; the published algorithm has no measures of fit.")
     if rows is None:
@@ -219,7 +193,7 @@ def _efficient(
         rows=rows,
         unscaled=int(units.unscaled.sum()) + int(units.y_unscaled or ((scalar or many) and family.of_residuals)),
         declared=spec.scale_declared,
-        batch=numbers.batch,
+        batch=numbers.batch_size,
         lanes=numbers.lanes,
         alpha=numbers.alpha,
         pace=numbers.step,
@@ -318,7 +292,7 @@ def _published(methods: tuple[Method, ...], numbers: _Numbers, spec: ModelSpec, 
             "with bounded covariates: declare finite bounds=, use score_weights='published', "
             "or inference='random_scaling'."
         )
-    batch, share = numbers.batch or 1, CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
+    batch, share = numbers.batch_size or 1, CURVATURE_SHARE if any(m.curvature for m in methods) else 0.0
     edges: tuple[int, ...] = ()
     if rows is not None and share == 0.0 and any(m.name in {"batch_means", "anytime"} for m in methods):
         edges = growing_edges(rows // batch, BATCHES, power)

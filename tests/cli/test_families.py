@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.cli.app import main
-from privreg.cli.options import parsers
-from privreg.cli.readers import OWN
+from privreg.cli.app import VERBS, main
+from privreg.cli.parser import parsers, spread
+from privreg.cli.values import OWN, budget, family, given
 from privreg.families.builtin import FAMILIES
 
 N = 3000
@@ -245,7 +245,7 @@ REFUSALS = {
     "mechanism of another name": (["--mechanism", "rr"], ["Did you mean 'randomized_response'?"]),
     "private": (["--private", "label"], ["Did you mean 'response'?"]),
     "missing": (["--missing", "none"], ["Did you mean 'raise'?"]),
-    "max_per_id alone": (["--max-per-id", 2], ["--id COLUMN"]),
+    "max_per_id alone": (["--max-per-id", 2], ["--max-per-id 2", "--id person"]),
     "max_per_id zero": (["--id", "person", "--max-per-id", 0], ["--max-per-id 0", "1 or more"]),
     "id a covariate": (["--id", "age"], ["--id age", "column of the model too"]),
     "mu_max alone": (["--mu-max", 2], ["--mu COLUMN"]),
@@ -307,11 +307,8 @@ def test_help_has_groups_and_examples_that_parse(capsys):
     examples = out[out.index("examples:") : out.index("how levels are read")].replace("\\\n", " ")
     commands = [shlex.split(line)[1:] for line in examples.splitlines() if line.startswith("  privreg")]
     assert len(commands) == 8
-    from privreg.cli.options import spread
-    from privreg.cli.readers import budget, family, people
-
     for words in commands:
-        a = parsers()[0].parse_args(spread(words))
+        a = parsers(VERBS)[0].parse_args(spread(words))
         assert budget(a)
         assert family(a)[0] in FAMILIES
-        assert people(a)["missing"] == "noise"
+        assert given(a, "local.formula")["missing"] == "noise"

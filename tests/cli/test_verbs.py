@@ -16,10 +16,11 @@ import pytest
 
 import privreg as pr
 from privreg import datasets
-from privreg.cli.app import main
-from privreg.cli.readers import levels, pairs
+from privreg.cli.app import VERBS, main
+from privreg.cli.values import levels, pairs
 from privreg.errors import SchemaError
 from privreg.files import archive
+from privreg.options.table import accepted, of_verb
 
 SENTINEL = "sentinel7319"
 FORMULA = "charges ~ age + bmi + smoker"
@@ -278,6 +279,9 @@ def test_refusals_are_one_line_that_names_the_fix(fit, more, said):
         (["fit", "y ~ x", "none.csv", "--mu", "1"], "--bounds"),
         (["fit", "y ~ x.mean()", "none.csv", "--mu", "1", "--bounds", "x=0:1", "y=0:1"], "x.mean()"),
         (["data", "us-insurence", "people.csv"], "'us-insurance'"),
+        (["plan", "y ~ x", "--mu", "1", "--width", "x=20,30"], "--width: 'x' has 2 numbers"),
+        (["plan", "y ~ x", "--mu", "1", "--params", "x=1:2"], "--params: 'x=1:2' must read NAME=B"),
+        (["plan", "y ~ x", "--mu", "1", "--level", "95"], "--level 95.0 must be in (0, 1)"),
         (["data", "us-insurance", "people.csv", "--rows", "0"], "rows"),
         (["data", "us-insurance", "no-such-folder/people.csv"], "can't write"),
     ],
@@ -495,6 +499,23 @@ def test_help_has_examples(capsys):
         assert "examples:\n  privreg " in out
 
 
+REACHES = {
+    "fit": ("local.formula", "local.fit"),
+    "means": ("means.formula", "means.fit"),
+    "plan": ("plan.formula",),
+    **dict.fromkeys(("data", "schema", "experiment"), ()),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_of_a_verb_is_in_its_help_and_reaches_its_front_door(verb, capsys):
+    assert main([verb, "--help"]) == 0
+    out = capsys.readouterr().out
+    for option in of_verb(verb):
+        assert (option.metavar if option.kind.startswith("word") else f"  {option.spelt}") in out
+        assert not option.doors or [d for d in REACHES[verb] if accepted(d).get(option.name) is option], option.name
+
+
 def test_help_imports_nothing_heavy():
     code = "import sys; from privreg.cli.app import main; main(['fit', '--help']); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -544,4 +565,4 @@ def test_a_fit_is_kept_on_the_way(fit, tmp_path):
     assert not kept.exists()
     status, _, err = fit("--checkpoint-rows", 1000)
     assert status == 2
-    assert "checkpoint_rows is for fits with a checkpoint" in one_line(err)
+    assert "--checkpoint-rows is for fits with a checkpoint; give --checkpoint run.privreg too" in one_line(err)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.data.columns import MISSING
 from privreg.data.sources.open import open_table
 from privreg.errors import DataError, OptionError, SchemaError
 from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
 from privreg.formula.parse import rowwise
+from privreg.options.table import find
 from privreg.schema.declarations import Schema
 from tests.wrong import ANSWER, INSIDE, OUTSIDE, WORD, cases, check_refusal
 
@@ -20,6 +20,7 @@ SCHEMA = Schema.declare(
 )
 FORMULA = "y ~ a + np.log(a) + g + m + k:m"
 N = 30
+MISSING = find("local.formula", "missing").choices
 GAPS = (3, 7, 12, 20, 21, 25, 29)
 
 

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.cli.app import main
-from privreg.cli.options import parsers, spread
+from privreg.cli.app import VERBS, main
+from privreg.cli.parser import parsers, spread
 from privreg.errors import DataError, FormulaError, OptionError, SchemaError
 from privreg.formula.arrays import array_design
 from privreg.formula.design import design_from_json, formula_design
@@ -604,7 +604,7 @@ def test_the_opt_out_keeps_correlations():
 
 
 def parsed(*more):
-    top, _ = parsers()
+    top, _ = parsers(VERBS)
     return top.parse_args(spread(["fit", "y ~ x", "people.csv", "--mu", "1", *more]))
 
 

@@ -9,7 +9,6 @@ from fractions import Fraction
 import pytest
 
 import privreg as pr
-from privreg import options
 from privreg.errors import (
     BudgetError,
     FormulaError,
@@ -20,7 +19,14 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.options import ARRAY_OPTIONS, FIT_OPTIONS, MODEL_OPTIONS, START_OPTIONS
+from privreg.federated.reports import UPDATE_MECHANISMS
+from privreg.inference.methods import METHODS
+from privreg.means.factors import FREQUENCIES
+from privreg.options.table import DOORS, TABLE, Option, accepted
+from privreg.options.unknown import refuse_unknown
+from privreg.privacy.ledger import UNSET
+from privreg.privacy.mechanisms import MECHANISMS
+from privreg.privacy.scalar import NUMBER_MECHANISMS
 from tests.wrong import GONE, by_arrays, by_formula, cases, check_refusal, results, rows
 
 COUNTS = {"a": (0, 40_000), "b": (0, 1), "y": (0, 50)}
@@ -283,38 +289,106 @@ def test_a_right_score_does_not_warn():
         assert pr.families.custom("mine", tanh, 1.0).bound == 1.0
 
 
-def test_hints_know_the_options_there_are():
-    built = pr.PrivateOnlineRegression
-    known = set()
-    for call, names in (
-        (built.from_formula, MODEL_OPTIONS),
-        (built, ARRAY_OPTIONS),
-        (built.fit, FIT_OPTIONS),
-        (built.start, START_OPTIONS),
-    ):
-        there = {k for k, v in inspect.signature(call).parameters.items() if v.kind is v.KEYWORD_ONLY}
-        known |= there
-        # personal budgets and ids go by the names of columns, which arrays have none of: they are refused by name
-        assert set(names) - there <= ({"mu_max", "id", "max_per_id"} if call is built else set())
-        assert there <= set(names)
-    assert not known & set(options._MEANT)
+LOCAL, CURATOR = pr.PrivateOnlineRegression, pr.central.Regression
+MEANS, SILOS = pr.means.PrivateMeans, pr.federated.FederatedRegression
+CALLS = {
+    "local.arrays": LOCAL,
+    "local.formula": LOCAL.from_formula,
+    "local.start": LOCAL.start,
+    "local.fit": LOCAL.fit,
+    "curator.arrays": CURATOR,
+    "curator.formula": CURATOR.from_formula,
+    "curator.fit": CURATOR.fit,
+    "means.arrays": MEANS,
+    "means.formula": MEANS,  # from_formula() hands on what it gets
+    "means.start": MEANS.start,
+    "means.fit": MEANS.fit,
+    "silos.arrays": SILOS,
+    "silos.formula": SILOS.from_formula,
+    "silos.fit": SILOS.fit,
+    "plan.formula": pr.plan,
+}
+ELSEWHERE = sorted({name for o in TABLE for name in o.elsewhere.split()})
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_table_has_what_a_front_door_takes(door):
+    there = {n: p for n, p in inspect.signature(CALLS[door]).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    assert set(accepted(door)) == set(there)
+    assert sum(o.takes(door) for o in TABLE if o.name) == len(there), "two records of one option"
+    for name, parameter in there.items():
+        option = accepted(door)[name]
+        assert parameter.default is UNSET if name == "mu" else parameter.default == option.default, name
+        if option.kind == "choice" and option.default is not None:
+            assert option.default in option.choices
+        assert option.kind not in {"number", "whole", "count", "flag"} or name in UNCHECKED or option.what, name
+
+
+UNCHECKED = {"mu", "epsilon", "delta", "rho", "mu_max", "m", "scale"}
+"""Numbers that other rules than a range are for: exactly one budget, a number that depends on the columns."""
+
+
+def test_the_table_has_the_choices_that_there_are():
+    def choices(door, name):
+        return {c for c in accepted(door)[name].choices if c != "auto"}
+
+    assert choices("local.formula", "mechanism") == set(MECHANISMS)
+    assert choices("means.formula", "mechanism") == {*NUMBER_MECHANISMS, "privunit"}
+    assert choices("silos.formula", "mechanism") == set(UPDATE_MECHANISMS)
+    assert choices("means.formula", "frequencies") == set(FREQUENCIES)
+    assert choices("local.fit", "inference") == set(METHODS)
+
+
+def test_a_name_of_another_library_is_no_option():
+    own = {name for door in DOORS if door.startswith("local") for name in accepted(door)}
+    assert own.isdisjoint({n for n in ELSEWHERE if n != "alpha"})  # of fit(), and of intervals
 
 
 def test_a_hint_names_options_that_there_are():
-    for text in options._MEANT.values():
-        for name in re.findall(r"\b([a-z_]+)=", text):
-            assert name in {*ARRAY_OPTIONS, *FIT_OPTIONS, "c", "scale", "y_max", "width", "link"}, text
+    known = {o.name for o in TABLE} | {"family", "inference"}
+    for o in TABLE:
+        assert bool(o.hint) <= bool(o.elsewhere)
+        for name in re.findall(r"\b([a-z_]+)=", o.hint):
+            assert name in known | {"link"}, o.hint
 
 
-@pytest.mark.parametrize("name", [*options._MEANT, "a_typo"])
-def test_every_unknown_option_is_refused_in_one_line_that_tells_no_value(name):
-    for where, known in (("fit", FIT_OPTIONS), ("from_formula", MODEL_OPTIONS)):
+@pytest.mark.parametrize("name", [*ELSEWHERE, "a_typo"])
+def test_every_unknown_option_is_refused_in_one_line_that_names_it(name):
+    for door in DOORS:
+        if name in accepted(door):
+            continue
         with pytest.raises(UnsupportedArgumentError) as caught:
-            options.refuse_unknown(where, {name: 27182.818}, known)
+            refuse_unknown(door, [name])
         assert isinstance(caught.value, PrivregError)
         assert str(caught.value).isprintable()
-        assert "27182" not in str(caught.value)
         assert repr(name) in str(caught.value)
+
+
+CHECKED = [o for o in TABLE if o.kind in {"choice", "number", "whole", "count", "flag"} and (o.choices or o.what)]
+
+
+@pytest.mark.parametrize("option", CHECKED, ids=lambda o: f"{o.name} {o.doors or o.verbs}")
+def test_a_wrong_value_is_refused_by_its_options_name_and_of_a_column_nothing_is_told(option):
+    for value in ("27182", [27182], rows()["a"], 1j, b"27182", -27182.5):
+        with pytest.raises(OptionError) as caught:
+            option.check(value)
+        assert str(caught.value).startswith(f"{option.name}=")
+        assert isinstance(value, str | float) or "27182" not in str(caught.value)
+
+
+def test_ranges_are_open_or_closed_as_they_say():
+    assert Option("x", kind="number", high=1.0, closed=True, what="").check(1) == 1.0
+    for record, wrong in (
+        (Option("x", kind="number", high=1.0, what="in (0, 1)"), (0, 1, -1, math.nan, True, "a")),
+        (Option("x", kind="whole", low=1, high=9, what="1 to {high:,}"), (0, 10, 1.0, True)),
+        (Option("x", kind="flag", what="True or False"), (0, 1, "True")),
+    ):
+        for value in wrong:
+            with pytest.raises(OptionError, match=r"^x=.* must be"):
+                record.check(value)
+    assert accepted("curator.fit")["lanes"].check(7, high=7) == 7
+    with pytest.raises(OptionError, match="1 to 6"):
+        accepted("curator.fit")["lanes"].check(7, high=6)
 
 
 def test_the_families_and_their_module_are_at_hand():

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg import errors, options
-from privreg.cli import app
-from privreg.cli.words import in_shell
+from privreg import errors
+from privreg.cli import app, experiment
+from privreg.cli.spelling import in_shell
 from privreg.data.sources.csv import _count_lines, open_csv
 from privreg.errors import (
     BudgetError,
@@ -28,9 +28,8 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.federated.model import _OPTIONS
-from privreg.means.model import OPTIONS
-from privreg.planning.power import PLAN_OPTIONS
+from privreg.options.progress import COMPILING, progress_bar
+from privreg.options.table import DOORS, TABLE, accepted
 from privreg.privacy.ledger import UNSET
 from privreg.results.results import PrivateResults
 from tests.wrong import results
@@ -180,11 +179,13 @@ def test_undeclared_columns_are_told_options_that_the_call_has(make, formula):
 
 
 KNOWN = {
-    "plan": (plan, PLAN_OPTIONS),
-    "means": (means, OPTIONS),
-    "silos": (silos, _OPTIONS),
+    "plan": (plan, accepted("plan.formula")),
+    "means": (means, accepted("means.formula")),
+    "silos": (silos, accepted("silos.formula")),
+    "curator": (curator, {**accepted("curator.formula"), **accepted("curator.fit")}),
 }
-ELSEWHERE = {*options.MODEL_OPTIONS, *options.ARRAY_OPTIONS, *options.FIT_OPTIONS, *options._MEANT}
+ELSEWHERE = {name for o in TABLE for name in o.elsewhere.split()}
+ELSEWHERE |= {name for door in DOORS if door.startswith("local") for name in accepted(door)}
 
 
 @pytest.mark.parametrize("where", KNOWN)
@@ -386,9 +387,7 @@ def test_slips_at_the_shell(run, slip):
     ],
 )
 def test_words_of_the_shell(message, shell):
-    from privreg.cli.options import parsers
-
-    assert in_shell(message, parsers()[1]["fit"].options) == shell
+    assert in_shell(message, "fit") == shell
 
 
 def test_experiments_print_what_a_reader_needs(run, capsys):
@@ -399,7 +398,7 @@ def test_experiments_print_what_a_reader_needs(run, capsys):
     assert max(map(len, out.splitlines())) <= 110
     assert out.count("reconstructed records") == 1
     long = pd.DataFrame({"mu": 1, "n": np.repeat([10, 20], 40), "remark": ["", "odd"] * 40, "x": np.arange(80.0)})
-    text = app._in_short(long)
+    text = experiment._in_short(long)
     assert text.splitlines()[0] == "mu 1, n 20"
     assert "24 of 80 rows, those of most people" in text
     assert text.count("odd") == 1
@@ -600,18 +599,18 @@ def _compile():
 
 
 def test_compiling_is_told_where_a_bar_shows(capsys):
-    with options.progress_bar(10, True) as bar:
+    with progress_bar(10, True) as bar:
         _compile()
         assert bar.desc == "privreg"
-    assert options.COMPILING in capsys.readouterr().err
-    with options.progress_bar(10, True):
+    assert COMPILING in capsys.readouterr().err
+    with progress_bar(10, True):
         pass
-    assert options.COMPILING not in capsys.readouterr().err
+    assert COMPILING not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("progress", [None, False])
 def test_compiling_is_silent_in_scripts(progress, capsys):
-    with options.progress_bar(10, progress):
+    with progress_bar(10, progress):
         _compile()
     assert capsys.readouterr().err == ""
 

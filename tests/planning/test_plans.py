@@ -345,7 +345,7 @@ WRONG = {
     "no such coefficient": (lambda: insured(width={"agee": 1}), OptionError, "they are 'Intercept', 'smoker"),
     "coef alone": (lambda: insured(n=1000, coef="age"), OptionError, "give one of them"),
     "coef twice": (lambda: insured(width={"age": 1}, coef="age"), OptionError, "leave coef= out"),
-    "power": (lambda: insured(effect=1, power=1.5), OptionError, r"power=1.5 must lie in \(0, 1\)"),
+    "power": (lambda: insured(effect=1, power=1.5), OptionError, r"power=1.5 must be a number in \(0, 1\)"),
     "power alone": (lambda: insured(n=1000, power=0.8), OptionError, "give effect= too"),
     "scale": (lambda: insured(n=1000, scale=0), OptionError, "scale=0 must be a positive"),
     "scale of a logit": (

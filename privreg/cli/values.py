@@ -5,40 +5,29 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from privreg.cli.spelling import quoted
 from privreg.errors import BudgetError, OptionError, SchemaError, choose
+from privreg.options.table import BUDGET, accepted, of_verb
 
 __all__ = [
     "OWN",
-    "add_declarations",
     "as_meant",
     "budget",
     "check_order",
+    "check_ranges",
     "check_spaces",
     "family",
+    "given",
     "levels",
     "numbers",
     "pairs",
-    "people",
+    "single",
 ]
-
-
-def add_declarations(group: argparse._ArgumentGroup) -> None:
-    """Add the options by which public facts are declared."""
-    many: dict[str, Any] = {"action": "append", "default": []}
-    group.add_argument(
-        "--bounds", metavar="NAME=LOW:HIGH", help="range of a number; values outside are clamped", **many
-    )
-    group.add_argument(
-        "--levels", metavar="NAME=A,B,...", help="levels of a factor; the first is the reference", **many
-    )
-    group.add_argument("--moments", metavar="NAME=MEAN:SD", help="mean and sd of a number that isn't clamped", **many)
-    group.add_argument(
-        "--schema", metavar="FILE", help="these facts in a .yaml or .json file; options given beside it take precedence"
-    )
 
 
 _FILES: Final = (".csv", ".parquet", ".pq", ".feather", ".arrow", ".ipc", ".gz", ".bz2", ".xz", ".zip", ".tsv")
@@ -56,11 +45,7 @@ def check_order(a: argparse.Namespace) -> None:
         return
     if path is None:
         raise OptionError(f"{formula!r} is no formula, and this reads no file; write one in quotes, such as 'y ~ x'.")
-    raise OptionError(f"the formula comes first and the data second: privreg {a.verb} {_shell(path)} {_shell(formula)}")
-
-
-def _shell(text: str) -> str:
-    return text if re.fullmatch(r"[\w./:=,+-]+", text) else f'"{text}"'
+    raise OptionError(f"the formula comes first and the data second: privreg {a.verb} {quoted(path)} {quoted(formula)}")
 
 
 _ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -197,52 +182,39 @@ def _once(option: str, name: str, seen: Iterable[str]) -> None:
         raise SchemaError(f"{option} declares {name!r} twice; keep one.")
 
 
-def budget(a: argparse.Namespace) -> dict[str, Any]:
+def budget(a: argparse.Namespace, *, needed: bool = True) -> dict[str, Any]:
     """Read the one form of budget, as keyword arguments of the model.
 
     Raises
     ------
     BudgetError
-        If none or more than one form is given, or --mu names a column without --mu-max.
+        If more than one form is given, or none though it is needed, or --mu names a column without --mu-max.
     """
-    if a.delta is not None and a.epsilon is None:
+    given = {n: getattr(a, n) for n in ("mu", "mu_max", "epsilon", "delta", "rho") if vars(a).get(n) is not None}
+    if "delta" in given and "epsilon" not in given:
         raise BudgetError("--delta goes with --epsilon: --epsilon 1 --delta 1e-6.")
-    forms = {
-        "--mu": a.mu is not None,
-        "--epsilon": a.epsilon is not None,
-        "--rho": a.rho is not None,
-        "--no-privacy": a.no_privacy,
-    }
-    got = [name for name, given in forms.items() if given]
-    if len(got) != 1:
+    got = [f"--{n}" for n in ("mu", "epsilon", "rho") if n in given] + ["--no-privacy"] * a.no_privacy
+    if len(got) > 1 or (needed and not got):
         raise BudgetError(
             f"give exactly one budget, got {' and '.join(got) or 'none'}: --mu 1, or --epsilon 1 --delta 1e-6, "
             "or --epsilon 1 alone for pure differential privacy, or --rho 0.5 (or --no-privacy)."
         )
     column = isinstance(a.mu, str)
-    if column and a.mu_max is None:
+    if column and "mu_max" not in given:
         raise BudgetError(
             f"--mu {a.mu!r} is not a number. If it is a column of personal budgets, add the largest of them, "
             "--mu-max 1, say."
         )
-    if a.mu_max is not None and not column:
+    if "mu_max" in given and not column:
         raise BudgetError("--mu-max is the largest of a column of personal budgets; name it, --mu COLUMN.")
-    if a.no_privacy:
-        return {"mu": None}
-    given = {"mu": a.mu, "mu_max": a.mu_max, "epsilon": a.epsilon, "delta": a.delta, "rho": a.rho}
-    return {name: value for name, value in given.items() if value is not None}
+    return {"mu": None} if a.no_privacy else given
 
 
 OWN: Final[dict[str, tuple[str, ...]]] = {
-    "huber": ("c", "scale"),
-    "expectile": ("tau", "c", "scale"),
-    "quantile": ("tau",),
-    "logistic": (),
-    "multinomial": (),
-    "poisson": ("y_max",),
-    "hinge": (),
-    "smoothed_hinge": ("width",),
-    "squared": (),
+    name: tuple(o.name for o in of_verb("fit") if name in o.families.split())
+    for name in (
+        *("huber", "expectile", "quantile", "logistic", "multinomial", "poisson", "hinge", "smoothed_hinge", "squared"),
+    )
 }
 """Families, and the options that are theirs."""
 
@@ -263,8 +235,8 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
         If there is no such family, an option belongs to another one, or Poisson has no largest count.
     """
     name = choose("--family", a.family.lower().replace("-", "_"), OWN)
-    options = {o: getattr(a, o) for o in dict.fromkeys(o for own in OWN.values() for o in own)}
-    given = {o: value for o, value in options.items() if value is not None}
+    owned = [o.name for o in of_verb(a.verb) if o.families]
+    given = {o: getattr(a, o) for o in owned if getattr(a, o) is not None}
     for option in given:
         if option not in OWN[name]:
             owners = " or ".join(f"--family {n}" for n, own in OWN.items() if option in own)
@@ -278,15 +250,73 @@ def family(a: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     return name, given
 
 
-def people(a: argparse.Namespace) -> dict[str, Any]:
-    """Read what is said about the people behind the rows, as keyword arguments of the model.
+def _sizes(option: str, given: Sequence[str], form: str) -> Any:
+    """One number for all coefficients, or numbers by name."""
+    if len(given) == 1:
+        with suppress(ValueError):
+            return float(given[0])
+    return single(option, given, f"NAME=NUMBER, such as {option} age=20")
+
+
+def single(option: str, given: Sequence[str], form: str) -> dict[str, float]:
+    """Read numbers such as ``age=20``.
+
+    Raises
+    ------
+    SchemaError
+        If one doesn't have that form, or names a column a second time.
+    """
+    found = numbers(option, given, form)
+    wrong = next((name for name, values in found.items() if len(values) > 1), None)
+    if wrong is not None:
+        raise SchemaError(f"{option}: {wrong!r} has {len(found[wrong])} numbers; it must read {form}.")
+    return {name: values[0] for name, values in found.items()}
+
+
+def _names(option: str, given: str, form: str) -> Any:
+    """One or several names, with commas between; None for "none"."""
+    if given in {"none", "auto"}:
+        return None if given == "none" else given
+    return tuple(name.strip() for name in given.split(","))
+
+
+_READ: Final[dict[str, Callable[[str, Any, str], Any]]] = {
+    "pairs": pairs,
+    "levels": lambda _, given, __: levels(given),
+    "numbers": numbers,
+    "coefficients": single,
+    "sizes": _sizes,
+    "names": _names,
+    "texts": lambda _, given, __: tuple(given),
+}
+
+
+def given(a: argparse.Namespace, door: str) -> dict[str, Any]:
+    """What was given of the options of a front door but its budget and its family, as keyword arguments.
+
+    Raises
+    ------
+    SchemaError
+        If a declaration doesn't have its form.
+    """
+    taken, out = accepted(door), {}
+    for o in of_verb(a.verb):
+        value = getattr(a, o.dest)
+        if taken.get(o.name) is o and o.group != BUDGET and o.kind not in {"family", "budgets"}:
+            if value is None or value is False or value == []:
+                continue
+            read = _READ.get(o.kind)
+            out[o.name] = value if read is None else read(o.spelt, value, o.metavar or "")
+    return out
+
+
+def check_ranges(a: argparse.Namespace) -> None:
+    """Refuse what lies outside the range of an option that is the command line's own.
 
     Raises
     ------
     OptionError
-        If several rows of one person are allowed, and nothing tells people apart.
     """
-    if a.max_per_id is not None and a.id is None:
-        raise OptionError("--max-per-id needs the column that tells people apart; add --id COLUMN.")
-    given = {"id": a.id, "max_per_id": a.max_per_id}
-    return {"missing": a.missing, **{name: value for name, value in given.items() if value is not None}}
+    for o in of_verb(a.verb):
+        if o.what and not o.doors:
+            o.check(getattr(a, o.dest), f"{o.spelt} ")

@@ -1,0 +1,99 @@
+"""The verb ``privreg experiment``: published tables and figures again.
+
+Needs the standard library only until it runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from privreg.errors import OptionError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
+
+ABOUT: Final = "run a published table or figure again"
+USAGE: Final = "privreg experiment NAME [--reps R] [--jobs J] [--out DIR] [--quick] | --list"
+HELP: Final = """\
+Run a published table or figure again, on simulated or reconstructed people:
+seeded replications, ours under the published and under the default tuning,
+beside the printed numbers. Tables and a figure go to --out, and so do single
+runs: a stopped command goes on where it was when it is given again. Full-sized
+experiments take minutes to days; --quick shows in seconds what they give.
+"""
+EXAMPLES: Final = """\
+examples:
+  privreg experiment --list
+  privreg experiment xsjkh-table1 --quick
+  privreg experiment xsjkh-table1 --jobs 2 --out results
+  privreg experiment xsjkh-table1 --cells "p3-rho0-*" --reps 50 --out results
+  privreg experiment dg-table1 --reps 20 --jobs 4 --out results
+
+what --out holds:
+  NAME.csv           one row a cell, method and number of people
+  NAME-compared.csv  printed | ours, published tuning | ours, default tuning,
+                     where numbers were printed
+  NAME.png           the figure
+  runs/NAME/         single runs, one file a cell; rerun to add what is missing
+
+Several jobs need joblib, and figures matplotlib: pip install privreg[experiments].
+"""
+
+
+def run(a: argparse.Namespace) -> int:
+    """Run the verb."""
+    if a.name is None and not a.list:
+        raise OptionError("give the name of an experiment; 'privreg experiment --list' lists them.")
+
+    from privreg.experiments import EXPERIMENTS, find
+
+    if a.list:
+        for known in EXPERIMENTS.values() if a.name is None else [find(a.name)]:
+            cells = known.cells(False)
+            print(f"{known.name}: {known.title}")
+            print(f"    {known.source}; {len(cells)} cells × {known.replications} replications")
+            if a.name is not None:
+                print(f"\n{textwrap.fill(known.about, 88)}\n\ncells: {', '.join(c.name for c in cells)}")
+        return 0
+    experiment, out = find(a.name), Path(a.out)
+    if out.exists() and not out.is_dir():
+        raise OptionError(f"--out {a.out!r} is a file; give the name of a folder.")
+    table = experiment(a.reps, jobs=a.jobs, out=out, quick=a.quick, cells=a.cells, again=a.again)
+    print(_in_short(table.attrs["tables"].get("compared", table)))
+    print(f"\nWhole tables and the figure are in {str(out / 'quick' if a.quick else out)!r}.", flush=True)
+    return 0
+
+
+_ROWS: Final = 24
+"""Rows of an experiment's table that are printed; its file has them all."""
+
+
+def _in_short(table: pd.DataFrame) -> str:
+    """What a reader needs of an experiment's table: most people only, what is the same throughout said once."""
+    shown = table.replace("", None).dropna(axis=1, how="all")
+    lines = []
+    if "n" in shown and len(shown) > _ROWS:
+        shown = shown[shown["n"] == shown["n"].max()]
+    remarks = list(dict.fromkeys(shown["remark"].dropna())) if "remark" in shown else []
+    if remarks:
+        marks = {remark: f"[{i}]" for i, remark in enumerate(remarks, 1)}
+        shown = shown.assign(remark=shown["remark"].map(marks))
+    same = [c for c in shown if c != "remark" and len(shown) > 1 and shown[c].nunique(dropna=False) == 1]
+    if "efficient_method" in shown and shown["efficient_method"].equals(shown["method"]):
+        same.append("efficient_method")
+    if same:
+        lines.append(", ".join(f"{c} {shown[c].iloc[0]}" for c in same if c != "efficient_method"))
+    shown = shown.drop(columns=same)
+    lines.append(
+        shown.head(_ROWS).to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}", max_colwidth=24)
+    )
+    if len(shown) < len(table) or len(shown) > _ROWS:
+        lines.append(
+            f"{min(len(shown), _ROWS)} of {len(table)} rows" + (", those of most people" if "n" in same else "")
+        )
+    return "\n".join([*lines, *(f"[{i}] {remark}" for i, remark in enumerate(remarks, 1))])

@@ -1,0 +1,156 @@
+"""What the command line prints and writes of results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from privreg.cli.spelling import in_shell
+from privreg.errors import DataError, OptionError, PrivregError
+from privreg.version import __version__
+
+__all__ = ["FAILED", "Shown", "alpha", "complain", "deliver", "targets", "write"]
+
+FAILED: Final = 2
+_KINDS: Final = (".html", ".txt", ".tex", ".csv", ".json", ".privreg")
+_EXPONENTIATED: Final = "exp(estimate) with the limits exponentiated too; std_error is that of the estimate"
+_STYLE: Final = "body{font-family:sans-serif;margin:2em auto;max-width:64em;padding:0 1em}td,th{padding:.1em .6em}"
+
+
+class Shown(NamedTuple):
+    """Results as they are asked for."""
+
+    res: Any
+    summary: Any
+    table: Any  # A DataFrame, of tidy()
+    head: dict[str, Any]  # What JSON says besides
+    rows: str  # What JSON calls the table
+
+
+def complain(problem: PrivregError, verb: str = "") -> None:
+    """Print an error as one line, in the command's spelling of what its Python text asks for."""
+    print(f"privreg: error: {in_shell(' '.join(str(problem).split()), verb)}", file=sys.stderr)
+
+
+def alpha(a: argparse.Namespace) -> float:
+    """One minus the level of intervals."""
+    return round(1.0 - float(a.level), 12)
+
+
+def targets(a: argparse.Namespace) -> list[Path]:
+    """Check where results will go before anybody's budget is spent.
+
+    Raises
+    ------
+    OptionError
+    """
+    found = [Path(name) for name in a.out]
+    for target in found:
+        if target.suffix.lower() not in _KINDS:
+            raise OptionError(
+                f"--out {str(target)!r}: the kind of file goes by its suffix, one of {', '.join(_KINDS)}."
+            )
+        folder = target.parent
+        if target.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise OptionError(f"--out {str(target)!r}: give the name of a file in a folder that can be written.")
+        for kept, what in ((a.path, "data"), (a.schema, "schema")):
+            if kept is not None and target.resolve() == Path(kept).resolve():
+                raise OptionError(f"--out {str(target)!r} would overwrite the {what}; give another name.")
+        if target.suffix.lower() == ".tex" and vars(a).get("exponentiate"):
+            raise OptionError("--exponentiate doesn't reach .tex files; use .html, .txt, .csv or .json.")
+    if a.quiet and not found:
+        raise OptionError("--quiet without --out would spend the budget and show nothing; add --out FILE.")
+    return found
+
+
+def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
+    """Write results and print them; the exit status.
+
+    The budget is spent: one file that can't be written must not cost the others, or the summary.
+    """
+    problems = []
+    for target in files:
+        try:
+            if target.suffix.lower() == ".privreg":
+                write(target, partial(shown.res.save, target))
+            else:
+                write(target, _rendered(shown, target.suffix.lower(), a).encode())
+        except PrivregError as e:
+            problems.append(e)
+    if not a.quiet:
+        print(_text(shown, a), end="", flush=True)
+    for problem in problems:
+        complain(problem, a.verb)
+    return FAILED if problems else 0
+
+
+def write(target: Path, content: Any) -> None:
+    """Write bytes, or call what writes.
+
+    Raises
+    ------
+    DataError
+        If that can't be done.
+    """
+    from privreg.files import archive
+
+    try:
+        content() if callable(content) else archive.write_bytes(target, content)
+    except OSError as e:
+        raise DataError(f"can't write {str(target)!r} ({e.strerror}).") from None
+
+
+def _rendered(shown: Shown, kind: str, a: argparse.Namespace) -> str:
+    if kind == ".csv":
+        return str(shown.table.to_csv(index=False, lineterminator="\n"))
+    if kind == ".tex":
+        return str(shown.summary.as_latex())
+    return {".html": _html, ".json": _json, ".txt": _text}[kind](shown, a)
+
+
+def _text(shown: Shown, a: argparse.Namespace) -> str:
+    text = str(shown.summary.as_text()).rstrip("\n")
+    if vars(a).get("exponentiate"):
+        table = shown.table.to_string(index=False, float_format=lambda v: f"{v:.4g}")
+        text += f"\n\n{_EXPONENTIATED}\n{table}"
+    return text + "\n"
+
+
+def _html(shown: Shown, a: argparse.Namespace) -> str:
+    body = shown.summary.as_html()
+    if vars(a).get("exponentiate"):
+        table = shown.table.to_html(index=False, border=0, float_format=lambda v: f"{v:.4g}")
+        body += f"\n<p>{_EXPONENTIATED}</p>\n{table}"
+    head = f'<meta charset="utf-8">\n<title>{escape(a.formula)}</title>\n<style>{_STYLE}</style>'
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+
+
+def _json(shown: Shown, a: argparse.Namespace) -> str:
+    document = {
+        "privreg": __version__,
+        "formula": a.formula,
+        "nobs": shown.res.nobs,
+        "level": a.level,
+        "reliable": bool(shown.table["reliable"].all()),
+        **shown.head,
+        shown.rows: shown.table.to_dict("records"),
+        "privacy": {**shown.res.privacy.to_json(), "statement": dict(shown.res.privacy.rows())},
+    }
+    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """Replace what JSON can't say (infinite, not a number) by null."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

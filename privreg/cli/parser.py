@@ -1,0 +1,150 @@
+"""The parser of the command line, made from the table of options. Needs the standard library only."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Final, NoReturn
+
+from privreg.cli.values import as_meant, check_spaces
+from privreg.errors import OptionError, nearest
+from privreg.options.table import BUDGET, TABLE, Option, of_verb
+from privreg.version import __version__
+
+__all__ = ["parsers", "spread"]
+
+_HELP: Final = """\
+Regression with inference under local differential privacy: every person's
+record is randomised once, and all that is published is as private as the
+budget says.
+"""
+_EXAMPLES: Final = """\
+examples:
+  privreg data us-insurance --rows 1000000 people.csv
+  privreg fit "charges ~ age + bmi + smoker" people.csv --mu 1 \\
+      --bounds age=18:65 bmi=18:50 charges=0:35000 --levels smoker=no,yes
+  privreg plan "charges ~ age + smoker" --mu 1 --width age=20 --scale 2500 \\
+      --bounds age=18:65 charges=0:35000 --levels smoker=no,yes
+  privreg schema check people.parquet schema.yaml
+  privreg experiment --list
+  privreg fit --help
+
+exit status: 0 done, 2 an error that the message explains, 130 interrupted.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like every other error of the command."""
+
+    def __init__(self, **given: Any) -> None:
+        # Abbreviations are off: an option added later must not change what a script says.
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **given)
+
+    def error(self, message: str) -> NoReturn:
+        hint = ""
+        if message.startswith("unrecognized arguments: "):
+            meant = as_meant("--bounds", message.partition(": ")[2].split()[:3])
+            hint = f"; write {meant}, without blanks" if meant else "; a formula with blanks goes in quotes"
+        raise OptionError(f"{message}{hint} (see '{self.prog} --help').")
+
+    def check_options(self, arguments: Iterable[str]) -> None:
+        """Name the nearest option before argparse complains about what follows from a misspelt one."""
+        known = list(self._option_string_actions)
+        for argument in arguments:
+            option = argument.partition("=")[0]
+            if option == "--":
+                return
+            if option.startswith("--") and option not in known:
+                near = nearest(option, known)
+                hint = "" if near is None else f" Did you mean {near}?"
+                raise OptionError(f"there is no option {option}.{hint} '{self.prog} --help' lists them all.")
+
+
+def _number_or_column(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _number_or_auto(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor 'auto'") from None
+
+
+_MANY: Final[dict[str, Any]] = {"action": "append", "default": []}
+_KINDS: Final[dict[str, dict[str, Any]]] = {
+    "word?": {"nargs": "?"},
+    "flag": {"action": "store_true"},
+    "number": {"type": float},
+    "count": {"type": float},
+    "whole": {"type": int},
+    "budget": {"type": _number_or_column},
+    "auto": {"type": _number_or_auto},
+    "texts": {"nargs": "+", "action": "extend", "default": []},
+    **dict.fromkeys(("pairs", "levels", "numbers", "coefficients", "sizes", "budgets", "files"), _MANY),
+}
+"""How argparse reads options, by what they are; others are texts."""
+
+_DECLARATIONS: Final = {
+    o.spelt for o in TABLE if o.verbs and o.kind in {"pairs", "levels", "numbers", "coefficients", "sizes"}
+}
+_TITLES: Final = {("plan", BUDGET): "one of the three: the budget per person (in one form)"}
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """Repeat an option for each of its declarations, so that a file's name after them isn't taken for one.
+
+    Examples
+    --------
+    >>> spread(["--bounds", "x=0:1", "y=0:2", "people.csv"])
+    ['--bounds=x=0:1', '--bounds=y=0:2', 'people.csv']
+    """
+    out: list[str] = []
+    option, first = "", False
+    for at, word in enumerate(arguments):
+        if option and not word.startswith("--") and (first or ("=" in word and "~" not in word)):
+            out.append(f"{option}={word}")
+            first = False
+            continue
+        if first:
+            out.append(option)  # without a value: argparse refuses it
+        option, first = (word, True) if word in _DECLARATIONS else ("", False)
+        if first and arguments[at + 1 : at + 2] and not arguments[at + 1].startswith("--"):
+            check_spaces(word, arguments[at + 1 : at + 4])
+        if not option:
+            out.append(word)
+    return [*out, option] if first else out
+
+
+def parsers(verbs: Mapping[str, ModuleType]) -> tuple[_Parser, dict[str, _Parser]]:
+    """Build the parser of the command, and those of its verbs by name."""
+    top = _Parser(prog="privreg", description=_HELP, epilog=_EXAMPLES)
+    top.add_argument("--version", action="version", version=f"privreg {__version__}")
+    under = top.add_subparsers(dest="verb", title="verbs", metavar="VERB")
+    made = {}
+    for name, verb in verbs.items():
+        made[name] = under.add_parser(
+            name, help=verb.ABOUT, usage=verb.USAGE, description=verb.HELP, epilog=verb.EXAMPLES
+        )
+        groups: dict[str, Any] = {"": made[name]}
+        for option in of_verb(name):
+            title = _TITLES.get((name, option.group), option.group)
+            if title not in groups:
+                groups[title] = made[name].add_argument_group(title)
+            _add(groups[title], option)
+    return top, made
+
+
+def _add(group: Any, option: Option) -> None:
+    how = {"default": option.default or None, **_KINDS.get(option.kind, {})}
+    if option.kind != "flag" and option.metavar is not None:
+        how["metavar"] = option.metavar
+    if option.kind == "flag":
+        how.pop("default")
+    if not option.kind.startswith("word"):
+        how["dest"] = option.dest
+    group.add_argument(option.spelt, help=option.help, **how)

@@ -1,0 +1,143 @@
+"""What a front door was given, read: to a public design, to the whole description of a model, to where its rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from privreg.data.carried import completed
+from privreg.data.participants import Participants
+from privreg.data.sources.open import Source, open_arrays
+from privreg.errors import OptionError, UnsupportedArgumentError
+from privreg.families.builtin import resolve_family
+from privreg.families.family import with_counts
+from privreg.formula.arrays import array_design, check_array_levels, read_arrays
+from privreg.formula.design import formula_design
+from privreg.formula.leaks import complete, complete_scale, in_memory, read_leaks, read_scaling
+from privreg.formula.parse import collect_rowwise, columns_of, private_columns, refuse_other
+from privreg.formula.spec import ModelSpec
+from privreg.options.unknown import NO_COLUMN
+from privreg.options.values import refuse_arrays
+from privreg.privacy.ledger import Budget
+from privreg.schema.declarations import Schema
+from privreg.schema.files import combined
+
+if TYPE_CHECKING:
+    from privreg.families.family import Family
+    from privreg.formula.design import Design
+
+__all__ = ["array_spec", "formula_spec", "read_design", "scopes_of"]
+
+
+def scopes_of(frame: FrameType) -> list[Mapping[str, Any]]:
+    """Where the functions that a caller's formula names are looked for."""
+    return [frame.f_locals, frame.f_globals]
+
+
+def read_design(
+    formula: str,
+    data: Any,
+    scopes: Sequence[Mapping[str, Any]],
+    family: Family,
+    asked: Mapping[str, Any],
+    *,
+    reports: bool = False,
+) -> Design:
+    """The public design of a formula, from what was declared and what the data carry.
+
+    Parameters
+    ----------
+    formula : str
+    data : object
+        Whatever a model takes as data, or None.
+    scopes : sequence of mapping
+        See `scopes_of`.
+    family : Family
+    asked : mapping of str to object
+        Options by name: schema, bounds, levels, moments, and offset, exposure, allow_leak, scaling where the front
+        door has them.
+    reports : bool
+        Whether what can't be used is told by reports alone.
+
+    Raises
+    ------
+    FormulaError, PrivacyLeakError, SchemaError, OptionError, DataError
+    """
+    places = {"offset": asked.get("offset"), "exposure": asked.get("exposure")}
+    schema = combined(asked["schema"], asked["bounds"], asked["levels"], asked["moments"])
+    refuse_arrays(**places)
+    refuse_other(formula)
+    schema = with_counts(schema, family, formula.partition("~")[0].strip())
+    functions = collect_rowwise(formula, scopes)
+    leaks = read_leaks(asked.get("allow_leak", ()))
+    learn = read_scaling(asked.get("scaling", "public"), leaks)
+    # an option that says where scales or levels come from goes before what the data carry
+    elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
+    schema = completed(schema, data, columns_of(formula, functions, *places.values()), **elsewhere)
+    if leaks:
+        held = in_memory(data, schema, formula, functions, places["offset"])
+        schema = complete(schema, held, formula, functions, places["offset"], leaks, family.kind)
+    if learn:
+        schema = replace(schema, private=private_columns(formula, schema, functions, kind=family.kind))
+    return formula_design(formula, schema, functions=functions, **places, kind=family.kind, reports=reports)
+
+
+def formula_spec(
+    formula: str, data: Any, scopes: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]
+) -> tuple[ModelSpec, Source | None]:
+    """A model of people's reports by a formula, and its rows.
+
+    Raises
+    ------
+    FormulaError, PrivacyLeakError, SchemaError, BudgetError, OptionError, DataError
+    """
+    mu, column = asked["mu"], isinstance(asked["mu"], str)
+    people = Participants.declare(
+        mu if column else None, asked["mu_max"], asked["id"], asked["max_per_id"], asked["missing"]
+    )
+    budget = Budget.declare(people.mu_max if column else mu, asked["epsilon"], asked["delta"], asked["rho"])
+    family = resolve_family(asked["family"])
+    design = read_design(formula, data, scopes, family, asked, reports=True)
+    people.check_columns(design.columns)
+    spec = _spec(design, family, budget, asked, people)
+    return spec, None if data is None else spec.open(data)
+
+
+def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSpec, Source]:
+    """A model of people's reports by arrays, and its rows.
+
+    Raises
+    ------
+    FormulaError, SchemaError, BudgetError, OptionError, DataError, UnsupportedArgumentError
+    """
+    if isinstance(asked["mu"], str):
+        raise UnsupportedArgumentError(f"mu= {NO_COLUMN}.")
+    budget = Budget.declare(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])
+    family = resolve_family(asked["family"])
+    schema = Schema.declare(asked["bounds"], asked["levels"], asked["moments"])
+    offset, exposure = asked["offset"], asked["exposure"]
+    held = read_arrays(endog, exog, offset, asked["exog_names"], asked["endog_name"], exposure)
+    check_array_levels(schema, held.endog_name)
+    schema = with_counts(schema, family, held.endog_name)
+    people = Participants.declare(missing=asked["missing"])
+    leaks = read_leaks(asked["allow_leak"])
+    learn, numeric = read_scaling(asked["scaling"], leaks), held.numeric(family.kind)
+    if "levels" in leaks:
+        raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
+    if "scale" in leaks:
+        columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
+        schema = complete_scale(schema, columns, numeric)
+    if learn:
+        schema = replace(schema, private=tuple(n for n in numeric if not schema.is_number(n)))
+    extra = {"offset": held.offset is not None, "exposure": held.exposure is not None}
+    design = array_design(held.names, held.endog_name, schema, **extra, kind=family.kind)
+    given = (endog, exog, offset, exposure)
+    source = open_arrays(held.endog, held.exog, held.offset, given, exposure=held.exposure)
+    return _spec(design, family, budget, asked, people), source
+
+
+def _spec(design: Any, family: Family, budget: Budget, asked: Mapping[str, Any], people: Participants) -> ModelSpec:
+    how = (asked["score_weights"], asked["mechanism"], asked["private"])
+    return ModelSpec.declare(design, family, budget, *how, people)

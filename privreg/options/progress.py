@@ -1,0 +1,59 @@
+"""The bar that ``progress=`` shows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+__all__ = ["COMPILING", "progress_bar"]
+
+_NAME: Final = "privreg"
+COMPILING: Final = "privreg: compiling, once per installation"
+
+
+@contextmanager
+def progress_bar(total: int | None, progress: bool | None) -> Iterator[Any]:
+    """Show a bar; by default it shows on fits of more than a second at a terminal.
+
+    Where it shows it also says when loops are compiled, which takes seconds and would look like a fit that hangs.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # in a notebook without ipywidgets the bar is text, which is fine
+        from tqdm.auto import tqdm
+
+    quiet = {None: None, True: False, False: True}[progress]
+    # disable=None: silent when stderr is not a terminal
+    more: dict[str, Any] = {"disable": quiet, "delay": 0.0 if progress else 1.0, "desc": _NAME}
+    with tqdm(total=total, unit=" people", unit_scale=True, **more) as bar, _compiling(bar):
+        yield bar
+
+
+@contextmanager
+def _compiling(bar: Any) -> Iterator[None]:
+    """Say on a bar that shows when numba compiles; what it finds compiled on disk it loads without a word."""
+    from numba.core import event
+
+    class Told(event.Listener):  # type: ignore[misc]
+        depth = 0
+
+        def on_start(self, _: Any) -> None:
+            self.depth += 1
+            if self.depth == 1:
+                bar.set_description_str(COMPILING)
+
+        def on_end(self, _: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                bar.set_description_str(_NAME, refresh=False)
+
+    if bar.disable:
+        yield
+        return
+    listener = Told()
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)

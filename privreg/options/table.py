@@ -1,0 +1,423 @@
+"""One table of all options: what each is called here and elsewhere, what it may be, who takes it, what it is for.
+
+Front doors of Python and verbs of the command line take their names, ranges, choices, hints and help from here. Needs
+the standard library only, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from numbers import Integral
+from typing import Any, Final, NamedTuple
+
+from privreg.errors import OptionError, choose, real, shown
+
+__all__ = ["DOORS", "TABLE", "Option", "accepted", "check", "find", "of_verb"]
+
+DOORS: Final = {
+    "local.arrays": "PrivateOnlineRegression",
+    "local.formula": "from_formula",
+    "local.start": "start",
+    "local.fit": "fit",
+    "curator.arrays": "Regression",
+    "curator.formula": "from_formula",
+    "curator.fit": "fit",
+    "means.arrays": "PrivateMeans",
+    "means.formula": "from_formula",
+    "means.start": "start",
+    "means.fit": "fit",
+    "silos.arrays": "FederatedRegression",
+    "silos.formula": "FederatedRegression.from_formula",
+    "silos.fit": "FederatedRegression.fit",
+    "plan.formula": "plan",
+}
+"""Front doors, as a product and a stage, with what messages call them."""
+
+
+class Option(NamedTuple):
+    """One option, or with no name what users of other libraries mean that is no option here."""
+
+    name: str
+    # Products whose models take it; with .arrays or .formula one stage, with .run start() and fit(), with .fit fit()
+    doors: str = ""
+    verbs: str = ""  # Verbs of the command line that take it
+    kind: str = "text"  # What it is: choice, number, whole, count and flag are checked here
+    default: Any = None  # Of Python; that of the command line is the same, or left to Python
+    choices: tuple[str, ...] = ()
+    low: float = 0.0  # Of a number: not itself allowed; of a whole number: allowed
+    high: float = math.inf  # Not itself allowed of a number unless `closed`
+    closed: bool = False
+    what: str = ""  # What it must be, after "must be"
+    group: str = ""  # Title in the help of verbs
+    metavar: str | None = None
+    help: str = ""
+    shell: str = ""  # Its name on the command line, if that is another
+    elsewhere: str = ""  # What other libraries call it
+    hint: str = ""  # What to write for those names
+    families: str = ""  # Families that it belongs to
+    curator: str = ""  # Why there is none with a trusted curator
+
+    def takes(self, door: str) -> bool:
+        """Whether a front door takes it."""
+        product, _, stage = door.partition(".")
+        wide = "run" if stage in {"start", "fit"} else ""
+        return bool({door, f"{product}.{wide}".rstrip(".")} & set(self.doors.split()))
+
+    def of(self, product: str) -> bool:
+        """Whether any front door of a product takes it."""
+        return any(d.partition(".")[0] == product for d in self.doors.split())
+
+    @property
+    def spelt(self) -> str:
+        """Its name on the command line; of a word without dashes as it is."""
+        return self.name if self.kind.startswith("word") else f"--{self.shell or self.name.replace('_', '-')}"
+
+    @property
+    def dest(self) -> str:
+        """Its attribute of what argparse returns."""
+        return (self.shell or self.name).replace("-", "_")
+
+    def check(self, value: Any, called: str = "", high: int | None = None) -> Any:
+        """Return a value that is among the choices, or in the range; None and "auto" where they are the default.
+
+        Parameters
+        ----------
+        value : object
+        called : str
+            Its name in front of the value in messages; that of Python by default.
+        high : int, optional
+            The largest whole number, where that depends on the data.
+
+        Raises
+        ------
+        OptionError
+        """
+        if value is self.default or (isinstance(value, str) and value == "auto" == self.default):
+            return value
+        if self.kind == "choice":
+            return choose(self.name, value, self.choices)
+        top = self.high if high is None else high
+        if self.kind == "flag" and isinstance(value, bool):
+            return value
+        if self.kind == "count" and isinstance(value, float) and value.is_integer():  # as 1e6
+            value = int(value)
+        if self.kind in {"whole", "count"}:
+            if not isinstance(value, bool) and isinstance(value, Integral) and self.low <= int(value) <= top:
+                return int(value)
+        elif self.kind == "number":
+            number = real(value)
+            if number is not None and self.low < number and (number < top or (self.closed and number == top)):
+                return number
+        raise OptionError(f"{called or f'{self.name}='}{shown(value)} must be {self.what.format(high=top)}.")
+
+
+BUDGET: Final = "budget per person (exactly one form)"
+FACTS: Final = "public facts (repeatable, several at a time)"
+EXPECTED: Final = "what you expect of the people"
+GOAL: Final = "two of these three; the third is found"
+_ALL: Final = "local curator means silos plan"
+_DEVICES: Final = (
+    "is about people's devices, and with trust='central' a curator holds the rows; the noise is Gaussian: leave it out"
+)
+_COUNTS: Final = "counts reports of people, and with trust='central' each row is protected as one record; leave it out"
+_REPORTS: Final = (
+    "belongs to fits of people's reports; a curator's fit has perturbation=, order=, epochs=, step=, radius=, lanes=, "
+    "average=, batch_size=, seed=, progress="
+)
+_STOPPED: Final = "belongs to fits of people's reports; a curator's fit holds its rows in memory and runs through"
+_APART: Final = "is not supported with trust='central'; subtract it from the response"
+_PERSONS: Final = "if a person has several rows, name the column that tells people apart: id='person', max_per_id=1"
+_COUNT: Final = "a whole number of {what}, 1 or more (at most {{high}})"
+_DATA: Final = "CSV, Parquet or Feather file, or folder of Parquet; only columns named are read"
+_TINY: Final = math.nextafter(1e-12, 0.0)  # so that 1e-12 itself is allowed
+_METHODS: Final = (
+    *("sandwich", "between_lanes", "random_scaling", "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "plug_in"),
+    *("path_curvature", "random_scaling_full", "plug_in_central"),
+)
+
+# fmt: off
+TABLE: Final = (
+    # --- words of the command line ---------------------------------------------------------------------------
+    Option("formula", verbs="fit plan", kind="word", metavar="FORMULA",
+           help='such as "charges ~ age + smoker", in quotes'),
+    Option("formula", verbs="means", kind="word?", metavar="FORMULA", help='such as "age + C(smoker) ~ 1", in quotes'),
+    Option("what", verbs="schema", kind="word", metavar="WHAT", help="check or template"),
+    Option("path", verbs="fit schema", kind="word", metavar="DATA", help=_DATA),
+    Option("path", verbs="means", kind="word?", metavar="DATA", help=_DATA),
+    Option("schema", verbs="schema", kind="word?", metavar="SCHEMA", help="check: YAML or JSON file of declarations"),
+    Option("name", verbs="data", kind="word", metavar="NAME", help="us-insurance or ride-sharing"),
+    Option("path", verbs="data", kind="word", metavar="PATH",
+           help="CSV or Parquet file to write, by its suffix; replaced if it exists"),
+    Option("name", verbs="experiment", kind="word?", metavar="NAME", help="of the experiment; see --list"),
+    # --- verbs of their own ----------------------------------------------------------------------------------
+    Option("corrections", verbs="means", kind="flag", help="print what is corrected in the source, and stop"),
+    Option("rows", verbs="data", kind="whole", metavar="N", help="number of rows (default: 1,000,000 and 50,000)"),
+    Option("seed", verbs="data", kind="whole", metavar="S", help="seed of the synthetic rows"),
+    Option("schema", verbs="data", metavar="FILE", help="also write its public declarations, .yaml or .json"),
+    Option("formula", verbs="schema", metavar="FORMULA", help="check: only the columns that this formula needs"),
+    Option("out", verbs="schema", metavar="SCHEMA", help="template: file to write; printed by default"),
+    Option("list", verbs="experiment", kind="flag", help="list the experiments and what each needs"),
+    Option("reps", verbs="experiment", kind="whole", metavar="R",
+           help="replications of each cell (default: as published)"),
+    Option("jobs", verbs="experiment", kind="whole", default=1, metavar="J", help="processes (default 1)"),
+    Option("out", verbs="experiment", default="experiments", metavar="DIR",
+           help="folder of the results (default: experiments, made if missing)"),
+    Option("quick", verbs="experiment", kind="flag",
+           help="a look in seconds: few replications of small cells, in DIR/quick"),
+    Option("cells", verbs="experiment", kind="texts", metavar="CELL", help="some cells; * and ? stand for others"),
+    Option("again", verbs="experiment", kind="flag", help="replace stored runs instead of adding to them"),
+    # --- budget ----------------------------------------------------------------------------------------------
+    Option("n", "plan", "plan", "count", low=1, high=10**15, what="a whole number of people, 1 or more", group=GOAL,
+           metavar="N", help="people"),
+    Option("width", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]W",
+           help="length of 95%% intervals: of that coefficient, or all"),
+    Option("effect", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]E",
+           help="size of a coefficient that a test is to find"),
+    Option("power", "plan", "plan", "number", high=1.0, what="a number in (0, 1)", group=GOAL, metavar="P",
+           help="with what probability (default 0.8)"),
+    Option("mu", "local", "fit", "budget", group=BUDGET, metavar="MU",
+           help="Gaussian differential privacy; 1 is usual. Or a column of public personal budgets, with --mu-max",
+           elsewhere="eps budget privacy_budget target_epsilon",
+           hint="the budget is mu=1.0, epsilon=1.0 (with delta=1e-6 or pure) or rho=0.5, given to the model"),
+    Option("mu", "curator means silos plan", "means plan", "number", group=BUDGET, metavar="MU",
+           help="Gaussian differential privacy; 1 is usual"),
+    Option("mu_max", "local.formula", "fit", "number", group=BUDGET, metavar="MU",
+           help="the largest budget in that column", curator=_COUNTS),
+    Option("epsilon", _ALL, "fit means plan", "number", group=BUDGET, metavar="E",
+           help="pure epsilon-DP; with --delta (epsilon, delta)-DP"),
+    Option("delta", _ALL, "fit means plan", "number", group=BUDGET, metavar="D", help="with --epsilon; 1e-6 is usual"),
+    Option("rho", _ALL, "fit means plan", "number", group=BUDGET, metavar="R", help="zero-concentrated DP"),
+    Option("no_privacy", "", "fit means plan", "flag", group=BUDGET,
+           help="no noise, for teaching, tests and comparison; the summary says so"),
+    # --- public facts ----------------------------------------------------------------------------------------
+    Option("bounds", _ALL, "fit means plan", "pairs", group=FACTS, metavar="NAME=LOW:HIGH",
+           help="range of a number; values outside are clamped", elsewhere="clip limits ranges data_norm",
+           hint="the public range of columns is bounds={'x': (0, 1)}"),
+    Option("levels", "local curator silos plan", "fit plan", "levels", group=FACTS, metavar="NAME=A,B,...",
+           help="levels of a factor; the first is the reference",
+           elsewhere="categories factors", hint="the public levels of factors are levels={'g': ['no', 'yes']}"),
+    Option("levels", "means", "means", "levels", group=FACTS, metavar="NAME=A,B,...",
+           help="levels of a factor, or of the --by column"),
+    Option("moments", "local curator silos plan", "fit plan", "pairs", group=FACTS, metavar="NAME=MEAN:SD",
+           help="mean and sd of a number that isn't clamped"),
+    Option("schema", "local.formula curator.formula means silos.formula plan", "fit means plan", group=FACTS,
+           metavar="FILE", help="these facts in a .yaml or .json file; options given beside it take precedence"),
+    Option("scaling", "local", "fit", "choice", "public", ("public", "private"), group=FACTS, metavar="S",
+           help="public (default) or private: learn the scale of numbers not declared from privatised reports",
+           curator="learns scales from reports, and a curator's columns are scaled by public bounds; give bounds="),
+    Option("allow_leak", "local", "fit", "texts", (), ("levels", "scale"), group=FACTS, metavar="KIND",
+           help="scale, levels: take what isn't declared from the rows; NOT private, holds the file in memory",
+           curator="has no place with trust='central': declare bounds= and levels="),
+    # --- what a plan expects ---------------------------------------------------------------------------------
+    Option("scale", "plan", "plan", "number", group=EXPECTED, metavar="S",
+           help="residual sd (default: a quarter of the response's range)"),
+    Option("params", "plan", "plan", "coefficients", group=EXPECTED, metavar="NAME=B",
+           help="coefficients (default 0); matter for logistic and its like"),
+    Option("shares", "plan", "plan", "numbers", group=EXPECTED, metavar="NAME=A,B,...",
+           help="how frequent a factor's levels are (default: equally)"),
+    Option("covariates", "plan"),
+    # --- model -----------------------------------------------------------------------------------------------
+    Option("family", "local curator plan", "fit plan", "family", "huber", group="model",
+           help="huber (default), expectile, quantile, logistic, multinomial, poisson, hinge, smoothed_hinge, squared"),
+    Option("family", "silos", default="logistic"),
+    Option("tau", "", "fit plan", "number", group="model", metavar="T", families="expectile quantile",
+           help="level of a quantile or expectile, in (0, 1) (default 0.5)", elsewhere="tau q quantile quantiles",
+           hint="it belongs to the family, as in family=Quantile(0.9) or Expectile(0.9)"),
+    Option("y_max", "", "fit plan", "number", group="model", metavar="Y", families="poisson",
+           help="poisson: public largest count; larger ones are clamped", elsewhere="y_max",
+           hint="it belongs to the family, as in family=Poisson(y_max=20)"),
+    Option("width", "", "fit", "number", group="model", metavar="W", families="smoothed_hinge",
+           help="smoothed_hinge: where the hinge is rounded (default 1)", elsewhere="width",
+           hint="it belongs to the family, as in family=SmoothedHinge(width=0.5)"),
+    Option("c", "", "fit plan", "auto", group="model", metavar="C", families="huber expectile",
+           help="huber, expectile: corner in residual scales, or auto (default)", elsewhere="c scale corner",
+           hint="it belongs to the family, as in family=Huber(c=1.345, scale=2500)"),
+    Option("scale", "", "fit", "auto", group="model", metavar="S", families="huber expectile",
+           help="huber, expectile: public guess of the residual scale, or auto (default)"),
+    Option("offset", "local", "fit", group="model", metavar="COLUMN", help="column added to the linear predictor",
+           curator=_APART),
+    Option("exposure", "local", "fit", group="model", metavar="COLUMN",
+           help="column whose log is added; its --bounds must be above 0", curator=_APART),
+    Option("score_weights", "local plan", "fit", "choice", None,
+           ("unit", "whitened", "published", "published_slopes"), group="model", metavar="W",
+           help="unit, whitened or published; the tuning chooses by default", curator=_DEVICES,
+           elsewhere="weights freq_weights var_weights sample_weight sample_weights",
+           hint="all people have equal weight. If they chose budgets of their own, mu='column' with mu_max= lets "
+           "reports count by these; the weights of scores are score_weights="),
+    Option("exog_names", "local.arrays curator.arrays silos.arrays"),
+    Option("endog_name", "local.arrays curator.arrays silos.arrays"),
+    Option("trust", "local", "", "choice", "local", ("local", "central")),
+    Option("trust", "curator", "", default="central"),
+    # --- mechanism -------------------------------------------------------------------------------------------
+    Option("mechanism", "local plan", "fit plan", "choice", "auto",
+           ("auto", "gaussian", "laplace", "randomized_response", "privunit"), group="mechanism", metavar="M",
+           help="gaussian, laplace, privunit, randomized_response, or auto (default): the least noise for the budget",
+           elsewhere="sigma noise noise_multiplier max_grad_norm sensitivity clip_norm", curator=_DEVICES,
+           hint="the budget (mu=, epsilon= or rho=) and the family set the noise and the bound of reports; mechanism= "
+           "how"),
+    Option("mechanism", "means", "means", "choice", "auto",
+           ("auto", "laplace", "gaussian", "duchi", "piecewise", "square_wave", "square_wave_biased", "privunit"),
+           group="mechanism", metavar="M",
+           help="laplace, gaussian, duchi, piecewise, square_wave, square_wave_biased, privunit, or auto (default)"),
+    Option("mechanism", "silos", "", "choice", "auto",
+           ("auto", "gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec")),
+    Option("private", "local plan", "fit plan", "choice", "record", ("record", "response"), group="mechanism",
+           metavar="WHAT", curator=_DEVICES,
+           help="record (default), or response: covariates are public and only the response is protected"),
+    Option("frequencies", "means", "means", "choice", "auto", ("auto", "grr", "oue", "histogram", "gaussian"),
+           group="mechanism", metavar="F", help="grr, oue, histogram, gaussian or auto (default)"),
+    Option("m", "means", "means", "whole", group="mechanism", metavar="M",
+           help="of d items each person is asked m (default: the least noise)"),
+    # --- people ----------------------------------------------------------------------------------------------
+    Option("by", "means", "means", group="people", metavar="COLUMN", help="column of public subgroups, with --levels"),
+    Option("by_budget", "means", "means", "budgets", group="people", metavar="GROUP=E",
+           help="a subgroup's own budget, at most the rest's"),
+    Option("by_bounds", "means"),
+    Option("id", "local.formula means", "fit means", group="people", metavar="COLUMN", curator=_COUNTS,
+           help="column that tells people apart, if some have several rows",
+           elsewhere="groups group cluster clusters person user user_id person_id", hint=_PERSONS),
+    Option("max_per_id", "local.formula means", "fit means", "whole", 1, low=1, high=10**9, group="people",
+           what="a whole number, 1 or more: the rows of one person that are used", metavar="N", curator=_COUNTS,
+           help="rows of one person that are used (default 1)"),
+    Option("missing", "local curator means silos", "fit means", "choice", "noise", ("noise", "raise", "drop"),
+           group="people", metavar="M",
+           help="rows that can't be used (a value missing, no number or not declared): noise (default) sends noise for "
+           "them, raise refuses them, which tells about rows, drop leaves them out, which reveals who answered",
+           elsewhere="dropna drop_na na_action nan_policy",
+           hint="what becomes of rows with missing values is missing='noise', 'raise' or 'drop', given to the model"),
+    # --- fit -------------------------------------------------------------------------------------------------
+    Option("tuning", "local.run", "fit", "choice", "efficient", ("efficient", "rounds", "published"), group="fit",
+           help="efficient (default) or published", curator=_REPORTS, elsewhere="method solver optimizer",
+           hint="tuning= chooses how it is fitted, of fit()"),
+    Option("inference", "local.run", "fit", "names", "auto", _METHODS, group="fit", metavar="M[,M]", curator=_REPORTS,
+           help=f"{', '.join(_METHODS)} (with --tuning published), or none; the first gives the standard errors "
+           "(default: what suits the tuning)", elsewhere="cov_type cov_kwds use_t",
+           hint="standard errors come from the inference method; choose it with inference="),
+    Option("batch_size", "local.run", "fit", "whole", low=1, high=10**9, what=_COUNT.format(what="people"), group="fit",
+           metavar="B", help="people asked at the same iterate (default: at most 32)"),
+    Option("lanes", "local.run plan", "fit", "whole", low=1, high=1024, what=_COUNT.format(what="chains"), group="fit",
+           metavar="K", help="independent chains that share the people, averaged at the end"),
+    Option("threads", "local.run", "fit", "whole", low=1, high=256, what=_COUNT.format(what="threads"), group="fit",
+           metavar="T", help="processor threads that run the lanes", curator=_REPORTS,
+           elsewhere="n_jobs workers num_threads n_threads", hint="processor threads are threads=, of fit()"),
+    Option("step", "local.run", "fit", "number", what="a number above 0", group="fit", metavar="GAMMA",
+           help="size of the steps, above 0", elsewhere="learning_rate lr eta eta0 step_size gamma",
+           hint="the size of the steps is step=, a factor; 1 (the default) suits most fits"),
+    Option("alpha", "local.run", "fit", "number", high=1.0, what="a number in (0, 1)", group="fit", metavar="A",
+           shell="step-exponent", help="decay of the steps, in (0.5, 1) for intervals", curator=_REPORTS,
+           elsewhere="alpha",
+           hint="alpha= of fit() is the exponent of the steps, alpha= of conf_int() and summary() the "
+           "level of intervals"),
+    Option("start_params", "local.run", curator=_REPORTS),
+    Option("rows", "local", "fit", "whole", low=1, high=10**15, what="a whole number of people, 1 or more", group="fit",
+           metavar="N", help="how many people will come; those of the file are counted by default",
+           curator="is for streams, and a curator counts the rows; leave it out"),
+    Option("measures", "local.run", "fit", "number", high=0.5, what="a number in (0, 0.5)", group="fit",
+           metavar="SHARE", curator=_REPORTS,
+           help="share of the people, the last ones, who tell how well the fit predicts instead of sending a score; "
+           "0.05 gives a private R², deviance explained, accuracy or the like"),
+    Option("perturbation", "curator.fit", "", "choice", "gradient", ("output", "gradient")),
+    Option("order", "curator.fit", choices=("full", "poisson", "permuted", "sampled"), elsewhere="sampling replace"),
+    Option("epochs", "curator.fit", "", "whole", low=1, high=10**6, elsewhere="passes n_epochs max_iter n_iter",
+           what="a whole number of passes over the records, 1 to {high:,}"),
+    Option("step", "curator.fit", "", "number", high=1e100, closed=True, elsewhere="eta lr learning_rate",
+           what="a positive number, the size of every step in internal units"),
+    Option("radius", "curator.fit", "", "number", "auto", high=1e100, closed=True, elsewhere="r ball norm domain",
+           what="a positive number (of internal units), 'auto', or None for no projection"),
+    Option("lanes", "curator.fit", "", "whole", low=1, high=1000,
+           what="a whole number of disjoint parts of the records, 1 to {high:,}"),
+    Option("average", "curator.fit", "", "number", 0.5, high=1.0, closed=True,
+           what="the share of the iterates that are averaged, in (0, 1]"),
+    Option("batch_size", "curator.fit", "", "whole", low=1, what="records a step, 1 to {high:,}",
+           elsewhere="batch batchsize"),
+    Option("rounds", "silos", "", "whole", 20, low=1, high=100_000, what="a whole number, 1 to {high:,}",
+           elsewhere="epochs n_epochs num_epochs max_iter maxiter n_iter iterations",
+           hint="how often silos go over their records is rounds= and local_steps=, given to the model"),
+    Option("local_steps", "silos", "", "whole", 5, low=1, high=100_000, what="a whole number, 1 to {high:,}"),
+    Option("step", "silos", "", "number", "auto", low=_TINY, high=1e12, closed=True,
+           elsewhere="eta lr learning_rate step_size", what="a positive number (1e-12 to 1e12), or 'auto'"),
+    Option("clip", "silos", "", "number", "auto", low=_TINY, high=1e12, closed=True,
+           what="a positive number (1e-12 to 1e12), or 'auto'"),
+    Option("batch_size", "silos", "", "whole", low=1, high=10**9, what="a whole number, 1 to {high:,}"),
+    Option("weights", "silos"),
+    Option("beta", "silos", default=1.0),
+    Option("magnitude_share", "silos", "", "number", 0.1, high=1.0,
+           what="a number in (0, 1): the magnitude's part of mu²"),
+    Option("debias", "silos", "", "flag", True, what="True or False"),
+    Option("seed", "local.run curator.fit means.run silos.fit", "fit means", "whole", high=2**64 - 1, group="fit",
+           what="a whole number, 0 or more and below 2**64 (or None for private noise)", metavar="S",
+           help="reproducible noise, for simulation only: protects nobody",
+           elsewhere="random_state random_seed rng", hint="the seed of simulated noise is seed=, of fit()"),
+    Option("progress", "local.fit curator.fit means.fit silos.fit", "", "flag", what="True, False or None",
+           elsewhere="verbose disp show_progress", hint="the progress bar is progress=True or False, of fit()"),
+    Option("client", "local.fit", curator=_REPORTS),
+    Option("checkpoint", "local.fit", "fit", group="long fits", metavar="FILE", curator=_STOPPED,
+           help="keep the fit in FILE on the way: after a kill or Ctrl-C the same command goes on from there, to the "
+           "same bits; FILE holds a noise key and is removed at the end. Continue only what you saved: it chooses the "
+           "noise"),
+    Option("checkpoint_rows", "local.fit", "fit", "whole", low=1, what="a whole number of rows, at least 1",
+           group="long fits", metavar="N", curator=_STOPPED, help="keep it after so many rows at the latest"),
+    Option("checkpoint_seconds", "local.fit", "fit", "number", closed=True, what="a positive number of seconds",
+           group="long fits", metavar="S", curator=_STOPPED,
+           help="keep it after so many seconds at the latest (default 30)"),
+    Option("mended", "local.fit", "fit", "flag", False, what="True or False", group="long fits", curator=_REPORTS,
+           help="after an error in the rows: the file has changed since, but not the rows already read"),
+    Option("checkpoint_trust", "local.fit", "fit", group="long fits", metavar="KEYFILE", shell="trust",
+           curator=_STOPPED,
+           help="go on with a checkpoint of yours from another machine: KEYFILE is a copy of your secret there "
+           "(~/.local/share/privreg/secret, or what PRIVREG_SECRET names)"),
+    # --- what is shown ---------------------------------------------------------------------------------------
+    Option("alpha", "plan", default=0.05),
+    Option("coef", "plan"),
+    Option("coef", "", "plan", group="output", metavar="NAME", help="coefficient of the table and of the plot"),
+    Option("level", "", "fit means plan", "number", 0.95, high=1.0, what="in (0, 1); 0.95 gives 95% intervals",
+           group="output", metavar="L", help="of intervals and tests (default 0.95)"),
+    Option("at_n", "", "plan", group="output", metavar="N,...", help="table of widths at these numbers of people"),
+    Option("at_mu", "", "plan", group="output", metavar="MU,...", help="and at these budgets"),
+    Option("check", "", "plan", "whole", group="output", metavar="R",
+           help="fit R samples of made-up people and compare"),
+    Option("seed", "", "plan", "whole", group="output", metavar="S", help="of --check"),
+    Option("plot", "", "plan", group="output", metavar="FILE",
+           help="picture of widths over budgets and people: .png, .pdf, .svg"),
+    Option("simultaneous", "", "fit", "flag", group="output",
+           help="widen the intervals so that all of them hold together"),
+    Option("exponentiate", "", "fit", "flag", group="output", help="add exp(coefficient): odds and rate ratios"),
+    Option("out", "", "fit means", "files", group="output", metavar="FILE",
+           help="also write .txt, .html, .tex, .csv, .json or .privreg; repeatable"),
+    Option("quiet", "", "fit means", "flag", group="output", help="print nothing but errors and warnings; needs --out"),
+    # --- what is no option here ------------------------------------------------------------------------------
+    Option("", elsewhere="re_formula vc_formula random_effects", hint=f"there are no random effects; {_PERSONS}"),
+    Option("", elsewhere="hasconst fit_intercept intercept add_constant const",
+           hint="a formula has a constant unless it says 0, 'y ~ x' or 'y ~ 0 + x'; in arrays the column named 'const' "
+           "is it"),
+    Option("", elsewhere="epochs n_epochs num_epochs max_iter maxiter n_iter iterations",
+           hint="each person reports once, so there is one pass over the people; more precision comes from more "
+           "people"),
+    Option("", elsewhere="link", hint="each family has one link; families.custom(..., link=) has one of yours"),
+    Option("", elsewhere="subset", hint="leave rows out before, by something public"),
+)
+# fmt: on
+"""Every option, in the order in which help and messages list them."""
+
+
+@cache
+def accepted(door: str) -> dict[str, Option]:
+    """What a front door takes, by name."""
+    return {o.name: o for o in TABLE if o.name and o.takes(door)}
+
+
+@cache
+def of_verb(verb: str) -> tuple[Option, ...]:
+    """What a verb of the command line takes."""
+    return tuple(o for o in TABLE if verb in o.verbs.split())
+
+
+def find(door: str, name: str) -> Option:
+    """The option of a name that a front door takes."""
+    return accepted(door)[name]
+
+
+def check(door: str, name: str, value: Any, high: int | None = None) -> Any:
+    """Return what a front door was given for an option, if it may be that; see `Option.check`."""
+    return accepted(door)[name].check(value, high=high)

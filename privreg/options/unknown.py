@@ -1,0 +1,179 @@
+"""Refusing what a front door or a method doesn't take: what was meant, where it belongs, or the nearest there is."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
+from typing import Any, Final, ParamSpec, TypeVar
+
+from privreg.errors import OptionError, UnsupportedArgumentError, choose, nearest
+from privreg.options.table import DOORS, TABLE, Option, accepted
+
+__all__ = ["COV", "NO_COLUMN", "all_known_arguments", "known_arguments", "refuse_local", "refuse_unknown"]
+
+MODELS: Final = ("arrays", "formula")
+"""Stages at which a model is described; at the others it is fitted."""
+
+NO_COLUMN: Final = "names a column, and arrays have none for it; put the rows in a DataFrame and use from_formula"
+
+
+def refuse_unknown(door: str, unknown: Iterable[str]) -> None:
+    """Refuse options that a front door doesn't take.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+    """
+    for name in unknown:
+        where, known = DOORS[door], accepted(door)
+        hint = _misplaced(door, name) or _meant(door, name) or _of_others(door, name)
+        if hint is not None:
+            raise UnsupportedArgumentError(f"{where}() has no {name!r}: {hint}.")
+        try:
+            choose(f"{where}() option", name, known)
+        except OptionError as e:
+            raise UnsupportedArgumentError(str(e)) from None
+
+
+def _meant(door: str, name: str) -> str | None:
+    """What another library's name stands for, in options that the product has."""
+    product = door.partition(".")[0]
+    own = {o.name for o in TABLE if o.of(product)}
+    for o in sorted(
+        (o for o in TABLE if name in o.elsewhere.split()), key=lambda o: bool(o.name) and not o.of(product)
+    ):
+        text = o.hint or f"it is called {o.name}="
+        if set(re.findall(r"\b([a-z_]+)=", re.sub(r"\([^()]*\)", "", text))) <= own:
+            return text
+    return None
+
+
+def _misplaced(door: str, name: str) -> str | None:
+    """Where an option of the same product belongs."""
+    product, _, stage = door.partition(".")
+    where = DOORS[door]
+    found = {d.partition(".")[2]: accepted(d)[name] for d in DOORS if d.startswith(product) and name in accepted(d)}
+    if found and stage not in MODELS:
+        whose = "the model" if set(MODELS) & set(found) else "fit()"
+        return f"{name}= belongs to {whose}, not to {where}()"
+    if found and set(MODELS).isdisjoint(found):
+        own = next(iter(found.values()))
+        return own.hint if name in own.elsewhere.split() else f"{name}= belongs to fit(), not to the model"
+    if "arrays" in found:
+        return f"{name}= belongs to the model of arrays, not to {where}()"
+    if name == "schema":
+        return f"{name}= belongs to from_formula(), not to {where}()"
+    if found:
+        return f"{name}= {NO_COLUMN}"
+    return None
+
+
+def _of_others(door: str, name: str) -> str | None:
+    """Why the option of another product is not here."""
+    product = door.partition(".")[0]
+    local: Option | None = next((o for o in TABLE if o.name == name and o.of("local")), None)
+    if local is None:
+        return None
+    if product == "curator" and local.curator:
+        return f"{name}= {local.curator}"
+    whose = "its model" if any(name in accepted(f"local.{m}") for m in MODELS) else "its fit()"
+    return f"{name}= is an option of PrivateOnlineRegression, of {whose}; here there are {', '.join(accepted(door))}"
+
+
+def refuse_local(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a curator's model; those of people's devices must be at their defaults.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        If one of local fits was given, or one that is not known.
+    """
+    local, own = accepted("local.formula"), accepted("curator.formula")
+    refuse_unknown("curator.formula", [n for n in options if n not in own and n not in local])
+    changed = [n for n, v in options.items() if n not in own and not _same(v, local[n].default)]
+    refuse_unknown("curator.formula", changed)
+    return {n: v for n, v in options.items() if n in own}
+
+
+def _same(value: object, default: object) -> bool:
+    return value is default or (isinstance(value, str | int | tuple) and value == default)
+
+
+# --- keywords of methods -------------------------------------------------------------------------------------
+
+_LEVEL: Final = dict.fromkeys(("level", "conf_level"), "Give alpha=, one minus the level: alpha=0.1 for 90%")
+COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
+_NEW: Final = {
+    **dict.fromkeys(("offset", "exposure"), "It goes with the new rows: a column, or (exog, offset) for arrays"),
+    **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),
+    **dict.fromkeys(("newdata", "new_data", "data", "X"), "The new rows come first, or as exog="),
+}
+_OF_METHODS: Final = {
+    "predict": {
+        **_NEW,
+        **dict.fromkeys(("type", "kind", "linear"), "Give which='mean' (the default), 'linear' or 'class'"),
+        **dict.fromkeys(("interval", "se_fit"), "get_prediction(new).summary_frame() has standard errors and limits"),
+    },
+    "get_prediction": {
+        **_NEW,
+        **dict.fromkeys(
+            ("which", "type", "kind", "linear"),
+            "It is of what predict(new) gives; predict(new, which='linear') has the linear predictor, without errors",
+        ),
+        "alpha": "It belongs to what comes back: get_prediction(new).summary_frame(alpha=0.1)",
+    },
+}
+
+
+def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentError:
+    """Error for an argument that a method does not take, with those that it takes."""
+    hint = _OF_METHODS.get(where, {}).get(name)
+    if name.startswith("cov") or name == "use_t":
+        hint = f"T{COV[1:]}"
+    elif name in _LEVEL and "alpha" in known:
+        hint = _LEVEL[name]
+    near = None if hint else nearest(name, known)
+    said = f" {hint}." if hint else "" if near is None else f" Did you mean {near!r}?"
+    takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."
+    return UnsupportedArgumentError(f"{where}() has no argument {name!r}.{said} {takes}")
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type)
+
+
+def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function refuse keywords that it does not have with the list of those that it has.
+
+    Examples
+    --------
+    >>> @known_arguments
+    ... def table(alpha=0.05):
+    ...     return alpha
+    >>> table(alhpa=0.1)
+    Traceback (most recent call last):
+        ...
+    privreg.errors.UnsupportedArgumentError: table() has no argument 'alhpa'. Did you mean 'alpha'? It takes alpha=.
+    """
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def told(*args: P.args, **given: P.kwargs) -> R:
+        unknown = next((name for name in given if name not in known), None)
+        if unknown is not None:
+            raise _refuse(function.__name__, unknown, known)
+        return function(*args, **given)
+
+    return told
+
+
+def all_known_arguments(cls: C) -> C:
+    """The same for every public method that a class defines."""
+    for name, method in list(vars(cls).items()):
+        if isinstance(method, FunctionType) and not name.startswith("_"):
+            setattr(cls, name, known_arguments(method))
+    return cls

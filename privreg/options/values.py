@@ -1,0 +1,78 @@
+"""Reading options that are more than one number or name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.errors import OptionError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["read_start", "read_threads", "refuse_arrays"]
+
+LONG: Final = 200_000
+"""People from whom on threads are used by default."""
+
+MOST_DEFAULT_THREADS: Final = 4
+
+
+def refuse_arrays(**columns: Any) -> None:
+    """Refuse arrays where a formula wants the names of columns.
+
+    Raises
+    ------
+    OptionError
+    """
+    for option, name in columns.items():
+        if name is not None and not isinstance(name, str):
+            raise OptionError(
+                f"{option} must be the name of a column when the model is given by a formula, as in {option}='years', "
+                f"got {type(name).__name__}; an array goes with arrays, PrivateOnlineRegression(endog, exog, "
+                f"{option}=...)."
+            )
+
+
+def read_start(start_params: Any, names: Sequence[str]) -> Array | None:
+    """Coefficients to start from, user's units, shape (p,); None if none were given.
+
+    Raises
+    ------
+    OptionError
+        If they are not one finite number for each of `names`.
+    """
+    if start_params is None:
+        return None
+    if isinstance(start_params, Mapping):
+        lacking = [n for n in names if n not in start_params]
+        if not lacking and len(start_params) > len(names):
+            raise OptionError(f"start_params has names that are no coefficient; it needs {', '.join(names)}.")
+        if lacking:
+            raise OptionError(f"start_params lacks {lacking[0]!r}; it needs {', '.join(names)}.")
+        start_params = [start_params[n] for n in names]
+    try:
+        values = np.asarray(start_params, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise OptionError(f"start_params must be numbers, one for each of {', '.join(names)}.") from None
+    if values.shape == (len(names),) and not np.isfinite(values).all():
+        raise OptionError(f"start_params has a NaN or infinite number; it needs a finite one for {', '.join(names)}.")
+    if values.shape != (len(names),):
+        raise OptionError(
+            f"start_params must be {len(names)} finite numbers, one for each of {', '.join(names)}; "
+            f"got shape {values.shape}."
+        )
+    return values
+
+
+def read_threads(threads: Any, lanes: int, rows: int | None) -> int:
+    """Threads of a fit: as asked, or as many as pay; at most one for each lane."""
+    if threads is not None:
+        return min(int(threads), lanes)
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(usable, MOST_DEFAULT_THREADS, lanes) if rows is not None and rows >= LONG else 1
