@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from privreg.central.losses import restored as restored_family
-from privreg.central.plan import doubt
+from privreg.central.plan import doubted
 from privreg.central.statement import CentralStatement
-from privreg.diagnostics import DOUBT, Note
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.files import archive
 from privreg.inference.methods import Estimate, StudentT
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["KIND", "CentralResults", "estimate_of", "from_saved", "payload"]
 
 KIND = "central results"
-ONE_LANE: Final = Note(
-    f"{DOUBT} standard errors: one lane tells nothing of its precision, so there are none; fit with lanes=8", "lane"
+ONE_LANE: Final = doubt(
+    "lane", "one lane tells nothing of its precision, so there are none; fit with lanes=8", of="standard errors"
 )
 
 
@@ -100,21 +100,21 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: A
     return CentralResults(replace(fit, statement=CentralStatement.from_json(document["statement"])))
 
 
-def estimate_of(lanes: Array, why: Note | None = None) -> Estimate:
+def estimate_of(lanes: Array, why: Diagnostic | None = None) -> Estimate:
     """Precision of the mean of lanes, from how far they lie apart.
 
     Parameters
     ----------
     lanes : ndarray, shape (B, p)
         Released averages, user's units.
-    why : Note, optional
+    why : Diagnostic, optional
         Why their intervals should not be relied on.
     """
     b, p = lanes.shape
     if b == 1:
         return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE,))
     apart = lanes - lanes.mean(axis=0)
-    notes = () if why is None else (Note(f"{DOUBT} the intervals: {why}", why.code),)
+    notes = () if why is None else (why,)
     return Estimate("between_lanes", apart.T @ apart / (b * (b - 1)), StudentT(b - 1), notes)
 
 
@@ -122,7 +122,7 @@ STILL: Final = 0.05
 """Probability of a note on lanes that still move where none does."""
 
 
-def still_moving(moved: Array) -> Note | None:
+def still_moving(moved: Array) -> Diagnostic | None:
     """Say that lanes had not settled, from how far the iterates that are averaged moved; None if that isn't seen.
 
     Parameters
@@ -145,7 +145,7 @@ def still_moving(moved: Array) -> Note | None:
         "the iterates that are averaged were still moving the same way in all lanes, so the start is not forgotten; "
         "take more epochs=, or bounds= that fit the columns more closely"
     )
-    return Note(text, "moving")
+    return doubt("moving", text)
 
 
 def payload(
@@ -154,7 +154,7 @@ def payload(
     """Collect what results know: the release, public numbers, the statement."""
     outside = np.array([spec.units.params_outside(w) for w in lanes])
     params = outside.mean(axis=0)
-    estimate = estimate_of(outside, doubt(plan, loss, len(params)) or still_moving(moved))
+    estimate = estimate_of(outside, doubted(plan, loss, len(params)) or still_moving(moved))
     steps = sum(plan.steps(size) for size in plan.sizes)
     one = np.array([n], dtype=np.int64)
     return ResultData(

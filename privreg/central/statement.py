@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from privreg.diagnostics import Diagnostic
 from privreg.errors import BudgetError
 from privreg.privacy.ledger import REPORTED_DELTA, Release, at_least
 from privreg.results.statement import PrivacyStatement, unprotected
+from privreg.simulation.statements import SEED_NOTE
 
 if TYPE_CHECKING:
     from privreg.audit.verification import Verification
@@ -19,7 +21,6 @@ __all__ = ["CURATOR", "CentralStatement", "make_statement"]
 
 CURATOR: Final = "trusted curator: whoever runs this sees all rows; only the release is private"
 ROUNDING: Final = "noise is drawn in double precision: the guarantee holds up to floating-point rounding"
-SEEDED: Final = "seed= was given: reproducible noise protects nobody; use it for simulations only"
 _PROTECTS: Final = (
     "one record, a row with all its values; neighbours replace one record, so the number of records is public; who has "
     "several rows is protected less"
@@ -171,16 +172,17 @@ def make_statement(spec: ModelSpec, plan: Plan, *, n: int, seeded: bool) -> Cent
         )
     out = []
     if not private:
-        out.append("mu=None: NOT private; the release carries no noise")
+        out.append(Diagnostic("not_private", "mu=None: NOT private; the release carries no noise"))
     elif seeded:
-        out.append(SEEDED)
+        out.append(SEED_NOTE)
     if private and len(plan.sizes) > 1:
-        out.append(
+        text = (
             f"each of {len(plan.sizes)} lanes spends the whole budget on its own records; a record is in one of them, "
             "by a draw that does not look at it"
         )
+        out.append(Diagnostic("split", text))
     if private:
-        out.append(ROUNDING)
+        out.append(Diagnostic("rounding", ROUNDING))
     return CentralStatement(
         budget=spec.budget,
         trust="curator",  # the base class knows "central" as the plug-in beside local reports

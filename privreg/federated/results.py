@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import pandas as pd
 
-from privreg.diagnostics import Note, reliable
+from privreg.diagnostics import Diagnostic, reliable
 from privreg.diagnostics import caution as warn_of
 from privreg.errors import NotPrivateError
 from privreg.federated.plan import Plan
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FederatedResults", "FederatedSummary", "make_results"]
 
-STILL_MOVING: Final = Note(
+STILL_MOVING: Final = Diagnostic(
+    "moving",
     "The model was still on its way: it moved in the second half of the rounds by more than noise explains, so "
     "coefficients fall short of where the rounds would settle. Ask for more rounds, more local steps, or a larger "
     "clip.",
-    "moving",
 )
 ENOUGH: Final = 0.1
 """Share of the model's length by which it may move in the second half of the rounds."""

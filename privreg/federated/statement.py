@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from privreg.diagnostics import Note
+from privreg.diagnostics import Diagnostic
 from privreg.federated.plan import Plan
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least
 from privreg.results.statement import guarantee_in_all, none_in_all, often, releases_in_all, success, unprotected
@@ -36,7 +36,7 @@ class ClientStatement:
         Whether one process held all silos' records and played them, or each silo randomised its own.
     seeded : bool
         Whether the noise can be drawn again by anybody who knows the seed.
-    found : tuple of Note
+    found : tuple of Diagnostic
         What the models of the rounds show, by which rows may be taken back.
     """
 
@@ -44,7 +44,7 @@ class ClientStatement:
     release: Release
     trust: str
     seeded: bool = False
-    found: tuple[Note, ...] = ()
+    found: tuple[Diagnostic, ...] = ()
 
     @property
     def budget(self) -> Budget:
@@ -150,26 +150,32 @@ class ClientStatement:
         )
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Diagnostic, ...]:
         """Whatever qualifies the fit."""
         m, plan = self.plan.mechanism, self.plan
         out = [
-            *self.found,
-            "Coefficients have no standard errors: clipping and local steps move what rounds settle at, by an amount "
-            "that depends on the silos and is not known.",
+            (
+                "no_errors",
+                "Coefficients have no standard errors: clipping and local steps move what rounds settle at, by an "
+                "amount that depends on the silos and is not known.",
+            )
         ]
         if plan.weights is not None:
-            out.append("The silos' weights were declared public and are protected by nothing.")
+            out.append(("public_weights", "The silos' weights were declared public and are protected by nothing."))
         if m.geometric and self.budget.private:
             if not m.debias:
-                out.append("Angle noise shrinks the mean of a report towards zero, and debias=False leaves it so.")
+                text = "Angle noise shrinks the mean of a report towards zero, and debias=False leaves it so."
+                out.append(("biased", text))
             if m.beta < 1.0:
-                out.append(f"Directions outside the fixed box of factor beta={m.beta:g} are moved into it: a bias.")
+                text = f"Directions outside the fixed box of factor beta={m.beta:g} are moved into it: a bias."
+                out.append(("biased", text))
             if m.name == "ldpvec":
-                out.append("Every update counts with the public magnitude, the clip, however short it was.")
+                text = "Every update counts with the public magnitude, the clip, however short it was."
+                out.append(("biased", text))
         if self.budget.private:
-            out.append("Noise is drawn in double precision: the guarantee holds up to floating-point rounding.")
-        return tuple(out)
+            text = "Noise is drawn in double precision: the guarantee holds up to floating-point rounding."
+            out.append(("rounding", text))
+        return (*self.found, *(Diagnostic(*note) for note in out))
 
     def rows(self) -> list[tuple[str, str]]:
         """The statement as (label, text) pairs, which every view renders."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from privreg.diagnostics import DOUBT, Note
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
@@ -14,7 +14,7 @@ from privreg.means.plan import Plan
 from privreg.means.privacy import WITHIN, MeansStatement, blank
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Release
-from privreg.simulation.statements import GAPS_NOTES, ROUNDING_NOTE, SEED_NOTE
+from privreg.simulation.statements import GAPS_NOTES, NOT_PRIVATE, ROUNDING_NOTE, SEED_NOTE, stricter
 
 __all__ = ["header", "is_biased", "statement"]
 
@@ -92,26 +92,27 @@ def statement(
     spec: Spec, release: Release, *, seeded: bool, people: int, few: frozenset[int] = frozenset()
 ) -> MeansStatement:
     """Make the privacy statement of a release; `few` are the terms of which too few people gave some answer."""
-    budget, notes = spec.spent, list[str]()
+    budget, notes = spec.spent, list[Diagnostic]()
     if not budget.private:
-        notes.append("mu=None: NOT private; the reports carry no noise")
+        notes.append(NOT_PRIVATE)
     elif seeded:
         notes.append(SEED_NOTE)
     if spec.people.missing != "noise":
         notes.append(GAPS_NOTES[spec.people.missing])
     if few:
         text = (
-            f"{DOUBT} the intervals: some answer came, or failed to come, from fewer than 10 people, too few for "
-            "normal limits; it takes more people or fewer levels"
+            "some answer came, or failed to come, from fewer than 10 people, too few for normal limits; it takes more "
+            "people or fewer levels"
         )
-        notes.append(Note(text, "answers", np.flatnonzero(spec.concerned(few))))
+        notes.append(doubt("answers", text, np.flatnonzero(spec.concerned(few))))
     if is_biased(spec):
-        notes.append(
+        text = (
             "square_wave_biased: the estimates of numbers are NOT means but an affine function of them, whose slope "
             "the budget fixes; mechanism='square_wave' inverts it"
         )
+        notes.append(Diagnostic("biased", text))
     if budget.pure and not spec.budget.pure:
-        notes.append(f"asked for was {spec.budget}; the mechanism keeps it by {budget}, which is what is stated")
+        notes.append(stricter(spec.budget, budget))
     if budget.private:
         notes.append(ROUNDING_NOTE)
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))

@@ -164,7 +164,7 @@ class PrivateResults:
             f"this fit has no {method!r}; it has {', '.join(self.methods)}. Ask for it with fit({wanted})."
         )
 
-    def _doubts(self, method: str | None = None) -> tuple[diagnostics.Note, ...]:
+    def _doubts(self, method: str | None = None) -> tuple[diagnostics.Diagnostic, ...]:
         """Whatever takes back the intervals of a method: not what weakens others that were asked for beside it."""
         own = self._estimate(method).notes if self._fit.estimates else ()
         others = {note for e in self._fit.estimates for note in e.notes} - set(own)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scipy.special import ndtr
 
-from privreg.diagnostics import WAITING, Note, doubts
+from privreg.diagnostics import Diagnostic, doubts
 from privreg.diagnostics import from_json as notes_from_json
 from privreg.diagnostics import to_json as notes_to_json
 from privreg.errors import BudgetError, choose
@@ -54,8 +54,8 @@ class PrivacyStatement:
         Releases from these data in this process.
     declared : tuple of (str, str)
         What was declared public, by column.
-    notes : tuple of str
-        Whatever weakens or qualifies the claim, numbered in print; see `privreg.diagnostics.Note`.
+    notes : tuple of Diagnostic
+        Whatever weakens or qualifies the claim, numbered in print.
     seeded : bool
         Whether the noise can be drawn again by anybody who knows the seed.
     leaked : tuple of str
@@ -92,7 +92,7 @@ class PrivacyStatement:
     curvature: str
     release: Release
     declared: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+    notes: tuple[Diagnostic, ...]
     seeded: bool = False
     leaked: tuple[str, ...] = ()
     noise: str = ""
@@ -123,14 +123,14 @@ class PrivacyStatement:
         return None
 
     @property
-    def doubts(self) -> tuple[Note, ...]:
+    def doubts(self) -> tuple[Diagnostic, ...]:
         """The notes that take rows back: all, or those that they name."""
         return doubts(self.notes)
 
     @property
-    def waiting(self) -> tuple[Note, ...]:
+    def waiting(self) -> tuple[Diagnostic, ...]:
         """The notes that say why results taken early have no intervals."""
-        return tuple(note for note in self.notes if isinstance(note, Note) and note.code == WAITING)
+        return tuple(note for note in self.notes if note.code == "early")
 
     @property
     def total(self) -> Budget:

@@ -9,7 +9,7 @@ import numpy as np
 
 from privreg.collector import location, sgd
 from privreg.collector.diagonal import WIDE
-from privreg.diagnostics import DOUBT, Note
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.simulation.sgd import AveragedSGD
 from privreg.simulation.staged import beginning, findings, intervals
@@ -72,7 +72,7 @@ class FitOutcome(NamedTuple):
         What pilots and curvature took, for the privacy block.
     bound : str
         The score's bound, for the privacy block.
-    notes : tuple of str
+    notes : tuple of Diagnostic
     measures : tuple of Measure
         Privately released measures of fit.
     told : int
@@ -94,7 +94,7 @@ class FitOutcome(NamedTuple):
     tuning: str
     spending: str
     bound: str
-    notes: tuple[str, ...]
+    notes: tuple[Diagnostic, ...]
     measures: tuple[Measure, ...] = ()
     told: int = 0
     spreads: Array | None = None
@@ -320,7 +320,7 @@ def _spending(run: Pipeline) -> str:
 
 def _notes(
     run: Pipeline, settings: Settings, names: Sequence[str], order: NDArray[np.intp], estimates: tuple[Estimate, ...]
-) -> tuple[str, ...]:
+) -> tuple[Diagnostic, ...]:
     """What weakens results; `order` as of :func:`report_of_pipeline`."""
 
     def place(columns: Iterable[int]) -> list[int]:
@@ -335,93 +335,93 @@ def _notes(
     lost = [names[j] for j in findings.lost(run)]
     if lost:
         text = (
-            f"{DOUBT} the intervals: the search for the scale of {_listed(lost)} did not settle, as for a column that "
+            f"the search for the scale of {_listed(lost)} did not settle, as for a column that "
             "is the same for most people or varies little beside its distance from 0; declare bounds= or moments=, and "
             "levels= for a rare indicator"
         )
-        out.append(Note(text, "lost"))
+        out.append(doubt("lost", text))
     have = bool(estimates)
     silent = have and findings.silent(run)
     if silent:
         text = (
-            f"{DOUBT} the results: as far as the reports tell, most people sent noise only (a value missing or not "
+            "as far as the reports tell, most people sent noise only (a value missing or not "
             "declared, or more rows than max_per_id), or too few came for this budget; see that the declared levels "
             "match the data, leave out a column that most people lack, give fewer rows of each person, raise "
             "max_per_id= with a smaller budget, or ask more people"
         )
-        out.append(Note(text, "silent"))
+        out.append(doubt("nonresponse", text, of="the results"))
     rare = findings.rare(run) if have else []
     together = [j for j in rare if run.tied[j]]
     if together:
         text = (
-            f"{DOUBT} the intervals: levels of two factors or more go together for nearly everybody: too few people at "
+            f"levels of two factors or more go together for nearly everybody: too few people at "
             f"this budget seem to tell {_listed(names[j] for j in together)} from the columns of other factors; leave "
             "out one of the factors, merge levels, or ask more people"
         )
-        out.append(Note(text, "tied", place(together)))
+        out.append(doubt("confounded", text, place(together)))
     unanswered = findings.unanswered(run)
     gone = unanswered is not None and unanswered[0] > MOST  # nobody is left who could be of a rare level
     rare = [j for j in rare if not run.tied[j] and not gone]
     if rare:
         shares = _listed(f"{100 * run.shares[j]:.2g}%" for j in rare)
         text = (
-            f"{DOUBT} the intervals: too few people at this budget seem to be in the smaller group of "
+            f"too few people at this budget seem to be in the smaller group of "
             f"{_listed(names[j] for j in rare)} (some {shares}, as far as noisy reports tell); the interval of such a "
             "column is far too short and the others suffer: ask more people, merge levels, or leave it out"
         )
-        out.append(Note(text, "rare", place([*rare, *findings.reference_is_rare(run, rare)])))
+        out.append(doubt("rare", text, place([*rare, *findings.reference_is_rare(run, rare)])))
     wide = findings.wide(run) if have else []
     if wide:
         text = (
-            f"{DOUBT} the intervals: the bounds of {_listed(names[j] for j, _ in wide)} span "
+            f"the bounds of {_listed(names[j] for j, _ in wide)} span "
             f"{min(span for _, span in wide):.0f} or more times the learned sd, as where nearly everybody has one "
             "value: clamped to one end of bounds= that are in other units or too narrow, a rare indicator (declare "
             "levels=), an amount that is mostly 0 (as in I(x > 0)); where rows are sorted by it (shuffle them); or "
             "where bounds= are far too wide"
         )
         # the constant stands for where these columns are 0, which is as little known
-        out.append(Note(text, "wide", place([*([0] if run.start.layout.constant else []), *(j for j, _ in wide)])))
+        out.append(doubt("wide", text, place([*([0] if run.start.layout.constant else []), *(j for j, _ in wide)])))
     if have and findings.flat(run):
         text = (
-            f"{DOUBT} the results: the response hardly varies inside its declared range, as where everybody was "
+            "the response hardly varies inside its declared range, as where everybody was "
             "clamped to one end of it; see that bounds= are those of the response, in its units"
         )
-        out.append(Note(text, "flat"))
+        out.append(doubt("flat", text, of="the results"))
     if have and findings.changing(run):
         text = (
-            f"{DOUBT} the results: people who came first tell other coefficients than those after them. Rows are taken "
+            "people who came first tell other coefficients than those after them. Rows are taken "
             "in the order they come: shuffle a file that is sorted, by its response above all; if effects change over "
             "time, fit the times one by one"
         )
-        out.append(Note(text, "changing"))
+        out.append(doubt("changing", text, of="the results"))
     if have and findings.at_limit(run):
         text = (
-            f"{DOUBT} the interval: the estimate lies at a public limit of the response, where the search ran out of "
+            "the estimate lies at a public limit of the response, where the search ran out of "
             "people; ask more of them, or spend more"
         )
-        out.append(Note(text, "limit"))
+        out.append(doubt("limit", text, of="the interval"))
     theta = run.estimate()
     strong = False
     if have and not silent and rules.from_predictor and theta is not None:
         strong = beginning.strength(run, theta) > beginning.FARTHEST
     if strong:
         text = (
-            f"{DOUBT} the intervals: effects seem so strong (the linear predictor's sd is above "
+            f"effects seem so strong (the linear predictor's sd is above "
             f"{beginning.FARTHEST:g}) that scores hardly tell how strong, or few people came and they are noise; "
             "predictions may serve, but coefficients may be far too large or small"
         )
-        out.append(Note(text, "strong"))
+        out.append(doubt("strong", text))
     if run.start.told and run.kind != "measures":
-        out.append(
+        text = (
             f"no measures of fit yet: they come from the last people of rows={schedule.rows:,}, and {run.people:,} "
             "have reported"
         )
+        out.append(Diagnostic("later", text))
     if unanswered is not None:
         share, error = min(round(100 * unanswered[0]), 100), round(100 * unanswered[1])
         most = have and gone and not silent
         text = (
-            (f"{DOUBT} the results: " if most else "")
-            + f"about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a "
+            f"about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a "
             "value missing, no number or not among the declared levels, a term not finite"
             + (", or a row beyond max_per_id" if run.start.nonresponse else "")
             + (
@@ -430,55 +430,58 @@ def _notes(
                 else "; estimates are right if whether a record can be used depends on covariates alone"
             )
         )
-        out.append(Note(text, "silent" if most else ""))
+        out.append(doubt("nonresponse", text, of="the results") if most else Diagnostic("unusable", text))
     elif have and run.start.nonresponse and not (rules.track or rules.counting or run.scatter.asked):
-        out.append(
+        text = (
             "if many rows beyond max_per_id came, intervals are too short by about as much: with a declared residual "
             "scale their share is not learned; leave scale= out"
         )
+        out.append(Diagnostic("excess", text))
     if schedule.rows and run.kind == "measures" and run.people > SOME_MORE * schedule.rows:
-        out.append(
+        text = (
             f"rows={schedule.rows:,} was said and {run.people:,} people came: those beyond told measures of fit and "
             "sent no score, so estimates are no more precise for them; give rows= as it is"
         )
+        out.append(Diagnostic("measured", text))
     elif schedule.rows and run.people > MANY_MORE * schedule.rows:
         text = (
-            f"{DOUBT} the intervals: rows={schedule.rows:,} was said and {run.people:,} people came, so the pilots "
+            f"rows={schedule.rows:,} was said and {run.people:,} people came, so the pilots "
             "were short for them; give rows= as it is, or leave it out"
         )
-        out.append(Note(text, "more"))
+        out.append(doubt("more", text))
     out += intervals.waiting(run, settings, estimates, lead)
     said = silent or strong  # both say that more people are wanted, and would make the number below meaningless
     if have and not said and not schedule.enough(int((run.people - lead) / needs), coefficients):
         told = "effects, correlations and silent people" if unanswered is not None else "effects and correlations"
         needed = _rounded_up(schedule.wanted(coefficients) * needs + lead)
         text = (
-            f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
+            f"{run.people:,} people are few for {coefficients} coefficients at this budget; in "
             f"simulations coverage fell below its level with fewer than about {needed:,}"
             + (f", given what reports tell of {told}" if relied > 1.0 else "")
         )
-        out.append(Note(text, "few"))
+        out.append(doubt("few", text))
     return tuple(out)
 
 
-def _wide_notes(run: Pipeline, place: Callable[[Iterable[int]], list[int]], *, have: bool) -> list[str]:
+def _wide_notes(run: Pipeline, place: Callable[[Iterable[int]], list[int]], *, have: bool) -> list[Diagnostic]:
     """What a design of many coefficients does without."""
     wide = run.start.wide
     if wide is None:
         return []
-    out: list[str] = [
+    text = (
         f"more than {WIDE} coefficients: no correlations of the covariates are learned, and the Newton step is "
         "diagonal; where columns are much correlated, estimates settle slowly and intervals can be too short: declare "
         "correlations in moments="
-    ]
+    )
+    out = [Diagnostic("diagonal", text)]
     few = np.flatnonzero(np.nan_to_num(wide.shares, nan=1.0) < RARE).tolist()
     if have and few:
         text = (
-            f"{DOUBT} the intervals: {len(few)} columns stand for levels that about {100 * RARE:g}% of the people or "
+            f"{len(few)} columns stand for levels that about {100 * RARE:g}% of the people or "
             "fewer have, were levels equally frequent, and all are compared with one reference level that few have; "
             "merge levels"
         )
-        out.append(Note(text, "levels", place([*few, 0])))
+        out.append(doubt("levels", text, place([*few, 0])))
     return out
 
 

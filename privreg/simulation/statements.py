@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.audit import verification
+from privreg.diagnostics import Diagnostic
 from privreg.privacy.ledger import Release, at_least
 from privreg.results.statement import RESPONSE_ALONE, WHOLE_RECORD, PrivacyStatement
 from privreg.simulation.sgd import AveragedSGD
@@ -14,6 +15,7 @@ from privreg.simulation.staged.schedule import lane_plan
 
 if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
+    from privreg.privacy.budget import Budget
     from privreg.privacy.mechanisms import Mechanism
     from privreg.protocol.plans import Plan
     from privreg.simulation.assemble import FitOutcome
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["GAPS_NOTES", "statement", "title"]
 
-ROUNDING_NOTE: Final = (
+ROUNDING_NOTE: Final = Diagnostic(
+    "rounding",
     "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single report "
-    "must withstand an attack on its last bits, the device needs an exact sampler"
+    "must withstand an attack on its last bits, the device needs an exact sampler",
 )
 PROTECTS: Final = {
     "record": WHOLE_RECORD,
@@ -40,15 +43,27 @@ CHAINS: Final = {
 SMALLER: Final = 0.25
 """Weight of a budget half the largest, for which personal budgets are audited too."""
 
-SEED_NOTE: Final = "seed= was given: reproducible noise protects nobody; use it for simulations only"
-
-
+NOT_PRIVATE: Final = Diagnostic("not_private", "mu=None: NOT private; the reports carry no noise")
+SEED_NOTE: Final = Diagnostic(
+    "seeded", "seed= was given: reproducible noise protects nobody; use it for simulations only"
+)
 GAPS_NOTES: Final = {
-    "drop": "missing='drop': whose record can't be used sends nothing, which reveals who answered; missing='noise' "
-    "does not",
-    "raise": "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
-    "holds the rows",
+    "drop": Diagnostic(
+        "missing",
+        "missing='drop': whose record can't be used sends nothing, which reveals who answered; missing='noise' does "
+        "not",
+    ),
+    "raise": Diagnostic(
+        "missing",
+        "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
+        "holds the rows",
+    ),
 }
+
+
+def stricter(asked: Budget, kept: Budget) -> Diagnostic:
+    """Say that the mechanism keeps a pure budget where another was asked for."""
+    return Diagnostic("pure", f"asked for was {asked}; the mechanism keeps it by {kept}, which is what is stated")
 
 
 def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tuple[tuple[str, str], ...]:
@@ -169,32 +184,36 @@ def _chains(run: Pipeline) -> list[dict[str, Any]]:
     return out
 
 
-def _notes(spec: ModelSpec, s: Settings, report: FitOutcome, *, seeded: bool, total_mu: float) -> tuple[str, ...]:
-    out = []
+def _notes(
+    spec: ModelSpec, s: Settings, report: FitOutcome, *, seeded: bool, total_mu: float
+) -> tuple[Diagnostic, ...]:
+    out = list[Diagnostic]()
     if not spec.budget.private:
-        out.append("mu=None: NOT private; the reports carry no noise")
+        out.append(NOT_PRIVATE)
     elif seeded:
         out.append(SEED_NOTE)
     leaked = spec.design.schema.leaked
     if "scale" in leaked:
-        out.append("allow_leak: location and scale of columns were computed from the raw data, which is not private")
+        text = "allow_leak: location and scale of columns were computed from the raw data, which is not private"
+        out.append(Diagnostic("leaked", text))
     if "levels" in leaked:
-        out.append("allow_leak: factor levels were collected from the raw data, which is not private")
+        text = "allow_leak: factor levels were collected from the raw data, which is not private"
+        out.append(Diagnostic("leaked", text))
     if spec.people.missing != "noise":
         out.append(GAPS_NOTES[spec.people.missing])
     if spec.family.of_residuals and spec.design.schema.bounds.get(spec.design.endog_bare) == (0.0, 1.0):
-        out.append(
+        text = (
             f"{spec.design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn "
             "to the more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
         )
+        out.append(Diagnostic("binary", text))
     if any(m.central for m in s.methods):
         total = at_least(total_mu, 4)
-        out.append(
-            f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
-        )
+        text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
+        out.append(Diagnostic("curator", text))
     budget = s.mechanism.budget
     if budget.pure and not spec.budget.pure:
-        out.append(f"asked for was {spec.budget}; the mechanism keeps it by {budget}, which is what is stated")
+        out.append(stricter(spec.budget, budget))
     if spec.budget.private:
         out.append(ROUNDING_NOTE)
     for e in report.estimates:
