@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
 
-from privreg.audit import neighbours as audits
+from privreg.audit.verification import Trial, Verification, verify
 from privreg.central import descent
 from privreg.central.losses import resolve, resolve_loss
 from privreg.central.options import check_budget
 from privreg.central.plan import make_plan
 from privreg.device.sampler import fresh_key, seeded_key
-from privreg.errors import OptionError, level
 from privreg.privacy.ledger import UNSET, Budget
 
-__all__ = ["CentralAudit", "audit"]
-
-
-class CentralAudit(NamedTuple):
-    """Outcome of an audit.
-
-    Attributes
-    ----------
-    mu_lower, mu : float
-        Lower confidence limit of μ and the claim; ``inf`` where the release is not one Gaussian mechanism.
-    delta_lower, delta : float
-        Lower confidence limit of δ at `epsilon` and the claim.
-    epsilon : float
-    runs : int
-        Releases of each neighbour.
-    """
-
-    mu_lower: float
-    mu: float
-    delta_lower: float
-    delta: float
-    epsilon: float
-    runs: int
-
-    @property
-    def passed(self) -> bool:
-        """Whether no more was shown than is claimed."""
-        return self.mu_lower <= self.mu and self.delta_lower <= self.delta
+__all__ = ["audit"]
 
 
 def audit(
@@ -60,7 +30,7 @@ def audit(
     seed: int | None = None,
     noise: float = 1.0,
     **options: Any,
-) -> CentralAudit:
+) -> Verification:
     """Tell two neighbouring data sets apart by what the fit's own code releases of them.
 
     Parameters
@@ -73,7 +43,7 @@ def audit(
     runs : int
         Releases of each neighbour.
     alpha : float
-        Probability of a limit above its true value, for each of the two.
+        Probability that any limit lies above its true value.
     seed : int, optional
         For tests.
     noise : float
@@ -83,7 +53,8 @@ def audit(
 
     Returns
     -------
-    CentralAudit
+    Verification
+        Its table has a line for μ, where the release is one Gaussian mechanism, and one for δ at an ε.
 
     Raises
     ------
@@ -94,52 +65,32 @@ def audit(
     The record that differs has the covariate 1 and responses as far apart as they can be, so that its gradients are
     −G and G from the start: with a smooth loss, one pass and no other record the sensitivity is attained.
     """
-    level(alpha)
-    if runs < 1000:
-        raise OptionError(f"runs={runs} are too few to tell anything; take 1000 or more.")
     budget = Budget.declare(mu, epsilon, delta)
     check_budget(budget, gaussian=True, how="")
     loss = resolve_loss(resolve(family))
     n = others + 1
     plan = make_plan(loss, budget, n=n, p=1, reach=1.0, lanes=1, **options)
     drawn = replace(plan, noise_sd=plan.noise_sd * noise)
-    x = np.zeros((n, 1))
-    x[0] = 1.0
     low = 0.0 if resolve(family).binary else -1.0
     key = fresh_key() if seed is None else seeded_key(seed, "audit")
     turns, normals = descent.randomness(key, 1)
-    releases = []
-    for response in (low, 1.0):
-        y = np.full(n, response)
-        releases.append(np.array([descent.noisy_lanes(x, y, loss, drawn, turns, normals)[0, 0] for _ in range(runs)]))
-    found = audits.audit(releases[0], releases[1], alpha=alpha)
-    at = budget.asked[0] if budget.form == "epsilon, delta" else 1.0
-    claim = budget.asked[1] if budget.form == "epsilon, delta" else budget.delta(at)
-    return CentralAudit(
-        found.lower,
-        budget.mu if plan.gaussian else math.inf,
-        _delta_lower(releases[0], releases[1], at, alpha),
-        claim,
-        at,
-        runs,
-    )
 
+    made: dict[int, tuple[Any, Any]] = {}  # both trials are of the same releases
 
-def _delta_lower(first: Any, second: Any, epsilon: float, alpha: float) -> float:
-    """Lower confidence limit of δ at `epsilon`: a threshold from the first half, tested on the second."""
-    half = len(first) // 2
-    cuts = np.quantile(np.concatenate([first[:half], second[:half]]), np.linspace(0.001, 0.999, 400))
-    gains = []
-    for one, other in ((first, second), (second, first)):
-        for sign in (1.0, -1.0):
-            a, b = np.sort(sign * one[:half]), np.sort(sign * other[:half])
-            above = [half - np.searchsorted(v, np.sort(sign * cuts), side="right") for v in (a, b)]
-            gain = above[0] / half - math.exp(epsilon) * above[1] / half
-            j = int(np.argmax(gain))
-            gains.append((float(gain[j]), sign, float(np.sort(sign * cuts)[j]), one, other))
-    _, sign, cut, one, other = max(gains, key=lambda g: g[0])
-    m = len(one) - half
-    hits, misses = int((sign * one[half:] > cut).sum()), int((sign * other[half:] > cut).sum())
-    low = betaincinv(hits, m - hits + 1, alpha / 2) if hits else 0.0
-    high = betaincinv(misses + 1, m - misses, 1 - alpha / 2) if misses < m else 1.0
-    return max(float(low - math.exp(epsilon) * high), 0.0)
+    def releases(runs: int) -> tuple[Any, Any]:
+        if runs not in made:
+            x = np.zeros((n, 1))
+            x[0] = 1.0
+            rows = [(x, np.full(n, response)) for response in (low, 1.0)]
+            first, second = (
+                np.array([descent.noisy_lanes(*given, loss, drawn, turns, normals)[0, 0] for _ in range(runs)])
+                for given in rows
+            )
+            made[runs] = first, second
+        return made[runs]
+
+    at, delta_claimed = budget.asked if budget.form == "epsilon, delta" else (1.0, budget.delta(1.0))
+    words = "responses at opposite ends"
+    trials = [Trial("release", words, "mu", budget.mu, releases)] if plan.gaussian else []
+    trials.append(Trial("release", words, "delta", delta_claimed, releases, epsilon=at))
+    return verify(trials, claim=str(budget), n=runs, alpha=alpha, option="runs")

@@ -12,7 +12,6 @@ import pandas as pd
 
 from privreg.central.losses import restored as restored_family
 from privreg.central.plan import doubted
-from privreg.central.statement import CentralStatement
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
 from privreg.files import archive
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from privreg.central.losses import Loss
     from privreg.central.plan import Plan
     from privreg.formula.spec import ModelSpec
+    from privreg.results.statement import PrivacyStatement
 
     Array = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class CentralResults(PrivateResults):
             If it isn't one.
         """
         statement = self.privacy
-        if isinstance(statement, CentralStatement) and not statement.gaussian:
+        if not statement.gaussian:
             raise InferenceError(
                 f"{statement.short} is not one Gaussian mechanism, whose curve this draws; fit with "
                 "order='full' or 'permuted'."
@@ -96,8 +96,7 @@ class CentralResults(PrivateResults):
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any) -> CentralResults:
     """Rebuild results from what :meth:`CentralResults.save` wrote."""
-    fit = saving.restored(document, arrays, design, restored_family(dict(document["family"])))
-    return CentralResults(replace(fit, statement=CentralStatement.from_json(document["statement"])))
+    return CentralResults(saving.restored(document, arrays, design, restored_family(dict(document["family"]))))
 
 
 def estimate_of(lanes: Array, why: Diagnostic | None = None) -> Estimate:
@@ -149,7 +148,7 @@ def still_moving(moved: Array) -> Diagnostic | None:
 
 
 def payload(
-    spec: ModelSpec, plan: Plan, loss: Loss, lanes: Array, moved: Array, statement: CentralStatement, n: int
+    spec: ModelSpec, plan: Plan, loss: Loss, lanes: Array, moved: Array, statement: PrivacyStatement, n: int
 ) -> ResultData:
     """Collect what results know: the release, public numbers, the statement."""
     outside = np.array([spec.units.params_outside(w) for w in lanes])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,9 @@ from privreg.diagnostics import caution as warn_of
 from privreg.errors import NotPrivateError
 from privreg.federated.plan import Plan
 from privreg.federated.server import settled
-from privreg.federated.statement import ClientStatement
 from privreg.results.data import ResultData
 from privreg.results.prediction import check_which, note_outside, predicted
+from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, marked
 from privreg.tables import cells
 from privreg.unavailable import all_known_arguments, called, unavailable
@@ -63,7 +63,7 @@ class FederatedResults:
     Made by :meth:`FederatedRegression.fit` or a Flower server. Holds randomised and public numbers only.
     """
 
-    def __init__(self, plan: Plan, path: Array, statement: ClientStatement) -> None:
+    def __init__(self, plan: Plan, path: Array, statement: PrivacyStatement) -> None:
         self._plan, self._path = plan, path
         spec = plan.spec
         many = len(path) - 1
@@ -74,7 +74,7 @@ class FederatedResults:
             params=plan.outside(settled(path)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
             updates=many, trail_n=np.arange(many + 1), trail_senders=np.full(many + 1, plan.silos),
             trail_params=outside, trail_variances=np.full_like(outside, np.nan),
-            statement=cast("Any", statement), baseline=spec.baseline,
+            statement=statement, baseline=spec.baseline,
         )  # fmt: skip
         self._statement = statement
 
@@ -92,7 +92,7 @@ class FederatedResults:
         return self._fit.shaped(self._fit.last)
 
     @property
-    def privacy(self) -> ClientStatement:
+    def privacy(self) -> PrivacyStatement:
         """Who is protected, and by how much."""
         return self._statement
 
@@ -113,13 +113,12 @@ class FederatedResults:
 
     def tidy(self) -> pd.DataFrame:
         """Coefficients as a tidy table: term, estimate, reliable (whether no note takes it back), perhaps level."""
-        kept = reliable(self._statement.found, len(self._fit.params))
+        kept = reliable(self._statement.notes, len(self._fit.params))
         return self._fit.labels().assign(estimate=self._fit.params, reliable=kept)
 
     def _caution(self, stacklevel: int = 2) -> bool:
         """Warn if there are rows that should not be relied on; return whether there are."""
-        found = self._statement.found
-        return warn_of(self._fit.names, found, what="the estimates of", stacklevel=stacklevel + 1)
+        return warn_of(self._fit.names, self.privacy.notes, what="the estimates of", stacklevel=stacklevel + 1)
 
     def predict(self, exog: Any, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
@@ -195,11 +194,11 @@ class FederatedResults:
         return self.summary().as_html()
 
 
-def make_results(plan: Plan, path: tuple[Array, ...], statement: ClientStatement) -> FederatedResults:
+def make_results(plan: Plan, path: tuple[Array, ...], statement: PrivacyStatement) -> FederatedResults:
     """Results of the models that a server sent and ended with, internal units."""
     models = np.array(path)
     found = (STILL_MOVING,) if _still_moving(plan, models) else ()
-    return FederatedResults(plan, models, replace(statement, found=found))
+    return FederatedResults(plan, models, replace(statement, notes=(*found, *statement.notes)))
 
 
 def _still_moving(plan: Plan, path: Array) -> bool:
@@ -239,10 +238,10 @@ class FederatedSummary(Summary):
 
     def __init__(self, results: FederatedResults) -> None:
         fit, spec = results._fit, results._plan.spec
-        self._title, self._statement = fit.title, cast("Any", results.privacy)
+        self._title, self._statement = fit.title, results.privacy
         self._response, self._levels, self._terms = fit.design.endog_name, spec.baseline, len(spec.design.names)
         self._law = None
         table = results.tidy()
         self._names = marked(table)
-        self._caution = caution(table, self._statement.notes, results.privacy.found)
+        self._caution = caution(table, self._statement.notes, results.privacy.doubts)
         self._head, self._rows = cells(table, 0.05)

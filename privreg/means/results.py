@@ -15,8 +15,10 @@ from privreg.errors import InferenceError, NotPrivateError, OptionError
 from privreg.errors import level as _level
 from privreg.files import archive
 from privreg.inference.methods import Normal
-from privreg.means.privacy import MeansStatement, MeansSummary
+from privreg.means.privacy import MeansSummary
 from privreg.means.shrinkage import shrink
+from privreg.means.verification import trials
+from privreg.results.statement import PrivacyStatement
 from privreg.unavailable import all_known_arguments, needs_rows, unavailable
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class MeansFit:
     header : tuple of (str, str)
     biased : bool
         Whether the mechanism is a biased one, so that the estimates are not means.
-    statement : MeansStatement
+    statement : PrivacyStatement
     group_reliable : ndarray of bool, shape (g, p)
         Whether a subgroup's estimate may be relied on.
     """
@@ -71,7 +73,7 @@ class MeansFit:
     group_variances: Array
     header: tuple[tuple[str, str], ...]
     biased: bool
-    statement: MeansStatement
+    statement: PrivacyStatement
     group_reliable: NDArray[np.bool_]
 
 
@@ -113,7 +115,7 @@ class MeansResults:
         return self._fit.nobs
 
     @property
-    def privacy(self) -> MeansStatement:
+    def privacy(self) -> PrivacyStatement:
         """The privacy statement."""
         return self._fit.statement
 
@@ -319,7 +321,7 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     nobs, *people = (int(v) for v in document["counts"])
     if len(people) != g:
         raise ValueError("saved counts don't fit the subgroups")  # load() says that the file is damaged
-    stated = MeansStatement.from_json(document["statement"])
+    stated = PrivacyStatement.from_json(document["statement"], setting="means", neighbours=trials)
     group_reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
     wrong = any(note.rows and note.rows[-1] >= p for note in stated.doubts)
     if wrong or group_reliable.shape != (g, p) or group_reliable.dtype.kind != "b":

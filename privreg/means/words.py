@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 import numpy as np
 
@@ -11,12 +11,18 @@ from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
-from privreg.means.privacy import WITHIN, MeansStatement, blank
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Release
+from privreg.results.statement import PrivacyStatement
+from privreg.results.wording import WHOLE_RECORD
 from privreg.simulation.statements import GAPS_NOTES, NOT_PRIVATE, ROUNDING_NOTE, SEED_NOTE, stricter
 
 __all__ = ["header", "is_biased", "statement"]
+
+WITHIN: Final = (
+    "one person's whole record, used once, but for the subgroup, whose members are public; neighbours replace one "
+    "record"
+)
 
 
 def is_biased(spec: Spec) -> bool:
@@ -90,7 +96,7 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
 
 def statement(
     spec: Spec, release: Release, *, seeded: bool, people: int, few: frozenset[int] = frozenset()
-) -> MeansStatement:
+) -> PrivacyStatement:
     """Make the privacy statement of a release; `few` are the terms of which too few people gave some answer."""
     budget, notes = spec.spent, list[Diagnostic]()
     if not budget.private:
@@ -116,10 +122,16 @@ def statement(
     if budget.private:
         notes.append(ROUNDING_NOTE)
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
-    more: dict[str, Any] = {} if spec.by is None else {"protects": WITHIN}
-    return blank(
-        budget,
-        release,
+    return PrivacyStatement(
+        setting="means",
+        budget=budget,
+        release=release,
+        trust="simulated",
+        protects=WHOLE_RECORD if spec.by is None else WITHIN,
+        noise_sd=0.0,
+        bound=1.0,
+        curvature="",
+        neighbours=verification.trials,
         mechanism="; ".join(titles),
         noise=_words(spec),
         weights=_asked(spec),
@@ -134,5 +146,4 @@ def statement(
             for g, plan in zip(spec.groups, spec.plans, strict=True)
             if budget.private
         ),
-        **more,
     )

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.audit import verification
+from privreg.audit import reports
 from privreg.diagnostics import Diagnostic
 from privreg.privacy.ledger import Release, at_least
-from privreg.results.statement import RESPONSE_ALONE, WHOLE_RECORD, PrivacyStatement
+from privreg.results.statement import PrivacyStatement
+from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD
 from privreg.simulation.sgd import AveragedSGD
 from privreg.simulation.staged.schedule import lane_plan
 
@@ -136,28 +137,28 @@ def _mechanics(s: Settings, run: AveragedSGD | Pipeline) -> tuple[dict[str, Any]
     mechanism = s.mechanism
     if isinstance(run, AveragedSGD):
         plan, theta = run.plan, run.state.theta
-        out = [verification.of_chain("score", "chain", plan, theta, alone=s.alone)]
+        out = [reports.of_chain("score", "chain", plan, theta, alone=s.alone)]
         if plan.curvature_share:
-            out.append(verification.of_chain("curvature", "curvature", plan, theta, alone=s.alone))
+            out.append(reports.of_chain("curvature", "curvature", plan, theta, alone=s.alone))
         if plan.central:
             sds = curator_sds(mechanism, plan)
-            out.append(verification.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
+            out.append(reports.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
         return tuple(out)
     start, out = run.start, []
     if start.unscaled:
         m = len(start.unscaled)
         given = mechanism.channel(2 * m), mechanism.bits_radius(2 * m), m
-        out.append(verification.of_numbers("location", "location", *given))
+        out.append(reports.of_numbers("location", "location", *given))
     if not start.reports.label and run.moment_numbers():
         m, many = run.moment_numbers(), start.wide is not None
         given = mechanism.channel(m), run.moment_radius(), m if many else run.size(before=True)
-        out.append(verification.of_numbers("moments", "numbers" if many else "moments", *given))
+        out.append(reports.of_numbers("moments", "numbers" if many else "moments", *given))
     if start.told:
         given = mechanism.channel(start.told), mechanism.bits_radius(start.told), start.told
-        out.append(verification.of_numbers("measures of fit", "numbers", *given))
+        out.append(reports.of_numbers("measures of fit", "numbers", *given))
     out += _chains(run)
     if start.personal:  # smaller budgets by more noise
-        out += [verification.of_smaller_budget(m, SMALLER) for m in out]
+        out += [reports.of_smaller_budget(m, SMALLER) for m in out]
     return tuple(out)
 
 
@@ -180,7 +181,7 @@ def _chains(run: Pipeline) -> list[dict[str, Any]]:
                 y_scale=run.y_scale,
             )
         c = float(np.exp(np.mean(chains.state.log_c)))
-        out.append(verification.of_lanes(CHAINS[stage.kind], plan, chains.state.theta.mean(axis=0), c))
+        out.append(reports.of_lanes(CHAINS[stage.kind], plan, chains.state.theta.mean(axis=0), c))
     return out
 
 

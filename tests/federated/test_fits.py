@@ -509,7 +509,7 @@ def test_a_model_that_is_still_moving_is_told():
     noisy = model(mu=0.05, rounds=10).fit(progress=False)
     told = ["still on its way" in " ".join(r.summary().as_text().split()) for r in (far, there)]
     assert told == [True, False]
-    assert "clip" in far.privacy.found[0]
+    assert "clip" in far.privacy.doubts[0]
     assert np.isfinite(noisy.params).all()
 
 

@@ -13,8 +13,9 @@ from privreg.diagnostics import Diagnostic
 from privreg.errors import BudgetError, OptionError, SavedFileError
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, Release, compose
-from privreg.results.statement import WHOLE_RECORD, PrivacyStatement
+from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import privacy_html
+from privreg.results.wording import WHOLE_RECORD
 
 declare = Budget.declare
 
