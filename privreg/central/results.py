@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +13,6 @@ from privreg.central.losses import restored as restored_family
 from privreg.central.plan import doubted
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
-from privreg.files import archive
 from privreg.inference.methods import Estimate, StudentT
 from privreg.results import saving
 from privreg.results.data import ResultData
@@ -43,6 +41,8 @@ ONE_LANE: Final = doubt(
 class CentralResults(PrivateResults):
     """Results of a trusted curator's fit. Holds the release and the public schema; never a row."""
 
+    _kind = KIND
+
     @property
     def params_last(self) -> pd.Series | pd.DataFrame:
         """Refuse: the last iterate is not released.
@@ -61,37 +61,15 @@ class CentralResults(PrivateResults):
         InferenceError
             If it isn't one.
         """
-        statement = self.privacy
-        if not statement.gaussian:
+        if not self.privacy.gaussian:
             raise InferenceError(
-                f"{statement.short} is not one Gaussian mechanism, whose curve this draws; fit with "
+                f"{self.privacy.short} is not one Gaussian mechanism, whose curve this draws; fit with "
                 "order='full' or 'permuted'."
             )
         return super().plot_privacy(ax=ax)
 
     def __getattr__(self, name: str) -> Any:
         raise unavailable(name, dir(type(self)), measures=False)
-
-    def using(self, method: str) -> CentralResults:
-        """Return the same results; there is one method."""
-        return CentralResults(super().using(method)._fit)
-
-    def save(self, path: str | Path) -> None:
-        """Save as one file of arrays and JSON, atomically. No rows, no keys.
-
-        Raises
-        ------
-        SavedFileError
-            If the folder is missing or not writable.
-        UnsupportedArgumentError
-            If the name is that of a page, a text, a table or another program's file; the message says how to write one.
-        """
-        archive.refuse_suffix(path)
-        document, arrays = saving.parts(self._fit)
-        archive.write_archive(path, KIND, document, arrays)
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("<PrivateResults", "<CentralResults", 1)
 
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any) -> CentralResults:

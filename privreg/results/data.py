@@ -22,8 +22,71 @@ if TYPE_CHECKING:
 __all__ = ["ResultData"]
 
 
+class Labelled:
+    """Estimates by name, and how they are labelled; those of a multinomial response by level, too."""
+
+    names: tuple[str, ...]
+    design: Any
+
+    @property
+    def levels(self) -> tuple[Any, ...]:
+        """Declared levels of a multinomial response, the first being the baseline; none for other families."""
+        return ()
+
+    @property
+    def index(self) -> pd.Index:
+        """Labels of the coefficients one below the other: names, or (level, term)."""
+        if not self.levels:
+            return pd.Index(self.names)
+        labels = [list(self.levels[1:]), list(self.design.names)]
+        made: pd.Index = pd.MultiIndex.from_product(labels, names=[self.design.endog_name, None])
+        return made
+
+    def shaped(self, values: Array) -> pd.Series | pd.DataFrame:
+        """Numbers of the coefficients as the user sees them: a Series, or a DataFrame of terms by levels."""
+        if not self.levels:
+            return pd.Series(np.array(values), index=self.index, dtype=np.float64)
+        levels = pd.Index(self.levels[1:], name=self.design.endog_name)
+        table = np.array(values, dtype=np.float64).reshape(len(levels), -1).T
+        return pd.DataFrame(table, index=pd.Index(self.design.names), columns=levels)
+
+    def labels(self, times: int = 1) -> pd.DataFrame:
+        """Column term, of a multinomial fit level and term: one row a coefficient, all of them so many times."""
+        if not self.levels:
+            return pd.DataFrame({"term": list(self.names) * times})
+        k, terms = len(self.levels) - 1, list(self.design.names)
+        at = np.tile(np.repeat(np.arange(1, k + 1), len(terms)), times)
+        return pd.DataFrame({"level": pd.Index(self.levels).take(at), "term": terms * (k * times)})
+
+    def flat(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table of :meth:`labels` and more under the coefficients' flat names, without its level."""
+        times = len(table) // len(self.names)
+        return table.drop(columns="level", errors="ignore").assign(term=list(self.names) * times)
+
+    def places(self, cols: Any) -> list[int]:
+        """Positions of coefficients given by name, by (level, term) or by position.
+
+        Raises
+        ------
+        OptionError
+            If one is not known.
+        """
+        names = list(self.names)
+        wanted = (
+            [cols] if isinstance(cols, str) else list(cols) if isinstance(cols, list | tuple | pd.Index) else [None]
+        )
+        wanted = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
+        found = [names.index(c) if isinstance(c, str) and c in names else c for c in wanted]
+        places = [c for c in found if isinstance(c, int) and not isinstance(c, bool) and -len(names) <= c < len(names)]
+        if len(places) < len(wanted):
+            raise OptionError(
+                f"cols must list coefficients by name ({', '.join(names)}) or by position, 0 to {len(names) - 1}."
+            )
+        return places
+
+
 @dataclass(frozen=True)
-class ResultData:
+class ResultData(Labelled):
     """Everything a result knows.
 
     Parameters
@@ -79,60 +142,7 @@ class ResultData:
     spreads: Array | None = None
     origin: object = field(default_factory=object, repr=False, compare=False)
 
-    # --- labels ----------------------------------------------------------------------------------------
-
     @property
     def levels(self) -> tuple[Any, ...]:
-        """Declared levels of a multinomial response, the first being the baseline; none for other families."""
+        """Declared levels of a multinomial response."""
         return tuple(self.design.endog_levels) if self.baseline else ()
-
-    @property
-    def index(self) -> pd.Index:
-        """Labels of the coefficients one below the other: names, or (level, term)."""
-        if not self.levels:
-            return pd.Index(self.names)
-        labels = [list(self.levels[1:]), list(self.design.names)]
-        made: pd.Index = pd.MultiIndex.from_product(labels, names=[self.design.endog_name, None])
-        return made
-
-    def shaped(self, values: Array) -> pd.Series | pd.DataFrame:
-        """Numbers of the coefficients as the user sees them: a Series, or a DataFrame of terms by levels."""
-        if not self.levels:
-            return pd.Series(np.array(values), index=self.index, dtype=np.float64)
-        levels = pd.Index(self.levels[1:], name=self.design.endog_name)
-        table = np.array(values, dtype=np.float64).reshape(len(levels), -1).T
-        return pd.DataFrame(table, index=pd.Index(self.design.names), columns=levels)
-
-    def labels(self, times: int = 1) -> pd.DataFrame:
-        """Column term, of a multinomial fit level and term: one row a coefficient, all of them so many times."""
-        if not self.levels:
-            return pd.DataFrame({"term": list(self.names) * times})
-        k, terms = len(self.levels) - 1, list(self.design.names)
-        at = np.tile(np.repeat(np.arange(1, k + 1), len(terms)), times)
-        return pd.DataFrame({"level": pd.Index(self.levels).take(at), "term": terms * (k * times)})
-
-    def flat(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return a table of :meth:`labels` and more under the coefficients' flat names, without its level."""
-        times = len(table) // len(self.names)
-        return table.drop(columns="level", errors="ignore").assign(term=list(self.names) * times)
-
-    def places(self, cols: Any) -> list[int]:
-        """Positions of coefficients given by name, by (level, term) or by position.
-
-        Raises
-        ------
-        OptionError
-            If one is not known.
-        """
-        names = list(self.names)
-        wanted = (
-            [cols] if isinstance(cols, str) else list(cols) if isinstance(cols, list | tuple | pd.Index) else [None]
-        )
-        wanted = [":".join(map(str, c)) if isinstance(c, tuple) else c for c in wanted]
-        found = [names.index(c) if isinstance(c, str) and c in names else c for c in wanted]
-        places = [c for c in found if isinstance(c, int) and not isinstance(c, bool) and -len(names) <= c < len(names)]
-        if len(places) < len(wanted):
-            raise OptionError(
-                f"cols must list coefficients by name ({', '.join(names)}) or by position, 0 to {len(names) - 1}."
-            )
-        return places

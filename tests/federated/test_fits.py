@@ -326,7 +326,7 @@ def test_results_hold_nothing_of_the_records():
 def test_the_search_finds_a_leak():
     silos = frames(4, 17, seed=1)
     res, twin = (model(s).fit(seed=1, progress=False) for s in (silos, frames(4, 23, seed=2)))
-    res._outside = np.append(res._outside, silos[0]["a"].mean())
+    res._planted = float(silos[0]["a"].mean())
     assert hits(numbers(res) - numbers(twin), statistics(silos))
 
 
