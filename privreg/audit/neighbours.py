@@ -28,25 +28,13 @@ _THRESHOLDS: Final = 400
 
 
 class Audit(NamedTuple):
-    """Outcome of an audit.
+    """How well reports of two neighbours were told apart."""
 
-    Attributes
-    ----------
-    lower : float
-        Lower confidence limit of μ, for any mechanism.
-    type_one, type_two : float
-        Observed error rates of the threshold test that bounds μ.
-    n : int
-        Reports of each neighbour that were tested.
-    epsilon_lower : float
-        Lower confidence limit of the pure ε. Under a mechanism that is not pure it grows without bound with n.
-    """
-
-    lower: float
-    type_one: float
+    lower: float  # Lower confidence limit of μ, for any mechanism
+    type_one: float  # Observed error rates of the threshold test that bounds μ
     type_two: float
-    n: int
-    epsilon_lower: float = 0.0
+    n: int  # Reports of each neighbour that were tested
+    epsilon_lower: float = 0.0  # The same of the pure ε; without bound in n under a mechanism that is not pure
 
 
 def mu_lower_bound(first: Array, second: Array, direction: Array, threshold: float, alpha: float) -> Audit:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from privreg.diagnostics import Diagnostic
 from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
-from privreg.simulation.statements import SEED_NOTE
+from privreg.results.wording import opening_notes
 
 if TYPE_CHECKING:
     from privreg.central.plan import Plan
@@ -40,11 +40,7 @@ def make_statement(spec: ModelSpec, plan: Plan, *, n: int, seeded: bool) -> Priv
             f"Δ(K) = {rule} = {plan.move:.4g} (internal units), {each}; alpha = {c.alpha:.4g}, L = {c.holder:.4g}, "
             f"G = {c.gradient:.4g}"
         )
-    out = []
-    if not private:
-        out.append(Diagnostic("not_private", "mu=None: NOT private; the release carries no noise"))
-    elif seeded:
-        out.append(SEED_NOTE)
+    out = opening_notes(spec.budget, seeded=seeded, carries="the release carries no noise")
     if private and len(plan.sizes) > 1:
         text = (
             f"each of {len(plan.sizes)} lanes spends the whole budget on its own records; a record is in one of them, "

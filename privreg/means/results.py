@@ -32,50 +32,23 @@ __all__ = ["MeansFit", "MeansResults", "from_saved"]
 
 @dataclass(frozen=True)
 class MeansFit(Labelled):
-    """Everything a result knows.
+    """Everything a result knows."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Of the estimates: columns, and column[level].
-    centres, halves : ndarray, shape (p,)
-        Middle and half length of each one's public range; shrinking takes estimates towards the middle.
-    params : ndarray, shape (p,)
-    cov : ndarray, shape (p, p)
-        About the means of the population that the people were drawn from.
-    nobs : int
-        People who sent a report.
-    by : str or None
-        Column of public subgroups.
-    groups : tuple of str
-        Their names.
-    group_people : tuple of int
-        People of each, which is public.
-    group_params, group_variances : ndarray, shape (g, p)
-        NaN where a subgroup had too few people.
-    header : tuple of (str, str)
-    biased : bool
-        Whether the mechanism is a biased one, so that the estimates are not means.
-    statement : PrivacyStatement
-    group_reliable : ndarray of bool, shape (g, p)
-        Whether a subgroup's estimate may be relied on.
-    """
-
-    names: tuple[str, ...]
-    centres: Array
-    halves: Array
+    names: tuple[str, ...]  # Of the estimates: columns, and column[level]
+    centres: Array  # Middle of each one's public range, shape (p,); shrinking takes estimates towards it
+    halves: Array  # Half the range's length, shape (p,)
     params: Array
-    cov: Array
-    nobs: int
-    by: str | None
+    cov: Array  # About the means of the population that the people were drawn from, shape (p, p)
+    nobs: int  # People who sent a report
+    by: str | None  # Column of public subgroups
     groups: tuple[str, ...]
-    group_people: tuple[int, ...]
-    group_params: Array
+    group_people: tuple[int, ...]  # People of each, which is public
+    group_params: Array  # Shape (g, p); NaN where a subgroup had too few people, as in `group_variances`
     group_variances: Array
     header: tuple[tuple[str, str], ...]
-    biased: bool
+    biased: bool  # Whether the mechanism is a biased one, so that the estimates are not means
     statement: PrivacyStatement
-    group_reliable: NDArray[np.bool_]
+    group_reliable: NDArray[np.bool_]  # Whether a subgroup's estimate may be relied on, shape (g, p)
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:

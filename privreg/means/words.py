@@ -14,8 +14,7 @@ from privreg.means.plan import Plan
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import WHOLE_RECORD
-from privreg.simulation.statements import GAPS_NOTES, NOT_PRIVATE, ROUNDING_NOTE, SEED_NOTE, stricter
+from privreg.results.wording import WHOLE_RECORD, closing_notes, opening_notes
 
 __all__ = ["header", "is_biased", "statement"]
 
@@ -98,13 +97,8 @@ def statement(
     spec: Spec, release: Release, *, seeded: bool, people: int, few: frozenset[int] = frozenset()
 ) -> PrivacyStatement:
     """Make the privacy statement of a release; `few` are the terms of which too few people gave some answer."""
-    budget, notes = spec.spent, list[Diagnostic]()
-    if not budget.private:
-        notes.append(NOT_PRIVATE)
-    elif seeded:
-        notes.append(SEED_NOTE)
-    if spec.people.missing != "noise":
-        notes.append(GAPS_NOTES[spec.people.missing])
+    budget = spec.spent
+    notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing)
     if few:
         text = (
             "some answer came, or failed to come, from fewer than 10 people, too few for normal limits; it takes more "
@@ -117,10 +111,7 @@ def statement(
             "the budget fixes; mechanism='square_wave' inverts it"
         )
         notes.append(Diagnostic("biased", text))
-    if budget.pure and not spec.budget.pure:
-        notes.append(stricter(spec.budget, budget))
-    if budget.private:
-        notes.append(ROUNDING_NOTE)
+    notes += closing_notes(spec.budget, budget)
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
     return PrivacyStatement(
         setting="means",

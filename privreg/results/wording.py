@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scipy.special import ndtr
 
+from privreg.diagnostics import Diagnostic
 from privreg.errors import BudgetError
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least
@@ -134,6 +135,57 @@ def guarantee_in_all(release: Release, whose: str, per: str) -> str:
         f"{at_least(release.total_mu, 4)}-GDP{per} in all {release.number} releases from {whose} so far, hence "
         f"({at_least(implied, 3)}, {REPORTED_DELTA:g})-DP"
     )
+
+
+# --- notes -----------------------------------------------------------------------------------------------
+
+LEAKED: Final = {
+    "scale": "allow_leak: location and scale of columns were computed from the raw data, which is not private",
+    "levels": "allow_leak: factor levels were collected from the raw data, which is not private",
+}
+MISSING: Final = {
+    "drop": "missing='drop': whose record can't be used sends nothing, which reveals who answered; missing='noise' "
+    "does not",
+    "raise": "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
+    "holds the rows",
+}
+
+
+def opening_notes(
+    budget: Budget,
+    *,
+    seeded: bool,
+    leaked: Sequence[str] = (),
+    missing: str = "noise",
+    carries: str = "the reports carry no noise",
+) -> list[Diagnostic]:
+    """What weakens the claim of any front door."""
+    out = []
+    if not budget.private:
+        out.append(Diagnostic("not_private", f"mu=None: NOT private; {carries}"))
+    elif seeded:
+        text = "seed= was given: reproducible noise protects nobody; use it for simulations only"
+        out.append(Diagnostic("seeded", text))
+    out += [Diagnostic("leaked", text) for what, text in LEAKED.items() if what in leaked]
+    return out + ([Diagnostic("missing", MISSING[missing])] if missing in MISSING else [])
+
+
+def closing_notes(asked: Budget, kept: Budget) -> list[Diagnostic]:
+    """What is to be known of noise in reports, and of the budget `kept` if another form was `asked` for."""
+    out = []
+    if kept.pure and not asked.pure:
+        text = f"asked for was {asked}; the mechanism keeps it by {kept}, which is what is stated"
+        out.append(Diagnostic("pure", text))
+    if kept.private:
+        text = (
+            "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single "
+            "report must withstand an attack on its last bits, the device needs an exact sampler"
+        )
+        out.append(Diagnostic("rounding", text))
+    return out
+
+
+# --- shuffling -------------------------------------------------------------------------------------------
 
 
 def shuffled_words(told: PrivacyStatement, n: int | None, delta: float) -> str:

@@ -50,54 +50,25 @@ common error, that of the reference level, once the budget was so large that noi
 
 
 class FitOutcome(NamedTuple):
-    """What a fit in progress has to say.
+    """What a fit in progress has to say; numbers in the user's units."""
 
-    Attributes
-    ----------
-    params, last : ndarray, shape (p,)
-        User's units.
-    estimates : tuple of Estimate
-    senders : int
-        People whose score entered an update.
-    updates : int
-    trail_n, trail_senders : ndarray of int, shape (m,)
-        People so far, and those of them whose score entered an update.
-    trail_params, trail_variances : ndarray, shape (m, p)
-        User's units.
-    family : str
-        The family with its constants.
-    tuning : str
-        For the header.
-    spending : str
-        What pilots and curvature took, for the privacy block.
-    bound : str
-        The score's bound, for the privacy block.
-    notes : tuple of Diagnostic
-    measures : tuple of Measure
-        Privately released measures of fit.
-    told : int
-        People who reported them.
-    spreads : ndarray, shape (c,), or None
-        Sds of the design's columns that reports have told, user's units; NaN for those whose scale was declared.
-    """
-
-    params: Array
+    params: Array  # Shape (p,), as `last`
     last: Array
     estimates: tuple[Estimate, ...]
-    senders: int
+    senders: int  # People whose score entered an update
     updates: int
-    trail_n: NDArray[np.int64]
-    trail_senders: NDArray[np.int64]
-    trail_params: Array
+    trail_n: NDArray[np.int64]  # People so far, shape (m,)
+    trail_senders: NDArray[np.int64]  # Those of them whose score entered an update
+    trail_params: Array  # Shape (m, p), as `trail_variances`
     trail_variances: Array
-    family: str
-    tuning: str
-    spending: str
-    bound: str
+    family: str  # The family with its constants
+    tuning: str  # For the header
+    spending: str  # What pilots and curvature took, for the privacy block
+    bound: str  # The score's bound, for the privacy block
     notes: tuple[Diagnostic, ...]
-    measures: tuple[Measure, ...] = ()
-    told: int = 0
-    spreads: Array | None = None
+    measures: tuple[Measure, ...] = ()  # Privately released measures of fit
+    told: int = 0  # People who reported them
+    spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
 
     def measure_words(self) -> tuple[tuple[str, str], ...]:
         """Names of the measures of fit, each with its value and what it cost."""

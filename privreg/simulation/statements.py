@@ -10,26 +10,20 @@ from privreg.audit import reports
 from privreg.diagnostics import Diagnostic
 from privreg.privacy.ledger import Release, at_least
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD
+from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD, closing_notes, opening_notes
 from privreg.simulation.sgd import AveragedSGD
 from privreg.simulation.staged.schedule import lane_plan
 
 if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
-    from privreg.privacy.budget import Budget
     from privreg.privacy.mechanisms import Mechanism
     from privreg.protocol.plans import Plan
     from privreg.simulation.assemble import FitOutcome
     from privreg.simulation.settings import Settings
     from privreg.simulation.staged.pipeline import Pipeline
 
-__all__ = ["GAPS_NOTES", "statement", "title"]
+__all__ = ["statement", "title"]
 
-ROUNDING_NOTE: Final = Diagnostic(
-    "rounding",
-    "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single report "
-    "must withstand an attack on its last bits, the device needs an exact sampler",
-)
 PROTECTS: Final = {
     "record": WHOLE_RECORD,
     "response": f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours "
@@ -43,28 +37,6 @@ CHAINS: Final = {
 }
 SMALLER: Final = 0.25
 """Weight of a budget half the largest, for which personal budgets are audited too."""
-
-NOT_PRIVATE: Final = Diagnostic("not_private", "mu=None: NOT private; the reports carry no noise")
-SEED_NOTE: Final = Diagnostic(
-    "seeded", "seed= was given: reproducible noise protects nobody; use it for simulations only"
-)
-GAPS_NOTES: Final = {
-    "drop": Diagnostic(
-        "missing",
-        "missing='drop': whose record can't be used sends nothing, which reveals who answered; missing='noise' does "
-        "not",
-    ),
-    "raise": Diagnostic(
-        "missing",
-        "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
-        "holds the rows",
-    ),
-}
-
-
-def stricter(asked: Budget, kept: Budget) -> Diagnostic:
-    """Say that the mechanism keeps a pure budget where another was asked for."""
-    return Diagnostic("pure", f"asked for was {asked}; the mechanism keeps it by {kept}, which is what is stated")
 
 
 def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tuple[tuple[str, str], ...]:
@@ -188,35 +160,17 @@ def _chains(run: Pipeline) -> list[dict[str, Any]]:
 def _notes(
     spec: ModelSpec, s: Settings, report: FitOutcome, *, seeded: bool, total_mu: float
 ) -> tuple[Diagnostic, ...]:
-    out = list[Diagnostic]()
-    if not spec.budget.private:
-        out.append(NOT_PRIVATE)
-    elif seeded:
-        out.append(SEED_NOTE)
-    leaked = spec.design.schema.leaked
-    if "scale" in leaked:
-        text = "allow_leak: location and scale of columns were computed from the raw data, which is not private"
-        out.append(Diagnostic("leaked", text))
-    if "levels" in leaked:
-        text = "allow_leak: factor levels were collected from the raw data, which is not private"
-        out.append(Diagnostic("leaked", text))
-    if spec.people.missing != "noise":
-        out.append(GAPS_NOTES[spec.people.missing])
-    if spec.family.of_residuals and spec.design.schema.bounds.get(spec.design.endog_bare) == (0.0, 1.0):
+    schema, design = spec.design.schema, spec.design
+    out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing)
+    if spec.family.of_residuals and schema.bounds.get(design.endog_bare) == (0.0, 1.0):
         text = (
-            f"{spec.design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn "
-            "to the more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
+            f"{design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn to the "
+            "more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
         )
         out.append(Diagnostic("binary", text))
     if any(m.central for m in s.methods):
         total = at_least(total_mu, 4)
         text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
         out.append(Diagnostic("curator", text))
-    budget = s.mechanism.budget
-    if budget.pure and not spec.budget.pure:
-        out.append(stricter(spec.budget, budget))
-    if spec.budget.private:
-        out.append(ROUNDING_NOTE)
-    for e in report.estimates:
-        out += e.notes
-    return (*out, *report.notes)
+    out += closing_notes(spec.budget, s.mechanism.budget)
+    return (*out, *(note for e in report.estimates for note in e.notes), *report.notes)
