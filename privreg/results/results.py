@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ClassPrediction", "Prediction", "PrivateResults", "ResultData"]
+__all__ = ["PrivateResults"]
 
 
 @all_known_arguments

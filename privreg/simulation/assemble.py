@@ -312,8 +312,8 @@ def _notes(
         )
         out.append(doubt("lost", text))
     have = bool(estimates)
-    silent = have and findings.silent(run)
-    if silent:
+    nonresponse = have and findings.silent(run)
+    if nonresponse:
         text = (
             "as far as the reports tell, most people sent noise only (a value missing or not "
             "declared, or more rows than max_per_id), or too few came for this budget; see that the declared levels "
@@ -373,7 +373,7 @@ def _notes(
         out.append(doubt("limit", text, of="the interval"))
     theta = run.estimate()
     strong = False
-    if have and not silent and rules.from_predictor and theta is not None:
+    if have and not nonresponse and rules.from_predictor and theta is not None:
         strong = beginning.strength(run, theta) > beginning.FARTHEST
     if strong:
         text = (
@@ -390,7 +390,7 @@ def _notes(
         out.append(Diagnostic("later", text))
     if unanswered is not None:
         share, error = min(round(100 * unanswered[0]), 100), round(100 * unanswered[1])
-        most = have and gone and not silent
+        most = have and gone and not nonresponse
         text = (
             f"about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a "
             "value missing, no number or not among the declared levels, a term not finite"
@@ -421,7 +421,7 @@ def _notes(
         )
         out.append(doubt("more", text))
     out += intervals.waiting(run, settings, estimates, lead)
-    said = silent or strong  # both say that more people are wanted, and would make the number below meaningless
+    said = nonresponse or strong  # both say that more people are wanted, and would make the number below meaningless
     if have and not said and not schedule.enough(int((run.people - lead) / needs), coefficients):
         told = "effects, correlations and silent people" if unanswered is not None else "effects and correlations"
         needed = _rounded_up(schedule.wanted(coefficients) * needs + lead)
