@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from privreg.collector import location, sgd
-from privreg.collector.diagonal import WIDE
-from privreg.diagnostics import Diagnostic, doubt
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
+from privreg.simulation.notes import notes
 from privreg.simulation.sgd import AveragedSGD
-from privreg.simulation.staged import beginning, findings, intervals
+from privreg.simulation.staged import findings, intervals
 from privreg.simulation.staged.pipeline import Pipeline
 from privreg.simulation.staged.schedule import kappa_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,22 +30,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = ["FitOutcome", "report_of_chain", "report_of_pipeline"]
-
-
-MANY_MORE: Final = 1.25
-"""People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
-showed no loss of precision or coverage to speak of; with four times as many the rmse doubled."""
-
-SOME_MORE: Final = 1.05
-"""The same where those who come late tell measures of fit and send no score, so that each of them is lost."""
-
-
-MOST: Final = 0.9
-"""Share of the records that sent noise only, above which results are not to be relied on."""
-
-RARE: Final = 0.02
-"""Public share of a level below which a wide design's intervals are taken back: with 200 and 500 levels they missed a
-common error, that of the reference level, once the budget was so large that noise didn't hide it."""
 
 
 class FitOutcome(NamedTuple):
@@ -195,7 +178,7 @@ def report_of_pipeline(
         tuning=f"efficient: Newton steps, {schedule.batch} a batch, {_lanes(schedule.lanes)}",
         spending=_spending(run),
         bound=_bound(settings),
-        notes=_notes(run, settings, names, order, estimates),
+        notes=notes(run, settings, names, order, estimates),
         measures=findings.measured(run, units.y_scale),
         told=run.at if run.kind == "measures" else 0,
         spreads=_spreads(run, order),
@@ -223,18 +206,6 @@ def _outside(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
 def _refuse_overflow(*thetas: Array) -> None:
     if not all(np.isfinite(t).all() for t in thetas):
         raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Names of columns, or numbers of theirs, with commas and an "and"."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _rounded_up(people: float) -> int:
-    """To two digits."""
-    unit = 10.0 ** max(math.floor(math.log10(max(people, 1.0))) - 1, 0)
-    return math.ceil(math.ceil(people / unit) * unit)
 
 
 def _lanes(lanes: int) -> str:
@@ -287,173 +258,6 @@ def _spending(run: Pipeline) -> str:
         public = f"covariates of {counts['moments']:,} people, which are public, set scales"
         parts = [public if "second moments" in part else part for part in parts]
     return f"{', '.join(parts)}; each person in one role, no extra budget"
-
-
-def _notes(
-    run: Pipeline, settings: Settings, names: Sequence[str], order: NDArray[np.intp], estimates: tuple[Estimate, ...]
-) -> tuple[Diagnostic, ...]:
-    """What weakens results; `order` as of :func:`report_of_pipeline`."""
-
-    def place(columns: Iterable[int]) -> list[int]:
-        """Positions of the coefficients of the run's `columns`, at every level of a multinomial response."""
-        return [b * len(order) + int(order[j]) for b in range(run.coefficients // len(order)) for j in columns]
-
-    schedule, rules = run.start.schedule, run.start.rules
-    lead, coefficients = findings.lead(run), run.coefficients
-    relied = findings.relied(run)  # people whom intervals need, relative to the schedule's rule
-    needs = relied / run.worth
-    out = _wide_notes(run, place, have=bool(estimates))
-    lost = [names[j] for j in findings.lost(run)]
-    if lost:
-        text = (
-            f"the search for the scale of {_listed(lost)} did not settle, as for a column that "
-            "is the same for most people or varies little beside its distance from 0; declare bounds= or moments=, and "
-            "levels= for a rare indicator"
-        )
-        out.append(doubt("lost", text))
-    have = bool(estimates)
-    nonresponse = have and findings.silent(run)
-    if nonresponse:
-        text = (
-            "as far as the reports tell, most people sent noise only (a value missing or not "
-            "declared, or more rows than max_per_id), or too few came for this budget; see that the declared levels "
-            "match the data, leave out a column that most people lack, give fewer rows of each person, raise "
-            "max_per_id= with a smaller budget, or ask more people"
-        )
-        out.append(doubt("nonresponse", text, of="the results"))
-    rare = findings.rare(run) if have else []
-    together = [j for j in rare if run.tied[j]]
-    if together:
-        text = (
-            f"levels of two factors or more go together for nearly everybody: too few people at "
-            f"this budget seem to tell {_listed(names[j] for j in together)} from the columns of other factors; leave "
-            "out one of the factors, merge levels, or ask more people"
-        )
-        out.append(doubt("confounded", text, place(together)))
-    unanswered = findings.unanswered(run)
-    gone = unanswered is not None and unanswered[0] > MOST  # nobody is left who could be of a rare level
-    rare = [j for j in rare if not run.tied[j] and not gone]
-    if rare:
-        shares = _listed(f"{100 * run.shares[j]:.2g}%" for j in rare)
-        text = (
-            f"too few people at this budget seem to be in the smaller group of "
-            f"{_listed(names[j] for j in rare)} (some {shares}, as far as noisy reports tell); the interval of such a "
-            "column is far too short and the others suffer: ask more people, merge levels, or leave it out"
-        )
-        out.append(doubt("rare", text, place([*rare, *findings.reference_is_rare(run, rare)])))
-    wide = findings.wide(run) if have else []
-    if wide:
-        text = (
-            f"the bounds of {_listed(names[j] for j, _ in wide)} span "
-            f"{min(span for _, span in wide):.0f} or more times the learned sd, as where nearly everybody has one "
-            "value: clamped to one end of bounds= that are in other units or too narrow, a rare indicator (declare "
-            "levels=), an amount that is mostly 0 (as in I(x > 0)); where rows are sorted by it (shuffle them); or "
-            "where bounds= are far too wide"
-        )
-        # the constant stands for where these columns are 0, which is as little known
-        out.append(doubt("wide", text, place([*([0] if run.start.layout.constant else []), *(j for j, _ in wide)])))
-    if have and findings.flat(run):
-        text = (
-            "the response hardly varies inside its declared range, as where everybody was "
-            "clamped to one end of it; see that bounds= are those of the response, in its units"
-        )
-        out.append(doubt("flat", text, of="the results"))
-    if have and findings.changing(run):
-        text = (
-            "people who came first tell other coefficients than those after them. Rows are taken "
-            "in the order they come: shuffle a file that is sorted, by its response above all; if effects change over "
-            "time, fit the times one by one"
-        )
-        out.append(doubt("changing", text, of="the results"))
-    if have and findings.at_limit(run):
-        text = (
-            "the estimate lies at a public limit of the response, where the search ran out of "
-            "people; ask more of them, or spend more"
-        )
-        out.append(doubt("limit", text, of="the interval"))
-    theta = run.estimate()
-    strong = False
-    if have and not nonresponse and rules.from_predictor and theta is not None:
-        strong = beginning.strength(run, theta) > beginning.FARTHEST
-    if strong:
-        text = (
-            f"effects seem so strong (the linear predictor's sd is above "
-            f"{beginning.FARTHEST:g}) that scores hardly tell how strong, or few people came and they are noise; "
-            "predictions may serve, but coefficients may be far too large or small"
-        )
-        out.append(doubt("strong", text))
-    if run.start.told and run.kind != "measures":
-        text = (
-            f"no measures of fit yet: they come from the last people of rows={schedule.rows:,}, and {run.people:,} "
-            "have reported"
-        )
-        out.append(Diagnostic("later", text))
-    if unanswered is not None:
-        share, error = min(round(100 * unanswered[0]), 100), round(100 * unanswered[1])
-        most = have and gone and not nonresponse
-        text = (
-            f"about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a "
-            "value missing, no number or not among the declared levels, a term not finite"
-            + (", or a row beyond max_per_id" if run.start.nonresponse else "")
-            + (
-                "; see that the declared levels match the data, and that texts have levels="
-                if share > 50
-                else "; estimates are right if whether a record can be used depends on covariates alone"
-            )
-        )
-        out.append(doubt("nonresponse", text, of="the results") if most else Diagnostic("unusable", text))
-    elif have and run.start.nonresponse and not (rules.track or rules.counting or run.scatter.asked):
-        text = (
-            "if many rows beyond max_per_id came, intervals are too short by about as much: with a declared residual "
-            "scale their share is not learned; leave scale= out"
-        )
-        out.append(Diagnostic("excess", text))
-    if schedule.rows and run.kind == "measures" and run.people > SOME_MORE * schedule.rows:
-        text = (
-            f"rows={schedule.rows:,} was said and {run.people:,} people came: those beyond told measures of fit and "
-            "sent no score, so estimates are no more precise for them; give rows= as it is"
-        )
-        out.append(Diagnostic("measured", text))
-    elif schedule.rows and run.people > MANY_MORE * schedule.rows:
-        text = (
-            f"rows={schedule.rows:,} was said and {run.people:,} people came, so the pilots "
-            "were short for them; give rows= as it is, or leave it out"
-        )
-        out.append(doubt("more", text))
-    out += intervals.waiting(run, settings, estimates, lead)
-    said = nonresponse or strong  # both say that more people are wanted, and would make the number below meaningless
-    if have and not said and not schedule.enough(int((run.people - lead) / needs), coefficients):
-        told = "effects, correlations and silent people" if unanswered is not None else "effects and correlations"
-        needed = _rounded_up(schedule.wanted(coefficients) * needs + lead)
-        text = (
-            f"{run.people:,} people are few for {coefficients} coefficients at this budget; in "
-            f"simulations coverage fell below its level with fewer than about {needed:,}"
-            + (f", given what reports tell of {told}" if relied > 1.0 else "")
-        )
-        out.append(doubt("few", text))
-    return tuple(out)
-
-
-def _wide_notes(run: Pipeline, place: Callable[[Iterable[int]], list[int]], *, have: bool) -> list[Diagnostic]:
-    """What a design of many coefficients does without."""
-    wide = run.start.wide
-    if wide is None:
-        return []
-    text = (
-        f"more than {WIDE} coefficients: no correlations of the covariates are learned, and the Newton step is "
-        "diagonal; where columns are much correlated, estimates settle slowly and intervals can be too short: declare "
-        "correlations in moments="
-    )
-    out = [Diagnostic("diagonal", text)]
-    few = np.flatnonzero(np.nan_to_num(wide.shares, nan=1.0) < RARE).tolist()
-    if have and few:
-        text = (
-            f"{len(few)} columns stand for levels that about {100 * RARE:g}% of the people or "
-            "fewer have, were levels equally frequent, and all are compared with one reference level that few have; "
-            "merge levels"
-        )
-        out.append(doubt("levels", text, place([*few, 0])))
-    return out
 
 
 def _bound(settings: Settings) -> str:
