@@ -67,7 +67,8 @@ class MeansResults(Results):
 
     Notes
     -----
-    Holds randomised numbers and public declarations; never a row.
+    `params` are means in the user's units and frequencies of levels, shape (p,). A frequency may come out below 0 or
+    above 1: it is unbiased as it stands.
     """
 
     _fit: MeansFit
