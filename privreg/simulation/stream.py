@@ -30,7 +30,8 @@ from privreg.options.values import read_start
 from privreg.privacy.ledger import Release
 from privreg.privacy.mechanisms import released
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
-from privreg.results.results import PrivateResults, ResultData
+from privreg.results.data import ResultData
+from privreg.results.results import PrivateResults
 from privreg.simulation.assemble import report_of_chain, report_of_pipeline
 from privreg.simulation.settings import FitOptions, Settings
 from privreg.simulation.sgd import AveragedSGD, make_plan
