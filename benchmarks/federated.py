@@ -52,7 +52,7 @@ from privreg.federated import FederatedRegression, predicted_error, server, upda
 from privreg.federated.client import Client, read_silo
 from privreg.federated.convergence import case_study
 from privreg.federated.results import make_results
-from privreg.federated.statement import ClientStatement
+from privreg.federated.statement import make_statement
 from privreg.federated.verification import transcripts
 from privreg.privacy.ledger import Release
 from privreg.privacy.scalar import share
@@ -179,7 +179,7 @@ def one_fit(held: dict[str, Any], mu: float | None, options: dict[str, Any], see
             mine, theirs = (plan.mechanism.mean(c.update(state.theta)) for c in (clients[i], stranger))
             told[i] += (mine - theirs) @ (reports[i] - 0.5 * (mine + theirs))
         state = server.step(plan, state, reports)
-    res = make_results(plan, state.path, ClientStatement(plan, Release(0, plan.total_mu), "simulated", True))
+    res = make_results(plan, state.path, make_statement(plan, Release(0, plan.total_mu), "simulated", seeded=True))
     guess = res.predict(x[held["test"]], which="class").to_numpy()
     return float(np.mean(guess == y[held["test"]])), int(np.sum(told > 0)), len(told)
 

@@ -1,9 +1,9 @@
-"""Notes of a summary: text, and what programs need to know of it."""
+"""Diagnostics: the notes of a result, each a text with a code, by which programs go."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,53 +15,88 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DOUBT", "DOUBTS", "EARLY", "WAITING", "Note", "caution", "doubts", "from_json", "reliable", "to_json"]
+    Severity = Literal["info", "caution", "doubt"]
 
-DOUBT: Final = "don't rely on"
-"""How the text of a note begins that takes intervals back."""
+__all__ = ["CODES", "Diagnostic", "caution", "doubt", "doubts", "from_json", "reliable", "to_json"]
 
-EARLY: Final = "no intervals yet"
-"""How the text of a note begins that explains why results taken early have none."""
 
-WAITING: Final = "early"
-"""Code of such a note."""
+class Code(NamedTuple):
+    """What a code of a note means."""
 
-DOUBTS: Final = {
-    "answers": "some answer came, or failed to come, from fewer than 10 people",
-    "before": "as a note of an earlier version says",
-    "changing": "people who came first tell other coefficients than those after them",
-    "curvature": "the curvature is hardly known",
-    "few": "few people at this budget",
-    "flat": "the response hardly varies inside its declared range",
-    "lane": "one lane tells nothing of its precision",
-    "levels": "levels of few people are compared with a reference level of few",
-    "limit": "the estimate lies at a public limit of the response",
-    "lost": "the search for a scale did not settle",
-    "more": "far more people came than rows= said",
-    "moving": "the estimates were still on their way",
-    "rare": "too few people in the smaller group",
-    "silent": "most people seem to have sent noise only",
-    "strong": "effects seem too strong to tell how strong",
-    "tied": "levels of several factors go together",
-    "wide": "bounds that don't fit the values",
+    severity: Severity  # "doubt" takes rows back, "caution" weakens a claim or an estimate, "info" explains
+    meaning: str  # In a few words; of doubts they are those of the warning
+
+
+CODES: Final = {
+    # about privacy
+    "curator": Code("caution", "one release needed a trusted curator"),
+    "leaked": Code("caution", "a declaration was taken from the raw data"),
+    "missing": Code("caution", "records that can't be used are treated in a way that reveals something"),
+    "not_private": Code("caution", "no noise"),
+    "public_weights": Code("info", "weights were declared public"),
+    "pure": Code("info", "the mechanism keeps a stricter budget than was asked for"),
+    "rounding": Code("info", "noise is drawn in double precision"),
+    "seeded": Code("caution", "whoever knows the seed can draw the noise again"),
+    "split": Code("info", "each record is in one lane, which spends the whole budget on it"),
+    # about estimates
+    "biased": Code("caution", "the mechanism moves the estimates"),
+    "binary": Code("info", "the response may be a yes or no"),
+    "diagonal": Code("caution", "no correlations of covariates are learned"),
+    "early": Code("caution", "no intervals yet"),
+    "excess": Code("caution", "rows beyond max_per_id may shorten intervals"),
+    "later": Code("info", "no measures of fit yet"),
+    "measured": Code("info", "people beyond rows= told measures of fit only"),
+    "no_errors": Code("info", "there are no standard errors"),
+    "remark": Code("info", "as a note of an earlier version says"),
+    "unusable": Code("info", "some records could not be used"),
+    # about plans
+    "clamped": Code("caution", "assumed responses lie outside the declared range"),
+    "power": Code("info", "which test the power is of"),
+    "raised": Code("info", "more people than the precision takes, so that intervals can be relied on"),
+    "scale_assumed": Code("info", "the residual sd was not given"),
+    "unreliable": Code("caution", "a fit would say that its intervals can't be relied on"),
+    "widths": Code("info", "which intervals the widths are of"),
+    # that take rows back
+    "answers": Code("doubt", "some answer came, or failed to come, from fewer than 10 people"),
+    "before": Code("doubt", "as a note of an earlier version says"),
+    "changing": Code("doubt", "people who came first tell other coefficients than those after them"),
+    "confounded": Code("doubt", "levels of several factors go together"),
+    "curvature": Code("doubt", "the curvature is hardly known"),
+    "few": Code("doubt", "few people at this budget"),
+    "flat": Code("doubt", "the response hardly varies inside its declared range"),
+    "lane": Code("doubt", "one lane tells nothing of its precision"),
+    "levels": Code("doubt", "levels of few people are compared with a reference level of few"),
+    "limit": Code("doubt", "the estimate lies at a public limit of the response"),
+    "lost": Code("doubt", "the search for a scale did not settle"),
+    "more": Code("doubt", "far more people came than rows= said"),
+    "moving": Code("doubt", "the estimates were still on their way"),
+    "nonresponse": Code("doubt", "most people seem to have sent noise only"),
+    "rare": Code("doubt", "too few people in the smaller group"),
+    "strong": Code("doubt", "effects seem too strong to tell how strong"),
+    "wide": Code("doubt", "bounds that don't fit the values"),
 }
-"""Codes of the notes that take rows back, and why in a few words."""
+"""Every code that a note can have."""
 
 _MOST: Final = 6
 
 
-class Note(str):
+class Diagnostic(str):
     """A note: its text, which is all that most readers need, and what programs go by.
 
     Parameters
     ----------
-    text : str
     code : str
-        One of `DOUBTS`, whose notes take rows back; `WAITING`; or "" for a remark.
+        One of `CODES`, which tells how severe it is.
+    text : str
     rows : sequence of int, optional
         Positions of the coefficients that it is about; all by default.
     methods : sequence of str
         Inference methods that it is about; all by default.
+
+    Raises
+    ------
+    ValueError
+        If the code is not in the table.
     """
 
     code: str
@@ -69,21 +104,36 @@ class Note(str):
     methods: tuple[str, ...]
 
     def __new__(
-        cls, text: str = "", code: str = "", rows: Iterable[int] | None = None, methods: Iterable[str] = ()
-    ) -> Note:
+        cls, code: str, text: str, rows: Iterable[int] | None = None, methods: Iterable[str] = ()
+    ) -> Diagnostic:
         """Make a note; see the class."""
+        if code not in CODES:
+            raise ValueError(f"no code of a note: {code!r}")
         out = super().__new__(cls, text)
         out.code, out.methods = code, tuple(methods)
         out.rows = None if rows is None else tuple(sorted({int(j) for j in rows}))
         return out
 
+    def __getnewargs__(self) -> Any:
+        return self.code, str(self), self.rows, self.methods
 
-def doubts(notes: Iterable[str]) -> tuple[Note, ...]:
+    @property
+    def severity(self) -> Severity:
+        """How severe it is: "doubt" takes rows back, "caution" weakens a claim, "info" explains."""
+        return CODES[self.code].severity
+
+
+def doubt(code: str, text: str, rows: Iterable[int] | None = None, *, of: str = "the intervals") -> Diagnostic:
+    """Note that takes back what it names: "don't rely on the intervals: …"."""
+    return Diagnostic(code, f"don't rely on {of}: {text}", rows)
+
+
+def doubts(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Those that take rows back."""
-    return tuple(note for note in notes if isinstance(note, Note) and note.code in DOUBTS)
+    return tuple(note for note in notes if note.severity == "doubt")
 
 
-def reliable(notes: Iterable[str], p: int) -> NDArray[np.bool_]:
+def reliable(notes: Iterable[Diagnostic], p: int) -> NDArray[np.bool_]:
     """Which of `p` coefficients no note takes back, shape (p,)."""
     out = np.ones(p, dtype=np.bool_)
     for note in doubts(notes):
@@ -91,14 +141,16 @@ def reliable(notes: Iterable[str], p: int) -> NDArray[np.bool_]:
     return out
 
 
-def caution(names: Sequence[str], notes: Iterable[str], *, what: str = "the intervals of", stacklevel: int = 2) -> bool:
+def caution(
+    names: Sequence[str], notes: Iterable[Diagnostic], *, what: str = "the intervals of", stacklevel: int = 2
+) -> bool:
     """Warn if notes take back rows, naming them and why; return whether they do.
 
     Parameters
     ----------
     names : sequence of str
         Of all coefficients.
-    notes : iterable of str
+    notes : iterable of Diagnostic
     what : str
         What not to rely on, before the names.
     stacklevel : int
@@ -114,9 +166,9 @@ def caution(names: Sequence[str], notes: Iterable[str], *, what: str = "the inte
         listed += f" and {len(concerned) - _MOST} more"
     if not kept.any() and len(names) > 1:
         listed = f"all {len(names)} coefficients ({listed})"
-    why = "; ".join(dict.fromkeys(DOUBTS[note.code] for note in said))
+    why = "; ".join(dict.fromkeys(CODES[note.code].meaning for note in said))
     warnings.warn(
-        f"{DOUBT} {what} {listed}: {why}. The summary marks the rows and says more.",
+        f"don't rely on {what} {listed}: {why}. The summary marks the rows and says more.",
         ReliabilityWarning,
         stacklevel=stacklevel + 1,
     )
@@ -125,43 +177,38 @@ def caution(names: Sequence[str], notes: Iterable[str], *, what: str = "the inte
 
 # --- files -----------------------------------------------------------------------------------------------
 
-
-def to_json(notes: Iterable[str]) -> list[Any]:
-    """What notes are about, beside their texts: code, rows and methods of each; None for a remark."""
-    return [
-        [note.code, None if note.rows is None else list(note.rows), list(note.methods)]
-        if isinstance(note, Note) and note.code
-        else None
-        for note in notes
-    ]
+_RENAMED: Final = {"silent": "nonresponse", "tied": "confounded"}  # Codes of version 0.1
 
 
-def from_json(texts: Iterable[str], about: Iterable[Any] | None) -> tuple[str, ...]:
-    """Notes from their texts and :func:`to_json`; of an older file, which has no such list, by how they begin.
+def to_json(notes: Iterable[Diagnostic]) -> list[Any]:
+    """What notes are about, beside their texts: code, rows and methods of each."""
+    return [[note.code, None if note.rows is None else list(note.rows), list(note.methods)] for note in notes]
+
+
+def from_json(texts: Iterable[str], about: Iterable[Any] | None) -> tuple[Diagnostic, ...]:
+    """Notes from their texts and :func:`to_json`; in files of 0.1 remarks have no code, in older ones no note has.
 
     Raises
     ------
     ValueError
-        If they are not as many, or a number is no position.
+        If they are not as many, a code is unknown, or a number is no position.
     """
     if about is None:
-        return tuple(map(_of_old_file, texts))
+        return tuple(map(_without_code, texts))
     out = []
     for text, own in zip(texts, about, strict=True):
-        if own is None:
-            out.append(Note(text))
-            continue
-        code, rows, methods = own
+        code, rows, methods = ("remark", None, ()) if own is None else own
         if rows is not None and any(isinstance(j, bool) or not isinstance(j, int) or j < 0 for j in rows):
             raise ValueError("not positions of coefficients")  # load() says that the file is damaged
-        out.append(Note(text, str(code), rows, map(str, methods)))
+        out.append(Diagnostic(_RENAMED.get(str(code), str(code)), text, rows, map(str, methods)))
     return tuple(out)
 
 
-def _of_old_file(text: str) -> Note:
-    if text.startswith(DOUBT):
-        return Note(text, "before")
-    if text.startswith(EARLY):
-        named = text.partition(":")[0].removeprefix(EARLY).removeprefix(" by ")
-        return Note(text, WAITING, methods=named.split(", ") if named else ())
-    return Note(text)
+def _without_code(text: str) -> Diagnostic:
+    """Note of a file that has texts alone: the one place where how it begins tells what it is."""
+    if text.startswith("don't rely on"):
+        return Diagnostic("before", text)
+    head, early, named = text.partition(":")[0].partition("no intervals yet")
+    if early and not head:
+        return Diagnostic("early", text, methods=[m for m in named.removeprefix(" by ").split(", ") if m])
+    return Diagnostic("remark", text)

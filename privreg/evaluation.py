@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privreg.results.results import PrivateResults, ResultData
+    from privreg.results.data import ResultData
+    from privreg.results.results import PrivateResults
 
     Array = NDArray[np.float64]
 

@@ -16,7 +16,8 @@ from privreg.formula.spec import ModelSpec
 from privreg.means.results import from_saved as means_from_saved
 from privreg.privacy.ledger import Budget
 from privreg.regression import PrivateOnlineRegression
-from privreg.results.results import from_saved
+from privreg.results.results import PrivateResults
+from privreg.results.saving import restored
 from privreg.simulation.settings import FitOptions
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
         return from_curator(document, arrays, design)
     family = _family(document["family"])
     if document["kind"] == "results":
-        return from_saved(document, arrays, design, family)
+        return PrivateResults(restored(document, arrays, design, family))
     if document["kind"] != archive.STREAM:
         raise SavedFileError(f"{str(path)!r} is damaged or was not saved by privreg.")
     options = dict(document["options"])

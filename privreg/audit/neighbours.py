@@ -8,87 +8,33 @@ times as large under one neighbour as under the other, so the same limits bound 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from privreg.collector import sgd
-from privreg.device.sampler import NoiseStream
 from privreg.errors import OptionError, level
-from privreg.protocol import codes
-from privreg.protocol.plans import Plan
-from privreg.simulation.staged import kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["Audit", "audit", "mu_lower_bound", "score_reports"]
+__all__ = ["Audit", "audit", "delta_lower", "mu_lower_bound"]
 
 _THRESHOLDS: Final = 400
 """Thresholds tried on the first half: enough that the best of them is as good as any."""
 
 
 class Audit(NamedTuple):
-    """Outcome of an audit.
+    """How well reports of two neighbours were told apart."""
 
-    Attributes
-    ----------
-    lower : float
-        Lower confidence limit of μ, for any mechanism.
-    type_one, type_two : float
-        Observed error rates of the threshold test that bounds μ.
-    n : int
-        Reports of each neighbour that were tested.
-    epsilon_lower : float
-        Lower confidence limit of the pure ε. Under a mechanism that is not pure it grows without bound with n.
-    """
-
-    lower: float
-    type_one: float
+    lower: float  # Lower confidence limit of μ, for any mechanism
+    type_one: float  # Observed error rates of the threshold test that bounds μ
     type_two: float
-    n: int
-    epsilon_lower: float = 0.0
-
-
-def score_reports(plan: Plan, theta: Array, x: Array, y: float, n: int, noise: NoiseStream | None) -> Array:
-    """Reports that the fused kernel makes of one row, again and again, at a fixed iterate.
-
-    Parameters
-    ----------
-    plan : Plan
-        With ``outer=1``, ``batch=1`` and no curvature reports.
-    theta, x : ndarray, shape (p,)
-    y : float
-        Internal units.
-    n : int
-        Multiple of the kernel's block.
-    noise : NoiseStream or None
-        None for the bare scores.
-
-    Returns
-    -------
-    ndarray, shape (n, p)
-    """
-    block, p = codes.BLOCK, theta.shape[0]
-    rows, ys = np.tile(x, (block, 1)), np.full(block, y)
-    still, quiet, none = np.zeros(block), np.zeros((block, p)), np.empty((0, 0))
-    state = sgd.init(theta, plan, np.zeros(p))
-    out = np.empty((n, p))
-    for a in range(0, n, block):
-        done = 0
-        while done < block:  # a noise block may end inside
-            z = quiet if noise is None else noise.peek()
-            used, senders, _ = kernels.fused(
-                rows[done:], ys[done:], np.empty(0), still[done:], z, none, plan, state, none, none
-            )
-            if noise is not None:
-                noise.advance(senders)
-            done += used
-        out[a : a + block] = state.reports[:, :block].T
-    return out
+    n: int  # Reports of each neighbour that were tested
+    epsilon_lower: float = 0.0  # The same of the pure ε; without bound in n under a mechanism that is not pure
 
 
 def mu_lower_bound(first: Array, second: Array, direction: Array, threshold: float, alpha: float) -> Audit:
@@ -207,6 +153,29 @@ def audit(first: Array, second: Array, *, alpha: float = 1e-6, direction: Array 
         for _, sign, cut in (best[0], best[1])
     )
     return by_mu._replace(epsilon_lower=by_epsilon.epsilon_lower)
+
+
+def delta_lower(first: Array, second: Array, epsilon: float, alpha: float) -> float:
+    """Lower confidence limit of δ at `epsilon` of reports of one number: a threshold from the first half.
+
+    The second half tests it; the limit is above the true δ with probability `alpha` at most.
+    """
+    half = len(first) // 2
+    cuts = np.quantile(np.concatenate([first[:half], second[:half]]), np.linspace(0.001, 0.999, _THRESHOLDS))
+    gains = []
+    for one, other in ((first, second), (second, first)):
+        for sign in (1.0, -1.0):
+            a, b = np.sort(sign * one[:half]), np.sort(sign * other[:half])
+            above = [half - np.searchsorted(v, np.sort(sign * cuts), side="right") for v in (a, b)]
+            gain = above[0] / half - math.exp(epsilon) * above[1] / half
+            j = int(np.argmax(gain))
+            gains.append((float(gain[j]), sign, float(np.sort(sign * cuts)[j]), one, other))
+    _, sign, cut, one, other = max(gains, key=lambda g: g[0])
+    m = len(one) - half
+    hits, misses = int((sign * one[half:] > cut).sum()), int((sign * other[half:] > cut).sum())
+    low = betaincinv(hits, m - hits + 1, alpha / 2) if hits else 0.0
+    high = betaincinv(misses + 1, m - misses, 1 - alpha / 2) if misses < m else 1.0
+    return max(float(low - math.exp(epsilon) * high), 0.0)
 
 
 def _reports(name: str, given: Any) -> Array:

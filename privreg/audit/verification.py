@@ -1,55 +1,48 @@
-"""Auditing the mechanisms that a fit used, on made-up neighbours: what its privacy statement claims, tried out.
-
-Device side: it plays devices with the very numbers (score, bound, noise) that the fit's devices had, on rows of its
-own making, as far apart as rows can be. No row of the fit's people is there any more.
-"""
+"""One audit: trials of neighbours, whose reports are told apart, against what is claimed of them."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from privreg.audit.neighbours import audit
-from privreg.collector import sgd
-from privreg.device.sampler import NoiseStream, fresh_key
+from privreg.audit.neighbours import audit, delta_lower
 from privreg.errors import OptionError, shown
-from privreg.privacy.mechanisms import released
-from privreg.protocol import codes
-from privreg.protocol.plans import Channel, LanePlan, Plan, Shape
-from privreg.simulation.staged import kernels, lanes
 from privreg.tables import fold, html_block, html_table, table_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.privacy.budget import Budget
+
     Array = NDArray[np.float64]
 
-__all__ = ["Verification", "of_chain", "of_lanes", "of_numbers", "verify"]
+__all__ = ["Trial", "Verification", "claim_of", "verify"]
 
 LEAST: Final = 1000
 MOST: Final = 10**7
-FAR: Final = 1e6
-
-LONG: Final = 1e3
-"""Length of rows that are clipped to the bound of a curvature report."""
-
-OFFSET: Final = 2.0
-INSIDE: Final = 1.0 - 1e-9
-NUMBERS: Final = frozenset({"moments", "location", "numbers"})
 
 
-class Row(NamedTuple):
-    """A made-up person, in the coordinates of the report; NaN for one who has nothing to tell."""
+class Trial(NamedTuple):
+    """Two neighbours, and what is claimed of their reports."""
 
-    x: Array
-    y: float
-    offset: float = 0.0
+    report: str  # Kind of report
+    neighbours: str  # The two in words
+    measure: str  # "mu", "epsilon", or "delta" at `epsilon`
+    claimed: float
+    draw: Callable[[int], tuple[Array, Array]]  # So many independent reports of each, shape (n, d) or (n,)
+    distance: float = math.nan  # How far apart they lie, relative to what the noise was made for
+    direction: Array | None = None  # See `privreg.audit.neighbours.audit`
+    epsilon: float = math.nan
+
+
+def claim_of(budget: Budget) -> tuple[str, float]:
+    """Measure of a budget and what it claims: ε if it is pure, else μ."""
+    return ("epsilon", budget.epsilon) if math.isfinite(budget.epsilon) else ("mu", budget.mu)
 
 
 @dataclass(frozen=True)
@@ -59,8 +52,9 @@ class Verification:
     Parameters
     ----------
     table : DataFrame
-        One line for each kind of report and pair of neighbours: how far their reports lie apart relative to what the
-        noise was made for, the claim, and the lower confidence limits of μ and ε that the audit reached.
+        One line for each trial: the report, its neighbours, how far their reports lie apart relative to what the
+        noise was made for (NaN where that is not known), the measure, the claim, and the lower confidence limit that
+        the audit reached.
     claim : str
     alpha : float
         Probability that any limit lies above its true value.
@@ -77,6 +71,26 @@ class Verification:
     def passed(self) -> bool:
         """Whether no limit exceeds the claim."""
         return bool((self.table["lower"] <= self.table["claimed"]).all())
+
+    @property
+    def _nearest(self) -> pd.Series:
+        """The line that comes nearest to its claim, or exceeds it most."""
+        return self.table.iloc[int(np.argmax(self.table["lower"] / self.table["claimed"]))]
+
+    @property
+    def unit(self) -> str:
+        """Measure of the trial that comes nearest to its claim."""
+        return str(self._nearest["measure"])
+
+    @property
+    def claimed(self) -> float:
+        """Claim of that trial."""
+        return float(self._nearest["claimed"])
+
+    @property
+    def lower(self) -> float:
+        """Lower confidence limit of that trial."""
+        return float(self._nearest["lower"])
 
     def __str__(self) -> str:
         names, head, rows, blocks = self._cells()
@@ -109,89 +123,33 @@ class Verification:
     def _cells(self) -> tuple[list[str], list[str], list[list[str]], dict[int, str]]:
         """Neighbours, headings and formatted rows, and the kind of report where each kind begins."""
         head = ["distance", "measure", "claimed", "lower"]
-        rows = [[v if isinstance(v, str) else f"{v:.3f}" for v in row] for row in self.table[head].to_numpy()]
+        head = head[1:] if self.table["distance"].isna().all() else head
+        rows = [[_cell(v) for v in row] for row in self.table[head].to_numpy()]
         kinds = list(self.table["report"])
         blocks = {i: kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind}
         return list(self.table["neighbours"]), head, rows, blocks
 
 
-# --- what is kept of a fit: numbers only, for JSON -------------------------------------------------------
+def _cell(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:.3f}" if value == 0.0 or value >= 0.001 else f"{value:.1e}"
 
 
-def of_lanes(name: str, plan: LanePlan, theta: Array, c: float) -> dict[str, Any]:
-    """Describe the reports of a stage of chains, as `verify` reads it."""
-    return {"report": name, "kind": "lanes", "plan": _plain(plan), "theta": theta.tolist(), "c": float(c)}
-
-
-def of_chain(
-    name: str, kind: str, plan: Plan, theta: Array, *, alone: bool, sds: Sequence[float] = ()
-) -> dict[str, Any]:
-    """Describe reports of the single chain: `kind` "chain" of scores, "curvature", "central" of the curator's sums.
-
-    `alone` says whether x is the constant 1, and `sds` are those of the curator's noise.
-    """
-    more = {"alone": alone} | ({"sds": list(sds)} if sds else {})
-    return {"report": name, "kind": kind, "plan": _plain(plan), "theta": theta.tolist(), "c": 1.0} | more
-
-
-def of_numbers(name: str, kind: str, channel: Channel, radius: float, size: int) -> dict[str, Any]:
-    """Describe reports of numbers: `kind` "moments" of `size` coordinates, "location" of `size` columns, "numbers"."""
-    return {"report": name, "kind": kind, "plan": [_plain(channel), radius], "theta": [0.0] * size, "c": 1.0}
-
-
-def of_smaller_budget(m: Mapping[str, Any], weight: float) -> dict[str, Any]:
-    """Describe the same reports of somebody whose budget μ is √`weight` times the largest."""
-    return {**m, "report": f"{m['report']}, {math.sqrt(weight):g} mu", "weight": weight}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Shape):  # an address is of one process; the user's own score may be any in [-1, 1]
-        value = value._replace(address=0) if value.family != codes.CUSTOM else Shape(codes.HUBER, 0.0, 0.0, 0)
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, str) else value
-
-
-def _tuples(kind: Any, saved: Sequence[Any]) -> Any:
-    """Rebuild a plan with its shape and channels."""
-    parts = []
-    for v in saved:
-        if isinstance(v, list):
-            family, *rest = v
-            parts.append(Shape(family, *rest) if isinstance(rest[-1], int) else Channel(family, *map(_number, rest)))
-        else:
-            parts.append(_number(v))
-    return kind(*parts)
-
-
-# --- the audit -------------------------------------------------------------------------------------------
-
-
-def verify(
-    mechanics: Sequence[Mapping[str, Any]], *, mu: float, epsilon: float, claim: str, n: int, alpha: float
-) -> Verification:
-    """Audit every kind of report.
+def verify(trials: Iterable[Trial], *, claim: str, n: int, alpha: float, option: str = "n") -> Verification:
+    """Try all trials.
 
     Parameters
     ----------
-    mechanics : sequence of mapping
-        From `of_lanes`, `of_chain` and `of_numbers`.
-    mu, epsilon : float
-        Claims per report: GDP parameter, and pure ε (inf if the mechanism is not pure).
+    trials : iterable of Trial
     claim : str
         In words.
     n : int
         Reports of each neighbour.
     alpha : float
         Probability that any limit exceeds its true value.
-
-    Returns
-    -------
-    Verification
+    option : str
+        What the user calls `n`.
 
     Raises
     ------
@@ -199,253 +157,28 @@ def verify(
         If `n` or `alpha` is out of range.
     """
     if isinstance(n, bool) or not isinstance(n, int) or not LEAST <= n <= MOST:
-        raise OptionError(f"n={shown(n)} must be a whole number of reports, {LEAST:,} to {MOST:,}.")
+        raise OptionError(f"{option}={shown(n)} must be a whole number of reports, {LEAST:,} to {MOST:,}.")
     if not isinstance(alpha, float) or not 0.0 < alpha < 1.0:
         raise OptionError(f"alpha={shown(alpha)} must be a number in (0, 1); 1e-6 is usual.")
-    tried = [(m, pair) for m in mechanics for pair in _pairs(m)]
-    pure, lines = math.isfinite(epsilon), []
-    for m, (first, second, words, distance) in tried:
-        reports = (_reports(m, first, n), _reports(m, second, n))
-        found = audit(*reports, alpha=alpha / max(len(tried), 1))
-        lines.append(
-            {
-                "report": m["report"],
-                "neighbours": words,
-                "distance": distance,
-                "measure": "epsilon" if pure else "mu",
-                "claimed": epsilon if pure else mu * math.sqrt(_weight(m)),
-                "lower": found.epsilon_lower if pure else found.lower,
-            }
-        )
+    tried = list(trials)
+    lines = [
+        {
+            "report": t.report,
+            "neighbours": t.neighbours,
+            "distance": t.distance,
+            "measure": t.measure,
+            "claimed": t.claimed,
+            "lower": _lower(t, n, alpha / len(tried)),
+        }
+        for t in tried
+    ]
     return Verification(pd.DataFrame(lines), claim, alpha, n)
 
 
-def _weight(m: Mapping[str, Any]) -> float:
-    return float(m.get("weight", 1.0))
-
-
-def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
-    """Neighbours whose reports lie far apart, and how far, relative to what their noise is made for.
-
-    The farthest apart, those with the farthest of somebody silent, and of those with an offset of either sign.
-    """
-    rows = list(_rows(m))
-    bare = [_reports(m, row, 1, bare=True)[0] for _, row in rows]
-    diameters = [_diameter(m, row) for _, row in rows]
-    public = m["kind"] == "lanes" and _tuples(LanePlan, m["plan"]).label  # the same for neighbours: x, offset
-    apart: dict[str, list[tuple[float, int, int]]] = {}
-    for i, j in itertools.combinations(range(len(rows)), 2):
-        offsets = rows[i][1].offset, rows[j][1].offset
-        if public and offsets[0] != offsets[1]:
-            continue
-        if diameters[i] > 0.0:  # else neither report tells anything
-            silent = "silent" in (rows[i][0], rows[j][0])
-            sign = "up" if max(offsets) > 0.0 else "down" if min(offsets) < 0.0 else "none"
-            distance = float(np.linalg.norm(bare[i] - bare[j])) / diameters[i]
-            apart.setdefault("silent" if silent else sign, []).append((distance, i, j))
-    for which, group in apart.items():
-        for distance, i, j in sorted(group, reverse=True)[: 2 if which == "none" else 1]:
-            yield rows[i][1], rows[j][1], f"{rows[i][0]} / {rows[j][0]}", distance
-
-
-def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
-    """Rows as far out as rows can be, in the coordinates of the report."""
-    theta = np.array(m["theta"])
-    d = len(theta)
-    if m["kind"] in NUMBERS:
-        yield "silent", Row(np.full(d, np.nan), math.nan)
-        yield "all far out", Row(np.full(d, FAR), 0.0)
-        yield "all far down", Row(np.full(d, -FAR), 0.0)
-        yield "in the middle", Row(np.zeros(d), 0.0)
-        for j in range(min(d, 3)):
-            yield f"number {j + 1} far out", Row(FAR * np.eye(d)[j], 0.0)
-        return
-    plan = _tuples(LanePlan if m["kind"] == "lanes" else Plan, m["plan"])
-    d = d // plan.blocks
-    label = m["kind"] == "lanes" and plan.label
-    one, axes = np.ones(d), np.eye(d)
-    if m["kind"] in {"curvature", "central"}:
-        yield from _bent_rows(plan, theta, alone=bool(m.get("alone")))
-        return
-    if label or m.get("alone"):
-        xs = [("x = 1", axes[0])]  # covariates that are public, or none, are the same for neighbours
-    else:
-        # where published weights, min(1, 2/‖x‖²), make the most of a row
-        edge = math.sqrt(2.0) * axes[-1] + (axes[0] if plan.weights == codes.PUBLISHED_SLOPES else 0.0)
-        xs = [("x = 1", one), ("first axis", axes[0]), ("last axis", axes[-1]), ("x = -1", -one)]
-        xs += [("x huge", FAR * one), ("x = 0", 0.0 * one), ("last down", -axes[-1])]
-        xs += [("x of length √2", edge), ("its opposite", -edge)]
-    yield "silent", Row(xs[0][1] if label else 0.0 * one, math.nan)
-    c = float(m["c"]) if m["kind"] == "lanes" else plan.c
-    tried = [(name, x, 0.0) for name, x in xs]
-    if plan.blocks == 1 and not m.get("alone"):
-        tried += [(f"{xs[0][0]}, offset {sign}", xs[0][1], v) for sign, v in (("up", OFFSET), ("down", -OFFSET))]
-    for x_name, x, offset in tried:
-        eta = float(x @ theta) + offset if plan.blocks == 1 else 0.0
-        for y_name, y in _responses(plan, eta, c):
-            yield f"{x_name}, {y_name}", Row(x, y, offset)
-
-
-def _responses(plan: LanePlan | Plan, eta: float, c: float) -> list[tuple[str, float]]:
-    """Responses as far out as they can be, and just within the corner c of the predictor."""
-    shape = plan.shape
-    if shape.family in {codes.LOGISTIC, codes.BALANCED, codes.HINGE, codes.SMOOTHED_HINGE}:
-        return [("y = 0", 0.0), ("y = 1", 1.0)]
-    if plan.blocks > 1:
-        return [(f"class {k}", float(k)) for k in range(plan.blocks + 1)]
-    if shape.family == codes.POISSON:
-        return [("no count", 0.0), ("largest count", shape.a)]
-    if shape.family == codes.SQUARED:
-        return [("y low", shape.a), ("y high", shape.b)]
-    near = [("y at the lower corner", eta - INSIDE * c), ("y at the upper corner", eta + INSIDE * c)]
-    return [("y low", -FAR), ("y high", FAR), ("y in the middle", 0.0), *near]
-
-
-def _bent_rows(plan: Plan, theta: Array, *, alone: bool) -> Iterator[tuple[str, Row]]:
-    """Rows at right angles, of the most curvature and much score: an offset puts their predictor there."""
-    d, shape, c = len(theta), plan.shape, plan.c * INSIDE
-    eta, y = {
-        codes.EXPECTILE: (0.0, c if shape.a >= 0.5 else -c),
-        codes.LOGISTIC: (0.0, 1.0),
-        codes.SMOOTHED_HINGE: (1.0 - 0.999 * shape.a, 1.0),
-        codes.SQUARED: (shape.b, shape.a),
-    }.get(shape.family, (0.0, c))
-    yield "silent", Row(np.zeros(d), math.nan)
-    xs = {"first axis": np.eye(d)[0], "last axis": np.eye(d)[-1], "x = 1": np.ones(d) / math.sqrt(d)}
-    xs = {"x = 1": np.ones(1)} if alone else xs
-    for (name, x), length in itertools.product(xs.items(), (1.0,) if alone else (math.sqrt(2.0), LONG)):
-        long = length * x
-        words = f"{name}, length {length:.4g}"
-        yield f"{words}, steepest", Row(long, y, eta - float(long @ theta))
-        yield f"{words}, y far", Row(long, FAR, eta - float(long @ theta))
-
-
-def _diameter(m: Mapping[str, Any], row: Row) -> float:
-    """Largest distance that the noise of this row's report is made for."""
-    if m["kind"] in NUMBERS:
-        return 2.0 * float(m["plan"][1])
-    plan = _tuples(LanePlan if m["kind"] == "lanes" else Plan, m["plan"])
-    if m["kind"] == "curvature":
-        return 2.0 * float(plan.curvature_radius)
-    if m["kind"] == "central":  # in units of the noise, as `_release_reports` has them; μ of both together
-        return math.sqrt(sum((math.sqrt(2.0) * b / sd) ** 2 for b, sd in zip(_bounds(plan), m["sds"], strict=True)))
-    if m["kind"] == "lanes" and plan.label:
-        eta = float(row.x @ np.array(m["theta"])) + row.offset
-        ends = [kernels.unit_score(plan.shape, m["c"], eta, y) for y in (plan.y_low, plan.y_high)]
-        return math.hypot(ends[0] - ends[1], plan.kappa)
-    return 2.0 * float(plan.radius)
-
-
-def _bounds(plan: Plan) -> tuple[float, float]:
-    return plan.curvature_bound, plan.bound**2
-
-
-def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> Array:
-    """Reports that the kernels make of one row, again and again; without noise if `bare`, shape (n, size)."""
-    draw = {
-        "lanes": _lane_reports,
-        "chain": _chain_reports,
-        "curvature": _curvature_reports,
-        "central": _release_reports,
-    }.get(str(m["kind"]), _number_reports)
-    return draw(m, row, n, bare)
-
-
-def _noise(width: int, n: int, bare: bool) -> Array:
-    return np.zeros((n, width)) if bare else NoiseStream(fresh_key(), width).draw(n)
-
-
-def _silenced(channel: Channel, bare: bool) -> Channel:
-    return Channel(codes.GAUSSIAN, 0.0, 0.0, 0.0) if bare else channel
-
-
-def _width(channel: Channel, size: int) -> int:
-    kinds = {codes.GAUSSIAN: size, codes.LAPLACE: 3 * size, codes.PRIVUNIT: size + 2}
-    return max(kinds.get(channel.kind, 1), size)
-
-
-def _lane_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    plan, theta = _tuples(LanePlan, m["plan"]), np.array(m["theta"])
-    d, w = len(theta) // plan.blocks, _weight(m)
-    size = (1 if plan.label else len(theta)) + int(plan.kappa > 0.0)
-    noise, start = _noise(_width(plan.channel, size), n, bare), math.log(m["c"])
-    # a lane for everybody keeps reports apart; their number moves log c, too little to be clipped
-    gain = 2.0**-20 / (1.0 + plan.channel.scale * plan.radius / math.sqrt(w))
-    plan = plan._replace(batch=1, lanes=n, path=0, gram=0, worth=1.0, target=0.0, widest=math.inf)
-    plan = plan._replace(channel=_silenced(plan.channel, bare))
-    state = lanes.init(theta, start, plan)
-    many = np.tile(row.x, (n, 1)), np.full(n, row.y), np.full(n, row.offset), np.full(n, w)
-    newton = np.eye(d), np.zeros((len(theta),) * 2)
-    kernels.run_lanes(*many, *newton, np.zeros(1), np.full(1, gain), noise, 0, 0, 1, plan, state)
-    out = state.score / m["c"]
-    if plan.kappa > 0.0:
-        out = np.column_stack([out, (start - state.log_c) / gain * plan.kappa])
-    return np.asarray(out / w)
-
-
-def _still(m: Mapping[str, Any], bare: bool, **more: Any) -> tuple[Plan, Array]:
-    """Plan of the single chain that keeps the reports alone, and where people are asked."""
-    plan = _tuples(Plan, m["plan"])
-    channels = {k: _silenced(getattr(plan, k), bare) for k in ("channel", "curvature_channel")}
-    kept = {"outer": 0, "batch": 1, "curvature_share": 0, "central": 0, "scaling_mode": codes.NONE}
-    return plan._replace(**{**kept, **channels, **more}), np.array(m["theta"])
-
-
-def _chain_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    plan, theta = _still(m, bare, outer=1)
-    none, block = np.empty((0, 0)), codes.BLOCK
-    noise = _noise(_width(_tuples(Plan, m["plan"]).channel, len(theta)), n, bare)
-    x, y, off, still = np.tile(row.x, (block, 1)), *(np.full(block, v) for v in (row.y, row.offset, 0.0))
-    out = np.empty((n, len(theta)))
-    for a in range(0, n, block):
-        b = min(block, n - a)
-        state = sgd.init(theta, plan, np.zeros(len(theta)))
-        kernels.fused(x[:b], y[:b], off[:b], still[:b], noise[a : a + b], none, plan, state, none, none)
-        out[a : a + b] = state.reports[:, :b].T
-    return out
-
-
-def _curvature_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    plan, theta = _still(m, bare, curvature_share=2**32)  # everybody's turn
-    size, none = len(theta) * (len(theta) + 1) // 2, np.empty((0, 0))
-    noise, still = _noise(_width(_tuples(Plan, m["plan"]).curvature_channel, size), n, bare), np.zeros(1)
-    x, y, off, quiet = row.x[None], np.array([row.y]), np.array([row.offset]), np.zeros((1, len(theta)))
-    state, out = sgd.init(theta, plan, np.zeros(len(theta))), np.empty((n, size))
-    for k in range(n):
-        state.curvature[:] = 0.0
-        kernels.fused(x, y, off, still, quiet, noise[k : k + 1], plan, state, none, none)
-        out[k] = state.curvature
-    return out
-
-
-def _release_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    """Releases of one person's sums, in units of their noise."""
-    plan, theta = _still(m, True, central=1)
-    d, one = len(theta), np.zeros(1)
-    raw, quiet = np.zeros((2, d, d)), np.zeros((1, _width(plan.channel, d)))
-    state = sgd.init(theta, plan, np.zeros(d))
-    given = row.x[None], np.array([row.y]), np.array([row.offset]), one, quiet, np.empty((0, 0))
-    kernels.fused(*given, plan, state, raw[0], raw[1])
-    noise = _noise(d * (d + 1), n, bare).reshape(n, 2, -1)
-    out = released(raw, m["sds"], noise) / np.array(m["sds"])[:, None]
-    return np.asarray(out.reshape(n, -1))
-
-
-def _number_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    saved, radius = m["plan"]
-    channel, d = _silenced(Channel(saved[0], *map(_number, saved[1:])), bare), len(m["theta"])
-    v, one, w = row.x.reshape(1, -1), np.ones(d), _weight(m)
-    size = {"moments": d * (d + 1) // 2, "location": 2 * d}.get(str(m["kind"]), d)
-    noise = _noise(_width(Channel(saved[0], 0.0, 0.0, 0.0), size), n, bare)
-    out, weight = np.empty((n, size)), np.full(1, w)
-    for k in range(n):
-        total = np.zeros(size)
-        given = (noise[k : k + 1], channel, radius, weight, total, 0, 1)
-        if m["kind"] == "moments":
-            kernels.moment_reports(v, np.eye(d), *given)
-        elif m["kind"] == "location":
-            kernels.location_reports(v, 0.0 * one, one, *given)
-        else:
-            kernels.number_reports(np.clip(v, 0.0, 1.0), *given, np.empty((0, 0)))
-        out[k] = total
-    return np.asarray(out / w)
+def _lower(trial: Trial, n: int, alpha: float) -> float:
+    """Lower confidence limit of what the trial measures."""
+    first, second = trial.draw(n)
+    if trial.measure == "delta":
+        return delta_lower(first, second, trial.epsilon, alpha)
+    found = audit(first, second, alpha=alpha, direction=trial.direction)
+    return found.epsilon_lower if trial.measure == "epsilon" else found.lower

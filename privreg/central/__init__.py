@@ -8,9 +8,9 @@ References
 Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.
 """
 
-from privreg.central.auditing import audit
 from privreg.central.losses import Absolute, QHinge, QNorm
 from privreg.central.regression import Regression
 from privreg.central.results import CentralResults
+from privreg.central.verification import audit
 
 __all__ = ["Absolute", "CentralResults", "QHinge", "QNorm", "Regression", "audit"]

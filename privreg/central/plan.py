@@ -15,7 +15,7 @@ import numpy as np
 from privreg.central import calibration
 from privreg.central.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
 from privreg.central.sensitivity import Constants, constants, sensitivity
-from privreg.diagnostics import Note
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import BudgetError, OptionError, choose
 from privreg.options.table import check
 
@@ -293,7 +293,7 @@ def least_curvature(holder: float, p: int) -> float:
     return holder / (5.0 * p)
 
 
-def doubt(plan: Plan, loss: Loss, p: int) -> Note | None:
+def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
     """Say why intervals between the lanes of a plan should not be relied on, from public numbers; None if they may be.
 
     Notes
@@ -319,7 +319,7 @@ def doubt(plan: Plan, loss: Loss, p: int) -> Note | None:
             f"the steps are too small, or too few, to forget the start: step × passes should be {SETTLED / flat:.3g} "
             f"or more and is {plan.step * steps:.3g}; take a larger step=, more epochs=, or fewer lanes="
         )
-        return Note(text, "moving")
+        return doubt("moving", text)
     if plan.perturbation == "gradient":
         stationary_sd = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * flat))
         limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
@@ -328,12 +328,12 @@ def doubt(plan: Plan, loss: Loss, p: int) -> Note | None:
     return None
 
 
-def _few(records: float) -> Note:
+def _few(records: float) -> Diagnostic:
     text = (
         "there are few records for this budget, and noisy iterates wander where the loss is no longer quadratic: "
         f"some {records:,.2g} records, or as many times the budget, would do"
     )
-    return Note(text, "few")
+    return doubt("few", text)
 
 
 def _noisy_passes(order: str, alpha: float, n: int, p: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -354,7 +355,7 @@ class Regression:
         with progress_bar(n, progress) as bar:
             moved = np.full((len(plan.sizes), x.shape[1]), np.nan)
             lanes_out = descent.release(x, y, self._loss, plan, key, bar.update, moved)
-        stated = stated.with_release(LEDGER.spend(identity, stated.total_mu))
+        stated = replace(stated, release=LEDGER.spend(identity, stated.total_mu))
         res = CentralResults(payload(self._spec, plan, self._loss, lanes_out, moved, stated, n))
         if lanes != 1:  # who asks for one lane knows that it has no standard errors
             res._caution()

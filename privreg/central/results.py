@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
 from privreg.central.losses import restored as restored_family
-from privreg.central.plan import doubt
-from privreg.central.statement import CentralStatement
-from privreg.diagnostics import DOUBT, Note
+from privreg.central.plan import doubted
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import InferenceError
-from privreg.files import archive
 from privreg.inference.methods import Estimate, StudentT
 from privreg.options.unknown import all_known_arguments
 from privreg.results import saving
@@ -29,20 +26,23 @@ if TYPE_CHECKING:
     from privreg.central.losses import Loss
     from privreg.central.plan import Plan
     from privreg.formula.spec import ModelSpec
+    from privreg.results.statement import PrivacyStatement
 
     Array = NDArray[np.float64]
 
 __all__ = ["KIND", "CentralResults", "estimate_of", "from_saved", "payload"]
 
 KIND = "central results"
-ONE_LANE: Final = Note(
-    f"{DOUBT} standard errors: one lane tells nothing of its precision, so there are none; fit with lanes=8", "lane"
+ONE_LANE: Final = doubt(
+    "lane", "one lane tells nothing of its precision, so there are none; fit with lanes=8", of="standard errors"
 )
 
 
 @all_known_arguments
 class CentralResults(PrivateResults):
     """Results of a trusted curator's fit. Holds the release and the public schema; never a row."""
+
+    _kind = KIND
 
     @property
     def params_last(self) -> pd.Series | pd.DataFrame:
@@ -62,10 +62,9 @@ class CentralResults(PrivateResults):
         InferenceError
             If it isn't one.
         """
-        statement = self.privacy
-        if isinstance(statement, CentralStatement) and not statement.gaussian:
+        if not self.privacy.gaussian:
             raise InferenceError(
-                f"{statement.short} is not one Gaussian mechanism, whose curve this draws; fit with "
+                f"{self.privacy.short} is not one Gaussian mechanism, whose curve this draws; fit with "
                 "order='full' or 'permuted'."
             )
         return super().plot_privacy(ax=ax)
@@ -73,49 +72,27 @@ class CentralResults(PrivateResults):
     def __getattr__(self, name: str) -> Any:
         raise unavailable(name, dir(type(self)), measures=False)
 
-    def using(self, method: str) -> CentralResults:
-        """Return the same results; there is one method."""
-        return CentralResults(super().using(method)._fit)
-
-    def save(self, path: str | Path) -> None:
-        """Save as one file of arrays and JSON, atomically. No rows, no keys.
-
-        Raises
-        ------
-        SavedFileError
-            If the folder is missing or not writable.
-        UnsupportedArgumentError
-            If the name is that of a page, a text, a table or another program's file; the message says how to write one.
-        """
-        archive.refuse_suffix(path)
-        document, arrays = saving.parts(self._fit)
-        archive.write_archive(path, KIND, document, arrays)
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("<PrivateResults", "<CentralResults", 1)
-
 
 def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any) -> CentralResults:
     """Rebuild results from what :meth:`CentralResults.save` wrote."""
-    fit = saving.restored(document, arrays, design, restored_family(dict(document["family"])))
-    return CentralResults(replace(fit, statement=CentralStatement.from_json(document["statement"])))
+    return CentralResults(saving.restored(document, arrays, design, restored_family(dict(document["family"]))))
 
 
-def estimate_of(lanes: Array, why: Note | None = None) -> Estimate:
+def estimate_of(lanes: Array, why: Diagnostic | None = None) -> Estimate:
     """Precision of the mean of lanes, from how far they lie apart.
 
     Parameters
     ----------
     lanes : ndarray, shape (B, p)
         Released averages, user's units.
-    why : Note, optional
+    why : Diagnostic, optional
         Why their intervals should not be relied on.
     """
     b, p = lanes.shape
     if b == 1:
         return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE,))
     apart = lanes - lanes.mean(axis=0)
-    notes = () if why is None else (Note(f"{DOUBT} the intervals: {why}", why.code),)
+    notes = () if why is None else (why,)
     return Estimate("between_lanes", apart.T @ apart / (b * (b - 1)), StudentT(b - 1), notes)
 
 
@@ -123,7 +100,7 @@ STILL: Final = 0.05
 """Probability of a note on lanes that still move where none does."""
 
 
-def still_moving(moved: Array) -> Note | None:
+def still_moving(moved: Array) -> Diagnostic | None:
     """Say that lanes had not settled, from how far the iterates that are averaged moved; None if that isn't seen.
 
     Parameters
@@ -146,16 +123,16 @@ def still_moving(moved: Array) -> Note | None:
         "the iterates that are averaged were still moving the same way in all lanes, so the start is not forgotten; "
         "take more epochs=, or bounds= that fit the columns more closely"
     )
-    return Note(text, "moving")
+    return doubt("moving", text)
 
 
 def payload(
-    spec: ModelSpec, plan: Plan, loss: Loss, lanes: Array, moved: Array, statement: CentralStatement, n: int
+    spec: ModelSpec, plan: Plan, loss: Loss, lanes: Array, moved: Array, statement: PrivacyStatement, n: int
 ) -> ResultData:
     """Collect what results know: the release, public numbers, the statement."""
     outside = np.array([spec.units.params_outside(w) for w in lanes])
     params = outside.mean(axis=0)
-    estimate = estimate_of(outside, doubt(plan, loss, len(params)) or still_moving(moved))
+    estimate = estimate_of(outside, doubted(plan, loss, len(params)) or still_moving(moved))
     steps = sum(plan.steps(size) for size in plan.sizes)
     one = np.array([n], dtype=np.int64)
     return ResultData(

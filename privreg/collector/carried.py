@@ -116,8 +116,8 @@ def learn(rounds: Sequence[Answered], noise: Array, spreads: Sequence[float] = S
         evidence -= 0.5 * float(on @ inverse @ on) + 0.5 * float(np.linalg.slogdet(prior)[1])
         evidence -= 0.5 * (spread / USUAL) ** 2
         if best is None or evidence > best[0]:
-            entries = np.linalg.solve(low.T, half_way)
-            best = evidence, entries, np.linalg.inv(posterior), spread
+            entries = np.asarray(np.linalg.solve(low.T, half_way), dtype=np.float64)
+            best = evidence, entries, np.asarray(np.linalg.inv(posterior), dtype=np.float64), spread
     assert best is not None
     mean_m = np.zeros((q, q))
     mean_m[row, col] = best[1]

@@ -181,13 +181,10 @@ def _scalar(rules: ChainRules, here: Array, there: Array, c: float, s: float) ->
     present = np.ones_like(here)
     ends = _ends(rules, here)
     if family == codes.SQUARED:
-        low, high = rules.shape.a, rules.shape.b
-        inside = ((there > low) & (there < high)).astype(np.float64)
-        return (
-            (np.clip(here, low, high) - np.clip(there, low, high)) / (high - low),
-            -inside / (high - low),
-            *_none(zero, present),
-        )
+        least, most = rules.shape.a, rules.shape.b
+        inside = ((there > least) & (there < most)).astype(np.float64)
+        score = (np.clip(here, least, most) - np.clip(there, least, most)) / (most - least)
+        return (score, -inside / (most - least), *_none(zero, present))
     if family == codes.POISSON:
         at = np.minimum(there, math.log(rules.shape.a))
         mean_y = np.exp(at)

@@ -63,7 +63,7 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
     Fitted
     """
     size = len(guess.theta)
-    precision = np.linalg.inv(prior.cov)
+    precision = np.asarray(np.linalg.inv(prior.cov), dtype=np.float64)
     at = np.append(guess.theta, math.log(guess.scale))
     origin = np.append(prior.theta, math.log(prior.scale))
     value, gradient, hessian = _distance(law, seen, at, origin, precision)
@@ -81,7 +81,7 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
             damping *= 6.0
             if damping > 1e9:
                 break
-    return Fitted(at[:size], math.exp(float(at[size])), np.linalg.inv(hessian))
+    return Fitted(at[:size], math.exp(float(at[size])), np.asarray(np.linalg.inv(hessian), dtype=np.float64))
 
 
 def _held(at: Array, law: Law, size: int) -> Array:

@@ -21,16 +21,16 @@ from privreg.protocol.rounds import GROUPS, Reports, State
 from privreg.protocol.schedule import Round, people_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from privreg.collector.carried import Combined, Curvature
     from privreg.collector.factors import Cells
     from privreg.collector.law import Law
-    from privreg.collector.thresholds import Search
     from privreg.collector.moments import Layout, Scatter
     from privreg.collector.pilot import Fitted
+    from privreg.collector.thresholds import Search
     from privreg.families.constants import ChainRules
     from privreg.privacy.mechanisms import Mechanism
 
@@ -61,6 +61,9 @@ OFFSET_PEOPLE: Final = 170_000.0
 
 FAR: Final = 1.5
 """Corners by which a state may move in one round."""
+
+LEAST: Final = 1e-3
+"""Share of records by whom factors that go together are told apart, at least: noise may make it none, or less."""
 
 WIDE_CORNER: Final = 2.0
 """Corner of a round, relative to the last, up to which it enters the estimate."""
@@ -164,6 +167,9 @@ class Progress(NamedTuple):
     held: tuple[int, ...]  # Records in each round behind
     points: Array | None = None  # What stands for records in the law, coordinates of the scores; shape (m, d)
     prior: Fitted | None = None  # What is known before any pilot report
+    # Share of the records with the rarer value of a column of two, and whether that tells it from other factors'
+    shares: Array | None = None  # shape (d,)
+    tied: NDArray[np.bool_] | None = None  # shape (d,)
 
 
 def begin(plan: Plan) -> Progress:
@@ -296,14 +302,15 @@ def _placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Sta
     near, _ = coordinates.bring_in(rows, (0.0,) * plan.d if plan.label else plan.gaps, plan.layout.constant)
     scatter = moments.start_from(near, scatter)
     rules, d, constant = plan.rules, plan.d, plan.layout.constant
-    theta, scale, spread = np.zeros(plan.size), 1.0, 1.0
+    scale, spread = 1.0, 1.0
+    theta: Array = np.zeros(plan.size)
     whitener = near[:d, :d] if plan.whitened else coordinates.scaled(near[:d, :d], constant)
     whitener = np.ascontiguousarray(whitener)
     if plan.layout.response:
         last = near[d]
         theta = np.asarray(-np.linalg.solve(near[:d, :d].T, last[:d] / last[d]))
         if not plan.whitened:
-            theta = np.linalg.solve(whitener.T, near[:d, :d].T @ theta)
+            theta = np.asarray(np.linalg.solve(whitener.T, near[:d, :d].T @ theta))
         scale = 1.0 / last[d]
         theta[0] += rules.centre * scale if constant else 0.0
         spread = scale
@@ -322,26 +329,38 @@ def _placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Sta
     corner = plan.corner / state.y_scale if not rules.track and not rules.moving else rules.ratio * scale
     fitted = pilot.Fitted(theta, scale if not rules.moving else 1.0, np.diag(prior))
     state = state._replace(rows=whitener, theta=theta, corner=corner)
-    points = _points(plan, progress, rows, near)
-    return progress._replace(scatter=scatter, fitted=fitted, prior=fitted, points=points), state
+    shares, tied = _rarer(plan, progress.scatter, rows, near)
+    points = _points(plan, scatter, shares, rows, near)
+    return progress._replace(
+        scatter=scatter, fitted=fitted, prior=fitted, points=points, shares=shares, tied=tied
+    ), state
 
 
-def _points(plan: Plan, progress: Progress, rows: Array, near: Array) -> Array:
+def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Shares of the rarer values, and which columns other factors' levels go together with."""
+    d, here = plan.d, slice(plan.extra, plan.extra + plan.d)
+    tied = np.zeros(d, dtype=np.bool_)
+    _, shares = coordinates.bring_in(rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant)
+    if plan.cells:
+        known = cells.shrunk(plan.cells, scatter.shares)
+        own = cells.rarer(plan.cells, known, d)
+        shares = np.where(np.isnan(own), shares, own)
+        full = moments.start_from(near, scatter)._replace(memory=scatter.memory)
+        tied = cells.tied(plan.factors, known, scatter.rows)[here]
+        shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
+    return shares, tied
+
+
+def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Array) -> Array:
     """Points that stand for records in the coordinates of the scores: levels by their shares, all else normal."""
     d, constant = plan.d, plan.layout.constant
-    k = d - int(constant)
-    if not k:
+    if d == int(constant):
         return np.ones((1, 1))
     if not plan.whitened:
         return normal_points(coordinates.correlation(near[:d, :d], constant), constant)
-    _, two = coordinates.bring_in(rows, (0.0,) * d if plan.label else plan.gaps, constant)
     stretch = (np.diag(near) / np.diag(rows))[:d]
-    known: list[Array] = []
-    if plan.cells:
-        known = cells.shrunk(plan.cells, progress.scatter.shares)
-        own = cells.rarer(plan.cells, known, d)
-        two = np.where(np.isnan(own), two, own)
-    points, _ = cells.stand_ins(plan.cells, known, near[:d, :d], stretch, np.nan_to_num(two), constant=constant)
+    known = cells.shrunk(plan.cells, scatter.shares) if plan.cells else []
+    points, _ = cells.stand_ins(plan.cells, known, near[:d, :d], stretch, np.nan_to_num(shares), constant=constant)
     return points
 
 
@@ -428,7 +447,7 @@ def _framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: floa
     main = [s for s in progress.seen if s.state.role == "main"]
     last = main[-1].state
     own = _symmetric(law.secant(said, theta, last.corner, theta, scale))
-    root = np.linalg.cholesky(own)
+    root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
     inverse = np.linalg.inv(root)
     sd = main[-1].sd
     noise = sd**2 * np.eye(plan.size)
@@ -508,9 +527,17 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         frame = _framed(plan, progress, said, theta, scale)
         learned = carried.learn(frame.rounds, frame.noise)
         found = carried.combine(frame.rounds, frame.noise, learned)
-        theta = np.linalg.solve(frame.root.T, found.x)
+        theta = np.asarray(np.linalg.solve(frame.root.T, found.x), dtype=np.float64)
+    theta = _possible(plan, progress.state, theta)
     back = np.linalg.inv(frame.root.T)
     return Estimated(theta, back @ found.cov @ back.T, back @ found.unknown @ back.T, found, learned, frame)
+
+
+def _possible(plan: Plan, state: State, theta: Array) -> Array:
+    """Keep the location of a response alone inside its public limits."""
+    if plan.size > 1 or not plan.layout.constant or plan.rules.moving:
+        return theta
+    return np.clip(theta, *_limits(plan, state))
 
 
 def corrections(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array]:

@@ -190,8 +190,8 @@ class NoiseStream:
 def normals(key: bytes, count: int) -> NDArray[np.float64]:
     """Independent standard normals of a key, which is to be used for nothing else; shape (count,).
 
-    By inversion of 64 bits each, sign apart, so that tails reach 8.9 sd; in NumPy alone, for sums of reports, which take
-    few of them.
+    By inversion of 64 bits each, sign apart, so that tails reach 8.9 sd; nothing compiled, for sums of reports, which
+    take few of them.
     """
     from scipy.special import ndtri
 

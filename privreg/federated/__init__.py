@@ -15,13 +15,14 @@ Examples
 
 from __future__ import annotations
 
+from privreg.audit.verification import Verification as Verdict
 from privreg.federated.convergence import Convergence, predicted_error
 from privreg.federated.geometry import AngleBox, from_angles, to_angles
 from privreg.federated.model import FederatedRegression
 from privreg.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update_mechanism
 from privreg.federated.results import FederatedResults
-from privreg.federated.statement import ClientStatement
-from privreg.federated.verification import Verdict, verify_mechanism
+from privreg.federated.verification import verify_mechanism
+from privreg.results.statement import PrivacyStatement as ClientStatement
 
 __all__ = [
     "UPDATE_MECHANISMS",

@@ -17,7 +17,7 @@ from privreg.federated import server
 from privreg.federated.client import Client, read_silo
 from privreg.federated.plan import whole
 from privreg.federated.results import FederatedResults, make_results
-from privreg.federated.statement import ClientStatement
+from privreg.federated.statement import make_statement
 from privreg.files.optional import need
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER, Release
@@ -138,7 +138,7 @@ def server_app(
         for number in range(1, plan.rounds + 1):
             answers = grid.send_and_receive(_messages(plan, state.theta, number, nodes), timeout=timeout)
             state = server.step(plan, state, _reports(plan, answers))
-        res = make_results(plan, state.path, ClientStatement(plan, Release(0, plan.total_mu), "flower"))
+        res = make_results(plan, state.path, make_statement(plan, Release(0, plan.total_mu), "flower"))
         res._caution()
         done(res)
 

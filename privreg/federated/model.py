@@ -15,7 +15,7 @@ from privreg.federated import server
 from privreg.federated.client import Client, read_silo
 from privreg.federated.plan import Plan, make_plan
 from privreg.federated.results import FederatedResults, make_results
-from privreg.federated.statement import ClientStatement
+from privreg.federated.statement import make_statement
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
 from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import ModelSpec
@@ -336,7 +336,7 @@ class FederatedRegression:
                     stream.advance(1)
                 state = server.step(plan, state, reports)
                 bar.update()
-        res = make_results(plan, state.path, ClientStatement(plan, release, "simulated", got is not None))
+        res = make_results(plan, state.path, make_statement(plan, release, "simulated", seeded=got is not None))
         res._caution()
         return res
 

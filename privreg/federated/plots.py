@@ -43,7 +43,7 @@ def over_rounds(results: FederatedResults, terms: Any, ax: Any) -> Axes:
         raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
     places = [known.index(choose("terms", t, known)) for t in wanted]
     steps = steps_of([results._fit])
-    values = results._outside[:, places] * [steps[known[j]] for j in places]
+    values = results._fit.trail_params[:, places] * [steps[known[j]] for j in places]
     labels = [", ".join(filter(None, [short, step_words(steps[name])])) for name, short in _shortened(known, places)]
     words = unit_of(results._fit, exponentiate=False)
     unit = words.stepped if any(steps[known[j]] != 1.0 for j in places) else words.plain

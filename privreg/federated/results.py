@@ -5,23 +5,23 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from privreg.diagnostics import Note, reliable
-from privreg.diagnostics import caution as warn_of
+from privreg.diagnostics import Diagnostic
 from privreg.errors import NotPrivateError
 from privreg.federated.plan import Plan
 from privreg.federated.server import settled
-from privreg.federated.statement import ClientStatement
 from privreg.options.unknown import all_known_arguments
+from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.prediction import check_which, note_outside, predicted
+from privreg.results.prediction import check_which, predicted
+from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, marked
 from privreg.tables import cells
-from privreg.unavailable import called, unavailable
+from privreg.unavailable import called
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FederatedResults", "FederatedSummary", "make_results"]
 
-STILL_MOVING: Final = Note(
+STILL_MOVING: Final = Diagnostic(
+    "moving",
     "The model was still on its way: it moved in the second half of the rounds by more than noise explains, so "
     "coefficients fall short of where the rounds would settle. Ask for more rounds, more local steps, or a larger "
     "clip.",
-    "moving",
 )
 ENOUGH: Final = 0.1
 """Share of the model's length by which it may move in the second half of the rounds."""
@@ -58,34 +58,14 @@ _NO_ERRORS: Final = frozenset(
 
 
 @all_known_arguments
-class FederatedResults:
+class FederatedResults(Results):
     """Coefficients of a federated fit, with the guarantee they were made under.
 
-    Made by :meth:`FederatedRegression.fit` or a Flower server. Holds randomised and public numbers only.
+    Made by :meth:`FederatedRegression.fit` or a Flower server. They are the mean of the models of the second half of
+    the rounds. Holds randomised and public numbers only.
     """
 
-    def __init__(self, plan: Plan, path: Array, statement: ClientStatement) -> None:
-        self._plan, self._path = plan, path
-        spec = plan.spec
-        many = len(path) - 1
-        outside = plan.outside(path)
-        self._outside = outside
-        self._fit = ResultData(
-            design=spec.design, family=spec.family, title=_title(plan), names=spec.coefficients,
-            params=plan.outside(settled(path)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
-            updates=many, trail_n=np.arange(many + 1), trail_senders=np.full(many + 1, plan.silos),
-            trail_params=outside, trail_variances=np.full_like(outside, np.nan),
-            statement=cast("Any", statement), baseline=spec.baseline,
-        )  # fmt: skip
-        self._statement = statement
-
-    @property
-    def params(self) -> pd.Series | pd.DataFrame:
-        """Coefficients in the user's units: the mean of the models of the second half of the rounds.
-
-        Series of shape (p,); of a multinomial fit a DataFrame, terms by levels without the baseline.
-        """
-        return self._fit.shaped(self._fit.params)
+    _fit: ResultData
 
     @property
     def params_last(self) -> pd.Series | pd.DataFrame:
@@ -93,34 +73,24 @@ class FederatedResults:
         return self._fit.shaped(self._fit.last)
 
     @property
-    def privacy(self) -> ClientStatement:
-        """Who is protected, and by how much."""
-        return self._statement
-
-    @property
     def silos(self) -> int:
         """How many silos reported in every round; public."""
-        return self._plan.silos
+        return self._fit.senders
 
     @property
     def rounds(self) -> int:
         """Rounds."""
-        return self._plan.rounds
+        return self._fit.updates
 
     def trajectory(self) -> pd.DataFrame:
         """Models sent to the silos and the last one, user's units; columns term, round, estimate (and level)."""
-        m, p = self._outside.shape
-        return self._fit.labels(m).assign(round=np.repeat(np.arange(m), p), estimate=self._outside.ravel())
+        models = self._fit.trail_params
+        m, p = models.shape
+        return self._fit.labels(m).assign(round=np.repeat(np.arange(m), p), estimate=models.ravel())
 
     def tidy(self) -> pd.DataFrame:
         """Coefficients as a tidy table: term, estimate, reliable (whether no note takes it back), perhaps level."""
-        kept = reliable(self._statement.found, len(self._fit.params))
-        return self._fit.labels().assign(estimate=self._fit.params, reliable=kept)
-
-    def _caution(self, stacklevel: int = 2) -> bool:
-        """Warn if there are rows that should not be relied on; return whether there are."""
-        found = self._statement.found
-        return warn_of(self._fit.names, found, what="the estimates of", stacklevel=stacklevel + 1)
+        return self._table()
 
     def predict(self, exog: Any, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
@@ -144,9 +114,7 @@ class FederatedResults:
             If the new rows can't be encoded.
         """
         kind = check_which(which, self._fit.family)
-        x, offset = self._fit.design.encode_new(exog)
-        note_outside(self._fit, exog, x, "predict", stacklevel=3)
-        index = exog.index if isinstance(exog, pd.DataFrame | pd.Series) else pd.RangeIndex(len(x))
+        x, offset, index = self._exog(exog, "predict")
         return predicted(self._fit, x, offset, index, kind)
 
     def plot(self, terms: Any = None, *, ax: Any = None) -> Axes:
@@ -186,21 +154,28 @@ class FederatedResults:
                 "rounds settle at by an unknown amount. Where every record may report by itself, "
                 "PrivateOnlineRegression has them."
             )
-        raise unavailable(name, dir(type(self)))
+        return super().__getattr__(name)
 
     def __repr__(self) -> str:
-        spec = self._plan.spec
-        return f"<FederatedResults: {spec.formula}, {self.silos} silos, {self.rounds} rounds, {self._statement.short}>"
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
+        formula = dict(self._fit.title)["Model"]
+        return f"<FederatedResults: {formula}, {self.silos} silos, {self.rounds} rounds, {self.privacy.short}>"
 
 
-def make_results(plan: Plan, path: tuple[Array, ...], statement: ClientStatement) -> FederatedResults:
+def make_results(plan: Plan, path: tuple[Array, ...], statement: PrivacyStatement) -> FederatedResults:
     """Results of the models that a server sent and ended with, internal units."""
     models = np.array(path)
     found = (STILL_MOVING,) if _still_moving(plan, models) else ()
-    return FederatedResults(plan, models, replace(statement, found=found))
+    spec, outside = plan.spec, plan.outside(models)
+    many = len(models) - 1
+    return FederatedResults(
+        ResultData(
+            design=spec.design, family=spec.family, title=_title(plan), names=spec.coefficients,
+            params=plan.outside(settled(models)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
+            updates=many, trail_n=np.arange(many + 1), trail_senders=np.full(many + 1, plan.silos),
+            trail_params=outside, trail_variances=np.full_like(outside, np.nan),
+            statement=replace(statement, notes=(*found, *statement.notes)), baseline=spec.baseline,
+        )
+    )  # fmt: skip
 
 
 def _still_moving(plan: Plan, path: Array) -> bool:
@@ -239,11 +214,11 @@ class FederatedSummary(Summary):
     heading = "Private Federated Regression Results"
 
     def __init__(self, results: FederatedResults) -> None:
-        fit, spec = results._fit, results._plan.spec
-        self._title, self._statement = fit.title, cast("Any", results.privacy)
-        self._response, self._levels, self._terms = fit.design.endog_name, spec.baseline, len(spec.design.names)
+        fit = results._fit
+        self._title, self._statement = fit.title, results.privacy
+        self._response, self._levels, self._terms = fit.design.endog_name, fit.baseline, len(fit.design.names)
         self._law = None
         table = results.tidy()
         self._names = marked(table)
-        self._caution = caution(table, self._statement.notes, results.privacy.found)
+        self._caution = caution(table, self._statement.notes, results.privacy.doubts)
         self._head, self._rows = cells(table, 0.05)

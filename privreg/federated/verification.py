@@ -6,13 +6,15 @@ Made-up updates only; nothing here reads a record.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.audit.neighbours import Audit, audit
+from privreg.audit.verification import Trial, Verification, verify
 from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
 from privreg.errors import BudgetError
 from privreg.federated.geometry import from_angles
@@ -24,33 +26,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Verdict", "evidence", "transcripts", "verify_mechanism", "worst_updates"]
-
-
-class Verdict(NamedTuple):
-    """Outcome of an audit.
-
-    Attributes
-    ----------
-    claimed : float
-        What the reports of all audited rounds are said to cost: μ, or ε of a pure budget.
-    lower : float
-        Lower confidence limit of the same from the reports.
-    passed : bool
-        Whether the limit is within the claim.
-    unit : {"mu", "epsilon"}
-    """
-
-    claimed: float
-    lower: float
-    passed: bool
-    unit: str
-
-    def __str__(self) -> str:
-        return (
-            f"{'passed' if self.passed else 'FAILED'}: {self.unit} is at least {self.lower:.4g} by the audit, "
-            f"{self.claimed:.4g} is claimed"
-        )
+__all__ = ["evidence", "transcripts", "trials", "verify_mechanism", "worst_updates"]
 
 
 def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
@@ -133,9 +109,20 @@ def transcripts(mechanism: UpdateMechanism, rounds: int, n: int, seed: int | Non
     return out[0], out[1]
 
 
+def trials(mechanism: UpdateMechanism, *_: Any, rounds: int = 1, seed: int | None = None) -> Iterator[Trial]:
+    """The reports of so many rounds together, of two silos as far apart as silos can be."""
+    m = mechanism
+    if m.budget.pure:
+        claim = ("epsilon", rounds * m.budget.epsilon)
+    else:
+        claim = ("mu", math.sqrt(rounds * (m.coordinates or 1)) * (m.number if m.coordinates else m).budget.mu)
+    draw = partial(transcripts, mechanism, rounds, seed=seed)
+    yield Trial("update", "silos at opposite ends", *claim, draw, direction=np.ones(1))
+
+
 def verify_mechanism(
     mechanism: UpdateMechanism, *, rounds: int = 1, n: int = 20_000, alpha: float = 1e-6, seed: int | None = None
-) -> Verdict:
+) -> Verification:
     """Audit the reports of all rounds together.
 
     Parameters
@@ -153,17 +140,14 @@ def verify_mechanism(
     ------
     BudgetError
         If there is no noise to audit.
+    OptionError
+        If `n` or `alpha` is out of range.
 
     References
     ----------
     Clopper & Pearson (1934); see `privreg.audit.neighbours.audit`.
     """
-    m = mechanism
-    if not m.budget.private:
+    if not mechanism.budget.private:
         raise BudgetError("there is no mechanism to audit: mu=None asked for no privacy.")
-    found: Audit = audit(*transcripts(m, rounds, n, seed), alpha=alpha, direction=np.ones(1))
-    if m.budget.pure:
-        claimed = rounds * m.budget.epsilon
-        return Verdict(claimed, found.epsilon_lower, found.epsilon_lower <= claimed, "epsilon")
-    claimed = math.sqrt(rounds) * (math.sqrt(m.coordinates) * m.number.budget.mu if m.coordinates else m.budget.mu)
-    return Verdict(claimed, found.lower, found.lower <= claimed, "mu")
+    each = f" in each of {rounds} rounds" if rounds > 1 else ""
+    return verify(trials(mechanism, rounds=rounds, seed=seed), claim=f"{mechanism.budget}{each}", n=n, alpha=alpha)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.diagnostics import DOUBT, Note
+from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
 from privreg.inference.sandwich import Sandwich, sandwich
 
@@ -140,8 +140,8 @@ def path_sandwich(found: Regression, updates: float, steps: float, floor: float)
     unsure = math.sqrt(2.0 / (max(weakest, floor) * steps)) if steps > 0.0 else math.inf
     if not unsure > UNSURE:
         return out
-    note = (
-        f"{DOUBT} the path-curvature intervals: with these steps the curvature is known to some {100 * unsure:.0f}% "
-        "only; use between_lanes or random_scaling, or ask more people"
+    text = (
+        f"with these steps the curvature is known to some {100 * unsure:.0f}% only; use between_lanes or "
+        "random_scaling, or ask more people"
     )
-    return out._replace(notes=(Note(note, "curvature"), *out.notes))
+    return out._replace(notes=(doubt("curvature", text, of="the path-curvature intervals"), *out.notes))

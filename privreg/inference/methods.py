@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from privreg.collector.diagonal import WIDE
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
 from privreg.inference.resampling import Anytime, Bootstrap
@@ -159,7 +160,7 @@ class Estimate:
     method: str
     cov: Array  # Reported covariance, or variances where only these are known; shape (p, p)
     pivot: Pivot  # Law of the t-ratios formed with it
-    notes: tuple[str, ...] = ()  # Whatever weakens it
+    notes: tuple[Diagnostic, ...] = ()  # Whatever weakens it
 
     @property
     def variances(self) -> Array:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privreg.diagnostics import DOUBT, Note
+from privreg.diagnostics import Diagnostic, doubt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ class Sandwich(NamedTuple):
     """A sandwich covariance."""
 
     cov: Array  # Covariance of θ̄, internal units; shape (p, p)
-    notes: tuple[str, ...]  # Whatever weakens it
+    notes: tuple[Diagnostic, ...]  # Whatever weakens it
 
 
 def _floored(matrix: Array, floor: float) -> tuple[Array, Array, int]:
@@ -42,13 +42,13 @@ def sandwich(
     inverse = (vectors / values) @ vectors.T
     meat_vectors, meat_values, _ = _floored(meat, meat_floor)
     middle = (meat_vectors * meat_values) @ meat_vectors.T
-    notes: tuple[str, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
     if low:
         text = (
-            f"{DOUBT} the {name} intervals: {low} eigenvalue(s) of the privatised curvature were raised to the floor "
-            f"{bread_floor:.2g}; use random scaling or more people"
+            f"{low} eigenvalue(s) of the privatised curvature were raised to the floor {bread_floor:.2g}; use random "
+            "scaling or more people"
         )
-        notes = (Note(text, "curvature"),)
+        notes = (doubt("curvature", text, of=f"the {name} intervals"),)
     return Sandwich(inverse @ middle @ inverse / n, notes)
 
 

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privreg import diagnostics
 from privreg.errors import InferenceError, NotPrivateError, OptionError
 from privreg.errors import level as _level
 from privreg.files import archive
-from privreg.inference.methods import Normal
-from privreg.means.privacy import MeansStatement, MeansSummary
+from privreg.inference.methods import Estimate, Normal
+from privreg.means.privacy import MeansSummary
 from privreg.means.shrinkage import shrink
+from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
-from privreg.unavailable import needs_rows, unavailable
+from privreg.results.base import Results
+from privreg.results.data import Labelled
+from privreg.results.statement import PrivacyStatement
+from privreg.unavailable import needs_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,55 +32,33 @@ __all__ = ["MeansFit", "MeansResults", "from_saved"]
 
 
 @dataclass(frozen=True)
-class MeansFit:
-    """Everything a result knows.
+class MeansFit(Labelled):
+    """Everything a result knows."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Of the estimates: columns, and column[level].
-    centres, halves : ndarray, shape (p,)
-        Middle and half length of each one's public range; shrinking takes estimates towards the middle.
-    params : ndarray, shape (p,)
-    cov : ndarray, shape (p, p)
-        About the means of the population that the people were drawn from.
-    nobs : int
-        People who sent a report.
-    by : str or None
-        Column of public subgroups.
-    groups : tuple of str
-        Their names.
-    group_people : tuple of int
-        People of each, which is public.
-    group_params, group_variances : ndarray, shape (g, p)
-        NaN where a subgroup had too few people.
-    header : tuple of (str, str)
-    biased : bool
-        Whether the mechanism is a biased one, so that the estimates are not means.
-    statement : MeansStatement
-    group_reliable : ndarray of bool, shape (g, p)
-        Whether a subgroup's estimate may be relied on.
-    """
-
-    names: tuple[str, ...]
-    centres: Array
-    halves: Array
+    names: tuple[str, ...]  # Of the estimates: columns, and column[level]
+    centres: Array  # Middle of each one's public range, shape (p,); shrinking takes estimates towards it
+    halves: Array  # Half the range's length, shape (p,)
     params: Array
-    cov: Array
-    nobs: int
-    by: str | None
+    cov: Array  # About the means of the population that the people were drawn from, shape (p, p)
+    nobs: int  # People who sent a report
+    by: str | None  # Column of public subgroups
     groups: tuple[str, ...]
-    group_people: tuple[int, ...]
-    group_params: Array
+    group_people: tuple[int, ...]  # People of each, which is public
+    group_params: Array  # Shape (g, p); NaN where a subgroup had too few people, as in `group_variances`
     group_variances: Array
     header: tuple[tuple[str, str], ...]
-    biased: bool
-    statement: MeansStatement
-    group_reliable: NDArray[np.bool_]
+    biased: bool  # Whether the mechanism is a biased one, so that the estimates are not means
+    statement: PrivacyStatement
+    group_reliable: NDArray[np.bool_]  # Whether a subgroup's estimate may be relied on, shape (g, p)
+
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The one way to their precision: the variance of the reports as they came."""
+        return (Estimate("reports", self.cov, Normal()),)
 
 
 @all_known_arguments
-class MeansResults:
+class MeansResults(Results):
     """Results of a private estimation of means and frequencies.
 
     Parameters
@@ -87,36 +68,23 @@ class MeansResults:
 
     Notes
     -----
-    Holds randomised numbers and public declarations; never a row.
+    `params` are means in the user's units and frequencies of levels, shape (p,). A frequency may come out below 0 or
+    above 1: it is unbiased as it stands.
     """
 
-    def __init__(self, fit: MeansFit) -> None:
-        self._fit = fit
+    _fit: MeansFit
 
     # --- estimates ---------------------------------------------------------------------------------------
 
     @property
-    def params(self) -> pd.Series:
-        """Means in the user's units and frequencies of levels, shape (p,).
-
-        A frequency may come out below 0 or above 1: it is unbiased as it stands.
-        """
-        return self._series(self._fit.params)
-
-    @property
-    def bse(self) -> pd.Series:
+    def bse(self) -> pd.Series | pd.DataFrame:
         """Standard errors about the population's means: mechanism, choice of items and people, together."""
-        return self._series(np.sqrt(np.diag(self._fit.cov)))
+        return self._fit.shaped(self._errors())
 
     @property
     def nobs(self) -> int:
         """People who sent a report."""
         return self._fit.nobs
-
-    @property
-    def privacy(self) -> MeansStatement:
-        """The privacy statement."""
-        return self._fit.statement
 
     @property
     def header(self) -> tuple[tuple[str, str], ...]:
@@ -128,13 +96,9 @@ class MeansResults:
         """Whether the estimates are biased by the mechanism ("square_wave_biased"), and no means therefore."""
         return self._fit.biased
 
-    def _series(self, values: Array) -> pd.Series:
-        return pd.Series(values.copy(), index=pd.Index(self._fit.names))
-
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the estimates, DataFrame of shape (p, p)."""
-        names = list(self._fit.names)
-        return pd.DataFrame(self._fit.cov.copy(), index=names, columns=names)
+        return self._covariance()
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Normal confidence intervals of the population's means and frequencies.
@@ -160,8 +124,8 @@ class MeansResults:
         items, (1 − m/d) Var(t)/r, which LDPTube leaves out, and the people's own variance, Var(t)/n. For the mean of
         the very people who reported the last part is not needed, and the intervals are a little long.
         """
-        half = Normal().critical(_level(alpha)) * self.bse.to_numpy()
-        return pd.DataFrame({0: self._fit.params - half, 1: self._fit.params + half}, index=list(self._fit.names))
+        half = self._half(alpha)
+        return pd.DataFrame({0: self._fit.params - half, 1: self._fit.params + half}, index=self._fit.index)
 
     def tidy(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Build the one table that every view renders.
@@ -171,21 +135,7 @@ class MeansResults:
         DataFrame
             term, estimate, std_error, conf_low, conf_high, reliable (whether no note takes the row back).
         """
-        limits = self.conf_int(alpha).to_numpy()
-        return pd.DataFrame(
-            {
-                "term": list(self._fit.names),
-                "estimate": self._fit.params,
-                "std_error": self.bse.to_numpy(),
-                "conf_low": limits[:, 0],
-                "conf_high": limits[:, 1],
-                "reliable": diagnostics.reliable(self.privacy.notes, len(limits)),
-            }
-        )
-
-    def _caution(self, stacklevel: int = 2) -> bool:
-        """Warn if there are rows that should not be relied on; return whether there are."""
-        return diagnostics.caution(self._fit.names, self.privacy.notes, stacklevel=stacklevel + 1)
+        return self._table(alpha).drop(columns=["statistic", "p_value"])
 
     def by_group(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates of every public subgroup.
@@ -220,7 +170,7 @@ class MeansResults:
             }
         )
 
-    def shrunk(self, method: str = "sure") -> pd.Series:
+    def shrunk(self, method: str = "sure") -> pd.Series | pd.DataFrame:
         """Estimates shrunk towards the middles of their ranges, for many dimensions and small budgets.
 
         Parameters
@@ -242,12 +192,12 @@ class MeansResults:
         if f.biased:
             raise OptionError("estimates of a biased mechanism are not shrunk; fit with mechanism='square_wave'.")
         sd = np.sqrt(np.diag(f.cov)) / f.halves
-        return self._series(f.centres + f.halves * shrink((f.params - f.centres) / f.halves, sd, method))
+        return f.shaped(f.centres + f.halves * shrink((f.params - f.centres) / f.halves, sd, method))
 
     def __getattr__(self, name: str) -> Any:
         if needs_rows(name):
             raise NotPrivateError(f"{name!r} needs the raw rows; means have params, bse and conf_int().")
-        raise unavailable(name, dir(type(self)))
+        return super().__getattr__(name)
 
     # --- views -------------------------------------------------------------------------------------------
 
@@ -264,15 +214,6 @@ class MeansResults:
     def __repr__(self) -> str:
         f = self._fit
         return f"<MeansResults: {len(f.names)} estimates, {f.nobs:,} people, {f.statement.short}>"
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_fit": self._fit}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
     # --- storage -----------------------------------------------------------------------------------------
 
@@ -320,7 +261,7 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     nobs, *people = (int(v) for v in document["counts"])
     if len(people) != g:
         raise ValueError("saved counts don't fit the subgroups")  # load() says that the file is damaged
-    stated = MeansStatement.from_json(document["statement"])
+    stated = PrivacyStatement.from_json(document["statement"], setting="means", neighbours=trials)
     group_reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
     wrong = any(note.rows and note.rows[-1] >= p for note in stated.doubts)
     if wrong or group_reliable.shape != (g, p) or group_reliable.dtype.kind != "b":

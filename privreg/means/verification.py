@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pandas as pd
 
-from privreg.audit.neighbours import audit
-from privreg.audit.verification import LEAST, MOST, Verification
+from privreg.audit.verification import Trial, claim_of
 from privreg.device.sampler import NoiseStream, fresh_key
-from privreg.errors import OptionError, shown
 from privreg.means import device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Item, Plan, Vector
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["described", "verify"]
+__all__ = ["described", "trials"]
 
 WHOLE: Final = "whole report"
 
@@ -58,7 +55,7 @@ def _remade(saved: Mapping[str, Any]) -> NumberMechanism | FactorMechanism:
 
 
 def described(group: str, plan: Plan) -> dict[str, Any]:
-    """Describe a subgroup's plan, as `verify` reads it."""
+    """Describe a subgroup's plan, as `trials` reads it."""
     return {
         "group": group,
         "asked": plan.asked,
@@ -110,6 +107,10 @@ def _people(plan: Plan) -> Iterator[tuple[str, list[Array], list[Array]]]:
         yield "all told, nothing to tell", high, none
 
 
+def _both(plan: Plan, first: Sequence[Array], second: Sequence[Array], n: int) -> tuple[Array, Array]:
+    return _whole(plan, first, n), _whole(plan, second, n)
+
+
 def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
     stream, out = NoiseStream(fresh_key(), max(plan.width, 1)), np.empty((n, plan.size))
     for a in range(0, n, 4096):
@@ -120,50 +121,11 @@ def _whole(plan: Plan, values: Sequence[Array], n: int) -> Array:
     return out
 
 
-def verify(mechanics: Sequence[Mapping[str, Any]], claim: str, n: int, alpha: float) -> Verification:
-    """Audit every kind of answer at its own share of the budget, and whole reports at all of it.
-
-    Parameters
-    ----------
-    mechanics : sequence of mapping
-        From :func:`described`.
-    claim : str
-        In words.
-    n : int
-        Reports of each neighbour.
-    alpha : float
-        Probability that any limit exceeds its true value.
-
-    Raises
-    ------
-    OptionError
-        If `n` or `alpha` is out of range.
-    """
-    if isinstance(n, bool) or not isinstance(n, int) or not LEAST <= n <= MOST:
-        raise OptionError(f"n={shown(n)} must be a whole number of reports, {LEAST:,} to {MOST:,}.")
-    if not isinstance(alpha, float) or not 0.0 < alpha < 1.0:
-        raise OptionError(f"alpha={shown(alpha)} must be a number in (0, 1); 1e-6 is usual.")
-    plans = [(str(m["group"]), _plan(m)) for m in mechanics]
-    tried = sum(len(_distinct(p)) + len(list(_people(p))) for _, p in plans)
-    lines = []
-
-    def line(report: str, words: str, budget: Budget, first: Array, second: Array) -> None:
-        found = audit(first, second, alpha=alpha / tried)
-        pure = math.isfinite(budget.epsilon)
-        lines.append(
-            {
-                "report": report,
-                "neighbours": words,
-                "measure": "epsilon" if pure else "mu",
-                "claimed": budget.epsilon if pure else budget.mu,
-                "lower": found.epsilon_lower if pure else found.lower,
-            }
-        )
-
-    for group, plan in plans:
-        of = f", {group}" if group else ""
+def trials(mechanics: Sequence[Mapping[str, Any]], _: Budget) -> Iterator[Trial]:
+    """Every kind of answer at its own share of the budget, and whole reports at all of it."""
+    for saved in mechanics:
+        plan, of = _plan(saved), f", {saved['group']}" if saved["group"] else ""
         for kind, m in _distinct(plan):
-            line(f"{kind}, {m.title}{of}", "opposite ends", m.budget, *_answers(m, n))
+            yield Trial(f"{kind}, {m.title}{of}", "opposite ends", *claim_of(m.budget), partial(_answers, m))
         for words, high, low in _people(plan):
-            line(f"{WHOLE}{of}", words, plan.budget, _whole(plan, high, n), _whole(plan, low, n))
-    return Verification(pd.DataFrame(lines), claim, alpha, n)
+            yield Trial(f"{WHOLE}{of}", words, *claim_of(plan.budget), partial(_both, plan, high, low))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 import numpy as np
 
-from privreg.diagnostics import DOUBT, Note
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan
-from privreg.means.privacy import WITHIN, MeansStatement, blank
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Release
-from privreg.simulation.statements import GAPS_NOTES, ROUNDING_NOTE, SEED_NOTE
+from privreg.results.statement import PrivacyStatement
+from privreg.results.wording import WHOLE_RECORD, closing_notes, opening_notes
 
 __all__ = ["header", "is_biased", "statement"]
+
+WITHIN: Final = (
+    "one person's whole record, used once, but for the subgroup, whose members are public; neighbours replace one "
+    "record"
+)
 
 
 def is_biased(spec: Spec) -> bool:
@@ -90,35 +95,34 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
 
 def statement(
     spec: Spec, release: Release, *, seeded: bool, people: int, few: frozenset[int] = frozenset()
-) -> MeansStatement:
+) -> PrivacyStatement:
     """Make the privacy statement of a release; `few` are the terms of which too few people gave some answer."""
-    budget, notes = spec.spent, list[str]()
-    if not budget.private:
-        notes.append("mu=None: NOT private; the reports carry no noise")
-    elif seeded:
-        notes.append(SEED_NOTE)
-    if spec.people.missing != "noise":
-        notes.append(GAPS_NOTES[spec.people.missing])
+    budget = spec.spent
+    notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing)
     if few:
         text = (
-            f"{DOUBT} the intervals: some answer came, or failed to come, from fewer than 10 people, too few for "
-            "normal limits; it takes more people or fewer levels"
+            "some answer came, or failed to come, from fewer than 10 people, too few for normal limits; it takes more "
+            "people or fewer levels"
         )
-        notes.append(Note(text, "answers", np.flatnonzero(spec.concerned(few))))
+        notes.append(doubt("answers", text, np.flatnonzero(spec.concerned(few))))
     if is_biased(spec):
-        notes.append(
+        text = (
             "square_wave_biased: the estimates of numbers are NOT means but an affine function of them, whose slope "
             "the budget fixes; mechanism='square_wave' inverts it"
         )
-    if budget.pure and not spec.budget.pure:
-        notes.append(f"asked for was {spec.budget}; the mechanism keeps it by {budget}, which is what is stated")
-    if budget.private:
-        notes.append(ROUNDING_NOTE)
+        notes.append(Diagnostic("biased", text))
+    notes += closing_notes(spec.budget, budget)
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
-    more: dict[str, Any] = {} if spec.by is None else {"protects": WITHIN}
-    return blank(
-        budget,
-        release,
+    return PrivacyStatement(
+        setting="means",
+        budget=budget,
+        release=release,
+        trust="simulated",
+        protects=WHOLE_RECORD if spec.by is None else WITHIN,
+        noise_sd=0.0,
+        bound=1.0,
+        curvature="",
+        neighbours=verification.trials,
         mechanism="; ".join(titles),
         noise=_words(spec),
         weights=_asked(spec),
@@ -133,5 +137,4 @@ def statement(
             for g, plan in zip(spec.groups, spec.plans, strict=True)
             if budget.private
         ),
-        **more,
     )

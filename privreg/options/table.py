@@ -132,7 +132,16 @@ _COUNT: Final = "a whole number of {what}, 1 or more (at most {{high}})"
 _DATA: Final = "CSV, Parquet or Feather file, or folder of Parquet; only columns named are read"
 _TINY: Final = math.nextafter(1e-12, 0.0)  # so that 1e-12 itself is allowed
 _METHODS: Final = (
-    *("sandwich", "between_lanes", "random_scaling", "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "plug_in"),
+    *(
+        "sandwich",
+        "between_lanes",
+        "random_scaling",
+        "batch_means",
+        "block_bootstrap",
+        "block_bootstrap_t",
+        "anytime",
+        "plug_in",
+    ),
     *("path_curvature", "random_scaling_full", "plug_in_central"),
 )
 

@@ -15,6 +15,7 @@ from scipy.special import gammaln, nctdtr
 from scipy.stats import norm, t
 
 from privreg.collector.curvature import rare
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, shown
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
@@ -274,40 +275,40 @@ class StudyPlan:
         return out
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Diagnostic, ...]:
         """What to know about the answer."""
         low = f"{100.0 * (1.0 - self.alpha):g}%"
-        out = [
-            f"widths are mean lengths of {low} intervals between lanes, the default, and std error is their "
+        out = {
+            "widths": f"widths are mean lengths of {low} intervals between lanes, the default, and std error is their "
             "scatter from fit to fit; people who run the stages before the lanes are counted in"
-        ]
+        }
         if self.goal.effects:
-            out.append(f"power is that of the two-sided t test of each coefficient at level {self.alpha:g}")
+            out["power"] = f"power is that of the two-sided t test of each coefficient at level {self.alpha:g}"
         if self.asked == "people" and self.needed < self.n:
-            out.append(
+            out["raised"] = (
                 f"{self.needed:,} people would do for that precision, but intervals can be relied on from "
                 f"{self.reliable:,} on"
             )
         elif self.reliable > MOST_PEOPLE:
-            out.append(
+            out["unreliable"] = (
                 "don't rely on intervals, with however many people: a level is too rare, so that its interval is far "
                 "too short and the others suffer; merge levels, or leave it out"
             )
         elif self.n < self.reliable:
-            out.append(f"don't rely on intervals with so few people: {self.reliable:,} are wanted for that")
+            out["unreliable"] = f"don't rely on intervals with so few people: {self.reliable:,} are wanted for that"
         outside = self.assumed.outside(self.spec)
         if outside > MOST_OUTSIDE:
-            out.append(
+            out["clamped"] = (
                 f"some {100.0 * outside:.0f}% of the responses, as assumed, lie outside the declared range and would "
                 "be clamped, which moves the estimates and is not planned for: declare a wider range, or mend params="
             )
         if self.spec.family.scaled and self.assumed.usual:
             low_, high = self.spec.design.endog_limits
-            out.append(
+            out["scale_assumed"] = (
                 f"the residual sd was not given: {self.assumed.scale:.4g} is a quarter of the declared range of "
                 f"{self.spec.design.endog_name}, {low_:g} to {high:g}; widths go with it, so give scale= if it is known"
             )
-        return tuple(out)
+        return tuple(Diagnostic(code, text) for code, text in out.items())
 
 
 def _cells(table: pd.DataFrame) -> tuple[list[str], list[str], list[list[str]]]:

@@ -52,13 +52,17 @@ class Release:
     number: int
     total_mu: float
 
-    def __str__(self) -> str:
+    def words(self, whose: str = "these data") -> str:
+        """What it is, from the data of those named by `whose`, and what all of them cost together."""
         if self.number == 0:
             return "not counted: a stream, or plain lists, have no source to count by; add up fits on the same people"
         if self.number == 1:
-            return "release 1 from these data in this process"
+            return f"release 1 from {whose} in this process"
         total = f"{at_least(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
-        return f"release {self.number} from these data in this process: {total}"
+        return f"release {self.number} from {whose} in this process: {total}"
+
+    def __str__(self) -> str:
+        return self.words()
 
 
 class Ledger:

@@ -22,69 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["ResultData"]
 
 
-@dataclass(frozen=True)
-class ResultData:
-    """Everything a result knows.
+class Labelled:
+    """Estimates by name, and how they are labelled; those of a multinomial response by level, too."""
 
-    Parameters
-    ----------
-    design : Design or ArrayDesign
-        Public design, for predictions.
-    family : Family
-    title : tuple of (str, str)
-        Header entries, in order.
-    names : tuple of str
-        Of the coefficients: the design's, or "level:term" for each level but the baseline, term by term.
-    params, last : ndarray, shape (p,)
-        Averaged and last iterate, user's units.
-    estimates : tuple of Estimate
-        By method, the first being the default; empty if no inference was asked for.
-    nobs : int
-        People who sent a report.
-    senders : int
-        People who sent a score that entered an update.
-    updates : int
-    trail_n, trail_senders : ndarray of int, shape (m,)
-        People so far, and those of them whose score entered an update.
-    trail_params, trail_variances : ndarray, shape (m, p)
-        Estimates on the way and their reported variances (NaN where not known).
-    statement : PrivacyStatement
-    baseline : tuple of str
-        Levels of a multinomial response, the first being the baseline; empty for other families.
-    measures : tuple of Measure
-        Privately released measures of fit.
-    spreads : ndarray, shape (c,), or None
-        Sds of the design's columns that reports have told, user's units; NaN for those whose scale was declared.
-    origin : object
-        The reports that these results are made of, in this process: two results with the same origin are one release.
-    """
-
-    design: Any
-    family: Family
-    title: tuple[tuple[str, str], ...]
     names: tuple[str, ...]
-    params: Array
-    last: Array
-    estimates: tuple[Estimate, ...]
-    nobs: int
-    senders: int
-    updates: int
-    trail_n: NDArray[np.int64]
-    trail_senders: NDArray[np.int64]
-    trail_params: Array
-    trail_variances: Array
-    statement: PrivacyStatement
-    baseline: tuple[str, ...] = ()
-    measures: tuple[Measure, ...] = ()
-    spreads: Array | None = None
-    origin: object = field(default_factory=object, repr=False, compare=False)
-
-    # --- labels ----------------------------------------------------------------------------------------
+    design: Any
 
     @property
     def levels(self) -> tuple[Any, ...]:
         """Declared levels of a multinomial response, the first being the baseline; none for other families."""
-        return tuple(self.design.endog_levels) if self.baseline else ()
+        return ()
 
     @property
     def index(self) -> pd.Index:
@@ -136,3 +83,34 @@ class ResultData:
                 f"cols must list coefficients by name ({', '.join(names)}) or by position, 0 to {len(names) - 1}."
             )
         return places
+
+
+@dataclass(frozen=True)
+class ResultData(Labelled):
+    """Everything a result knows; numbers in the user's units."""
+
+    design: Any  # Public design, for predictions
+    family: Family
+    title: tuple[tuple[str, str], ...]  # Header entries, in order
+    names: tuple[str, ...]  # The design's, or "level:term" for each level but the baseline, term by term
+    params: Array  # Averaged iterates, shape (p,)
+    last: Array  # Last iterate, shape (p,)
+    estimates: tuple[Estimate, ...]  # By method, the first being the default; empty if no inference was asked for
+    nobs: int  # People who sent a report
+    senders: int  # People who sent a score that entered an update
+    updates: int
+    trail_n: NDArray[np.int64]  # People so far, shape (m,)
+    trail_senders: NDArray[np.int64]  # Those of them whose score entered an update
+    trail_params: Array  # Estimates on the way, shape (m, p)
+    trail_variances: Array  # Their reported variances, NaN where not known
+    statement: PrivacyStatement
+    baseline: tuple[str, ...] = ()  # Levels of a multinomial response, the baseline first; empty for other families
+    measures: tuple[Measure, ...] = ()  # Privately released measures of fit
+    spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
+    # the reports that these results are made of, in this process: two results with the same origin are one release
+    origin: object = field(default_factory=object, repr=False, compare=False)
+
+    @property
+    def levels(self) -> tuple[Any, ...]:
+        """Declared levels of a multinomial response."""
+        return tuple(self.design.endog_levels) if self.baseline else ()

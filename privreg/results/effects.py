@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from privreg.diagnostics import Diagnostic
 from privreg.errors import DataError, NotPrivateError, OptionError, level
 from privreg.inference.methods import Bootstrap
 from privreg.options.unknown import all_known_arguments
@@ -54,7 +55,7 @@ class MarginalEffects:
     index : Index
         Labels: term, before it the level for multinomial fits, before these the row if effects are not averaged.
     title : str
-    notes : tuple of str
+    notes : tuple of Diagnostic
         Whatever takes the standard errors back; shown with them.
     """
 
@@ -63,7 +64,7 @@ class MarginalEffects:
     pivot: Pivot
     index: pd.Index
     title: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
 
     @property
     def tvalue(self) -> Array:
@@ -100,7 +101,7 @@ class MarginalEffects:
 
 
 def marginal_effects(
-    fit: ResultData, at: Any, average: bool, cov: Array, pivot: Pivot, notes: tuple[str, ...] = ()
+    fit: ResultData, at: Any, average: bool, cov: Array, pivot: Pivot, notes: tuple[Diagnostic, ...] = ()
 ) -> MarginalEffects:
     """Effects at public rows, by the covariance of all coefficients; see `PrivateResults.marginal_effects`.
 

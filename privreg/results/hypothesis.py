@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.diagnostics import Diagnostic
 from privreg.errors import FormulaError, InferenceError, OptionError, flag, level, nearest, shown
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
@@ -41,7 +42,7 @@ class ContrastTest:
         Hypothesised values.
     pivot : Pivot
     labels : tuple of str
-    notes : tuple of str
+    notes : tuple of Diagnostic
         Whatever takes these tests back; shown with them.
     cov : ndarray, shape (q, q), optional
         Covariance of the combinations.
@@ -52,7 +53,7 @@ class ContrastTest:
     value: Array
     pivot: Pivot
     labels: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
     cov: Array | None = None
 
     @property
@@ -130,7 +131,7 @@ class WaldTest:
         Restrictions.
     law : str
         Of the statistic, if the restrictions hold.
-    notes : tuple of str
+    notes : tuple of Diagnostic
         Whatever takes this test back; shown with it.
     """
 
@@ -138,7 +139,7 @@ class WaldTest:
     pvalue: float
     df_num: int
     law: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
 
     def __str__(self) -> str:
         numbers = f"statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}"
@@ -154,14 +155,14 @@ class WaldTest:
         return html_noted(table, f"The statistic's law is {self.law}.", self.notes)
 
 
-def noted(text: str, notes: Sequence[str]) -> str:
+def noted(text: str, notes: Sequence[Diagnostic]) -> str:
     """Text with notes below it."""
     from privreg.tables import fold
 
     return "\n".join([text, *(line for note in notes for line in fold(f"Note: {note}."))])
 
 
-def html_noted(table: str, law: str, notes: Sequence[str]) -> str:
+def html_noted(table: str, law: str, notes: Sequence[Diagnostic]) -> str:
     """HTML of a table with the law and notes below it."""
     from privreg.tables import html_block, plain
 
@@ -251,7 +252,7 @@ def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[
 
 
 def contrast_test(
-    names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any, notes: tuple[str, ...] = ()
+    names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any, notes: tuple[Diagnostic, ...] = ()
 ) -> ContrastTest:
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
     matrix, values, labels = _read(names, restrictions)
@@ -260,7 +261,7 @@ def contrast_test(
 
 
 def wald_test(
-    names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any, notes: tuple[str, ...] = ()
+    names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any, notes: tuple[Diagnostic, ...] = ()
 ) -> WaldTest:
     """Test R θ = r jointly; see `PrivateResults.wald_test`.
 

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
 
-from privreg import diagnostics, evaluation
-from privreg.collector.diagonal import WIDE
-from privreg.errors import InferenceError, NotPrivateError, choose, flag
-from privreg.errors import level as _level
+from privreg import evaluation
+from privreg.errors import flag
 from privreg.families.family import Family, check_ratios
 from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
-from privreg.inference.methods import METHODS, Estimate, Pivot
-from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
 from privreg.privacy.ledger import refuse_fitted
 from privreg.results import saving, views
+from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.effects import MarginalEffects, marginal_effects
 from privreg.results.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
-from privreg.results.prediction import ClassPrediction, Prediction, check_which, note_outside, predicted, with_errors
-from privreg.results.statement import PrivacyStatement
-from privreg.unavailable import unavailable
+from privreg.results.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,39 +31,21 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ClassPrediction", "Prediction", "PrivateResults", "ResultData"]
+__all__ = ["PrivateResults"]
 
 
 @all_known_arguments
-class PrivateResults:
+class PrivateResults(Results):
     """Results of a private online regression.
 
     Parameters
     ----------
     fit : ResultData
         Frozen payload.
-
-    Notes
-    -----
-    Holds parameters, randomised state and the public schema; never a row.
     """
 
-    def __init__(self, fit: ResultData) -> None:
-        self._fit = fit
-
-    def __getattr__(self, name: str) -> Any:
-        raise unavailable(name, dir(type(self)))
-
-    # --- estimates -------------------------------------------------------------------------------------
-
-    @property
-    def params(self) -> pd.Series | pd.DataFrame:
-        """Averaged estimates in the user's units, Series of shape (p,).
-
-        Of a multinomial fit a DataFrame, terms by levels, as in statsmodels' MNLogit; but the columns are the levels
-        themselves, without the baseline. So are the last iterate, standard errors, t-statistics and p-values.
-        """
-        return self._fit.shaped(self._fit.params)
+    _fit: ResultData
+    _kind: ClassVar = "results"  # Of its files
 
     @property
     def params_last(self) -> pd.Series | pd.DataFrame:
@@ -79,7 +55,7 @@ class PrivateResults:
     @property
     def bse(self) -> pd.Series | pd.DataFrame:
         """Standard errors of the default method; √(6 V̂ / n) under random scaling, so that t reads as usual."""
-        return self._fit.shaped(np.sqrt(self._estimate(None).variances))
+        return self._fit.shaped(self._errors())
 
     @property
     def tvalues(self) -> pd.Series | pd.DataFrame:
@@ -89,17 +65,12 @@ class PrivateResults:
     @property
     def pvalues(self) -> pd.Series | pd.DataFrame:
         """Two-sided p-values of zero coefficients, exact for the method's limit law."""
-        return self._fit.shaped(self._estimate(None).pivot.two_sided(self._ratios()))
+        return self._fit.shaped(self._estimate().pivot.two_sided(self._ratios()))
 
     @property
     def nobs(self) -> int:
         """People who sent a report."""
         return self._fit.nobs
-
-    @property
-    def privacy(self) -> PrivacyStatement:
-        """The privacy statement."""
-        return self._fit.statement
 
     @property
     def fit_measures(self) -> pd.DataFrame:
@@ -114,9 +85,7 @@ class PrivateResults:
 
     def evaluate(self, public_test: Any) -> pd.DataFrame:
         """Compare predictions with responses of a *public* test set, rows or a file; see `privreg.evaluation`."""
-        from privreg.evaluation import evaluate
-
-        return evaluate(self._fit, public_test)
+        return evaluation.evaluate(self._fit, public_test)
 
     def calibration(self, public_test: Any, groups: int = 10) -> pd.DataFrame:
         """Compare predicted with observed means by group on a *public* test set; see `privreg.evaluation`."""
@@ -136,56 +105,6 @@ class PrivateResults:
         """The family that was fitted."""
         return self._fit.family
 
-    def _ratios(self) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self._fit.params / np.sqrt(self._estimate(None).variances))
-
-    def _estimate(self, method: str | None) -> Estimate:
-        if not self._fit.estimates:
-            for early in self._fit.statement.waiting:
-                more = "" if early.methods else ", or tell the model how many come by rows="
-                raise InferenceError(f"{early}; update the stream by more{more}.")
-            raise InferenceError(
-                "this fit was made with inference=None: only estimates; fit with inference='random_scaling'."
-            )
-        if method is None:
-            return self._fit.estimates[0]
-        choose("method", method, METHODS)
-        for e in self._fit.estimates:
-            if e.method == method:
-                return e
-        for early in self._fit.statement.waiting:
-            if method in early.methods:
-                raise InferenceError(f"{early}; update the stream by more, or use {self.methods[0]!r}.")
-        first, tuning = self.methods[0], METHODS[method].tuning
-        together = "any" in {tuning, METHODS[first].tuning} or tuning == METHODS[first].tuning
-        wanted = f"inference={(first, method) if together else method!r}"
-        wanted = wanted if tuning == "any" else f"tuning={tuning!r}, {wanted}"
-        raise InferenceError(
-            f"this fit has no {method!r}; it has {', '.join(self.methods)}. Ask for it with fit({wanted})."
-        )
-
-    def _doubts(self, method: str | None = None) -> tuple[diagnostics.Note, ...]:
-        """Whatever takes back the intervals of a method: not what weakens others that were asked for beside it."""
-        own = self._estimate(method).notes if self._fit.estimates else ()
-        others = {note for e in self._fit.estimates for note in e.notes} - set(own)
-        return tuple(note for note in self.privacy.doubts if note not in others)
-
-    def _caution(self, stacklevel: int = 2) -> bool:
-        """Warn if there are rows that should not be relied on; return whether there are."""
-        what = "the intervals of" if self._fit.estimates else "the estimates of"
-        return diagnostics.caution(self._fit.names, self._doubts(), what=what, stacklevel=stacklevel + 1)
-
-    def _full_cov(self, method: str | None, what: str) -> tuple[Array, Pivot]:
-        e = self._estimate(method)
-        if e.cov.ndim == 1:
-            raise InferenceError(
-                f"{what} needs the full covariance, and with more than {WIDE} coefficients {e.method} keeps variances "
-                "only (intervals and tests of single coefficients have them); fit with inference='between_lanes', "
-                "'batch_means' or 'random_scaling_full', and choose it by method=."
-            )
-        return e.cov, e.pivot
-
     def cov_params(self, method: str | None = None) -> pd.DataFrame:
         """Covariance of the estimates on the scale of :attr:`bse`, DataFrame of shape (p, p).
 
@@ -196,16 +115,10 @@ class PrivateResults:
         InferenceError
             If the method was not asked for or keeps only variances.
         """
-        cov, index = self._full_cov(method, "cov_params")[0].copy(), self._fit.index
-        return pd.DataFrame(cov, index=index, columns=index)
+        return self._covariance(method)
 
     def conf_int(
-        self,
-        alpha: float = 0.05,
-        cols: Any = None,
-        *,
-        method: str | None = None,
-        simultaneous: bool = False,
+        self, alpha: float = 0.05, cols: Any = None, *, method: str | None = None, simultaneous: bool = False
     ) -> pd.DataFrame:
         """Confidence intervals, one coefficient a row.
 
@@ -242,20 +155,14 @@ class PrivateResults:
         curvature misses either way and says so in a note. Anytime intervals cover more than their level at one look.
         Under published tuning all but random scaling are below their level on short streams.
         """
-        e = self._estimate(method)
         at = np.arange(len(self._fit.names)) if cols is None else np.array(self._fit.places(cols), dtype=int)
-        half = _critical(e, alpha, simultaneous, at) * np.sqrt(e.variances[at])
+        half = self._half(alpha, method, simultaneous, at)
         lower, upper = ("lower", "upper") if self._fit.levels else (0, 1)
         params, index = self._fit.params[at], self._fit.index[at]
         return pd.DataFrame({lower: params - half, upper: params + half}, index=index)
 
     def tidy(
-        self,
-        exponentiate: bool = False,
-        *,
-        alpha: float = 0.05,
-        method: str | None = None,
-        simultaneous: bool = False,
+        self, exponentiate: bool = False, *, alpha: float = 0.05, method: str | None = None, simultaneous: bool = False
     ) -> pd.DataFrame:
         """Build the one table that every view renders.
 
@@ -286,21 +193,12 @@ class PrivateResults:
         flag("simultaneous", simultaneous)
         if flag("exponentiate", exponentiate):
             check_ratios(self._fit.family, self._fit.design.endog_name)
-        out = self._fit.labels().assign(estimate=self._fit.params)
-        if self._fit.estimates or method is not None:
-            e = self._estimate(method)
-            se = np.sqrt(e.variances)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                t = self._fit.params / se
-            half = _critical(e, alpha, simultaneous) * se
-            out = out.assign(std_error=se, statistic=t, p_value=e.pivot.two_sided(t))
-            out = out.assign(conf_low=self._fit.params - half, conf_high=self._fit.params + half)
+        out = self._table(alpha, method, simultaneous)
         if exponentiate:
             with np.errstate(over="ignore"):  # exp of a wild estimate is inf, and means it
-                for c in ("estimate", "conf_low", "conf_high"):
-                    if c in out:
-                        out[c] = np.exp(out[c])
-        return out.assign(reliable=diagnostics.reliable(self._doubts(method), len(out)))
+                for c in {"estimate", "conf_low", "conf_high"} & set(out):
+                    out[c] = np.exp(out[c])
+        return out
 
     # --- tests -----------------------------------------------------------------------------------------
 
@@ -357,14 +255,6 @@ class PrivateResults:
         return wald_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method))
 
     # --- predictions -----------------------------------------------------------------------------------
-
-    def _exog(self, exog: Any, where: str) -> tuple[Array, Array, pd.Index]:
-        if exog is None:
-            raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
-        x, offset = self._fit.design.encode_new(exog)
-        note_outside(self._fit, exog, x, where, stacklevel=4)  # of whoever called the method, through its wrapper
-        index = exog.index if isinstance(exog, pd.DataFrame) else pd.RangeIndex(x.shape[0])
-        return x, offset, index
 
     def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
@@ -514,11 +404,11 @@ class PrivateResults:
         """
         return views.trajectory(self._fit, alpha, method)
 
-    def using(self, method: str) -> PrivateResults:
+    def using(self, method: str) -> Self:
         """Return the same results with another of this fit's inference methods as the default of every view."""
         first = self._estimate(method)
         rest = tuple(e for e in self._fit.estimates if e is not first)
-        return PrivateResults(replace(self._fit, estimates=(first, *rest)))
+        return type(self)(replace(self._fit, estimates=(first, *rest)))
 
     def inference_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """Compare the intervals of every inference method of this fit.
@@ -586,13 +476,7 @@ class PrivateResults:
         what = f"{len(self._fit.names)} coefficients"
         if self._fit.levels:
             what = f"{len(self._fit.design.names)} coefficients for each of {len(self._fit.levels) - 1} levels"
-        return f"<PrivateResults: {self._fit.family.name}, {what}, n = {self.nobs:,}, {self._fit.statement.short}>"
-
-    def __dir__(self) -> list[str]:
-        return sorted(object.__dir__(self))
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
+        return f"<{type(self).__name__}: {self._fit.family.name}, {what}, n = {self.nobs:,}, {self.privacy.short}>"
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -608,19 +492,4 @@ class PrivateResults:
         """
         archive.refuse_suffix(path)
         document, arrays = saving.parts(self._fit)
-        archive.write_archive(path, "results", document, arrays)
-
-
-def _critical(e: Estimate, alpha: float, simultaneous: bool, at: Any = None) -> float | Array:
-    """Critical value of the intervals, or of those at positions `at`; one for each where the law has one for each."""
-    pivot, cov = e.pivot, e.cov
-    if at is not None:
-        pivot, cov = pivot.along(np.eye(len(cov))[at]), cov[at] if cov.ndim == 1 else cov[np.ix_(at, at)]
-    if flag("simultaneous", simultaneous):
-        return joint_critical(pivot, cov, _level(alpha))
-    return pivot.critical(_level(alpha))
-
-
-def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any, family: Family) -> PrivateResults:
-    """Rebuild results from what :meth:`PrivateResults.save` wrote."""
-    return PrivateResults(saving.restored(document, arrays, design, family))
+        archive.write_archive(path, self._kind, document, arrays)

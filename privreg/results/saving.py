@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privreg.diagnostics import Diagnostic
 from privreg.families.measures import Measure
 from privreg.inference.methods import METHODS, Anytime, Bootstrap, Estimate, Normal, Pivot, RandomScaling, StudentT
 from privreg.results.data import ResultData
@@ -58,8 +59,9 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     ValueError
         If the arrays don't fit the design or each other.
     """
+    statement = PrivacyStatement.from_json(document["statement"])
     estimates = tuple(
-        Estimate(METHODS[e["method"]].name, arrays[f"cov_{i}"], pivot, (*e["notes"],))
+        Estimate(METHODS[e["method"]].name, arrays[f"cov_{i}"], pivot, _own(e["notes"], statement))
         for i, e in enumerate(document["estimates"])
         for pivot in [_pivot(e["pivot"], arrays.get(f"moves_{i}"))]
     )
@@ -77,7 +79,6 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     moves = [e.pivot.moves for e in estimates if isinstance(e.pivot, Bootstrap)]
     if any(v.ndim != 2 or len(v) < 2 or v.shape[1] != p or v.dtype.kind != "f" for v in moves):
         raise ValueError("saved blocks don't fit the design")  # load() says that the file is damaged
-    statement = PrivacyStatement.from_json(document["statement"])
     if any(note.rows and note.rows[-1] >= p for note in statement.doubts):
         raise ValueError("a note about a coefficient that there isn't")  # load() says that the file is damaged
     spreads = arrays.get("spreads")
@@ -103,6 +104,11 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         spreads=spreads,
         **{name: arrays[name] for name in wanted},
     )
+
+
+def _own(texts: Sequence[str], statement: PrivacyStatement) -> tuple[Diagnostic, ...]:
+    """Notes of an estimate, which are among those of the statement."""
+    return tuple(note for note in statement.notes if note in texts)
 
 
 def _estimate_json(e: Estimate) -> dict[str, Any]:

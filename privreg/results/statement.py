@@ -1,32 +1,39 @@
-"""The privacy statement that comes with every result."""
+"""The privacy statement that comes with every result: one class, which the front doors fill."""
 
 from __future__ import annotations
 
 import json
 import math
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from scipy.special import ndtr
-
-from privreg.diagnostics import WAITING, Note, doubts
+from privreg.diagnostics import Diagnostic, doubts
 from privreg.diagnostics import from_json as notes_from_json
 from privreg.diagnostics import to_json as notes_to_json
 from privreg.errors import BudgetError, choose
 from privreg.files import archive
-from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least
+from privreg.results.wording import (
+    RESPONSE_ALONE,
+    SETTINGS,
+    WHOLE_RECORD,
+    Setting,
+    guarantee_in_all,
+    often,
+    releases_in_all,
+    shuffled_words,
+    success,
+)
 
 if TYPE_CHECKING:
-    from privreg.audit.verification import Verification
+    from privreg.audit.verification import Trial, Verification
 
 __all__ = ["PrivacyStatement"]
 
-WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
-RESPONSE_ALONE: Final = "one person's response"
+_OWN: Final = frozenset({"budget", "release", "neighbours"})
+"""Fields that a file has in another form, or not at all."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,10 +43,10 @@ class PrivacyStatement:
     Parameters
     ----------
     budget : Budget
-        Budget per person, for each row that counts.
+        Budget per person (per silo of a federated fit), for each row that counts.
     trust : str
         "simulated": one process held the rows and played the devices. "central plug-in": a curator's
-        one-time release was added.
+        one-time release was added. "curator": all rows were a curator's. "flower": silos randomised for themselves.
     mechanism : str
         The mechanism: "Gaussian", "Laplace", "PrivUnit", "randomized response".
     noise_sd : float
@@ -47,15 +54,15 @@ class PrivacyStatement:
     bound : float
         Declared bound of a score report's ℓ2 norm, internal units.
     weights : str
-        The bound and the score weights in words.
+        The bound and the score weights in words; of means who is asked what.
     curvature : str
         What curvature was paid for.
     release : Release
         Releases from these data in this process.
     declared : tuple of (str, str)
         What was declared public, by column.
-    notes : tuple of str
-        Whatever weakens or qualifies the claim, numbered in print; see `privreg.diagnostics.Note`.
+    notes : tuple of Diagnostic
+        Whatever weakens or qualifies the claim, numbered in print.
     seeded : bool
         Whether the noise can be drawn again by anybody who knows the seed.
     leaked : tuple of str
@@ -76,6 +83,20 @@ class PrivacyStatement:
         Whether reports are used beside public covariates, which tell whose they are.
     mechanics : tuple of dict
         The reports' scores, bounds and noise as numbers, for :meth:`verify`.
+    setting : {"reports", "means", "curator", "silos"}
+        Whose words it takes; see `privreg.results.wording`.
+    gaussian : bool
+        Of a curator: whether the release is one Gaussian mechanism, so that it is μ-GDP with the budget's μ.
+    right : float, optional
+        Probability with which the best guess between two records is right; that of the GDP parameter by default.
+    certain_mu : float, optional
+        GDP parameter of this release, where it isn't √k times the budget's: of all rounds of a federated fit; of a
+        curator one that holds whichever records the random samples took, as if everybody saw which. Where (ε, δ)
+        relies on the samples being secret it is larger than they suggest; but it composes with other releases.
+    per_round : str
+        What a silo loses in one round.
+    neighbours : callable, optional
+        Makes the trials of :meth:`verify` from the mechanics and the budget; by default those of a regression.
 
     Raises
     ------
@@ -92,7 +113,7 @@ class PrivacyStatement:
     curvature: str
     release: Release
     declared: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+    notes: tuple[Diagnostic, ...]
     seeded: bool = False
     leaked: tuple[str, ...] = ()
     noise: str = ""
@@ -102,7 +123,15 @@ class PrivacyStatement:
     per_id: int = 1
     people: int = 0
     linked: bool = False
-    mechanics: tuple[Mapping[str, Any], ...] = field(default=(), repr=False, compare=False)
+    mechanics: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    setting: str = "reports"
+    gaussian: bool = True
+    right: float | None = None
+    certain_mu: float | None = None
+    per_round: str = ""
+    neighbours: Callable[[Sequence[Mapping[str, Any]], Budget], Iterable[Trial]] | None = field(
+        default=None, compare=False
+    )
 
     def __post_init__(self) -> None:
         if self.budget.pure and self.mechanism.lower().startswith("gauss"):
@@ -112,10 +141,15 @@ class PrivacyStatement:
             )
 
     @property
+    def said(self) -> Setting:
+        """The words of its front door."""
+        return SETTINGS[self.setting]
+
+    @property
     def loud(self) -> str | None:
         """What must not be overlooked, or None."""
         if not self.budget.private:
-            return "NOT PRIVATE: mu=None, the reports carry no noise and protect nobody"
+            return f"NOT PRIVATE: mu=None, {' and '.join(self.said.carries)}"
         if self.seeded:
             return "NOT PRIVATE AS RUN: seed= lets anybody draw the noise again"
         if self.leaked:
@@ -123,18 +157,22 @@ class PrivacyStatement:
         return None
 
     @property
-    def doubts(self) -> tuple[Note, ...]:
+    def doubts(self) -> tuple[Diagnostic, ...]:
         """The notes that take rows back: all, or those that they name."""
         return doubts(self.notes)
 
     @property
-    def waiting(self) -> tuple[Note, ...]:
+    def waiting(self) -> tuple[Diagnostic, ...]:
         """The notes that say why results taken early have no intervals."""
-        return tuple(note for note in self.notes if isinstance(note, Note) and note.code == WAITING)
+        return tuple(note for note in self.notes if note.code == "early")
+
+    # --- the claim ---------------------------------------------------------------------------------------
 
     @property
     def total(self) -> Budget:
         """Budget per person of this release alone: all their rows, curator's part included."""
+        if self.said.per and self.budget.private and not self.budget.pure:
+            return Budget.declare(mu=self.total_mu)
         return self.budget.times(self._parts)
 
     @property
@@ -143,15 +181,16 @@ class PrivacyStatement:
 
         √k·μ for k parts; of pure budgets that is less than what their sum implies, and holds as well.
         """
-        return math.sqrt(self._parts) * self.budget.mu
+        return math.sqrt(self._parts) * self.budget.mu if self.certain_mu is None else self.certain_mu
+
+    @property
+    def central(self) -> bool:
+        """Whether a curator's one-time release was added to the reports."""
+        return self.trust == "central plug-in"
 
     @property
     def _parts(self) -> int:
-        return self.per_id * (2 if self._central else 1)
-
-    @property
-    def _central(self) -> bool:
-        return self.trust.startswith("central")
+        return self.per_id * (2 if self.central else 1)
 
     def verify(self, n: int = 20_000, *, alpha: float = 1e-6) -> Verification:
         """Audit the mechanisms that were used, on made-up neighbours as far apart as rows can be.
@@ -172,29 +211,32 @@ class PrivacyStatement:
         Raises
         ------
         BudgetError
-            If the fit was not private, or the statement was saved by an earlier version.
+            If the fit was not private, is a curator's, or the statement was saved by an earlier version.
         OptionError
             If `n` or `alpha` is out of range.
         """
+        from privreg.audit import reports
         from privreg.audit.verification import verify
 
-        if not self.budget.private or not self.mechanics:
+        if self.said.no_audit:
+            raise BudgetError(self.said.no_audit)
+        if not self.budget.private or not (self.mechanics or self.neighbours):
             raise BudgetError(
                 "there is no mechanism to audit: "
                 + ("mu=None asked for no privacy." if not self.budget.private else "this file has none; fit again.")
             )
-        b = self.budget
-        return verify(self.mechanics, mu=b.mu, epsilon=b.epsilon, claim=str(b), n=n, alpha=alpha)
+        trials = (self.neighbours or reports.trials)(self.mechanics, self.budget)
+        return verify(trials, claim=str(self.budget), n=n, alpha=alpha)
 
     @property
     def short(self) -> str:
         """The guarantee in a few words, for tables and plots."""
         if not self.budget.private:
             return "NOT PRIVATE"
-        total = self.total
-        words = f"{at_least(total.epsilon, 4)}-DP (pure)" if total.pure else f"{at_least(total.mu, 4)}-GDP"
-        words = f"≤ {words}" if self.mu_max else words
-        return words + (" (seeded)" if self.seeded else " (leaks)" if self.leaked else "")
+        total, per = self.total, self.said.per
+        words = f"{at_least(total.epsilon, 4)}-DP (pure)" if total.pure and not per else self._amount(total) + per
+        words = f"≤ {words}" if self.mu_max else words if self.gaussian else self._pair
+        return words + (" (seeded)" if self.seeded else " (leaks)" if self.leaked else "") + self.said.short
 
     @property
     def headline(self) -> str:
@@ -208,15 +250,18 @@ class PrivacyStatement:
         """What all releases from these data cost together and then this one, true as it stands."""
         if not self.budget.private:
             return "NONE: mu=None asks for a fit without privacy, for teaching and tests"
-        text = self._hence()
+        text, said = self._hence(), self.said
         if self._again:
-            text = f"{guarantee_in_all(self.release, 'these data')}; this release alone: {text}"
+            text = f"{guarantee_in_all(self.release, said.whose, said.per)}; {said.alone}: {text}"
         if self.mu_max:
             text = f"at most {text}, per person; personal budgets are public"
         if self.leaked:
             text += f"; except for {' and '.join(self.leaked)}, taken from the raw data without any privacy"
         text = f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
-        return text if self._protected else f"{none_in_all(self.release, 'these data')}; this release alone: {text}"
+        if self._protected:
+            return text
+        none = f"NONE in all {self.release.number} releases from {said.whose} so far, as one had no noise (mu=None)"
+        return f"{none}; {said.alone}: {text}"
 
     @property
     def _again(self) -> bool:
@@ -227,24 +272,38 @@ class PrivacyStatement:
     def _protected(self) -> bool:
         return self.release.total_mu < math.inf
 
+    @property
+    def _pair(self) -> str:
+        epsilon, delta = self.budget.asked
+        return f"({epsilon:g}, {delta:g})-DP"
+
     def _hence(self) -> str:
+        if self.setting == "curator":
+            return f"{self._each() if self.gaussian else self._pair}, of what is released, per record"
+        if self.said.per:
+            return f"{self._amount(self.total)}{self.said.per} in all, hence {self._implied()}"
+        return self._each()
+
+    def _implied(self) -> str:
         total = self.total
         if total.pure:
-            implied = f"{at_least(total.mu, 4)}-GDP"
-        else:
-            implied = f"({at_least(total.epsilon_at(REPORTED_DELTA), 3)}, {REPORTED_DELTA:g})-DP"
-        each = str(self.budget)
+            return f"{at_least(total.mu, 4)}-GDP"
+        return f"({at_least(total.epsilon_at(REPORTED_DELTA), 3)}, {REPORTED_DELTA:g})-DP"
+
+    def _each(self) -> str:
+        """The guarantee of all of a person's rows, and of each."""
+        total, each = self.total, str(self.budget)
         if self.per_id > 1:
             times = f"{self.per_id} × {at_least(total.epsilon / self.per_id, 4)}" if total.pure else self._root()
             each = f"{self.budget} for each of a person's {self.per_id} rows ({times})"
-        if self._central:
+        if self.central:
             return (
-                f"{self._amount(total)} in all, hence {implied}: {each} locally for the "
-                f"estimates, {each} by a trusted curator for the plug-in matrices"
+                f"{self._amount(total)} in all, hence {self._implied()}: {each} locally for the estimates, {each} by "
+                "a trusted curator for the plug-in matrices"
             )
         if self.per_id > 1:
-            return f"{self._amount(total)} in all, hence {implied}: {each}"
-        return f"{each}, hence {implied}"
+            return f"{self._amount(total)} in all, hence {self._implied()}: {each}"
+        return f"{each}, hence {self._implied()}"
 
     def _root(self) -> str:
         return f"√{self.per_id} × {at_least(self.budget.mu, 4)}"
@@ -256,51 +315,69 @@ class PrivacyStatement:
     @property
     def in_words(self) -> str:
         """What the guarantee of all releases together means for one person, without symbols."""
+        said, k = self.said, self.release.number
         if not self.budget.private:
-            return "Nobody is protected: the reports carry no noise."
+            return f"Nobody is protected: {said.carries[0]}."
+        right = success(self.total_mu) if self.right is None else self.right
+        told = often(success(self.release.total_mu), right) if self._again else often(right)
         pair = "two possible records" if self.protects == WHOLE_RECORD else "two records that differ as protected"
-        seen, told = self._seen(success(self.total_mu))
         text = (
-            f"Whoever sees everything published{seen}, knows all else and guesses which of {pair} a person sent is "
-            f"right {told}; blind guessing is right 50%."
+            f"Whoever sees {said.sees_all.format(k) if self._again else said.sees}, {said.guess.format(pair)} is right "
+            f"{told}; blind guessing is right 50%.{said.after}"
         )
         if self.seeded:
             text = f"With secret noise, not as run: {text[0].lower()}{text[1:]}"
         elif self.leaked:
             text = f"Of what was reported: {text[0].lower()}{text[1:]}"
-        return text if self._protected else f"{unprotected(self.release)}{text[0].lower()}{text[1:]}"
+        if self._protected:
+            return text
+        none = f"Nobody is protected by all {k} releases: one carried no noise. After this one alone: "
+        return f"{none}{text[0].lower()}{text[1:]}"
 
-    def _seen(self, right: float) -> tuple[str, str]:
-        """In how many releases, and how often a guess is right: after all of them and, at `right`, this one alone."""
-        if not self._again:
-            return "", often(right)
-        return f" in all {self.release.number} releases", often(success(self.release.total_mu), right)
+    @property
+    def person(self) -> str:
+        """What a silo's guarantee means for one person."""
+        if not self.budget.private:
+            return "not protected"
+        if not self._protected:
+            return "not protected by all releases together"
+        if self.budget.pure and not self._again:
+            more = "k times the epsilon"
+        else:
+            total = self.release.total_mu if self._again else self.total_mu
+            more = f"sqrt(k) times it, {at_least(math.sqrt(2.0) * total, 4)}-GDP for two"
+        return (
+            f"at least as well protected as their silo, if all their records are in one; with records in k silos {more}"
+        )
+
+    @property
+    def trust_words(self) -> str:
+        """Whom one has to trust."""
+        return self.said.trust[self.trust]
+
+    @property
+    def mechanism_words(self) -> str:
+        """The mechanism with its noise."""
+        return f"{self.mechanism}, {self.noise or f'noise sd {self.noise_sd:.4g} = 2 × bound / mu'}"
+
+    def _releases(self) -> str:
+        r, said = self.release, self.said
+        text = r.words(said.whose if r.number < 2 else said.one_of)
+        if not self.gaussian and self.certain_mu is not None:
+            text += (
+                f"; counted as {at_least(self.certain_mu, 3)}-GDP beside others: that holds whichever records the "
+                "samples took"
+            )
+        return said.uncounted if said.uncounted and not r.number else text
 
     def rows(self) -> list[tuple[str, str]]:
         """The statement as (label, text) pairs, which every view renders."""
-        public = [(f"Public: {name}", text) for name, text in self.declared]
-        if not self.budget.private:
-            return [
-                ("In words", self.in_words),
-                ("Guarantee", self.guarantee),
-                ("Score bound", self.weights),
-                *public,
-            ]
-        noise = self.noise or f"noise sd {self.noise_sd:.4g} = 2 × bound / mu"
-        out = [
-            ("In words", self.in_words),
-            ("Guarantee", self.guarantee),
-            ("Protects", self.protects),
-            ("Trust model", _TRUST[self.trust]),
-            ("Mechanism", f"{self.mechanism}, {noise}"),
-            ("Score bound", self.weights),
-            ("Pilot, curvature", self.curvature),
-            ("Releases", str(self.release)),
-        ]
-        out += [(f"Released: {name}", cost) for name, cost in self.fit_measures]
-        return out + public
-
-    # --- shuffling ---------------------------------------------------------------------------------------
+        private, said = self.budget.private, self.said
+        out = [("In words", self.in_words), ("Guarantee", self.guarantee)]
+        out += [(label, getattr(self, name)) for label, name in said.rows if private or label in said.bare]
+        if private:
+            out += [("Releases", self._releases()), *((f"Released: {name}", cost) for name, cost in self.fit_measures)]
+        return out + [(f"Public: {name}", text) for name, text in self.declared]
 
     def shuffled(self, n: int | None = None, delta: float = REPORTED_DELTA) -> str:
         """Say what the reports would be worth behind a trusted shuffler, with all that has to hold.
@@ -328,50 +405,7 @@ class PrivacyStatement:
         ----------
         Feldman, McMillan & Talwar (2021), Hiding among the clones, Theorem III.1; `privacy.amplification.shuffled`.
         """
-        if not self.budget.pure:
-            raise BudgetError(
-                f"shuffling amplifies pure epsilon, and this fit is {self.short}; ask for epsilon=1.0 without delta."
-            )
-        if self.linked:
-            raise BudgetError(
-                "with private='response' each report is multiplied by its sender's public covariates, which tell who "
-                "sent it, so a shuffler hides nobody; ask for private='record', or for a model without covariates, "
-                "'y ~ 1'."
-            )
-        if self.per_id > 1 or self.mu_max or self._central:
-            what = "several rows per person" if self.per_id > 1 else "personal budgets" if self.mu_max else "a curator"
-            raise BudgetError(
-                f"the theorem on shuffling is about one local report per person under one budget for all, not {what}."
-            )
-        if n is None and not self.people:
-            raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
-        n = self.people if n is None else n
-        here = self.budget.epsilon
-        central = shuffled(here, n, delta)
-        limit = shuffling_limit(n, delta)
-        lead = "NOT AS RUN, because of seed=; with secret noise, i" if self.seeded else "I"
-        if self.leaked:
-            lead = f"Not counting {' and '.join(self.leaked)}, taken from the raw data: {lead.lower()}"
-        out = [
-            f"{lead}f, and only if, a trusted shuffler stood between the {n:,} people and the collector, all their "
-            f"reports together would be ({at_least(central, 3)}, {delta:g})-DP towards whoever sees no more than the "
-            f"shuffler passes on (Feldman, McMillan & Talwar 2021, Theorem III.1, neighbours replacing one record; it "
-            f"asks for a local epsilon up to log(n/(16 log(2/delta))) = {limit:.3g}, here {here:g}). It assumes that",
-            f"each person sends one report, which alone is pure {here:g}-DP;",
-            "people are called in an order that is uniformly random and unknown to the attacker; the randomiser may "
-            "depend on earlier reports and on the place in the order, never on who is called;",
-            "nothing else, such as an address or a time of arrival, tells who sent which report.",
-        ]
-        last = (
-            "This package sends the current state to one person after another and shuffles nothing. Whoever runs the "
-            f"exchange knows who answered when: against them, only the local {here:g}-DP holds."
-        )
-        lines = [textwrap.fill(out[0], 78)]
-        lines += [
-            textwrap.fill(f"[{i}] {text}", 78, subsequent_indent="    ", break_on_hyphens=False)
-            for i, text in enumerate(out[1:], 1)
-        ]
-        return "\n".join([*lines, textwrap.fill(last, 78)])
+        return shuffled_words(self, n, delta)
 
     # --- storage -----------------------------------------------------------------------------------------
 
@@ -379,7 +413,7 @@ class PrivacyStatement:
         """Represent by JSON values."""
         b, r = self.budget, self.release
         return {
-            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"budget", "release"}},
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN},
             "budget": {"mu": b.mu if b.private else None, "form": b.form, "asked": list(b.asked)},
             "release": {"number": r.number, "total_mu": r.total_mu if r.total_mu < math.inf else None},
             "total_mu": self.total_mu if b.private else None,
@@ -388,31 +422,20 @@ class PrivacyStatement:
         }
 
     @classmethod
-    def from_json(cls, doc: Mapping[str, Any]) -> PrivacyStatement:
-        """Rebuild from :meth:`to_json`, of this version or an older one."""
+    def from_json(cls, doc: Mapping[str, Any], **more: Any) -> PrivacyStatement:
+        """Rebuild from :meth:`to_json`, of this version or an older one; `more` are fields that it lacks."""
         b, r = doc["budget"], doc["release"]
-        later = {
-            name: doc[name] for name in ("noise", "protects", "mu_max", "per_id", "people", "linked") if name in doc
-        }  # fields that older files lack
-        # of an older file nothing tells whether there were covariates: taken as if
-        later.setdefault("linked", later.get("protects", WHOLE_RECORD).startswith(RESPONSE_ALONE))
-        return cls(
-            budget=Budget(math.inf if b["mu"] is None else b["mu"], b["form"], tuple(b["asked"])),
-            trust=doc["trust"],
-            mechanism=doc["mechanism"],
-            noise_sd=doc["noise_sd"],
-            bound=doc["bound"],
-            weights=doc["weights"],
-            curvature=doc["curvature"],
-            release=Release(r["number"], math.inf if r["total_mu"] is None else r["total_mu"]),
-            declared=tuple((a, c) for a, c in doc["declared"]),
-            notes=notes_from_json(doc["notes"], doc.get("notes_about")),
-            seeded=doc["seeded"],
-            leaked=tuple(doc["leaked"]),
-            fit_measures=tuple((a, c) for a, c in doc.get("fit_measures", ())),
-            mechanics=tuple(doc.get("mechanics", ())),
-            **later,
-        )
+        known = {f.name: doc[f.name] for f in fields(cls) if f.name in doc}
+        known |= {name: tuple(known.get(name, ())) for name in ("leaked", "mechanics")}
+        known |= {name: tuple((a, c) for a, c in known.get(name, ())) for name in ("declared", "fit_measures")}
+        # of a file of 0.1 nothing tells whether there were covariates: taken as if
+        known.setdefault("linked", known.get("protects", WHOLE_RECORD).startswith(RESPONSE_ALONE))
+        known |= {
+            "budget": Budget(math.inf if b["mu"] is None else b["mu"], b["form"], tuple(b["asked"])),
+            "release": Release(r["number"], math.inf if r["total_mu"] is None else r["total_mu"]),
+            "notes": notes_from_json(doc["notes"], doc.get("notes_about")),
+        }
+        return cls(**{"setting": "curator" if doc["trust"] == "curator" else "reports", **known, **more})
 
     # --- views -------------------------------------------------------------------------------------------
 
@@ -464,47 +487,3 @@ class PrivacyStatement:
 
     def _repr_html_(self) -> str:
         return self.as_html()
-
-
-def success(mu: float) -> float:
-    """How often a guess between two records sent with equal odds is right at best, under pure ε too: Φ(μ/2)."""
-    return float(ndtr(mu / 2))
-
-
-def often(right: float, alone: float | None = None) -> str:
-    """Probability of a right guess in words; in brackets that after this release `alone`."""
-    told = f"at most {at_least(100 * right, 3)}% of the time" if right < 0.999 else "practically always"
-    if alone is None:
-        return told
-    return f"{told} (" + (f"{at_least(100 * alone, 3)}%" if alone < 0.999 else "so, too,") + " after this one alone)"
-
-
-def releases_in_all(release: Release) -> str:
-    """What several releases cost together, in a few words."""
-    cost = f"{at_least(release.total_mu, 4)}-GDP" if release.total_mu < math.inf else "NOT PRIVATE"
-    return f"{cost} in all {release.number} releases"
-
-
-def guarantee_in_all(release: Release, whose: str, per: str = "") -> str:
-    """The guarantee of several releases together from the data of those named by `whose`."""
-    implied = Budget.declare(mu=release.total_mu).epsilon_at(REPORTED_DELTA)
-    return (
-        f"{at_least(release.total_mu, 4)}-GDP{per} in all {release.number} releases from {whose} so far, hence "
-        f"({at_least(implied, 3)}, {REPORTED_DELTA:g})-DP"
-    )
-
-
-def none_in_all(release: Release, whose: str) -> str:
-    """That one of several releases carried no noise."""
-    return f"NONE in all {release.number} releases from {whose} so far, as one had no noise (mu=None)"
-
-
-def unprotected(release: Release) -> str:
-    """The same without symbols, before what this release alone means."""
-    return f"Nobody is protected by all {release.number} releases: one carried no noise. After this one alone: "
-
-
-_TRUST = {
-    "simulated": "local, simulated: this process held the rows and played the devices; what is published is as private",
-    "central plug-in": "local for the estimates; the plug-in covariance needed a trusted curator (one release)",
-}

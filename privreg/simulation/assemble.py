@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from privreg.collector import location, sgd
-from privreg.collector.diagonal import WIDE
-from privreg.diagnostics import DOUBT, Note
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
+from privreg.simulation.notes import notes
 from privreg.simulation.sgd import AveragedSGD
-from privreg.simulation.staged import beginning, findings, intervals
+from privreg.simulation.staged import findings, intervals
 from privreg.simulation.staged.pipeline import Pipeline
 from privreg.simulation.staged.schedule import kappa_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,71 +32,26 @@ if TYPE_CHECKING:
 __all__ = ["FitOutcome", "report_of_chain", "report_of_pipeline"]
 
 
-MANY_MORE: Final = 1.25
-"""People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
-showed no loss of precision or coverage to speak of; with four times as many the rmse doubled."""
-
-SOME_MORE: Final = 1.05
-"""The same where those who come late tell measures of fit and send no score, so that each of them is lost."""
-
-
-MOST: Final = 0.9
-"""Share of the records that sent noise only, above which results are not to be relied on."""
-
-RARE: Final = 0.02
-"""Public share of a level below which a wide design's intervals are taken back: with 200 and 500 levels they missed a
-common error, that of the reference level, once the budget was so large that noise didn't hide it."""
-
-
 class FitOutcome(NamedTuple):
-    """What a fit in progress has to say.
+    """What a fit in progress has to say; numbers in the user's units."""
 
-    Attributes
-    ----------
-    params, last : ndarray, shape (p,)
-        User's units.
-    estimates : tuple of Estimate
-    senders : int
-        People whose score entered an update.
-    updates : int
-    trail_n, trail_senders : ndarray of int, shape (m,)
-        People so far, and those of them whose score entered an update.
-    trail_params, trail_variances : ndarray, shape (m, p)
-        User's units.
-    family : str
-        The family with its constants.
-    tuning : str
-        For the header.
-    spending : str
-        What pilots and curvature took, for the privacy block.
-    bound : str
-        The score's bound, for the privacy block.
-    notes : tuple of str
-    measures : tuple of Measure
-        Privately released measures of fit.
-    told : int
-        People who reported them.
-    spreads : ndarray, shape (c,), or None
-        Sds of the design's columns that reports have told, user's units; NaN for those whose scale was declared.
-    """
-
-    params: Array
+    params: Array  # Shape (p,), as `last`
     last: Array
     estimates: tuple[Estimate, ...]
-    senders: int
+    senders: int  # People whose score entered an update
     updates: int
-    trail_n: NDArray[np.int64]
-    trail_senders: NDArray[np.int64]
-    trail_params: Array
+    trail_n: NDArray[np.int64]  # People so far, shape (m,)
+    trail_senders: NDArray[np.int64]  # Those of them whose score entered an update
+    trail_params: Array  # Shape (m, p), as `trail_variances`
     trail_variances: Array
-    family: str
-    tuning: str
-    spending: str
-    bound: str
-    notes: tuple[str, ...]
-    measures: tuple[Measure, ...] = ()
-    told: int = 0
-    spreads: Array | None = None
+    family: str  # The family with its constants
+    tuning: str  # For the header
+    spending: str  # What pilots and curvature took, for the privacy block
+    bound: str  # The score's bound, for the privacy block
+    notes: tuple[Diagnostic, ...]
+    measures: tuple[Measure, ...] = ()  # Privately released measures of fit
+    told: int = 0  # People who reported them
+    spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
 
     def measure_words(self) -> tuple[tuple[str, str], ...]:
         """Names of the measures of fit, each with its value and what it cost."""
@@ -224,7 +178,7 @@ def report_of_pipeline(
         tuning=f"efficient: Newton steps, {schedule.batch} a batch, {_lanes(schedule.lanes)}",
         spending=_spending(run),
         bound=_bound(settings),
-        notes=_notes(run, settings, names, order, estimates),
+        notes=notes(findings.found(run, settings, estimates), names, order, run.coefficients // len(order)),
         measures=findings.measured(run, units.y_scale),
         told=run.at if run.kind == "measures" else 0,
         spreads=_spreads(run, order),
@@ -252,18 +206,6 @@ def _outside(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
 def _refuse_overflow(*thetas: Array) -> None:
     if not all(np.isfinite(t).all() for t in thetas):
         raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Names of columns, or numbers of theirs, with commas and an "and"."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _rounded_up(people: float) -> int:
-    """To two digits."""
-    unit = 10.0 ** max(math.floor(math.log10(max(people, 1.0))) - 1, 0)
-    return math.ceil(math.ceil(people / unit) * unit)
 
 
 def _lanes(lanes: int) -> str:
@@ -316,170 +258,6 @@ def _spending(run: Pipeline) -> str:
         public = f"covariates of {counts['moments']:,} people, which are public, set scales"
         parts = [public if "second moments" in part else part for part in parts]
     return f"{', '.join(parts)}; each person in one role, no extra budget"
-
-
-def _notes(
-    run: Pipeline, settings: Settings, names: Sequence[str], order: NDArray[np.intp], estimates: tuple[Estimate, ...]
-) -> tuple[str, ...]:
-    """What weakens results; `order` as of :func:`report_of_pipeline`."""
-
-    def place(columns: Iterable[int]) -> list[int]:
-        """Positions of the coefficients of the run's `columns`, at every level of a multinomial response."""
-        return [b * len(order) + int(order[j]) for b in range(run.coefficients // len(order)) for j in columns]
-
-    schedule, rules = run.start.schedule, run.start.rules
-    lead, coefficients = findings.lead(run), run.coefficients
-    relied = findings.relied(run)  # people whom intervals need, relative to the schedule's rule
-    needs = relied / run.worth
-    out = _wide_notes(run, place, have=bool(estimates))
-    lost = [names[j] for j in findings.lost(run)]
-    if lost:
-        text = (
-            f"{DOUBT} the intervals: the search for the scale of {_listed(lost)} did not settle, as for a column that "
-            "is the same for most people or varies little beside its distance from 0; declare bounds= or moments=, and "
-            "levels= for a rare indicator"
-        )
-        out.append(Note(text, "lost"))
-    have = bool(estimates)
-    silent = have and findings.silent(run)
-    if silent:
-        text = (
-            f"{DOUBT} the results: as far as the reports tell, most people sent noise only (a value missing or not "
-            "declared, or more rows than max_per_id), or too few came for this budget; see that the declared levels "
-            "match the data, leave out a column that most people lack, give fewer rows of each person, raise "
-            "max_per_id= with a smaller budget, or ask more people"
-        )
-        out.append(Note(text, "silent"))
-    rare = findings.rare(run) if have else []
-    together = [j for j in rare if run.tied[j]]
-    if together:
-        text = (
-            f"{DOUBT} the intervals: levels of two factors or more go together for nearly everybody: too few people at "
-            f"this budget seem to tell {_listed(names[j] for j in together)} from the columns of other factors; leave "
-            "out one of the factors, merge levels, or ask more people"
-        )
-        out.append(Note(text, "tied", place(together)))
-    unanswered = findings.unanswered(run)
-    gone = unanswered is not None and unanswered[0] > MOST  # nobody is left who could be of a rare level
-    rare = [j for j in rare if not run.tied[j] and not gone]
-    if rare:
-        shares = _listed(f"{100 * run.shares[j]:.2g}%" for j in rare)
-        text = (
-            f"{DOUBT} the intervals: too few people at this budget seem to be in the smaller group of "
-            f"{_listed(names[j] for j in rare)} (some {shares}, as far as noisy reports tell); the interval of such a "
-            "column is far too short and the others suffer: ask more people, merge levels, or leave it out"
-        )
-        out.append(Note(text, "rare", place([*rare, *findings.reference_is_rare(run, rare)])))
-    wide = findings.wide(run) if have else []
-    if wide:
-        text = (
-            f"{DOUBT} the intervals: the bounds of {_listed(names[j] for j, _ in wide)} span "
-            f"{min(span for _, span in wide):.0f} or more times the learned sd, as where nearly everybody has one "
-            "value: clamped to one end of bounds= that are in other units or too narrow, a rare indicator (declare "
-            "levels=), an amount that is mostly 0 (as in I(x > 0)); where rows are sorted by it (shuffle them); or "
-            "where bounds= are far too wide"
-        )
-        # the constant stands for where these columns are 0, which is as little known
-        out.append(Note(text, "wide", place([*([0] if run.start.layout.constant else []), *(j for j, _ in wide)])))
-    if have and findings.flat(run):
-        text = (
-            f"{DOUBT} the results: the response hardly varies inside its declared range, as where everybody was "
-            "clamped to one end of it; see that bounds= are those of the response, in its units"
-        )
-        out.append(Note(text, "flat"))
-    if have and findings.changing(run):
-        text = (
-            f"{DOUBT} the results: people who came first tell other coefficients than those after them. Rows are taken "
-            "in the order they come: shuffle a file that is sorted, by its response above all; if effects change over "
-            "time, fit the times one by one"
-        )
-        out.append(Note(text, "changing"))
-    if have and findings.at_limit(run):
-        text = (
-            f"{DOUBT} the interval: the estimate lies at a public limit of the response, where the search ran out of "
-            "people; ask more of them, or spend more"
-        )
-        out.append(Note(text, "limit"))
-    theta = run.estimate()
-    strong = False
-    if have and not silent and rules.from_predictor and theta is not None:
-        strong = beginning.strength(run, theta) > beginning.FARTHEST
-    if strong:
-        text = (
-            f"{DOUBT} the intervals: effects seem so strong (the linear predictor's sd is above "
-            f"{beginning.FARTHEST:g}) that scores hardly tell how strong, or few people came and they are noise; "
-            "predictions may serve, but coefficients may be far too large or small"
-        )
-        out.append(Note(text, "strong"))
-    if run.start.told and run.kind != "measures":
-        out.append(
-            f"no measures of fit yet: they come from the last people of rows={schedule.rows:,}, and {run.people:,} "
-            "have reported"
-        )
-    if unanswered is not None:
-        share, error = min(round(100 * unanswered[0]), 100), round(100 * unanswered[1])
-        most = have and gone and not silent
-        text = (
-            (f"{DOUBT} the results: " if most else "")
-            + f"about {share}% (± {max(2 * error, 1)}%) of the records sent noise only, as far as reports tell: a "
-            "value missing, no number or not among the declared levels, a term not finite"
-            + (", or a row beyond max_per_id" if run.start.nonresponse else "")
-            + (
-                "; see that the declared levels match the data, and that texts have levels="
-                if share > 50
-                else "; estimates are right if whether a record can be used depends on covariates alone"
-            )
-        )
-        out.append(Note(text, "silent" if most else ""))
-    elif have and run.start.nonresponse and not (rules.track or rules.counting or run.scatter.asked):
-        out.append(
-            "if many rows beyond max_per_id came, intervals are too short by about as much: with a declared residual "
-            "scale their share is not learned; leave scale= out"
-        )
-    if schedule.rows and run.kind == "measures" and run.people > SOME_MORE * schedule.rows:
-        out.append(
-            f"rows={schedule.rows:,} was said and {run.people:,} people came: those beyond told measures of fit and "
-            "sent no score, so estimates are no more precise for them; give rows= as it is"
-        )
-    elif schedule.rows and run.people > MANY_MORE * schedule.rows:
-        text = (
-            f"{DOUBT} the intervals: rows={schedule.rows:,} was said and {run.people:,} people came, so the pilots "
-            "were short for them; give rows= as it is, or leave it out"
-        )
-        out.append(Note(text, "more"))
-    out += intervals.waiting(run, settings, estimates, lead)
-    said = silent or strong  # both say that more people are wanted, and would make the number below meaningless
-    if have and not said and not schedule.enough(int((run.people - lead) / needs), coefficients):
-        told = "effects, correlations and silent people" if unanswered is not None else "effects and correlations"
-        needed = _rounded_up(schedule.wanted(coefficients) * needs + lead)
-        text = (
-            f"{DOUBT} the intervals: {run.people:,} people are few for {coefficients} coefficients at this budget; in "
-            f"simulations coverage fell below its level with fewer than about {needed:,}"
-            + (f", given what reports tell of {told}" if relied > 1.0 else "")
-        )
-        out.append(Note(text, "few"))
-    return tuple(out)
-
-
-def _wide_notes(run: Pipeline, place: Callable[[Iterable[int]], list[int]], *, have: bool) -> list[str]:
-    """What a design of many coefficients does without."""
-    wide = run.start.wide
-    if wide is None:
-        return []
-    out: list[str] = [
-        f"more than {WIDE} coefficients: no correlations of the covariates are learned, and the Newton step is "
-        "diagonal; where columns are much correlated, estimates settle slowly and intervals can be too short: declare "
-        "correlations in moments="
-    ]
-    few = np.flatnonzero(np.nan_to_num(wide.shares, nan=1.0) < RARE).tolist()
-    if have and few:
-        text = (
-            f"{DOUBT} the intervals: {len(few)} columns stand for levels that about {100 * RARE:g}% of the people or "
-            "fewer have, were levels equally frequent, and all are compared with one reference level that few have; "
-            "merge levels"
-        )
-        out.append(Note(text, "levels", place([*few, 0])))
-    return out
 
 
 def _bound(settings: Settings) -> str:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from privreg.collector import carried
 from privreg.collector import rounds as collector
-from privreg.diagnostics import DOUBT, EARLY, WAITING, Note
 from privreg.errors import InferenceError
 from privreg.inference.batches import batches
 from privreg.inference.methods import Estimate
 from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
-from privreg.simulation.assemble import FitOutcome, _bound, _outside, _refuse_overflow, _rounded_up
+from privreg.protocol.rounds import GROUPS
+from privreg.simulation.assemble import FitOutcome, _bound, _outside, _refuse_overflow
+from privreg.simulation.findings import found_of
+from privreg.simulation.notes import notes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,9 +37,6 @@ ROLES: Final = {
     "moments": "reported second moments",
     "pilot": "ran a pilot",
 }
-
-LEAST: Final = 400.0
-"""Records in main rounds, times μ²/d², below which simulations show intervals that are too short."""
 
 
 def report_of_rounds(
@@ -70,23 +68,28 @@ def report_of_rounds(
     trail = [] if found is None else _trail(plan, progress, found, linear, outside)
     trail.append((run.people, senders, outside(theta), _variances(estimates, len(theta))))
     people, sent, params, variances = zip(*trail, strict=True)
-    held = sum(1 for s in progress.seen)
     return FitOutcome(
         params=outside(theta),
         last=outside(progress.state.theta),
         estimates=estimates,
         senders=senders,
-        updates=held,
+        updates=len(progress.seen),
         trail_n=np.array(people, dtype=np.int64),
         trail_senders=np.array(sent, dtype=np.int64),
         trail_params=np.array(params),
         trail_variances=np.array(variances),
         family=_family(plan, progress, settings, units),
-        tuning=f"rounds: {len(progress.held)} so far, {len(progress.seen[-1].weight[0]) if progress.seen else 0} groups",
+        tuning=_tuning(plan, progress),
         spending=_spending(plan, run),
         bound=_bound(settings),
-        notes=_notes(run, settings, estimates, senders),
+        notes=notes(found_of(run, progress, found, settings, estimates), names, order, plan.blocks),
     )
+
+
+def _tuning(plan: Plan, progress: Progress) -> str:
+    roles = [r.role for r in plan.rounds if not r.optional]
+    many = "as many as needed" if plan.rows is None else str(roles.count("main"))
+    return f"rounds: {len(progress.held)} held; {many} main ones of {GROUPS} groups"
 
 
 def _senders(progress: Progress) -> int:
@@ -101,7 +104,9 @@ def _variances(estimates: tuple[Estimate, ...], size: int) -> Array:
     return cov if cov.ndim == 1 else np.diag(cov).copy()
 
 
-def _trail(plan: Plan, progress: Progress, found: Estimated, linear: Array, outside: object) -> list[tuple]:
+def _trail(
+    plan: Plan, progress: Progress, found: Estimated, linear: Array, outside: Callable[[Array], Array]
+) -> list[tuple[int, int, Array, Array]]:
     """Estimates after each main round but the last."""
     out, root = [], np.linalg.inv(found.frame.root.T)
     first = len(found.frame.rounds) - sum(1 for s in progress.seen if s.state.role == "main")
@@ -168,26 +173,3 @@ def _spending(plan: Plan, run: RoundsRun) -> str:
             counts[role] += people
     parts = [f"{n:,} {ROLES[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
     return f"{', '.join(parts)}; each person in one role, no extra budget"
-
-
-def _notes(run: RoundsRun, settings: Settings, estimates: tuple[Estimate, ...], senders: int) -> tuple[str, ...]:
-    """What weakens results."""
-    out: list[str] = []
-    plan = run.plan
-    if not estimates and settings.methods:
-        before = sum(r.people for r in plan.rounds if r.role != "main" and not r.optional)
-        text = f"{EARLY}: main rounds begin after {before:,} people, and {run.people:,} have reported"
-        out.append(Note(text, WAITING))
-    noise = plan.sd("main") ** 2 / 4.0 + 0.7 / (4.0 * plan.d)
-    needed = LEAST * plan.size**2 * noise
-    if estimates and senders < needed:
-        share = max(senders, 1) / max(run.people, 1)
-        text = (
-            f"{DOUBT} the intervals: {run.people:,} people are few for {plan.size} coefficients at this budget; in "
-            f"simulations coverage fell below its level with fewer than about {_rounded_up(needed / share):,}"
-        )
-        out.append(Note(text, "few"))
-    return tuple(out)
-
-
-_ = math

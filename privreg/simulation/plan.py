@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,8 @@ from privreg.collector import diagonal, thresholds
 from privreg.collector.moments import Layout
 from privreg.collector.rounds import Plan
 from privreg.errors import OptionError
+from privreg.protocol import codes
+from privreg.protocol.plans import LanePlan
 from privreg.protocol.schedule import schedule
 from privreg.simulation.staged.start import order_of
 
@@ -17,11 +20,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.formula.spec import ModelSpec
+    from privreg.protocol.rounds import State
     from privreg.simulation.settings import Settings
 
     Array = NDArray[np.float64]
 
-__all__ = ["plan_of"]
+__all__ = ["device_plan", "plan_of"]
 
 
 def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp], Array]:
@@ -54,13 +58,13 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     many = diagonal.is_wide(p, label=reports.label)
     if efficient.told or many:
         raise OptionError(
-            f"tuning='rounds' has no measures= and no more than {diagonal.WIDE} coefficients yet; use tuning='efficient'."
+            f"tuning='rounds' has no measures= yet, and at most {diagonal.WIDE} coefficients; use tuning='efficient'."
         )
     order, factors = order_of(spec, factors=not reports.label)
     constant = units.constant_column(probe) is not None
-    unscaled = np.flatnonzero(units.unscaled[order]).tolist()
+    columns = np.flatnonzero(units.unscaled[order]).tolist()
     response = units.y_unscaled or (reports.label and family.of_residuals)
-    unscaled = (*unscaled, p) if response else tuple(unscaled)
+    unscaled = (*columns, p) if response else tuple(columns)
     noise = reports.mechanism.sd(reports.radius(0.0), reports.size(p, 0.0)) ** 2
     own = reports.label or not family.scaled  # whether moments are of covariates alone
     size = p + int(not constant) + int(not own)
@@ -96,3 +100,28 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
     return plan, order, linear
+
+
+def device_plan(plan: Plan, state: State) -> LanePlan:
+    """What a device is told of a round of scores beside the state's coefficients, corner and row map."""
+    return LanePlan(
+        shape=plan.rules.shape,
+        blocks=plan.blocks,
+        weights=codes.LEVERAGE if plan.label else codes.UNIT,
+        batch=1,
+        lanes=1,
+        reach=math.inf if plan.label else 1.0,
+        kappa=plan.kappa(state.role),
+        radius=plan.radius(state.role),
+        channel=plan.mechanism.channel(plan.numbers(state.role)),
+        label=int(plan.label),
+        y_low=(plan.y_low - state.y_centre) / state.y_scale,
+        y_high=(plan.y_high - state.y_centre) / state.y_scale,
+        target=plan.rules.target,
+        widest=math.inf,
+        late=0,
+        path=0,
+        gram=0,
+        worth=1.0,
+        precision=1.0,
+    )

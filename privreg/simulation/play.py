@@ -134,7 +134,7 @@ def sums(plan: Plan, state: State, y: Array, x: Array, offset: Array | None, wei
         factor = factor * (w if factor.ndim == 2 else w[:, :, None])
         number = None if number is None else number * w
     if factor.ndim == 3:
-        return np.matmul(factor.transpose(0, 2, 1), cube).reshape(groups, -1)
+        return np.asarray(np.matmul(factor.transpose(0, 2, 1), cube).reshape(groups, -1))
     out = np.matmul(factor[:, None, :], cube)[:, 0]
     return out if number is None else np.column_stack([out, state.kappa * number.sum(axis=1)])
 

@@ -53,10 +53,16 @@ class RoundsRun:
         Linear part of the map from internal to user's coefficients, b the number of blocks.
     key : bytes or None
         Secret key of the devices' noise; None without privacy.
+    personal : bool
+        Whether records have budgets of their own.
+    unusable : bool
+        Whether records may send noise only.
     """
 
-    def __init__(self, plan: Plan, to_user: Array, key: bytes | None) -> None:
-        self.plan, self.to_user = plan, to_user
+    def __init__(
+        self, plan: Plan, to_user: Array, key: bytes | None, *, personal: bool = False, unusable: bool = False
+    ) -> None:
+        self.plan, self.to_user, self.personal, self.unusable = plan, to_user, personal, unusable
         self.progress = collector.begin(plan)
         self.pool: Executor | None = None
         self.threads = 1

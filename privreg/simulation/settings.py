@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.collector.steps import Steps
-from privreg.diagnostics import DOUBT, Note
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.families.constants import ChainRules
 from privreg.families.measures import Gauge
 from privreg.families.scores import Score
@@ -113,14 +113,14 @@ class Settings:
         """What is done to a score report, for the privacy block."""
         return self.mechanism.words(*self._report(p))
 
-    def mixing_note(self, updates: int) -> Note | None:
+    def mixing_note(self, updates: int) -> Diagnostic | None:
         """Words for a path too short to have forgotten its start, judged from public numbers only."""
         forgotten = self.steps.total(updates) * self.weakest
         if forgotten >= MIXING:
             return None
         text = (
-            f"{DOUBT} the intervals: few records for this model. Were the declared bounds 4 sd from the mean, the "
-            f"steps would sum to {forgotten:.1f} relaxation times of the slowest direction; {MIXING:g} are wanted. "
-            "More people, tighter bounds or moments= help"
+            "few records for this model. Were the declared bounds 4 sd from the mean, the steps would sum to "
+            f"{forgotten:.1f} relaxation times of the slowest direction; {MIXING:g} are wanted. More people, tighter "
+            "bounds or moments= help"
         )
-        return Note(text, "few")
+        return doubt("few", text)

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.audit import verification
+from privreg.audit import reports
+from privreg.diagnostics import Diagnostic
 from privreg.privacy.ledger import Release, at_least
-from privreg.results.statement import RESPONSE_ALONE, WHOLE_RECORD, PrivacyStatement
+from privreg.results.statement import PrivacyStatement
+from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD, closing_notes, opening_notes
+from privreg.simulation.plan import device_plan
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.sgd import AveragedSGD
 from privreg.simulation.staged.schedule import lane_plan
@@ -21,12 +24,8 @@ if TYPE_CHECKING:
     from privreg.simulation.settings import Settings
     from privreg.simulation.staged.pipeline import Pipeline
 
-__all__ = ["GAPS_NOTES", "statement", "title"]
+__all__ = ["statement", "title"]
 
-ROUNDING_NOTE: Final = (
-    "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single report "
-    "must withstand an attack on its last bits, the device needs an exact sampler"
-)
 PROTECTS: Final = {
     "record": WHOLE_RECORD,
     "response": f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours "
@@ -40,16 +39,6 @@ CHAINS: Final = {
 }
 SMALLER: Final = 0.25
 """Weight of a budget half the largest, for which personal budgets are audited too."""
-
-SEED_NOTE: Final = "seed= was given: reproducible noise protects nobody; use it for simulations only"
-
-
-GAPS_NOTES: Final = {
-    "drop": "missing='drop': whose record can't be used sends nothing, which reveals who answered; missing='noise' "
-    "does not",
-    "raise": "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
-    "holds the rows",
-}
 
 
 def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tuple[tuple[str, str], ...]:
@@ -75,7 +64,7 @@ def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tupl
 def statement(
     spec: ModelSpec,
     s: Settings,
-    run: AveragedSGD | Pipeline,
+    run: AveragedSGD | Pipeline | RoundsRun,
     report: FitOutcome,
     release: Release,
     *,
@@ -117,35 +106,60 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
     return mechanism.central_sd(plan.curvature_bound), mechanism.central_sd(plan.bound**2)
 
 
-def _mechanics(s: Settings, run: AveragedSGD | Pipeline) -> tuple[dict[str, Any], ...]:
+def _mechanics(s: Settings, run: AveragedSGD | Pipeline | RoundsRun) -> tuple[dict[str, Any], ...]:
     """What is needed to audit the reports: numbers only."""
     mechanism = s.mechanism
     if isinstance(run, AveragedSGD):
         plan, theta = run.plan, run.state.theta
-        out = [verification.of_chain("score", "chain", plan, theta, alone=s.alone)]
+        out = [reports.of_chain("score", "chain", plan, theta, alone=s.alone)]
         if plan.curvature_share:
-            out.append(verification.of_chain("curvature", "curvature", plan, theta, alone=s.alone))
+            out.append(reports.of_chain("curvature", "curvature", plan, theta, alone=s.alone))
         if plan.central:
             sds = curator_sds(mechanism, plan)
-            out.append(verification.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
+            out.append(reports.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
         return tuple(out)
     if isinstance(run, RoundsRun):
-        return ()
+        return _of_rounds(run)
     start, out = run.start, []
     if start.unscaled:
         m = len(start.unscaled)
         given = mechanism.channel(2 * m), mechanism.bits_radius(2 * m), m
-        out.append(verification.of_numbers("location", "location", *given))
+        out.append(reports.of_numbers("location", "location", *given))
     if not start.reports.label and run.moment_numbers():
         m, many = run.moment_numbers(), start.wide is not None
         given = mechanism.channel(m), run.moment_radius(), m if many else run.size(before=True)
-        out.append(verification.of_numbers("moments", "numbers" if many else "moments", *given))
+        out.append(reports.of_numbers("moments", "numbers" if many else "moments", *given))
     if start.told:
         given = mechanism.channel(start.told), mechanism.bits_radius(start.told), start.told
-        out.append(verification.of_numbers("measures of fit", "numbers", *given))
+        out.append(reports.of_numbers("measures of fit", "numbers", *given))
     out += _chains(run)
     if start.personal:  # smaller budgets by more noise
-        out += [verification.of_smaller_budget(m, SMALLER) for m in out]
+        out += [reports.of_smaller_budget(m, SMALLER) for m in out]
+    return tuple(out)
+
+
+def _of_rounds(run: RoundsRun) -> tuple[dict[str, Any], ...]:
+    """The same of every role that has had its rounds."""
+    plan, out, seen = run.plan, [], set()
+    for k in range(len(run.progress.held) + 1):
+        role = plan.rounds[min(k, len(plan.rounds) - 1)].role
+        if role in seen or (role == "moments" and plan.label):
+            continue
+        seen.add(role)
+        m = plan.numbers(role)
+        given = plan.mechanism.channel(m), plan.radius(role)
+        if role == "location":
+            out.append(reports.of_numbers("location", "numbers", *given, m))
+        elif role == "moments":
+            out.append(
+                reports.of_numbers("moments", "moments", *given, plan.d + plan.extra + int(plan.layout.response))
+            )
+        else:
+            state = run.progress.state._replace(role=role)
+            lane = device_plan(plan, state)
+            out.append(reports.of_lanes(f"score, {role}", lane, state.theta, state.corner))
+    if run.personal:  # smaller budgets by more noise
+        out += [reports.of_smaller_budget(m, SMALLER) for m in out]
     return tuple(out)
 
 
@@ -168,38 +182,24 @@ def _chains(run: Pipeline) -> list[dict[str, Any]]:
                 y_scale=run.y_scale,
             )
         c = float(np.exp(np.mean(chains.state.log_c)))
-        out.append(verification.of_lanes(CHAINS[stage.kind], plan, chains.state.theta.mean(axis=0), c))
+        out.append(reports.of_lanes(CHAINS[stage.kind], plan, chains.state.theta.mean(axis=0), c))
     return out
 
 
-def _notes(spec: ModelSpec, s: Settings, report: FitOutcome, *, seeded: bool, total_mu: float) -> tuple[str, ...]:
-    out = []
-    if not spec.budget.private:
-        out.append("mu=None: NOT private; the reports carry no noise")
-    elif seeded:
-        out.append(SEED_NOTE)
-    leaked = spec.design.schema.leaked
-    if "scale" in leaked:
-        out.append("allow_leak: location and scale of columns were computed from the raw data, which is not private")
-    if "levels" in leaked:
-        out.append("allow_leak: factor levels were collected from the raw data, which is not private")
-    if spec.people.missing != "noise":
-        out.append(GAPS_NOTES[spec.people.missing])
-    if spec.family.of_residuals and spec.design.schema.bounds.get(spec.design.endog_bare) == (0.0, 1.0):
-        out.append(
-            f"{spec.design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn "
-            "to the more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
+def _notes(
+    spec: ModelSpec, s: Settings, report: FitOutcome, *, seeded: bool, total_mu: float
+) -> tuple[Diagnostic, ...]:
+    schema, design = spec.design.schema, spec.design
+    out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing)
+    if spec.family.of_residuals and schema.bounds.get(design.endog_bare) == (0.0, 1.0):
+        text = (
+            f"{design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn to the "
+            "more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
         )
+        out.append(Diagnostic("binary", text))
     if any(m.central for m in s.methods):
         total = at_least(total_mu, 4)
-        out.append(
-            f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
-        )
-    budget = s.mechanism.budget
-    if budget.pure and not spec.budget.pure:
-        out.append(f"asked for was {spec.budget}; the mechanism keeps it by {budget}, which is what is stated")
-    if spec.budget.private:
-        out.append(ROUNDING_NOTE)
-    for e in report.estimates:
-        out += e.notes
-    return (*out, *report.notes)
+        text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
+        out.append(Diagnostic("curator", text))
+    out += closing_notes(spec.budget, s.mechanism.budget)
+    return (*out, *(note for e in report.estimates for note in e.notes), *report.notes)

@@ -30,14 +30,15 @@ from privreg.options.values import read_start
 from privreg.privacy.ledger import Release
 from privreg.privacy.mechanisms import released
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
-from privreg.results.results import PrivateResults, ResultData
+from privreg.results.data import ResultData
+from privreg.results.results import PrivateResults
 from privreg.simulation.assemble import report_of_chain, report_of_pipeline
 from privreg.simulation.outcome import report_of_rounds
+from privreg.simulation.plan import plan_of
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.settings import FitOptions, Settings
 from privreg.simulation.sgd import AveragedSGD, make_plan
 from privreg.simulation.staged.pipeline import Pipeline
-from privreg.simulation.plan import plan_of
 from privreg.simulation.staged.start import start_of
 from privreg.simulation.statements import curator_sds, statement, title
 from privreg.simulation.tuning import resolve_tuning
@@ -172,7 +173,7 @@ class Stream:
     def _rounds(self, key: bytes | None, start: Array | None) -> RoundsRun:
         """Begin a fit by rounds."""
         plan, self._order, linear = plan_of(self._spec, self._settings, start)
-        return RoundsRun(plan, linear, key)
+        return RoundsRun(plan, linear, key, personal=self._spec.personal, unusable=self._spec.unusable)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -310,7 +311,7 @@ class Stream:
         read = rows.read
         if isinstance(self._run, AveragedSGD):
             self._run.advance(y, x, offset)
-        elif lead:
+        elif lead and isinstance(self._run, Pipeline):
             read = self._run.advance(y, x, offset, rows.weight, lead=True)
         else:
             self._run.advance(y, x, offset, rows.weight)
@@ -354,12 +355,12 @@ class Stream:
 
     def _results(self, release: Release) -> PrivateResults:
         spec, settings = self._spec, self._settings
+        names = [*np.array(spec.design.names)[self._order].tolist(), spec.design.endog_name]
         if isinstance(self._run, AveragedSGD):
             report = report_of_chain(self._run, settings, spec.units, self._release_central)
         elif isinstance(self._run, RoundsRun):
-            report = report_of_rounds(self._run, settings, spec.units, self._order, [])
+            report = report_of_rounds(self._run, settings, spec.units, self._order, names)
         else:
-            names = [*np.array(spec.design.names)[self._order].tolist(), spec.design.endog_name]
             report = report_of_pipeline(self._run, settings, spec.units, self._order, names)
         return PrivateResults(
             ResultData(

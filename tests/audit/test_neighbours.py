@@ -7,13 +7,16 @@ import pytest
 from scipy.stats import norm
 
 from privreg.audit.neighbours import audit as run_audit
-from privreg.audit.neighbours import mu_lower_bound, score_reports
+from privreg.audit.neighbours import mu_lower_bound
+from privreg.collector import sgd
 from privreg.device.sampler import NoiseStream, seeded_key
 from privreg.device.score import curvature_report, score_report
 from privreg.errors import OptionError
 from privreg.privacy.conversions import pure_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, psd_sensitivity, score_sensitivity
+from privreg.protocol import codes
+from privreg.simulation.staged import kernels
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan, with_noise
 
 HUGE = [1e300, -1e300, 1e155, 1e-155, 1e-300, 5e-324, 0.0, 1.0, -3.0, 1e8]
@@ -27,6 +30,27 @@ def adversarial_rows(p, rng, n=400):
     x[: n // 2, 0] = 1.0
     x[0] = 0.0
     return x, rng.choice([*HUGE, 1e9, -1e9], size=n)
+
+
+def score_reports(plan, theta, x, y, n, noise):
+    """Reports that the fused kernel makes of one row, again and again, at a fixed iterate; bare if noise is None."""
+    block, p = codes.BLOCK, theta.shape[0]
+    rows, ys = np.tile(x, (block, 1)), np.full(block, y)
+    still, quiet, none = np.zeros(block), np.zeros((block, p)), np.empty((0, 0))
+    state = sgd.init(theta, plan, np.zeros(p))
+    out = np.empty((n, p))
+    for a in range(0, n, block):
+        done = 0
+        while done < block:  # a noise block may end inside
+            z = quiet if noise is None else noise.peek()
+            used, senders, _ = kernels.fused(
+                rows[done:], ys[done:], np.empty(0), still[done:], z, none, plan, state, none, none
+            )
+            if noise is not None:
+                noise.advance(senders)
+            done += used
+        out[a : a + block] = state.reports[:, :block].T
+    return out
 
 
 def as_response(family, y):

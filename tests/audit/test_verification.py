@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.audit import verification
+from privreg.audit import reports as audited
 from privreg.errors import BudgetError, OptionError
 from privreg.families.builtin import custom
 from privreg.privacy.ledger import Budget
@@ -154,8 +154,8 @@ def test_a_library_that_adds_too_little_noise_is_caught(name, monkeypatch):
 
 
 def test_a_curator_who_adds_too_little_noise_is_caught(monkeypatch):
-    released = verification.released
-    monkeypatch.setattr(verification, "released", lambda raw, sds, noise: released(raw, sds, 0.8 * noise))
+    released = audited.released
+    monkeypatch.setattr(audited, "released", lambda raw, sds, noise: released(raw, sds, 0.8 * noise))
     assert not fitted(**WAYS["curator"]).privacy.verify(20_000).passed
 
 
@@ -207,7 +207,7 @@ def test_no_two_made_up_rows_lie_farther_apart_than_claimed(family, shape):
         )
         # seeded: few people now and then lose a response's location, and beyond its range no report tells anything
         for m in model.fit(progress=False, inference=None, seed=3, **tuning).privacy.mechanics:
-            distances = [pair[-1] for pair in verification._pairs(m)]
+            distances = [pair[-1] for pair in audited._pairs(m)]
             assert distances
             assert max(distances) <= 1 + 1e-9, (name, m["report"])
             tried += 1

@@ -11,7 +11,7 @@ import pytest
 import privreg as pr
 from privreg.central import CentralResults, QHinge, QNorm, Regression
 from privreg.central.losses import LOSSES, resolve_loss
-from privreg.central.plan import doubt, make_plan
+from privreg.central.plan import doubted, make_plan
 from privreg.errors import (
     BudgetError,
     DataError,
@@ -150,10 +150,10 @@ def test_noise_about_a_kink_that_is_not_symmetric_is_noted(family):
     loss = resolve_loss(family)
     few = make_plan(loss, Budget.declare(mu=0.5), n=4000, p=3, reach=3**0.5)
     many = make_plan(loss, Budget.declare(mu=0.5), n=4_000_000, p=3, reach=3**0.5)
-    assert "few records" in doubt(few, loss, 3)
-    assert doubt(many, loss, 3) is None
+    assert "few records" in doubted(few, loss, 3)
+    assert doubted(many, loss, 3) is None
     median = resolve_loss(pr.Quantile(0.5))
-    assert doubt(make_plan(median, Budget.declare(mu=0.5), n=4000, p=3, reach=3**0.5), median, 3) is None
+    assert doubted(make_plan(median, Budget.declare(mu=0.5), n=4000, p=3, reach=3**0.5), median, 3) is None
 
 
 @pytest.mark.parametrize("options", [{"step": 1e308}, {"radius": 1e300}])

@@ -1,6 +1,7 @@
 """Federated fits in one process: what is computed, what it costs, what leaves a silo, and what bad input says."""
 
 import copy
+import json
 import math
 import pickle
 
@@ -14,7 +15,7 @@ import privreg as pr
 from privreg import Budget
 from privreg.audit.neighbours import audit
 from privreg.errors import BudgetError, DataError, OptionError, PrivacyLeakError, PrivregError, SchemaError, StreamError
-from privreg.federated import FederatedRegression, predicted_error, server, update_mechanism
+from privreg.federated import ClientStatement, FederatedRegression, predicted_error, server, update_mechanism
 from privreg.federated.client import Client, clipped, local_update, read_silo
 from privreg.federated.convergence import case_study
 from privreg.privacy.ledger import LEDGER, UNSET
@@ -274,6 +275,18 @@ def test_verify_audits_the_mechanism_of_the_fit():
     assert 0.85 * 2.0 < verdict.lower <= verdict.claimed == pytest.approx(2.0)
 
 
+def test_a_statement_of_silos_is_kept_in_files_and_shuffles_nothing(tmp_path):
+    told = model(rounds=4).fit(progress=False).privacy
+    told.save(tmp_path / "told.json")
+    again = ClientStatement.from_json(json.loads((tmp_path / "told.json").read_text()))
+    assert again == told
+    assert again.as_text() == told.as_text()
+    with pytest.raises(BudgetError, match="fit again"):
+        again.verify()
+    with pytest.raises(BudgetError, match="reports in every round"):
+        told.shuffled(1000)
+
+
 # --- noise -----------------------------------------------------------------------------------------------
 
 
@@ -326,7 +339,7 @@ def test_results_hold_nothing_of_the_records():
 def test_the_search_finds_a_leak():
     silos = frames(4, 17, seed=1)
     res, twin = (model(s).fit(seed=1, progress=False) for s in (silos, frames(4, 23, seed=2)))
-    res._outside = np.append(res._outside, silos[0]["a"].mean())
+    res._planted = float(silos[0]["a"].mean())
     assert hits(numbers(res) - numbers(twin), statistics(silos))
 
 
@@ -509,7 +522,7 @@ def test_a_model_that_is_still_moving_is_told():
     noisy = model(mu=0.05, rounds=10).fit(progress=False)
     told = ["still on its way" in " ".join(r.summary().as_text().split()) for r in (far, there)]
     assert told == [True, False]
-    assert "clip" in far.privacy.found[0]
+    assert "clip" in far.privacy.doubts[0]
     assert np.isfinite(noisy.params).all()
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import privreg as pr
-from privreg.diagnostics import Note
+from privreg.diagnostics import doubt
 from privreg.errors import InferenceError
 from privreg.inference.batches import Regression, batches, growing_batches, path_sandwich, regression
 from privreg.inference.blocks import growing_edges
@@ -644,8 +644,7 @@ def test_a_doubt_about_one_method_is_shown_with_that_method_only():
     res = fitted("efficient")
     assert res._doubts("between_lanes") == ()
     at = res.methods.index("path_curvature")
-    text = "don't rely on the path-curvature intervals: with these steps the curvature is known to some 40% only"
-    note = Note(text, "curvature")
+    note = doubt("curvature", "it is known to some 40% only", of="the path-curvature intervals")
     estimates = [dataclasses.replace(e, notes=(note,) if i == at else ()) for i, e in enumerate(res._fit.estimates)]
     others = tuple(n for n in res.privacy.notes if "path-curvature" not in n)
     statement = dataclasses.replace(res.privacy, notes=(*others, note))
@@ -658,7 +657,7 @@ def test_a_doubt_about_one_method_is_shown_with_that_method_only():
         assert ("don't rely" in str(doubted.wald_test("a = 0", method=method))) == shown
         assert note.partition(":")[0] in " ".join(str(doubted.summary(method=method)).split())  # among the notes
     # a doubt about all of them is shown with all
-    common = Note("don't rely on the intervals: too few people", "few")
+    common = doubt("few", "too few people")
     statement = dataclasses.replace(statement, notes=(*statement.notes, common))
     doubted = PrivateResults(dataclasses.replace(doubted._fit, statement=statement))
     assert doubted._doubts("random_scaling") == (common,)

@@ -16,6 +16,7 @@ import pytest
 
 import privreg as pr
 from privreg.device import sampler as noise_module
+from privreg.diagnostics import Diagnostic
 from privreg.errors import DataError
 from privreg.files import archive
 from tests.leaks import (
@@ -79,7 +80,7 @@ def test_raw_numbers_planted_in_a_stream_are_found_and_residues_of_rounding_are_
 
 def test_a_planted_text_is_found():
     fit = fitted()._fit
-    notes = dataclasses.replace(fit.statement, notes=(*fit.statement.notes, f"level {WORD}"))
+    notes = dataclasses.replace(fit.statement, notes=(*fit.statement.notes, Diagnostic("remark", f"level {WORD}")))
     planted = pr.results.PrivateResults(dataclasses.replace(fit, statement=notes))
     assert sentinels(*texts(planted), repr(planted.privacy.notes), pickle.dumps(planted))
 

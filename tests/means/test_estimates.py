@@ -333,6 +333,7 @@ def test_a_statement_audits_what_was_used(way, tmp_path):
     assert found.passed
     assert found.table["report"].str.startswith("whole report").any()
     assert (found.table["lower"] > 0).any()
+    assert "no limit exceeds the claim" in str(found)
     # the same reports under a claim of a fifth of it are found out
     for group in res.privacy.mechanics:
         for *_, mechanism in group["items"]:

@@ -11,7 +11,7 @@ from statsmodels.discrete.discrete_model import Logit, MNLogit
 from statsmodels.discrete.discrete_model import Poisson as PoissonModel
 
 import privreg as pr
-from privreg.diagnostics import Note
+from privreg.diagnostics import doubt
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, SchemaError
 from privreg.families.builtin import Expectile, Hinge, Huber, Logistic, Multinomial, Poisson, Quantile, SmoothedHinge
 from privreg.formula.arrays import array_design
@@ -324,12 +324,12 @@ def test_views(base, public):
 
 
 def test_doubts_are_shown_with_the_effects(base, public):
-    doubt = Note("don't rely on the intervals: few people", "few")
-    statement = dataclasses.replace(base.statement, notes=(doubt,))  # of the fit, not of another method
+    few = doubt("few", "few people")
+    statement = dataclasses.replace(base.statement, notes=(few,))  # of the fit, not of another method
     res = made(dataclasses.replace(base, statement=statement), "x", Huber())
     found = res.marginal_effects(public)
-    assert found.notes == (doubt,)
-    assert f"Note: {doubt}." in str(found)
+    assert found.notes == (few,)
+    assert f"Note: {few}." in str(found)
     assert "Note: don&#x27;t rely" in found._repr_html_()
 
 

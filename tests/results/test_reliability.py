@@ -13,7 +13,7 @@ import pytest
 
 import privreg as pr
 from privreg import central, diagnostics
-from privreg.diagnostics import DOUBTS, Note
+from privreg.diagnostics import CODES, Diagnostic, doubt
 from privreg.errors import PrivregWarning, ReliabilityWarning, SavedFileError
 from privreg.files import archive
 from tests.families.test_multinomial import FLAT, model
@@ -22,7 +22,7 @@ from tests.helpers import array_model, people
 from tests.results.test_doubts import NOTE, with_notes
 from tests.results.test_summary import check_latex, flat, read, table_lines
 
-FEW = Note("don't rely on the intervals: few people", "few")
+FEW = doubt("few", "few people")
 
 
 def said(function):
@@ -93,7 +93,7 @@ def test_bounds_far_too_wide_take_their_column_and_the_constant_back():
 
 def test_columns_are_found_in_the_users_order_and_at_every_level():
     res = said(lambda: model(voters(3000)).fit(seed=1, progress=False))[1]
-    one = with_notes(res, Note("don't rely on this", "rare", [1, 4]))
+    one = with_notes(res, doubt("rare", "this", [1, 4]))
     table = one.tidy()
     assert list(table.columns[:2]) == ["level", "term"]
     flagged = one._fit.flat(table)
@@ -102,16 +102,19 @@ def test_columns_are_found_in_the_users_order_and_at_every_level():
     assert sum(" † " in line for line in lines) == 2
 
 
-def test_every_code_that_is_used_says_why():
-    trees = [ast.parse(path.read_text()) for path in Path(pr.__file__).parent.rglob("*.py") if path.name != "notes.py"]
-    calls = [c for t in trees for c in ast.walk(t) if isinstance(c, ast.Call) and getattr(c.func, "id", "") == "Note"]
-    used = {c.args[1].value for c in calls if len(c.args) > 1 and isinstance(c.args[1], ast.Constant)}
-    assert used | {"before"} == set(DOUBTS)
+def test_the_table_has_every_code_that_is_used_and_no_other():
+    texts = [path.read_text() for path in Path(pr.__file__).parent.rglob("*.py") if path.name != "diagnostics.py"]
+    constants = {n.value for t in texts for n in ast.walk(ast.parse(t)) if isinstance(n, ast.Constant)}
+    assert set(CODES) - {"before", "remark"} <= constants  # these two are of files of earlier versions
+    with pytest.raises(ValueError, match="no code of a note: 'fewer'"):
+        Diagnostic("fewer", "few people")
+    assert {code.severity for code in CODES.values()} == {"info", "caution", "doubt"}
+    assert (FEW.severity, Diagnostic("seeded", "").severity) == ("doubt", "caution")
 
 
 def test_a_doubt_of_one_method_marks_its_rows_only_there():
     res = array_model(20_000).fit(seed=1, progress=False, inference=("between_lanes", "random_scaling"))
-    own = Note("don't rely on the random-scaling intervals", "curvature")
+    own = doubt("curvature", "unsure", of="the random-scaling intervals")
     estimates = (res._fit.estimates[0], dataclasses.replace(res._fit.estimates[1], notes=(own,)))
     fit = dataclasses.replace(with_notes(res, own)._fit, estimates=estimates)
     both = pr.results.PrivateResults(fit)
@@ -127,7 +130,7 @@ def test_a_doubt_of_one_method_marks_its_rows_only_there():
 
 @pytest.fixture(scope="module")
 def doubted():
-    return with_notes(array_model(20_000).fit(seed=1, progress=False), "a remark", NOTE)
+    return with_notes(array_model(20_000).fit(seed=1, progress=False), Diagnostic("rounding", "a remark"), NOTE)
 
 
 def test_marked_rows_in_text_html_and_latex(doubted):
@@ -194,7 +197,7 @@ def test_many_coefficients_are_counted_not_listed():
     with pytest.warns(ReliabilityWarning) as caught:
         assert diagnostics.caution(names, [FEW])
     assert "all 21 coefficients (x0, x1, x2, x3, x4, x5 and 15 more): few people" in str(caught[0].message)
-    assert not diagnostics.caution(names, ["a remark", Note("don't rely on", "")])
+    assert not diagnostics.caution(names, [Diagnostic("rounding", "don't rely on")])
 
 
 # --- files -------------------------------------------------------------------------------------------------
@@ -204,7 +207,8 @@ def test_marks_keep_through_files_and_pickles(doubted, tmp_path):
     doubted.save(tmp_path / "res.privreg")
     for again in (pr.load(tmp_path / "res.privreg"), pickle.loads(pickle.dumps(doubted))):
         pd.testing.assert_frame_equal(again.tidy(), doubted.tidy())
-        (note,) = again.privacy.doubts
+        remark, note = again.privacy.notes
+        assert (remark.code, again.privacy.doubts) == ("rounding", (note,))
         assert (note, note.code, note.rows) == (NOTE, NOTE.code, NOTE.rows)
         assert str(again.summary()) == str(doubted.summary())
 
@@ -225,7 +229,17 @@ def test_files_of_the_version_before_go_by_what_their_notes_say(doubted, tmp_pat
     assert old.privacy.waiting[0].methods == ("anytime", "batch_means")
 
 
-@pytest.mark.parametrize("about", [[None], *([None, ["few", [at], []]] for at in (4, -1, True))])
+def test_codes_of_the_version_before_are_read_as_those_of_this_one():
+    about = [None, ["silent", None, []], ["tied", [1], []]]
+    notes = diagnostics.from_json(["a remark", "first", "second"], about)
+    assert [(n.code, n.rows) for n in notes] == [("remark", None), ("nonresponse", None), ("confounded", (1,))]
+    assert diagnostics.from_json(map(str, notes), diagnostics.to_json(notes)) == notes
+
+
+DAMAGED = [[None], [None, ["fewer", None, []]], *([None, ["few", [at], []]] for at in (4, -1, True))]
+
+
+@pytest.mark.parametrize("about", DAMAGED)
 def test_damaged_marks_are_refused(doubted, tmp_path, about):
     doubted.save(tmp_path / "res.privreg")
     document, arrays = archive.read(tmp_path / "res.privreg")

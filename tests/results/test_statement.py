@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.diagnostics import Diagnostic
 from privreg.errors import BudgetError, OptionError, SavedFileError
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, Release, compose
-from privreg.results.statement import WHOLE_RECORD, PrivacyStatement
+from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import privacy_html
+from privreg.results.wording import WHOLE_RECORD
 
 declare = Budget.declare
 
@@ -30,7 +32,7 @@ def statement(budget=None, mechanism="Gaussian", **fields):
         "curvature": "nothing",
         "release": Release(1, budget.mu),
         "declared": (("age", "bounds 18 to 65"),),
-        "notes": ("first note", "second <note>"),
+        "notes": (Diagnostic("rounding", "first note"), Diagnostic("remark", "second <note>")),
     }
     return PrivacyStatement(**given | fields)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError
 from privreg.inference.methods import Estimate, RandomScaling
 from privreg.results.results import PrivateResults
@@ -104,7 +105,7 @@ def test_forty_long_names_stay_within_eighty_columns_and_apart(fitted, scale):
 
 
 def test_long_header_and_notes_are_wrapped_and_lost_nowhere(fitted):
-    notes = ("a note " * 40, "word" * 60)
+    notes = (Diagnostic("remark", "a note " * 40), Diagnostic("remark", "word" * 60))
     declared = (("c" * 40, "levels " + ", ".join(f"level {i}" for i in range(60))), ("x" * 120, "bounds 0 to 1"))
     statement = dataclasses.replace(fitted.privacy, notes=notes, declared=declared)
     results = changed(wide(fitted), statement=statement)

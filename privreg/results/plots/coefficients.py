@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privreg.diagnostics import DOUBT
 from privreg.errors import InferenceError, OptionError, flag
 from privreg.families.family import check_ratios
 from privreg.results.plots.steps import public_steps
@@ -122,7 +121,7 @@ def coefficients(
     intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
     footer = "; ".join([*baselines(results), *intervals, guarantee([r.privacy for r in results]) + in_all(results)])
     if not all(_among(table, rows)["reliable"].all() for table in tables):
-        footer += f"\n{DOUBT} hollow dots: see the notes of the summary"
+        footer += "\ndon't rely on hollow dots: see the notes of the summary"
     units = list(dict.fromkeys(drawn.units))
     if ax is not None:
         return _on_given(ax, drawn, units, footer)

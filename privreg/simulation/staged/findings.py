@@ -10,13 +10,16 @@ from scipy.special import stdtr
 
 from privreg.collector import curvature, location, moments
 from privreg.families import measures
-from privreg.simulation.staged import beginning, lanes
+from privreg.simulation.notes import MOST, RARE, Findings
+from privreg.simulation.staged import beginning, intervals, lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
+    from privreg.inference.methods import Estimate
+    from privreg.simulation.settings import Settings
     from privreg.simulation.staged.pipeline import Pipeline
 
     Array = NDArray[np.float64]
@@ -208,3 +211,46 @@ def lost(run: Pipeline) -> list[int]:
     away = (outside - location.TARGET) * math.sqrt(people) / sd
     far = (away < -2.5) | (away > 4.0)  # a spread that falls on and on is the worse of the two
     return [j for j, is_far in zip(run.start.unscaled, far, strict=True) if is_far]
+
+
+def found(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...]) -> Findings:
+    """All of it together, of which notes are made."""
+    start, schedule, have, theta = run.start, run.start.schedule, bool(estimates), run.estimate()
+    nonresponse = have and silent(run)
+    strong = have and not nonresponse and start.rules.from_predictor and theta is not None
+    strong = strong and beginning.strength(run, theta if theta is not None else np.zeros(1)) > beginning.FARTHEST
+    before, more = lead(run), relied(run)  # people whom intervals need, relative to the schedule's rule
+    needs = more / run.worth
+    short = not schedule.enough(int((run.people - before) / needs), run.coefficients)
+    few = rare(run) if have else []
+    told = unanswered(run)
+    many = None
+    if start.wide is not None:
+        many = np.flatnonzero(np.nan_to_num(start.wide.shares, nan=1.0) < RARE).tolist()
+    gone = told is not None and told[0] > MOST
+    return Findings(
+        have=have,
+        people=run.people,
+        rows=schedule.rows,
+        constant=start.layout.constant,
+        shares=run.shares,
+        tied=run.tied,
+        lost=lost(run),
+        rare=few,
+        reference_is_rare=bool(reference_is_rare(run, [j for j in few if not run.tied[j] and not gone])),
+        wide=wide(run) if have else [],
+        nonresponse=nonresponse,
+        unanswered=told,
+        repeated=start.nonresponse,
+        unlearned=start.nonresponse and not (start.rules.track or start.rules.counting or bool(run.scatter.asked)),
+        flat=have and flat(run),
+        changing=have and changing(run),
+        at_limit=have and at_limit(run),
+        strong=beginning.FARTHEST if strong else 0.0,
+        diagonal=many,
+        measures=bool(start.told),
+        measuring=run.kind == "measures",
+        early=intervals.waiting(run, settings, estimates, before),
+        needed=schedule.wanted(run.coefficients) * needs + before if short else None,
+        told=more > 1.0,
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.diagnostics import EARLY, WAITING, Note
+from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
 from privreg.inference import blocks as marks
 from privreg.inference.batches import Batches, batches, growing_batches, path_sandwich, regression
@@ -163,7 +163,7 @@ def of_pipeline(run: Pipeline, settings: Settings) -> tuple[Estimate, ...]:
     return tuple(out)
 
 
-def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], lead: int) -> tuple[Note, ...]:
+def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], lead: int) -> tuple[Diagnostic, ...]:
     """Why there are no intervals yet, by some methods asked for or by any; `lead` people precede the lanes."""
     missing = {m.name for m in settings.methods} - {e.method for e in estimates}
     people = sum(g.people for g in run.groups())
@@ -171,9 +171,10 @@ def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], 
     if "anytime" in missing and run.in_lanes and people < FIRST:
         missing.remove("anytime")
         text = (
-            f"{EARLY} by anytime: they begin at {FIRST:,} people whose reports enter the estimate, and {people:,} have"
+            f"no intervals yet by anytime: they begin at {FIRST:,} people whose reports enter the estimate, and "
+            f"{people:,} have"
         )
-        out.append(Note(text, WAITING, methods=("anytime",)))
+        out.append(Diagnostic("early", text, methods=("anytime",)))
         if settings.methods[0].name == "anytime":
             return tuple(out)
     slow = {m.name for m in settings.methods if m.scaling} & missing
@@ -182,14 +183,14 @@ def waiting(run: Pipeline, settings: Settings, estimates: tuple[Estimate, ...], 
         assert run.chains is not None
         updates = int(run.chains.state.updates.sum())
         text = (
-            f"{EARLY} by {', '.join(sorted(slow))}: lanes must have moved in all directions, which takes "
+            f"no intervals yet by {', '.join(sorted(slow))}: lanes must have moved in all directions, which takes "
             f"{run.chains.plan.lanes + run.coefficients:,} updates, and there were {updates:,}"
         )
-        out.append(Note(text, WAITING, methods=sorted(slow)))
+        out.append(Diagnostic("early", text, methods=sorted(slow)))
     if missing:
         by = f" by {', '.join(sorted(missing))}" if estimates else ""
-        text = f"{EARLY}{by}: lanes begin after {lead:,} people, and {run.people:,} have reported"
-        out.append(Note(text, WAITING, methods=sorted(missing) if estimates else ()))
+        text = f"no intervals yet{by}: lanes begin after {lead:,} people, and {run.people:,} have reported"
+        out.append(Diagnostic("early", text, methods=sorted(missing) if estimates else ()))
     return tuple(out)
 
 

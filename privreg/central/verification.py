@@ -1,0 +1,95 @@
+"""An audit of a curator's release: run again and again on two neighbouring data sets made up for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from privreg.audit.verification import Trial, Verification, verify
+from privreg.central import descent
+from privreg.central.losses import resolve, resolve_loss
+from privreg.central.plan import check_budget, make_plan
+from privreg.device.sampler import fresh_key, seeded_key
+from privreg.privacy.ledger import UNSET, Budget
+
+__all__ = ["audit"]
+
+
+def audit(
+    family: Any = "huber",
+    *,
+    mu: Any = UNSET,
+    epsilon: Any = None,
+    delta: Any = None,
+    others: int = 0,
+    runs: int = 20_000,
+    alpha: float = 1e-6,
+    seed: int | None = None,
+    noise: float = 1.0,
+    **options: Any,
+) -> Verification:
+    """Tell two neighbouring data sets apart by what the fit's own code releases of them.
+
+    Parameters
+    ----------
+    family : Family or str
+    mu, epsilon, delta : float
+        The budget, as for a fit.
+    others : int
+        Records beside the one that differs; their covariates are 0, so that they don't hide it.
+    runs : int
+        Releases of each neighbour.
+    alpha : float
+        Probability that any limit lies above its true value.
+    seed : int, optional
+        For tests.
+    noise : float
+        Factor of the noise that is drawn; 0.5 must be caught.
+    **options
+        Of the fit: perturbation, order, epochs, step, radius, average, batch_size.
+
+    Returns
+    -------
+    Verification
+        Its table has a line for μ, where the release is one Gaussian mechanism, and one for δ at an ε.
+
+    Raises
+    ------
+    OptionError, BudgetError
+
+    Notes
+    -----
+    The record that differs has the covariate 1 and responses as far apart as they can be, so that its gradients are
+    −G and G from the start: with a smooth loss, one pass and no other record the sensitivity is attained.
+    """
+    budget = Budget.declare(mu, epsilon, delta)
+    check_budget(budget, gaussian=True, how="")
+    loss = resolve_loss(resolve(family))
+    n = others + 1
+    plan = make_plan(loss, budget, n=n, p=1, reach=1.0, lanes=1, **options)
+    drawn = replace(plan, noise_sd=plan.noise_sd * noise)
+    low = 0.0 if resolve(family).binary else -1.0
+    key = fresh_key() if seed is None else seeded_key(seed, "audit")
+    turns, normals = descent.randomness(key, 1)
+
+    made: dict[int, tuple[Any, Any]] = {}  # both trials are of the same releases
+
+    def releases(runs: int) -> tuple[Any, Any]:
+        if runs not in made:
+            x = np.zeros((n, 1))
+            x[0] = 1.0
+            rows = [(x, np.full(n, response)) for response in (low, 1.0)]
+            first, second = (
+                np.array([descent.noisy_lanes(*given, loss, drawn, turns, normals)[0, 0] for _ in range(runs)])
+                for given in rows
+            )
+            made[runs] = first, second
+        return made[runs]
+
+    at, delta_claimed = budget.asked if budget.form == "epsilon, delta" else (1.0, budget.delta(1.0))
+    words = "responses at opposite ends"
+    trials = [Trial("release", words, "mu", budget.mu, releases)] if plan.gaussian else []
+    trials.append(Trial("release", words, "delta", delta_claimed, releases, epsilon=at))
+    return verify(trials, claim=str(budget), n=runs, alpha=alpha, option="runs")

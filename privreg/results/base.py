@@ -1,0 +1,161 @@
+"""What all results share: estimates with the precision that is known of them, doubts about them, and how they show."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from privreg import diagnostics
+from privreg.collector.diagonal import WIDE
+from privreg.errors import InferenceError, NotPrivateError, choose, flag
+from privreg.errors import level as _level
+from privreg.inference.methods import METHODS, Estimate, Pivot
+from privreg.inference.simultaneous import joint_critical
+from privreg.results.prediction import note_outside
+from privreg.unavailable import unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.results.statement import PrivacyStatement
+    from privreg.results.summary import Summary
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Results"]
+
+
+class Results(ABC):
+    """Estimates and the privacy statement they come with; what is known of their precision is for subclasses to show.
+
+    Holds randomised numbers and public declarations; never a row.
+    """
+
+    def __init__(self, fit: Any) -> None:
+        self._fit = fit
+
+    @property
+    def params(self) -> pd.Series | pd.DataFrame:
+        """Estimates in the user's units, Series of shape (p,).
+
+        Of a multinomial fit a DataFrame, terms by levels, as in statsmodels' MNLogit; but the columns are the levels
+        themselves, without the baseline. So are the last iterate, standard errors, t-statistics and p-values.
+        """
+        shaped: pd.Series | pd.DataFrame = self._fit.shaped(self._fit.params)
+        return shaped
+
+    @property
+    def privacy(self) -> PrivacyStatement:
+        """The privacy statement."""
+        stated: PrivacyStatement = self._fit.statement
+        return stated
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Header, estimates and privacy block, as text, HTML or LaTeX."""
+
+    # --- precision -------------------------------------------------------------------------------------
+
+    def _estimate(self, method: str | None = None) -> Estimate:
+        """What a method says, or the first; else why it says nothing."""
+        found: dict[str, Estimate] = {e.method: e for e in self._fit.estimates}
+        if not found:
+            for early in self.privacy.waiting:
+                more = "" if early.methods else ", or tell the model how many come by rows="
+                raise InferenceError(f"{early}; update the stream by more{more}.")
+            raise InferenceError(
+                "this fit was made with inference=None: only estimates; fit with inference='random_scaling'."
+            )
+        first = next(iter(found))
+        if method is None:
+            return found[first]
+        if choose("method", method, METHODS) in found:
+            return found[method]
+        for early in self.privacy.waiting:
+            if method in early.methods:
+                raise InferenceError(f"{early}; update the stream by more, or use {first!r}.")
+        tuning = METHODS[method].tuning
+        together = "any" in {tuning, METHODS[first].tuning} or tuning == METHODS[first].tuning
+        wanted = f"inference={(first, method) if together else method!r}"
+        wanted = wanted if tuning == "any" else f"tuning={tuning!r}, {wanted}"
+        raise InferenceError(f"this fit has no {method!r}; it has {', '.join(found)}. Ask for it with fit({wanted}).")
+
+    def _errors(self, method: str | None = None) -> Array:
+        return np.sqrt(self._estimate(method).variances)
+
+    def _ratios(self, method: str | None = None) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self._fit.params / self._errors(method))
+
+    def _full_cov(self, method: str | None, what: str) -> tuple[Array, Pivot]:
+        e = self._estimate(method)
+        if e.cov.ndim == 1:
+            raise InferenceError(
+                f"{what} needs the full covariance, and with more than {WIDE} coefficients {e.method} keeps variances "
+                "only (intervals and tests of single coefficients have them); fit with inference='between_lanes', "
+                "'batch_means' or 'random_scaling_full', and choose it by method=."
+            )
+        return e.cov, e.pivot
+
+    def _covariance(self, method: str | None = None) -> pd.DataFrame:
+        cov, index = self._full_cov(method, "cov_params")[0].copy(), self._fit.index
+        return pd.DataFrame(cov, index=index, columns=index)
+
+    def _half(self, alpha: float, method: str | None = None, simultaneous: bool = False, at: Any = None) -> Array:
+        """Half the lengths of the intervals, or of those at positions `at`."""
+        e = self._estimate(method)
+        pivot, cov = e.pivot, e.cov
+        if at is not None:
+            pivot, cov = pivot.along(np.eye(len(cov))[at]), cov[at] if cov.ndim == 1 else cov[np.ix_(at, at)]
+        joint = flag("simultaneous", simultaneous)
+        critical = joint_critical(pivot, cov, _level(alpha)) if joint else pivot.critical(_level(alpha))
+        return np.asarray(critical * self._errors(method)[slice(None) if at is None else at])
+
+    def _table(self, alpha: float = 0.05, method: str | None = None, simultaneous: bool = False) -> pd.DataFrame:
+        """The one table that every view renders: estimates, and their precision if it is known."""
+        fit, out = self._fit, self._fit.labels().assign(estimate=self._fit.params)
+        if fit.estimates or method is not None:
+            t, half = self._ratios(method), self._half(alpha, method, simultaneous)
+            p = self._estimate(method).pivot.two_sided(t)
+            out = out.assign(std_error=self._errors(method), statistic=t, p_value=p)
+            out = out.assign(conf_low=fit.params - half, conf_high=fit.params + half)
+        table: pd.DataFrame = out.assign(reliable=diagnostics.reliable(self._doubts(method), len(out)))
+        return table
+
+    # --- doubts ----------------------------------------------------------------------------------------
+
+    def _doubts(self, method: str | None = None) -> tuple[diagnostics.Diagnostic, ...]:
+        """Whatever takes back the intervals of a method: not what weakens others that were asked for beside it."""
+        estimates = self._fit.estimates
+        own = self._estimate(method).notes if estimates else ()
+        others = {note for e in estimates for note in e.notes} - set(own)
+        return tuple(note for note in self.privacy.doubts if note not in others)
+
+    def _caution(self, stacklevel: int = 2) -> bool:
+        """Warn if there are rows that should not be relied on; return whether there are."""
+        what = "the intervals of" if self._fit.estimates else "the estimates of"
+        return diagnostics.caution(self._fit.names, self._doubts(), what=what, stacklevel=stacklevel + 1)
+
+    # --- new rows --------------------------------------------------------------------------------------
+
+    def _exog(self, exog: Any, where: str) -> tuple[Array, Array, pd.Index]:
+        if exog is None:
+            raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
+        x, offset = self._fit.design.encode_new(exog)
+        note_outside(self._fit, exog, x, where, stacklevel=4)  # of whoever called the method, through its wrapper
+        index = exog.index if isinstance(exog, pd.DataFrame) else pd.RangeIndex(x.shape[0])
+        return x, offset, index
+
+    # --- views -----------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        raise unavailable(name, dir(type(self)))
+
+    def __dir__(self) -> list[str]:
+        return sorted(object.__dir__(self))
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()

@@ -1,0 +1,237 @@
+"""Words of privacy statements: those of each front door, and sentences that all of them share."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from scipy.special import ndtr
+
+from privreg.diagnostics import Diagnostic
+from privreg.errors import BudgetError
+from privreg.privacy.amplification import shuffled, shuffling_limit
+from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least
+
+if TYPE_CHECKING:
+    from privreg.results.statement import PrivacyStatement
+
+__all__ = ["SETTINGS", "WHOLE_RECORD", "Setting", "often", "success"]
+
+WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
+RESPONSE_ALONE: Final = "one person's response"
+
+
+class Setting(NamedTuple):
+    """What a statement says in its own way: who reports what, and which rows it shows."""
+
+    rows: tuple[tuple[str, str], ...]  # Between the guarantee and the releases: label, attribute of the statement
+    bare: tuple[str, ...] = ()  # Labels of those that are shown without noise, too
+    carries: tuple[str, str] = ("the reports carry no noise", "protect nobody")
+    sees: str = "everything published"
+    sees_all: str = "everything published in all {} releases"
+    guess: str = "knows all else and guesses which of {} a person sent"
+    after: str = ""
+    whose: str = "these data"
+    one_of: str = "these data"  # The same where there were earlier releases
+    per: str = ""
+    alone: str = "this release alone"
+    short: str = ""  # After the guarantee in a few words
+    uncounted: str = ""  # Of a release that nothing counts; "" as `Release` says it
+    trust: Mapping[str, str] = {
+        "simulated": "local, simulated: this process held the rows and played the devices; what is published is as "
+        "private",
+        "central plug-in": "local for the estimates; the plug-in covariance needed a trusted curator (one release)",
+    }
+    no_audit: str = ""  # Why verify() is refused
+    no_shuffling: str = ""
+
+
+SETTINGS: Final = {
+    "reports": Setting(
+        (
+            ("Protects", "protects"),
+            ("Trust model", "trust_words"),
+            ("Mechanism", "mechanism_words"),
+            ("Score bound", "weights"),
+            ("Pilot, curvature", "curvature"),
+        ),
+        bare=("Score bound",),
+    ),
+    "means": Setting(
+        (("Protects", "protects"), ("Trust model", "trust_words"), ("Asked", "weights"), ("Mechanism", "noise"))
+    ),
+    "curator": Setting(
+        (
+            ("Protects", "protects"),
+            ("Trust model", "trust_words"),
+            ("Mechanism", "mechanism_words"),
+            ("Sensitivity", "weights"),
+        ),
+        bare=("Trust model",),
+        carries=("the release carries no noise", "protects nobody"),
+        sees="the release",
+        guess="knows all other records and guesses which of two possible records was among them",
+        after=" The curator sees every record.",
+        short=", central",
+        trust={"curator": "trusted curator: whoever runs this sees all rows; only the release is private"},
+        no_audit="verify() audits people's reports; audit a curator's release by pr.central.audit(...), which runs it "
+        "again and again on two neighbouring data sets made up for it.",
+        no_shuffling="a trusted curator's release has no reports to shuffle; shuffled() is for trust='local'.",
+    ),
+    "silos": Setting(
+        (
+            ("Per round", "per_round"),
+            ("Protects", "protects"),
+            ("One person is", "person"),
+            ("Trust model", "trust_words"),
+            ("Mechanism", "mechanism_words"),
+            ("Update bound", "weights"),
+        ),
+        bare=("Update bound",),
+        carries=("the updates carry no noise", "protect nobody"),
+        sees="every update and model",
+        sees_all="every update and model of all {} releases",
+        guess="knows all other silos and guesses which of two possible data sets a silo holds",
+        whose="these silos",
+        one_of="one of these silos",
+        per=" per silo",
+        alone="this fit alone",
+        uncounted="not counted here: every silo must add up the fits it takes part in",
+        trust={
+            "simulated": "one process held all silos' records and played them; what is published has this guarantee",
+            "flower": "every silo randomised its own updates before they were put in a message",
+        },
+        no_shuffling="the theorem on shuffling is about one report of each person, and a silo reports in every round.",
+    ),
+}
+"""By front door: regression from reports, means, a trusted curator, federated fits."""
+
+
+def success(mu: float) -> float:
+    """How often a guess between two records sent with equal odds is right at best, under pure ε too: Φ(μ/2)."""
+    return float(ndtr(mu / 2))
+
+
+def often(right: float, alone: float | None = None) -> str:
+    """Probability of a right guess in words; in brackets that after this release `alone`."""
+    told = f"at most {at_least(100 * right, 3)}% of the time" if right < 0.999 else "practically always"
+    if alone is None:
+        return told
+    return f"{told} (" + (f"{at_least(100 * alone, 3)}%" if alone < 0.999 else "so, too,") + " after this one alone)"
+
+
+def releases_in_all(release: Release) -> str:
+    """What several releases cost together, in a few words."""
+    cost = f"{at_least(release.total_mu, 4)}-GDP" if release.total_mu < math.inf else "NOT PRIVATE"
+    return f"{cost} in all {release.number} releases"
+
+
+def guarantee_in_all(release: Release, whose: str, per: str) -> str:
+    """The guarantee of several releases together from the data of those named by `whose`."""
+    implied = Budget.declare(mu=release.total_mu).epsilon_at(REPORTED_DELTA)
+    return (
+        f"{at_least(release.total_mu, 4)}-GDP{per} in all {release.number} releases from {whose} so far, hence "
+        f"({at_least(implied, 3)}, {REPORTED_DELTA:g})-DP"
+    )
+
+
+# --- notes -----------------------------------------------------------------------------------------------
+
+LEAKED: Final = {
+    "scale": "allow_leak: location and scale of columns were computed from the raw data, which is not private",
+    "levels": "allow_leak: factor levels were collected from the raw data, which is not private",
+}
+MISSING: Final = {
+    "drop": "missing='drop': whose record can't be used sends nothing, which reveals who answered; missing='noise' "
+    "does not",
+    "raise": "missing='raise': errors tell about rows, so that formulas and declarations can be tried on them; for who "
+    "holds the rows",
+}
+
+
+def opening_notes(
+    budget: Budget,
+    *,
+    seeded: bool,
+    leaked: Sequence[str] = (),
+    missing: str = "noise",
+    carries: str = "the reports carry no noise",
+) -> list[Diagnostic]:
+    """What weakens the claim of any front door."""
+    out = []
+    if not budget.private:
+        out.append(Diagnostic("not_private", f"mu=None: NOT private; {carries}"))
+    elif seeded:
+        text = "seed= was given: reproducible noise protects nobody; use it for simulations only"
+        out.append(Diagnostic("seeded", text))
+    out += [Diagnostic("leaked", text) for what, text in LEAKED.items() if what in leaked]
+    return out + ([Diagnostic("missing", MISSING[missing])] if missing in MISSING else [])
+
+
+def closing_notes(asked: Budget, kept: Budget) -> list[Diagnostic]:
+    """What is to be known of noise in reports, and of the budget `kept` if another form was `asked` for."""
+    out = []
+    if kept.pure and not asked.pure:
+        text = f"asked for was {asked}; the mechanism keeps it by {kept}, which is what is stated"
+        out.append(Diagnostic("pure", text))
+    if kept.private:
+        text = (
+            "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single "
+            "report must withstand an attack on its last bits, the device needs an exact sampler"
+        )
+        out.append(Diagnostic("rounding", text))
+    return out
+
+
+# --- shuffling -------------------------------------------------------------------------------------------
+
+
+def shuffled_words(told: PrivacyStatement, n: int | None, delta: float) -> str:
+    """Say what reports would be worth behind a trusted shuffler; see `PrivacyStatement.shuffled`."""
+    if told.said.no_shuffling:
+        raise BudgetError(told.said.no_shuffling)
+    if not told.budget.pure:
+        raise BudgetError(
+            f"shuffling amplifies pure epsilon, and this fit is {told.short}; ask for epsilon=1.0 without delta."
+        )
+    if told.linked:
+        raise BudgetError(
+            "with private='response' each report is multiplied by its sender's public covariates, which tell who sent "
+            "it, so a shuffler hides nobody; ask for private='record', or for a model without covariates, 'y ~ 1'."
+        )
+    if told.per_id > 1 or told.mu_max or told.central:
+        what = "several rows per person" if told.per_id > 1 else "personal budgets" if told.mu_max else "a curator"
+        raise BudgetError(
+            f"the theorem on shuffling is about one local report per person under one budget for all, not {what}."
+        )
+    if n is None and not told.people:
+        raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
+    n = told.people if n is None else n
+    here = told.budget.epsilon
+    whole = shuffled(here, n, delta)
+    limit = shuffling_limit(n, delta)
+    lead = "NOT AS RUN, because of seed=; with secret noise, i" if told.seeded else "I"
+    if told.leaked:
+        lead = f"Not counting {' and '.join(told.leaked)}, taken from the raw data: {lead.lower()}"
+    out = [
+        f"{lead}f, and only if, a trusted shuffler stood between the {n:,} people and the collector, all their "
+        f"reports together would be ({at_least(whole, 3)}, {delta:g})-DP towards whoever sees no more than the "
+        f"shuffler passes on (Feldman, McMillan & Talwar 2021, Theorem III.1, neighbours replacing one record; it "
+        f"asks for a local epsilon up to log(n/(16 log(2/delta))) = {limit:.3g}, here {here:g}). It assumes that",
+        f"each person sends one report, which alone is pure {here:g}-DP;",
+        "people are called in an order that is uniformly random and unknown to the attacker; the randomiser may "
+        "depend on earlier reports and on the place in the order, never on who is called;",
+        "nothing else, such as an address or a time of arrival, tells who sent which report.",
+    ]
+    last = (
+        "This package sends the current state to one person after another and shuffles nothing. Whoever runs the "
+        f"exchange knows who answered when: against them, only the local {here:g}-DP holds."
+    )
+    lines = [textwrap.fill(out[0], 78)]
+    lines += [
+        textwrap.fill(f"[{i}] {text}", 78, subsequent_indent="    ", break_on_hyphens=False)
+        for i, text in enumerate(out[1:], 1)
+    ]
+    return "\n".join([*lines, textwrap.fill(last, 78)])

@@ -1,0 +1,147 @@
+"""What a fit by rounds has found out beside its coefficients: what its notes are made of. Reports only."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.special import ndtr
+
+from privreg.collector import curvature as coordinates
+from privreg.collector import moments, thresholds
+from privreg.collector import rounds as collector
+from privreg.collector.pilot import FARTHEST
+from privreg.diagnostics import Diagnostic
+from privreg.simulation.notes import Findings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.collector.rounds import Estimated, Plan, Progress
+    from privreg.inference.methods import Estimate
+    from privreg.simulation.rounds import RoundsRun
+    from privreg.simulation.settings import Settings
+
+    Array = NDArray[np.float64]
+
+__all__ = ["found_of"]
+
+ENOUGH: Final = 400.0
+"""Records in main rounds, times μ²/d², under which intervals undercover in our simulations (benchmarks/rounds)."""
+
+FLAT: Final = 1e-4
+"""Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
+
+CHANCE: Final = 1e-6
+"""Of a note that people come in an order that matters, where it doesn't."""
+
+FAR: Final = 10.0
+"""Residual scale, relative to the learned or declared sd of an unbounded response, that no answers can bring about."""
+
+
+def found_of(
+    run: RoundsRun, progress: Progress, found: Estimated | None, settings: Settings, estimates: tuple[Estimate, ...]
+) -> Findings:
+    """All of it together.
+
+    Parameters
+    ----------
+    run : RoundsRun
+    progress : Progress
+        With what the present round has reported.
+    found : Estimated or None
+    settings : Settings
+    estimates : tuple of Estimate
+    """
+    plan, have = run.plan, bool(estimates)
+    scatter, fitted, d = progress.scatter, progress.fitted, plan.d
+    shares = np.full(d, np.nan) if progress.shares is None else progress.shares
+    tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
+    share, error = scatter.told
+    unusable = run.unusable and share < 1.0 - moments.SURE * error
+    effective = 2.0 / math.sqrt(plan.sd("main") ** 2 * (1.0 / d if plan.label else 1.0) + 0.7 / d)
+    rare: list[int] = []
+    wide: list[tuple[int, float]] = []
+    if have:
+        rare = coordinates.rare(shares, plan.rules, effective * scatter.answering, run.people)
+        wide = coordinates.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant)
+    reference = False
+    if plan.layout.constant and rare:
+        mean = np.linalg.inv(scatter.rows[:d, :d])[:, 0]  # inside, where the two values are at ±1
+        reference = bool(any(mean[j] > 0.0 for j in rare if not tied[j]))
+    low, high = plan.y_low, plan.y_high
+    learned = fitted is not None and plan.rules.track and not plan.rules.moving
+    nonresponse = flat = False
+    if have and learned and fitted is not None:
+        scale = fitted.scale * progress.state.y_scale
+        bounded = math.isfinite(high - low)
+        flat = bounded and scale < FLAT * (high - low)
+        nonresponse = run.unusable and (
+            plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > FAR
+        )
+    strength = 0.0 if found is None or plan.rules.track or not plan.rules.moving else _strength(plan, found.theta)
+    strong = FARTHEST if have and not nonresponse and strength > 0.95 * FARTHEST else 0.0
+    lost = [j for j, ok in zip(plan.unscaled, thresholds.settled(progress.places), strict=True) if not ok]
+    people = sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main")
+    needed = ENOUGH * plan.size**2 * 4.0 / effective**2 / 4.0
+    return Findings(
+        have=have,
+        people=run.people,
+        rows=plan.rows,
+        constant=plan.layout.constant,
+        shares=shares,
+        tied=tied,
+        lost=lost if fitted is not None else [],
+        rare=rare,
+        reference_is_rare=reference,
+        wide=wide,
+        nonresponse=nonresponse,
+        unanswered=(1.0 - share, error) if unusable else None,
+        repeated=plan.nonresponse,
+        flat=flat,
+        changing=have and found is not None and _changing(plan, progress, found),
+        at_limit=have and found is not None and _at_limit(plan, progress, found),
+        strong=strong,
+        early=_early(run, settings, estimates),
+        needed=needed / max(people, 1.0) * run.people if people < needed else None,
+    )
+
+
+def _strength(plan: Plan, theta: Array) -> float:
+    """Largest sd of a linear predictor, the constant aside."""
+    slopes = theta.reshape(-1, plan.d)[:, int(plan.layout.constant) :]
+    return float(np.linalg.norm(slopes, axis=1).max(initial=0.0))
+
+
+def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
+    """Whether the location of a response alone has ended at its public limits."""
+    if plan.size > 1 or plan.rules.moving or not plan.layout.constant:
+        return False
+    own = collector.inside(plan, progress.state, found.theta)[0]
+    return bool(np.isclose(own, (plan.y_low, plan.y_high), rtol=0.0, atol=1e-9).any())
+
+
+def _changing(plan: Plan, progress: Progress, found: Estimated) -> bool:
+    """Whether the first half of the main rounds tells other coefficients than the second, by far more than chance."""
+    moves, weights = collector.corrections(plan, progress, found)
+    half = int(np.searchsorted(np.cumsum(weights), 0.5 * weights.sum()))
+    if half < 2 or len(weights) - half < 2:
+        return False
+    a, b = weights[:half], weights[half:]
+    apart = a @ moves[:half] / a.sum() - b @ moves[half:] / b.sum()
+    # each half has twice the variance of the whole, and what isn't known of the curvature
+    variance = 4.0 * np.diag(found.cov) + np.diag(found.unknown)
+    p_value = 2.0 * ndtr(-np.abs(apart) / np.sqrt(variance))
+    return bool(p_value.min() < CHANCE / plan.size)
+
+
+def _early(run: RoundsRun, settings: Settings, estimates: tuple[Estimate, ...]) -> list[Diagnostic]:
+    """Why there are no intervals yet, by some methods asked for or by any."""
+    missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
+    if not missing:
+        return []
+    before = sum(r.people for r in run.plan.rounds if r.role != "main" and not r.optional)
+    by = f" by {', '.join(missing)}" if estimates else ""
+    text = f"no intervals yet{by}: main rounds begin after {before:,} people, and {run.people:,} have reported"
+    return [Diagnostic("early", text, methods=missing if estimates else ())]
