@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import compiled
+from tests.compiled import ROOT
+
 PYTHON = sys.executable
 CHECKS = {
     "ruff check": [PYTHON, "-m", "ruff", "check", "."],
@@ -23,10 +23,10 @@ CHECKS = {
 }
 
 
-def run(name: str, command: list[str], env: dict[str, str]) -> int:
+def run(name: str, command: list[str]) -> int:
     """Run one check from the project's root, its output passed through, and return its exit status."""
     print(f"== {name}", flush=True)
-    return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def main(arguments: list[str]) -> int:
@@ -35,13 +35,15 @@ def main(arguments: list[str]) -> int:
     rest = [argument for argument in arguments if argument != "--fast"]
     marks = "not coverage and not slow" if fast else "not coverage"
     pytest = [PYTHON, "-m", "pytest", "-n", "2", "-m", marks, *rest]
-    with tempfile.TemporaryDirectory(prefix="privreg-numba-") as cache:
-        env = {"NUMBA_CACHE_DIR": cache, **os.environ}
-        statuses = {name: run(name, command, env) for name, command in CHECKS.items()}
-        failed = [name for name, status in statuses.items() if status]
-        if failed:
-            print(f"== failed so far: {', '.join(failed)} (see above)", flush=True)
-        statuses["pytest"] = run("pytest", pytest, env)
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.folder()))
+    compiling = compiled.start()  # meanwhile
+    statuses = {name: run(name, command) for name, command in CHECKS.items()}
+    failed = [name for name, status in statuses.items() if status]
+    if failed:
+        print(f"== failed so far: {', '.join(failed)} (see above)", flush=True)
+    if compiling is not None:
+        compiling.wait()
+    statuses["pytest"] = run("pytest", pytest)
     return next((status for status in statuses.values() if status), 0)
 
 

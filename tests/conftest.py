@@ -1,4 +1,4 @@
-"""What every test runs under: a private numba cache, no display, and untouched global random streams."""
+"""What every test runs under: a numba cache of this tree, no display, and untouched global random streams."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import compiled
+
 pytest.register_assert_rewrite("tests.wrong")
 
-_MADE = pytest.StashKey[str]()
 _SECRET = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the session its own numba cache, so that no kernel from an earlier tree is run, and its own secret.
+    """Give the session its own secret, and the cache of this tree's compiled loops, filled before workers start.
 
-    xdist workers and other processes inherit the variables from the process that made the folders; that process removes
-    them.
+    xdist workers and other processes inherit the variables from the process that sets them.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[_SECRET] = tempfile.mkdtemp(prefix="privreg-secret-")
@@ -30,19 +30,17 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("MPLBACKEND", "Agg")
     os.environ.setdefault("PRIVREG_ROOT", str(Path(__file__).parent.parent))  # where vignettes find stored results
     if "NUMBA_CACHE_DIR" not in os.environ:
-        config.stash[_MADE] = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="privreg-numba-")
+        os.environ["NUMBA_CACHE_DIR"] = str(compiled.folder())
+    if getattr(config.option, "numprocesses", None) and (compiling := compiled.start()) is not None:
+        compiling.wait()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the numba cache and the secret this process made."""
+    """Remove the secret this process made."""
     secret = config.stash.get(_SECRET, None)
     if secret is not None:
         shutil.rmtree(secret, ignore_errors=True)
         os.environ.pop("PRIVREG_SECRET", None)
-    made = config.stash.get(_MADE, None)
-    if made is not None:
-        shutil.rmtree(made, ignore_errors=True)
-        os.environ.pop("NUMBA_CACHE_DIR", None)
 
 
 def _global_streams() -> tuple[object, ...]:

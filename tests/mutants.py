@@ -12,9 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -301,9 +303,26 @@ MUTANTS = (
 )
 
 
-def survives(mutant: Mutant, number: int, scratch: Path) -> bool:
-    """Whether the tests of a mutant pass with it."""
-    tree = scratch / str(number)
+def control(mutants: Sequence[Mutant]) -> Mutant:
+    """A change of nothing, which must pass: were a test to fail in a copy anyway, it would kill whatever is tried."""
+    tests = tuple(sorted({path for mutant in mutants for path in mutant.tests}))
+    return Mutant("nothing changed", MECHANISMS, "return 2.0 * bound\n", "return 2.0 * bound\n", tests)
+
+
+def survives(mutant: Mutant, places: Queue[Path]) -> bool:
+    """Whether the tests of a mutant pass with it, in a copy of the tree at a place that others use in turn.
+
+    What is compiled is kept by place and text, so that only changed loops are compiled again.
+    """
+    tree = places.get()
+    try:
+        return _survives(mutant, tree)
+    finally:
+        shutil.rmtree(tree)
+        places.put(tree)
+
+
+def _survives(mutant: Mutant, tree: Path) -> bool:
     tree.mkdir()
     for part in ("privreg", "tests", "benchmarks", "data", "pyproject.toml", "README.md"):
         source = ROOT / part
@@ -314,21 +333,10 @@ def survives(mutant: Mutant, number: int, scratch: Path) -> bool:
     if text.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.name}: its text stands {text.count(mutant.old)} times in {mutant.file}, not once")
     path.write_text(text.replace(mutant.old, mutant.new))
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(scratch / f"numba-{number}")}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not coverage",
-        *mutant.tests,
-    ]
-    done = subprocess.run(command, cwd=tree, env=env, check=False, capture_output=True, text=True)
-    shutil.rmtree(tree)
+    env = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
+    env.pop("NUMBA_CACHE_DIR", None)
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not coverage"]
+    done = subprocess.run([*command, *mutant.tests], cwd=tree, env=env, check=False, capture_output=True, text=True)
     if done.returncode not in {0, 1}:
         raise SystemExit(f"{mutant.name}: its tests could not be run\n{done.stdout[-2000:]}")
     return done.returncode == 0
@@ -341,13 +349,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     a = parser.parse_args(arguments)
     chosen = [m for m in MUTANTS if not a.names or m.name in a.names]
+    same = control(chosen)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(a.jobs) as pool:
-        jobs = {m.name: pool.submit(survives, m, k, Path(folder)) for k, m in enumerate(chosen)}
+        places: Queue[Path] = Queue()
+        for k in range(a.jobs):
+            places.put(Path(folder) / str(k))
+        jobs = {m.name: pool.submit(survives, m, places) for m in (*chosen, same)}
+        untouched = jobs.pop(same.name)
         alive = []
         for name, job in jobs.items():
             survived = job.result()
             print(f"{'SURVIVED' if survived else 'killed'}: {name}", flush=True)
             alive += [name] if survived else []
+        if not untouched.result():
+            raise SystemExit(
+                "the tests fail in a copy in which nothing is changed: what they killed counts for nothing"
+            )
     print(f"{len(chosen) - len(alive)} of {len(chosen)} killed")
     return len(alive)
 
