@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,34 @@ from tests import compiled
 pytest.register_assert_rewrite("tests.wrong")
 
 _SECRET = pytest.StashKey[str]()
+SLOW = Path(__file__).with_name("slow.txt")
+"""Test functions whose cases take longer than `LONG` together; ``python -m tests --record`` measures them anew."""
+LONG = 0.5
+_seconds: Counter[str] = Counter()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes the list."""
+    parser.addoption("--record", action="store_true", help=f"write tests that take more than {LONG} s to {SLOW.name}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the list as slow."""
+    listed = set(SLOW.read_text("utf-8").split("\n"))
+    for item in items:
+        if item.nodeid.partition("[")[0] in listed:
+            item.add_marker("slow")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what the cases of a function take."""
+    _seconds[report.nodeid.partition("[")[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the list, in the process that hears of every test."""
+    if session.config.getoption("--record") and "PYTEST_XDIST_WORKER" not in os.environ:
+        SLOW.write_text("".join(f"{name}\n" for name, s in sorted(_seconds.items()) if s > LONG), "utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,11 +95,18 @@ def _global_random_streams_are_left_alone(request: pytest.FixtureRequest) -> Ite
 
 
 @pytest.fixture(scope="module")
+def small_blocks() -> Iterator[None]:
+    """Less noise is made ahead, so that streams are saved faster."""
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr("privreg.device.sampler.NORMALS", 1 << 13)
+        yield
+
+
+@pytest.fixture(scope="module")
 def small_blocks_and_the_same_stages() -> Iterator[None]:
     """Less noise is made ahead, for tests that look at every number of it, and twins are in the same stages.
 
-    Whether the optional round of moments is held is decided by what reports have shown: here it always is, so that
-    twins are in the same stage after the same number of people.
+    Whether the optional round of moments is held is decided by what reports have shown: here it always is.
     """
     from privreg.simulation.staged.pipeline import Pipeline
 
@@ -78,3 +114,10 @@ def small_blocks_and_the_same_stages() -> Iterator[None]:
         m.setattr("privreg.device.sampler.NORMALS", 1 << 10)
         m.setattr(Pipeline, "_correlated", lambda _: True)
         yield
+
+
+@pytest.fixture
+def coarse_contours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contours of a plan over fewer budgets and numbers of people."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("privreg.planning.plots.POINTS", (5, 5))
