@@ -141,7 +141,42 @@ MUTANTS = (
         "report[j] += 0.8 * sd * noise[j]\n    elif",
         (*LAWS, *STAGES),
     ),
+    Mutant(
+        "bound before weight",
+        KERNELS,
+        "factor = _bounded(score * omega, norm2, plan.reach)",
+        "factor = _bounded(score, norm2, plan.reach) * omega",
+        ("tests/laws/test_reports.py",),
+    ),
+    Mutant(
+        "curvature not shortened",
+        KERNELS,
+        "    factor = _bounded_curvature(factor, norm2, plan.curvature_bound)\n",
+        "",
+        ("tests/laws/test_scores.py", "tests/audit/test_neighbours.py", "tests/simulation/test_sgd.py"),
+    ),
+    Mutant(
+        "personal budgets of a label",
+        KERNELS,
+        "randomise(answer, total, radius / math.sqrt(w), plan.channel, noise)",
+        "randomise(answer, total, radius, plan.channel, noise)",
+        ("tests/laws/test_reports.py",),
+    ),
+    Mutant(
+        "a role by what a record holds",
+        KERNELS,
+        "is_curvature_turn(position, share):",
+        "is_curvature_turn(position + int(y[i] > 0.0), share):",
+        ("tests/simulation/test_sgd.py",),
+    ),
     # noise is drawn once, secret, and forgotten
+    Mutant(
+        "a key for all stages",
+        "privreg/simulation/staged/pipeline.py",
+        'derived_key(key, f"{k} {stages[k].kind}")',
+        'derived_key(key, "stage")',
+        ("tests/simulation/staged/test_pipeline.py",),
+    ),
     Mutant(
         "no ratchet",
         "privreg/device/sampler.py",
@@ -293,6 +328,20 @@ MUTANTS = (
         ("tests/privacy/test_ledger.py",),
     ),
     # inference
+    Mutant(
+        "a block off by one",
+        "privreg/inference/blocks.py",
+        "sums=blocks.sums[1::2]",
+        "sums=blocks.sums[::2]",
+        ("tests/inference/test_blocks.py",),
+    ),
+    Mutant(
+        "a part loses its last row",
+        "privreg/simulation/partitions.py",
+        "first=a, rows=b - a)",
+        "first=a, rows=b - a - 1)",
+        ("tests/simulation/test_partitions.py",),
+    ),
     Mutant(
         "one tail",
         "privreg/inference/pivots.py",

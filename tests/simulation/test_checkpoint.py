@@ -449,7 +449,7 @@ print((res.params.to_numpy().tobytes() + res.cov_params().to_numpy().tobytes()).
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_processes_that_are_really_stopped(people, tmp_path):
-    """Killed, begun again, interrupted, and begun again: the bits of a fit that nobody stopped."""
+    """Interrupted, begun again, killed, and begun again: the bits of a fit that nobody stopped."""
     big = tmp_path / "big.csv"
     lines = people.read_text().splitlines(keepends=True)
     big.write_text("".join([lines[0], *(lines[1:] * 6)]))
@@ -457,7 +457,7 @@ def test_processes_that_are_really_stopped(people, tmp_path):
     script = textwrap.dedent(SCRIPT).format(path=str(big), kept=str(kept), rows=6 * N)
     given = [sys.executable, "-c", script]
     begun = []
-    for how, moment in ((signal.SIGKILL, 0.05), (signal.SIGINT, 0.3)):
+    for how, moment in ((signal.SIGINT, 0.05), (signal.SIGKILL, 0.3)):
         process = subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
         limit = time.monotonic() + 120
         last = kept.stat().st_mtime_ns if kept.exists() else 0
