@@ -23,10 +23,12 @@ from privreg.privacy.mechanisms import released
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel, LanePlan, Plan, Shape
 from privreg.simulation.staged import kernels, lanes
-from privreg.tables import fold, html_block, html_table, table_text
+from privreg.tables import Paragraph, Table, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from privreg.tables import Part
 
     Array = NDArray[np.float64]
 
@@ -52,8 +54,8 @@ class Row(NamedTuple):
     offset: float = 0.0
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(View):
     """Outcome of an audit of every kind of report that a fit used.
 
     Parameters
@@ -78,41 +80,28 @@ class Verification:
         """Whether no limit exceeds the claim."""
         return bool((self.table["lower"] <= self.table["claimed"]).all())
 
-    def __str__(self) -> str:
-        names, head, rows, blocks = self._cells()
-        stubs: list[str] = []
-        cells: list[list[str]] = []
-        starts = {}
-        for i, (name, row) in enumerate(zip(names, rows, strict=True)):
-            if i in blocks:
-                starts[len(stubs)] = blocks[i]
-            first, _, second = name.partition(" / ")
-            stubs += [first, f"/ {second}"] if second else [first]
-            cells += [row, [""] * len(row)] if second else [row]
-        said = f"Audit of {self.claim}: {self._verdict()}. {self._limits()}"
-        return "\n".join([*fold(said), *table_text(stubs, head, cells, starts)])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        names, head, rows, blocks = self._cells()
-        table = html_table(names, head, rows, f"Audit of {self.claim}: {self._verdict()}", blocks)
-        return html_block(f"{table}\n<p>{self._limits()}</p>")
+    def _parts(self) -> list[Part]:
+        level = f"{1 - self.alpha:.6g}"
+        held = f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
+        return [Paragraph(f"Audit of {self.claim}: {self._verdict()}. {held}"), self._shown()]
 
     def _verdict(self) -> str:
         return "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
 
-    def _limits(self) -> str:
-        level = f"{1 - self.alpha:.6g}"
-        return f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
-
-    def _cells(self) -> tuple[list[str], list[str], list[list[str]], dict[int, str]]:
-        """Neighbours, headings and formatted rows, and the kind of report where each kind begins."""
+    def _shown(self) -> Table:
+        """Neighbours below each other, in a block for each kind of report."""
         head = ["distance", "measure", "claimed", "lower"]
-        rows = [[v if isinstance(v, str) else f"{v:.3f}" for v in row] for row in self.table[head].to_numpy()]
-        kinds = list(self.table["report"])
-        blocks = {i: kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind}
-        return list(self.table["neighbours"]), head, rows, blocks
+        names: list[str] = []
+        rows: list[list[str]] = []
+        blocks: dict[int, str] = {}
+        for kind, neighbours, *values in self.table[["report", "neighbours", *head]].to_numpy():
+            if kind not in blocks.values():
+                blocks[len(names)] = kind
+            first, _, second = neighbours.partition(" / ")
+            names += [first, f"/ {second}"] if second else [first]
+            row = [v if isinstance(v, str) else f"{v:.3f}" for v in values]
+            rows += [row, [""] * len(row)] if second else [row]
+        return Table(names, head, rows, blocks=blocks)
 
 
 # --- what is kept of a fit: numbers only, for JSON -------------------------------------------------------

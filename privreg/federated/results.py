@@ -18,8 +18,7 @@ from privreg.federated.server import settled
 from privreg.federated.statement import ClientStatement
 from privreg.results.data import ResultData
 from privreg.results.prediction import check_which, note_outside, predicted
-from privreg.results.summary import Summary, caution, marked
-from privreg.tables import cells
+from privreg.results.summary import Summary, caution, level_table
 from privreg.unavailable import all_known_arguments, called, unavailable
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["FederatedResults", "FederatedSummary", "make_results"]
+__all__ = ["FederatedResults", "make_results"]
 
 STILL_MOVING: Final = Note(
     "The model was still on its way: it moved in the second half of the rounds by more than noise explains, so "
@@ -172,9 +171,9 @@ class FederatedResults:
 
         return over_rounds(self, terms, ax)
 
-    def summary(self) -> FederatedSummary:
+    def summary(self) -> Summary:
         """Header, coefficients and privacy statement; prints as text, shows as HTML in notebooks."""
-        return FederatedSummary(self)
+        return _summarise(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -227,22 +226,9 @@ def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
     )
 
 
-class FederatedSummary(Summary):
-    """Header, coefficients and privacy statement of a federated result, laid out as those of a regression.
-
-    Parameters
-    ----------
-    results : FederatedResults
-    """
-
-    heading = "Private Federated Regression Results"
-
-    def __init__(self, results: FederatedResults) -> None:
-        fit, spec = results._fit, results._plan.spec
-        self._title, self._statement = fit.title, cast("Any", results.privacy)
-        self._response, self._levels, self._terms = fit.design.endog_name, spec.baseline, len(spec.design.names)
-        self._law = None
-        table = results.tidy()
-        self._names = marked(table)
-        self._caution = caution(table, self._statement.notes, results.privacy.found)
-        self._head, self._rows = cells(table, 0.05)
+def _summarise(results: FederatedResults) -> Summary:
+    """Summary of a federated fit, laid out as that of a regression."""
+    fit, table, statement = results._fit, results.tidy(), results.privacy
+    shown = level_table(table, 0.05, str(fit.design.endog_name), results._plan.spec.baseline)
+    below = caution(table, statement.notes, statement.found)
+    return Summary("Private Federated Regression Results", fit.title, shown, below, cast("Any", statement))

@@ -15,12 +15,14 @@ from privreg.errors import InferenceError, NotPrivateError, OptionError
 from privreg.errors import level as _level
 from privreg.files import archive
 from privreg.inference.methods import Normal
-from privreg.means.privacy import MeansStatement, MeansSummary
+from privreg.means.privacy import MeansStatement, summarise
 from privreg.means.shrinkage import shrink
 from privreg.unavailable import all_known_arguments, needs_rows, unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from privreg.results.summary import Summary
 
     Array = NDArray[np.float64]
 
@@ -250,9 +252,9 @@ class MeansResults:
 
     # --- views -------------------------------------------------------------------------------------------
 
-    def summary(self, alpha: float = 0.05) -> MeansSummary:
+    def summary(self, alpha: float = 0.05) -> Summary:
         """Header, estimates and privacy block, as text, HTML or LaTeX."""
-        return MeansSummary(self, alpha)
+        return summarise(self, alpha)
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals, each on its public range scaled to [0, 1]."""

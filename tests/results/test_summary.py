@@ -11,7 +11,8 @@ from scipy.stats import t as student
 from privreg.errors import InferenceError, OptionError
 from privreg.inference.methods import Estimate, RandomScaling
 from privreg.results.results import PrivateResults
-from privreg.results.summary import number, privacy_html, privacy_text, shorten, tex
+from privreg.results.summary import privacy_html, privacy_text
+from privreg.tables import number, shorten, tex
 from tests.helpers import NAMES, array_model, people
 
 NASTY = "C(g_1, Treatment('a'))[T.<b>&50%^#$~\\{x}]"
