@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from types import FunctionType
 from typing import Final, ParamSpec, TypeVar
 
 from privreg.errors import NotPrivateError, UnsupportedArgumentError, nearest
@@ -239,9 +238,9 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def all_known_arguments(cls: C) -> C:
-    """The same for every public method that a class defines."""
-    for name, method in list(vars(cls).items()):
-        if isinstance(method, FunctionType) and not name.startswith("_"):
+    """The same for every public method that a class has."""
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if not name.startswith("_"):
             setattr(cls, name, known_arguments(method))
     return cls
 
