@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from privreg.data.columns import missing
-from privreg.data.sources.arrow import kind_of, pyarrow
+from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.csv import header_of
-from privreg.data.sources.files import FEATHER, PARQUET, files_of
-from privreg.errors import DataError, UnsupportedArgumentError, quietly
+from privreg.data.sources.files import arrow_schema, files_of
+from privreg.errors import UnsupportedArgumentError
 from privreg.schema.declarations import Schema
 
 __all__ = ["Described", "described", "mismatches", "template"]
@@ -39,19 +39,9 @@ def described(path: str | Path) -> list[Described]:
 
 
 def _described(name: str, path: Path) -> Described:
-    suffix = path.suffix.lower()
-    if suffix not in PARQUET | FEATHER:
+    schema = arrow_schema(name, path)
+    if schema is None:
         return Described(name, header_of(path), None)
-    kind, module = ("Parquet", "parquet") if suffix in PARQUET else ("Feather", "ipc")
-    library = pyarrow(f"a {kind} file", f"pyarrow.{module}")
-
-    def read() -> Any:
-        if suffix in PARQUET:
-            return library.read_schema(path)
-        with library.open_file(str(path)) as opened:
-            return opened.schema
-
-    schema = quietly(read, DataError(f"{name}: not a readable {kind} file; write or download it again."))
     return Described(name, schema.names, {field.name: kind_of(field.type) for field in schema})
 
 
