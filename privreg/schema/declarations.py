@@ -44,6 +44,42 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     return pair[0], pair[1]
 
 
+def _bound(name: str, value: object) -> Pair:
+    low, high = _pair("bounds", name, value)
+    said = f"bounds[{name!r}] = ({low:g}, {high:g})"
+    if math.isnan(low) or math.isnan(high) or low > high:
+        raise SchemaError(f"{said} is empty; write (low, high), low <= high.")
+    if 0 < high - low < SMALLEST:
+        raise SchemaError(
+            f"{said} span less than {SMALLEST:g}; change the column's unit, or give low = high for a constant."
+        )
+    if math.isinf(low) != math.isinf(high) or low == math.inf or high == -math.inf:
+        raise SchemaError(f"{said}: give two finite bounds or (-inf, inf).")
+    return low, high
+
+
+def _moment(name: str, value: object) -> Pair:
+    mean, sd = _pair("moments", name, value)
+    if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
+        raise SchemaError(
+            f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at least."
+        )
+    return mean, sd
+
+
+def _levels(name: str, value: object) -> tuple[Any, ...]:
+    got = _listed(name, value)
+    if len(got) < 2:
+        raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
+    if not all(isinstance(v, str | bool | int | float) for v in got):
+        raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
+    if any(isinstance(v, float) and not math.isfinite(v) for v in got):
+        raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
+    if len(set(got)) != len(got):
+        raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.")
+    return got
+
+
 def _listed(name: str, value: object) -> tuple[Any, ...]:
     """Levels as given: a list, or an array, Index or Categorical's categories; what has no order is refused."""
     if isinstance(value, Set):
@@ -187,44 +223,10 @@ class Schema:
         SchemaError
             If a declaration is malformed, empty, given twice for one column, or contradicts another.
         """
-        lows: dict[str, Pair] = {}
-        for name, value in public_mapping("bounds", bounds).items():
-            low, high = _pair("bounds", name, value)
-            if math.isnan(low) or math.isnan(high) or low > high:
-                raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}) is empty; write (low, high), low <= high.")
-            if 0 < high - low < SMALLEST:
-                raise SchemaError(
-                    f"bounds[{name!r}] = ({low:g}, {high:g}) span less than {SMALLEST:g}; change the column's unit, or "
-                    "give low = high for a constant."
-                )
-            if math.isinf(low) != math.isinf(high) or low == math.inf or high == -math.inf:
-                raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}): give two finite bounds or (-inf, inf).")
-            lows[name] = (low, high)
-        cats: dict[str, tuple[Any, ...]] = {}
-        for name, value in public_mapping("levels", levels).items():
-            got = _listed(name, value)
-            if len(got) < 2:
-                raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
-            if not all(isinstance(v, str | bool | int | float) for v in got):
-                raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
-            if any(isinstance(v, float) and not math.isfinite(v) for v in got):
-                raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
-            if len(set(got)) != len(got):
-                raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.")
-            cats[name] = got
-        moms: dict[str, Pair] = {}
-        pairs: dict[Names, object] = {}
-        for name, value in public_mapping("moments", moments).items():
-            if isinstance(name, tuple):
-                pairs[name] = value
-                continue
-            mean, sd = _pair("moments", name, value)
-            if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
-                raise SchemaError(
-                    f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at "
-                    "least."
-                )
-            moms[name] = (mean, sd)
+        given = public_mapping("moments", moments)
+        lows = {name: _bound(name, value) for name, value in public_mapping("bounds", bounds).items()}
+        cats = {name: _levels(name, value) for name, value in public_mapping("levels", levels).items()}
+        moms = {name: _moment(name, value) for name, value in given.items() if isinstance(name, str)}
         both = sorted((set(lows) | set(moms)) & set(cats))
         if both:
             raise SchemaError(
@@ -238,7 +240,7 @@ class Schema:
                     f"give moments={{{name!r}: (mean, sd)}} or finite bounds (a fit may "
                     'leave it out with scaling="private").'
                 )
-        correlations = _correlations(pairs, moms)
+        correlations = _correlations({pair: v for pair, v in given.items() if isinstance(pair, tuple)}, moms)
         both = [name for name in private if name in lows or name in cats or name in moms]
         if both or len(set(private)) != len(private):
             raise SchemaError(
