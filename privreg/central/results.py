@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +14,6 @@ from privreg.central.plan import doubt
 from privreg.central.statement import CentralStatement
 from privreg.diagnostics import DOUBT, Note
 from privreg.errors import InferenceError
-from privreg.files import archive
 from privreg.inference.methods import Estimate, StudentT
 from privreg.results import saving
 from privreg.results.data import ResultData
@@ -31,9 +29,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["KIND", "CentralResults", "estimate_of", "from_saved", "payload"]
+__all__ = ["CentralResults", "estimate_of", "from_saved", "payload"]
 
-KIND = "central results"
 ONE_LANE: Final = Note(
     f"{DOUBT} standard errors: one lane tells nothing of its precision, so there are none; fit with lanes=8", "lane"
 )
@@ -42,6 +39,8 @@ ONE_LANE: Final = Note(
 @all_known_arguments
 class CentralResults(PrivateResults):
     """Results of a trusted curator's fit. Holds the release and the public schema; never a row."""
+
+    _kind = "central results"
 
     @property
     def params_last(self) -> pd.Series | pd.DataFrame:
@@ -75,20 +74,6 @@ class CentralResults(PrivateResults):
     def using(self, method: str) -> CentralResults:
         """Return the same results; there is one method."""
         return CentralResults(super().using(method)._fit)
-
-    def save(self, path: str | Path) -> None:
-        """Save as one file of arrays and JSON, atomically. No rows, no keys.
-
-        Raises
-        ------
-        SavedFileError
-            If the folder is missing or not writable.
-        UnsupportedArgumentError
-            If the name is that of a page, a text, a table or another program's file; the message says how to write one.
-        """
-        archive.refuse_suffix(path)
-        document, arrays = saving.parts(self._fit)
-        archive.write_archive(path, KIND, document, arrays)
 
     def __repr__(self) -> str:
         return super().__repr__().replace("<PrivateResults", "<CentralResults", 1)

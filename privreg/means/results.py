@@ -316,16 +316,13 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     names, groups = tuple(map(str, document["names"])), tuple(map(str, document["groups"]))
     p, g = len(names), len(groups)
     shapes = {"cov": (p, p), "group_params": (g, p), "group_variances": (g, p)}
-    if any(arrays[k].shape != shapes.get(k, (p,)) or arrays[k].dtype.kind != "f" for k in _ARRAYS):
-        raise ValueError("saved arrays don't fit the names")  # load() says that the file is damaged
+    archive.expect(*(arrays[k].shape == shapes.get(k, (p,)) and arrays[k].dtype.kind == "f" for k in _ARRAYS))
     nobs, *people = (int(v) for v in document["counts"])
-    if len(people) != g:
-        raise ValueError("saved counts don't fit the subgroups")  # load() says that the file is damaged
+    archive.expect(len(people) == g)
     stated = MeansStatement.from_json(document["statement"])
     group_reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
-    wrong = any(note.rows and note.rows[-1] >= p for note in stated.doubts)
-    if wrong or group_reliable.shape != (g, p) or group_reliable.dtype.kind != "b":
-        raise ValueError("saved notes don't fit the names")  # load() says that the file is damaged
+    archive.expect(*(not note.rows or note.rows[-1] < p for note in stated.doubts))
+    archive.expect(group_reliable.shape == (g, p), group_reliable.dtype.kind == "b")
     return MeansResults(
         MeansFit(
             names=names,

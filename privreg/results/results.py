@@ -53,6 +53,8 @@ class PrivateResults:
     Holds parameters, randomised state and the public schema; never a row.
     """
 
+    _kind = "results"  # of their file
+
     def __init__(self, fit: ResultData) -> None:
         self._fit = fit
 
@@ -607,7 +609,7 @@ class PrivateResults:
         """
         archive.refuse_suffix(path)
         document, arrays = saving.parts(self._fit)
-        archive.write_archive(path, "results", document, arrays)
+        archive.write_archive(path, self._kind, document, arrays)
 
 
 def _critical(e: Estimate, alpha: float, simultaneous: bool, at: Any = None) -> float | Array:

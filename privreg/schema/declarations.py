@@ -14,7 +14,7 @@ from privreg.errors import SchemaError, real, shown
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["MOST_LEVELS", "RESPONSE_KINDS", "Schema", "public_mapping", "saved_kind"]
+__all__ = ["MOST_LEVELS", "RESPONSE_KINDS", "Schema", "public_mapping"]
 
 RESPONSE_KINDS: Final = ("number", "binary", "levels")
 """What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
@@ -378,15 +378,10 @@ class Schema:
         """Rebuild a schema from :meth:`to_json`, checked like a user's own declaration."""
         bounds = {k: (float(v[0]), float(v[1])) for k, v in doc["bounds"].items()}
         moments: dict[Any, Any] = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
-        moments |= {(str(a), str(b)): rho for a, b, rho in doc.get("correlations", ())}  # not in files of 0.1
-        plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc.get("private", ()))))
+        moments |= {(str(a), str(b)): rho for a, b, rho in doc["correlations"]}
+        plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc["private"])))
         carried = tuple(map(str, doc.get("carried", ())))
         return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]), carried=carried)
-
-
-def saved_kind(doc: Mapping[str, Any]) -> str:
-    """Kind of the response in a saved design; files of 0.1 know 0/1 and numbers only."""
-    return str(doc["response"]) if "response" in doc else RESPONSE_KINDS[bool(doc["binary"])]
 
 
 def _out(x: float) -> float | str:

@@ -36,26 +36,13 @@ _FREE: Final = ("threads",)
 
 
 class Checkpoints(NamedTuple):
-    """Where and how often a fit is to be kept.
-
-    Attributes
-    ----------
-    path : Path
-    rows : int or None
-        After so many rows at the latest.
-    seconds : float or None
-        After so many seconds at the latest.
-    mended : bool
-        Whether the user says that the rows already read are what they were, though the file has changed.
-    trust : str or Path or None
-        File of another secret of the user's, that the checkpoint may be sealed with.
-    """
+    """Where and how often a fit is to be kept."""
 
     path: Path
-    rows: int | None
-    seconds: float | None
-    mended: bool
-    trust: str | Path | None = None
+    rows: int | None  # after so many at the latest
+    seconds: float | None  # after so many at the latest
+    mended: bool  # whether the user says that the rows already read are what they were, though the file has changed
+    trust: str | Path | None = None  # file of another secret of the user's, that the checkpoint may be sealed with
 
 
 def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any = None) -> Checkpoints | None:
