@@ -71,7 +71,7 @@ class Rates(View):
         """Whether this alpha allows intervals: only above 1/2 is the average normal at the rate √n."""
         return self.alpha > _HALF
 
-    def _parts(self) -> list[Part]:
+    def _layout(self) -> list[Part]:
         names = ["squared error, strongly convex", "excess loss, not strongly convex"]
         pairs = [(self.delta_n, self.bar_delta_n), (self.Delta_n, self.bar_Delta_n)]
         title = f"Rates for steps gamma * i^-{self.alpha:.4g}, n people"

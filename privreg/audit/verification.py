@@ -80,7 +80,7 @@ class Verification(View):
         """Whether no limit exceeds the claim."""
         return bool((self.table["lower"] <= self.table["claimed"]).all())
 
-    def _parts(self) -> list[Part]:
+    def _layout(self) -> list[Part]:
         level = f"{1 - self.alpha:.6g}"
         held = f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
         return [Paragraph(f"Audit of {self.claim}: {self._verdict()}. {held}"), self._shown()]

@@ -18,7 +18,6 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,12 +63,13 @@ _EXPONENTIATED: Final = "exp(estimate) with the limits exponentiated too; std_er
 
 
 def _html(res: PrivateResults, a: argparse.Namespace) -> str:
+    from privreg.tables import as_page
+
     body = res.summary(_alpha(a), simultaneous=a.simultaneous).as_html()
     if a.exponentiate:
         table = _tidy(res, a).to_html(index=False, border=0, float_format=lambda v: f"{v:.4g}")
         body += f"\n<p>{_EXPONENTIATED}</p>\n{table}"
-    head = f'<meta charset="utf-8">\n<title>{escape(a.formula)}</title>\n<style>{_STYLE}</style>'
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+    return as_page(a.formula, f"<style>{_STYLE}</style>\n{body}") + "\n"
 
 
 _STYLE: Final = "body{font-family:sans-serif;margin:2em auto;max-width:64em;padding:0 1em}td,th{padding:.1em .6em}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -166,6 +165,7 @@ def _targets(a: argparse.Namespace) -> list[Path]:
 
 def _write(res: MeansResults, target: Path, alpha: float, formula: str) -> None:
     from privreg.files import archive
+    from privreg.tables import as_page
 
     kind = target.suffix.lower()
     if kind == ".privreg":
@@ -183,9 +183,7 @@ def _write(res: MeansResults, target: Path, alpha: float, formula: str) -> None:
         }
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     elif kind == ".html":
-        head = f'<meta charset="utf-8">\n<title>{escape(formula)}</title>'
-        body = f"<body>\n{summary.as_html()}\n</body>"
-        text = f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n{body}\n</html>\n'
+        text = as_page(formula, summary.as_html()) + "\n"
     elif kind == ".csv":
         text = str(table.to_csv(index=False, lineterminator="\n"))
     else:

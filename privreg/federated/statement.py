@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from privreg.diagnostics import Note
 from privreg.federated.plan import Plan
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least
 from privreg.results.statement import guarantee_in_all, none_in_all, often, releases_in_all, success, unprotected
-from privreg.results.summary import privacy_html, privacy_text
+from privreg.tables import Notes, Pairs, View
 
 if TYPE_CHECKING:
     from privreg.federated.verification import Verdict
+    from privreg.tables import Part
 
 __all__ = ["ClientStatement"]
 
@@ -24,7 +25,7 @@ PROTECTS = (
 
 
 @dataclass(frozen=True, repr=False)
-class ClientStatement:
+class ClientStatement(View):
     """The privacy statement of a federated fit. Public.
 
     Parameters
@@ -221,18 +222,5 @@ class ClientStatement:
 
         return verify_mechanism(self.plan.mechanism, rounds=1, n=n, alpha=alpha)
 
-    def as_text(self) -> str:
-        """Lay out as text of at most 80 columns."""
-        return privacy_text(cast("Any", self))
-
-    def as_html(self) -> str:
-        """Lay out as a block of HTML."""
-        return privacy_html(cast("Any", self))
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
+    def _layout(self) -> list[Part]:
+        return [Pairs(self.rows(), "Privacy", self.loud), Notes(self.notes, "Notes:")]

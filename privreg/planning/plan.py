@@ -237,7 +237,7 @@ class StudyPlan(View):
         """The plan as text."""
         return str(self)
 
-    def _parts(self) -> list[Part]:
+    def _layout(self) -> list[Part]:
         table = _table(self, self.n, self._per_person)
         rows = [["" if math.isnan(v) else number(v, 3) for v in row] for row in table.to_numpy()]
         shown = Table([str(i) for i in table.index], [str(c).replace("_", " ") for c in table.columns], rows)

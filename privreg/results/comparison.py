@@ -156,7 +156,7 @@ class Comparison(View):
 
     # --- what the views show -----------------------------------------------------------------------------
 
-    def _parts(self) -> list[Part]:
+    def _layout(self) -> list[Part]:
         frame = self.frame()
         rows = [[self._cell(frame.loc[term, name]) for name in self.names] for term in frame.index]
         table = Table([str(t) for t in frame.index], self.names, rows, _TITLE, facts=self._facts())

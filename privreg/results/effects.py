@@ -88,7 +88,7 @@ class MarginalEffects(View):
         columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
         return pd.DataFrame(columns, index=self.index)
 
-    def _parts(self) -> list[Part]:
+    def _layout(self) -> list[Part]:
         return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
 
 

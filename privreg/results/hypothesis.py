@@ -103,7 +103,7 @@ class ContrastTest(View):
             index=pd.Index(self.labels),
         )
 
-    def _parts(self) -> list[Part]:
+    def _layout(self) -> list[Part]:
         return [estimates_table(self.summary_frame(), f"{_TITLE} ({self.pivot.label})"), *noted(self.notes)]
 
 
@@ -130,7 +130,7 @@ class WaldTest(View):
     law: str
     notes: tuple[str, ...] = ()
 
-    def _parts(self) -> list[Part]:
+    def _layout(self) -> list[Part]:
         numbers = f"statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}"
         return [Paragraph(f"<Wald test: {numbers},\nlaw: {self.law}>"), *noted(self.notes)]
 

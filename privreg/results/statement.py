@@ -19,9 +19,11 @@ from privreg.errors import BudgetError, choose
 from privreg.files import archive
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least
+from privreg.tables import Notes, Pairs, View, as_page
 
 if TYPE_CHECKING:
     from privreg.audit.verification import Verification
+    from privreg.tables import Part
 
 __all__ = ["PrivacyStatement"]
 
@@ -30,7 +32,7 @@ RESPONSE_ALONE: Final = "one person's response"
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyStatement:
+class PrivacyStatement(View):
     """Who is protected from what, by which mechanism, and what weakens it. Public.
 
     Parameters
@@ -416,17 +418,8 @@ class PrivacyStatement:
 
     # --- views -------------------------------------------------------------------------------------------
 
-    def as_text(self) -> str:
-        """Plain text with numbered notes."""
-        from privreg.results.summary import privacy_text
-
-        return privacy_text(self)
-
-    def as_html(self) -> str:
-        """A block of HTML with its own scoped style, for a page or a notebook."""
-        from privreg.results.summary import privacy_html
-
-        return privacy_html(self)
+    def _layout(self) -> list[Part]:
+        return [Pairs(self.rows(), "Privacy", self.loud), Notes(self.notes, "Notes:")]
 
     def as_json(self) -> str:
         """JSON text, read again by :meth:`from_json`."""
@@ -452,18 +445,7 @@ class PrivacyStatement:
         archive.write_bytes(path, (forms[ending]() + "\n").encode())
 
     def _page(self) -> str:
-        return (
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Privacy statement</title>\n'
-            f"</head>\n<body>\n{self.as_html()}\n</body>\n</html>"
-        )
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
+        return as_page("Privacy statement", self.as_html())
 
 
 def success(mu: float) -> float:

@@ -18,13 +18,9 @@ from privreg.tables import (
     WIDTH,
     Header,
     Lines,
-    Notes,
-    Pairs,
     Paragraph,
     Table,
     View,
-    as_html,
-    as_text,
     cells,
     shorten,
     span,
@@ -40,21 +36,7 @@ if TYPE_CHECKING:
     from privreg.results.statement import PrivacyStatement
     from privreg.tables import Part
 
-__all__ = ["Summary", "caution", "level_table", "marked", "privacy_html", "privacy_text", "summarise"]
-
-
-def privacy_text(statement: PrivacyStatement) -> str:
-    """Lay out a privacy statement as text of at most 80 columns, with numbered notes."""
-    return as_text(_privacy(statement))
-
-
-def privacy_html(statement: PrivacyStatement) -> str:
-    """Lay out a privacy statement as a block of HTML that reads on light and dark grounds."""
-    return as_html(_privacy(statement))
-
-
-def _privacy(statement: PrivacyStatement) -> list[Part]:
-    return [Pairs(statement.rows(), "Privacy", statement.loud), Notes(statement.notes, "Notes:")]
+__all__ = ["Summary", "caution", "level_table", "marked", "summarise"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,10 +49,10 @@ class Summary(View):
     below: tuple[Paragraph, ...]  # what the table's numbers refer to, and what its mark means
     statement: PrivacyStatement
 
-    def _parts(self) -> list[Part]:
+    def _layout(self) -> list[Part]:
         double, privacy = Lines(("=" * WIDTH,)), Lines(("", "Privacy".center(WIDTH).rstrip(), "-" * WIDTH))
         head = Header(self.header, self.heading, self.statement.loud)
-        return [head, self.table, double, *self.below, privacy, *_privacy(self.statement)]
+        return [head, self.table, double, *self.below, privacy, *self.statement._layout()]
 
 
 # --- the table -------------------------------------------------------------------------------------------

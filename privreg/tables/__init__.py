@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privreg.tables.html import as_html
+from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted
 from privreg.tables.text import as_text
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
+    "as_page",
     "as_text", "cells", "estimates_table", "fold", "limits_header", "noted", "number", "plain", "shorten", "span",
     "tex",
 ]  # fmt: skip
@@ -26,7 +27,7 @@ __all__ = [
 class View:
     """What a reader is shown: a class that lists its parts gets its text, HTML and LaTeX."""
 
-    def _parts(self) -> Sequence[Part]:
+    def _layout(self) -> Sequence[Part]:
         raise NotImplementedError
 
     def as_text(self) -> str:
@@ -36,7 +37,7 @@ class View:
         -------
         str
         """
-        return as_text(self._parts())
+        return as_text(self._layout())
 
     def as_html(self) -> str:
         """Lay out as a self-contained block of HTML, with its own scoped style and every name escaped.
@@ -47,7 +48,7 @@ class View:
         -------
         str
         """
-        return as_html(self._parts())
+        return as_html(self._layout())
 
     def as_latex(self) -> str:
         r"""Lay out as LaTeX to be included in a document.
@@ -59,7 +60,7 @@ class View:
             page ``\usepackage{longtable}``; the first line says which. Names in scripts other than Latin and Greek
             need LuaLaTeX or XeLaTeX with a font that has them.
         """
-        return as_latex(self._parts())
+        return as_latex(self._layout())
 
     def __str__(self) -> str:
         return self.as_text()

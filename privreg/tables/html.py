@@ -47,6 +47,12 @@ def as_html(parts: Iterable[Part]) -> str:
     return f'<div class="privreg">\n{STYLE}\n{body}\n</div>'
 
 
+def as_page(title: str, body: str) -> str:
+    """A page of its own around a block."""
+    head = f'<meta charset="utf-8">\n<title>{_shown(title)}</title>'
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>'
+
+
 def _block(part: Part) -> str:
     match part:
         case Lines():

@@ -11,7 +11,6 @@ from scipy.stats import t as student
 from privreg.errors import InferenceError, OptionError
 from privreg.inference.methods import Estimate, RandomScaling
 from privreg.results.results import PrivateResults
-from privreg.results.summary import privacy_html, privacy_text
 from privreg.tables import number, shorten, tex
 from tests.helpers import NAMES, array_model, people
 
@@ -126,8 +125,8 @@ def test_every_header_entry_and_privacy_row_is_printed(fitted):
         assert label in html
     for i, note in enumerate(fitted.privacy.notes, 1):
         assert f"[{i}] {note}" in text
-    assert flat(privacy_text(fitted.privacy)) in text
-    assert str(fitted.privacy) == privacy_text(fitted.privacy)
+    assert flat(fitted.privacy.as_text()) in text
+    assert str(fitted.privacy) == fitted.privacy.as_text()
 
 
 def test_the_law_behind_t_and_p_is_named(fitted):
@@ -170,7 +169,7 @@ def test_results_taken_before_the_lanes_show_estimates_and_why():
 
 def test_a_fit_without_privacy_is_loud_in_every_form(free):
     s = free.summary()
-    for text in (s.as_text(), s.as_html(), s.as_latex(), privacy_text(free.privacy), privacy_html(free.privacy)):
+    for text in (s.as_text(), s.as_html(), s.as_latex(), free.privacy.as_text(), free.privacy.as_html()):
         assert "NOT PRIVATE" in text
 
 
@@ -249,7 +248,7 @@ def test_html_is_well_formed_and_escapes_names(fitted):
 
 
 def test_html_takes_its_colours_from_the_page(fitted):
-    html = fitted.summary().as_html() + privacy_html(fitted.privacy)
+    html = fitted.summary().as_html() + fitted.privacy.as_html()
     styles = re.findall(r"<style>(.*?)</style>", html, re.S)
     assert styles
     for style in styles:
