@@ -1,6 +1,7 @@
-"""Tables and other views as text, HTML and LaTeX.
+"""Tables and other views as text, HTML, LaTeX and Markdown.
 
-`words` has numbers, names and lines, `parts` what a view consists of, and `text`, `html` and `latex` lay it out.
+`words` has numbers, names and lines, `parts` what a view consists of, and `text`, `html`, `latex` and `markdown`
+lay it out.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
+from privreg.tables.markdown import as_markdown
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted
 from privreg.tables.text import as_text
 from privreg.tables.words import MARK, WIDTH, cells, fold, limits_header, number, plain, shorten, span
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
+    "as_markdown",
     "as_page",
     "as_text", "cells", "estimates_table", "fold", "limits_header", "noted", "number", "plain", "shorten", "span",
     "tex",
@@ -25,7 +28,7 @@ __all__ = [
 
 
 class View:
-    """What a reader is shown: a class that lists its parts gets its text, HTML and LaTeX."""
+    """What a reader is shown: a class that lists its parts gets its text, HTML, LaTeX and Markdown."""
 
     def _layout(self) -> Sequence[Part]:
         raise NotImplementedError
@@ -61,6 +64,15 @@ class View:
             need LuaLaTeX or XeLaTeX with a font that has them.
         """
         return as_latex(self._layout())
+
+    def as_markdown(self) -> str:
+        """Lay out as Markdown with GitHub's tables.
+
+        Returns
+        -------
+        str
+        """
+        return as_markdown(self._layout())
 
     def __str__(self) -> str:
         return self.as_text()

@@ -257,6 +257,24 @@ def test_html_takes_its_colours_from_the_page(fitted):
             assert all(part.strip().startswith(".privreg") for part in rule.split("{")[0].split(","))
 
 
+# --- Markdown ---------------------------------------------------------------------------------------------
+
+
+def test_markdown_has_every_number_and_escapes_names(fitted):
+    names = (NASTY, "a|b", "**bold**")
+    results = wide(fitted, 3, names=names)
+    text = results.summary().as_markdown()
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.split("\n") if line.startswith("|")]
+    assert len({len(row) for row in rows}) == 1  # no name makes a cell of its own
+    bare = [[re.sub(r"\\(.)", r"\1", cell).strip() for cell in row] for row in rows]
+    assert [row[0].removesuffix(" †") for row in bare[2:]] == list(names)
+    assert [row[1] for row in bare[2:]] == [number(v, 4) for v in results.params]
+    for label, value in results.privacy.rows():
+        assert f"- {label}: {value}" in re.sub(r"\\(.)", r"\1", text)
+    unescaped = re.sub(r"\\.", "", "".join(row[0] for row in rows))
+    assert not set("\\`*_[]<>#|~&$") & set(unescaped)
+
+
 # --- LaTeX ------------------------------------------------------------------------------------------------
 
 
