@@ -126,9 +126,10 @@ def rates(alpha: float) -> Rates:
     --------
     >>> rates(0.6)
     Rates for steps gamma * i^-0.6, n people
-                                      last iterate  average
-    squared error, strongly convex    n^-0.6        n^-1
-    excess loss, not strongly convex  n^-0.3        n^-0.4
+                                                           last iterate    average
+    ------------------------------------------------------------------------------
+    squared error, strongly convex                               n^-0.6       n^-1
+    excess loss, not strongly convex                             n^-0.3     n^-0.4
     """
     a = _alpha(alpha)
     last, average = None, None
