@@ -238,9 +238,9 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def all_known_arguments(cls: C) -> C:
-    """The same for every public method that a class has."""
+    """The same for every public method that a class has, unless its parent's does so already."""
     for name, method in inspect.getmembers(cls, inspect.isfunction):
-        if not name.startswith("_"):
+        if not name.startswith("_") and not hasattr(method, "__wrapped__"):
             setattr(cls, name, known_arguments(method))
     return cls
 
