@@ -148,7 +148,7 @@ FILES = {
     "column twice in the file": (
         lambda tmp: by_formula(data=csv(tmp, table(header="a,b,g,y,a,name"))).fit(),
         DataError,
-        ["people.csv has more than one column named 'a'"],
+        ["people.csv: there is more than one column named 'a'"],
     ),
 }
 
