@@ -108,7 +108,7 @@ REFUSED = {
         (lambda tmp: by_formula(data=csv(tmp, table().split("\n", 1)[1])).fit(), "people.csv", "'y' is missing"),
         (
             lambda tmp: by_formula(data=csv(tmp, table(header="a,b,g,y,a,name"))).fit(),
-            "people.csv has more than one column named 'a'",
+            "people.csv: there is more than one column named 'a'",
         ),
         (
             lambda _: by_formula(scaling="private", levels=None, missing="raise").fit(),

@@ -315,7 +315,7 @@ def test_views(base, public):
     assert repr(res.marginal_effects(public)) == text
     page = res.marginal_effects(public)._repr_html_()
     assert '<th scope="row">g[b - a]</th>' in page
-    assert "P(won = 1), averaged over 80 public rows</caption>" in page
+    assert "P(won = 1), averaged over 80 public rows (random scaling (exact))</caption>" in page
     titles = {
         made(base, "x", f, response=r).marginal_effects(public.head(1)).title
         for f, r in ((Huber(), "y"), (Quantile(0.9), "y"), (Poisson(50), "y"), (Multinomial(), "w"), (Logistic(), "s"))

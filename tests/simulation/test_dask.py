@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.data.sources.dask_frames import paths_of
+from privreg.data.sources.files import paths_of
 from privreg.data.sources.open import file_mark
 from privreg.errors import BudgetError, DataError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.privacy.ledger import LEDGER, Release
