@@ -1,8 +1,9 @@
-"""Build the documentation: ``python -m docs [--fast] [--out FOLDER]``.
+"""Build the documentation: ``python -m docs [--fast] [--out FOLDER]``, or only run its code: ``--check [NAME ...]``.
 
 Pages of this folder and the vignettes are put side by side, every code cell is run, and HTML is written to
 ``docs/_build/html``. A cell that fails, a reference that leads nowhere, or a page that nothing leads to fails the
-build. The reference shows pictures of the page of plots. ``--fast`` runs no cells. Needs ``pip install -e ".[docs]"``.
+build. The reference shows pictures of the page of plots. ``--fast`` runs no cells. Needs ``pip install -e ".[docs]"``;
+``--check`` runs the README, the vignettes and the guides, or those that it names, without Sphinx.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from docs import cells
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -34,7 +37,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m docs", description=__doc__)
     parser.add_argument("--fast", action="store_true", help="run no code cells")
     parser.add_argument("--out", type=Path, default=HERE / "_build" / "html", help="folder of the pages")
+    parser.add_argument(
+        "--check", nargs="*", metavar="NAME", help="run the code of these pages, or of all, and no more"
+    )
     a = parser.parse_args(arguments)
+    if a.check is not None:
+        return cells.check(a.check)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="privreg-docs-") as folder:
         source = Path(folder) / "source"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from privreg.data.participants import Participants
 from privreg.errors import PrivregError, SavedFileError
 from privreg.families.builtin import FAMILIES
-from privreg.families.family import Family, from_json
+from privreg.families.family import from_json
 from privreg.files import archive
 from privreg.formula.design import design_from_json
 from privreg.formula.spec import ModelSpec
@@ -18,12 +18,13 @@ from privreg.privacy.ledger import Budget
 from privreg.regression import PrivateOnlineRegression
 from privreg.results.results import PrivateResults
 from privreg.results.saving import restored
+from privreg.schema.declarations import RESPONSE_KINDS
 from privreg.simulation.settings import FitOptions
 
 if TYPE_CHECKING:
     from privreg.formula.parse import Rowwise
 
-__all__ = ["load"]
+__all__ = ["load", "upgraded"]
 
 
 def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, trust: str | Path | None = None) -> Any:
@@ -70,22 +71,20 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
         )
     if document["kind"] == "means":
         return means_from_saved(document, arrays)
+    document = upgraded(document)
     design = design_from_json(document["design"], functions)
     if document["kind"] == "central results":
         from privreg.central.results import from_saved as from_curator
 
         return from_curator(document, arrays, design)
-    family = _family(document["family"])
+    family = from_json(document["family"])
     if document["kind"] == "results":
         return PrivateResults(restored(document, arrays, design, family))
-    if document["kind"] != archive.STREAM:
-        raise SavedFileError(f"{str(path)!r} is damaged or was not saved by privreg.")
     options = dict(document["options"])
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
     rows = options.pop("rows")
-    people = Participants.from_json(document["people"]) if "people" in document else Participants.declare()
-    weights, mechanism, private = document.get("private") or (options.pop("score_weights"), "gaussian", "record")
-    budget = Budget.restore(*document["budget"])
+    people, budget = Participants.from_json(document["people"]), Budget.restore(*document["budget"])
+    weights, mechanism, private = document["private"]
     spec = ModelSpec.declare(design, family, budget, weights, mechanism, private, people)
     model._build(spec, None, rows)
     stream = model._begin(FitOptions(**options), None, document["seed"])
@@ -93,8 +92,13 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     return stream
 
 
-def _family(saved: Any) -> Family:
-    if isinstance(saved, dict):
-        return from_json(saved)
-    name, c, scale = saved  # files of version 0.1
-    return FAMILIES["huber"](c, scale) if name == "Huber" else FAMILIES[name.lower()]()
+def upgraded(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document of an earlier version as this one writes it. Nothing else knows what earlier versions lacked."""
+    out = dict(document)
+    design = {"exposure": None, **out["design"]}
+    design.setdefault("response", RESPONSE_KINDS[bool(design.get("binary"))])  # 0/1 and numbers were all there was
+    out["design"] = design | {"schema": {"private": [], "correlations": [], **design.get("schema", {})}}
+    if isinstance(out["family"], list):
+        name, c, scale = out["family"]
+        out["family"] = (FAMILIES["huber"](c, scale) if name == "Huber" else FAMILIES[name.lower()]()).to_json()
+    return {"baseline": [], "measures": [], **out} if out["kind"] != archive.STREAM else out

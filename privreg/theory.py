@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
@@ -16,12 +15,14 @@ import numpy as np
 from privreg.errors import OptionError, choose, real, shown
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.mechanisms import Mechanism
-from privreg.tables import html_block, html_table
+from privreg.tables import Paragraph, Table, View
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from numpy.typing import ArrayLike, NDArray
+
+    from privreg.tables import Part
 
     Array = NDArray[np.float64]
 
@@ -45,7 +46,7 @@ class Noise(TypedDict, total=False):
 
 
 @dataclass(frozen=True, repr=False)
-class Rates:
+class Rates(View):
     """How fast errors fall with the number n of people, as exponents e of n^−e. Made by :func:`rates`.
 
     Parameters
@@ -70,10 +71,12 @@ class Rates:
         """Whether this alpha allows intervals: only above 1/2 is the average normal at the rate √n."""
         return self.alpha > _HALF
 
-    def _cells(self) -> list[tuple[str, list[str]]]:
-        error = [_power(self.delta_n), _power(self.bar_delta_n)]
-        excess = [_power(self.Delta_n), _power(self.bar_Delta_n)]
-        return [("squared error, strongly convex", error), ("excess loss, not strongly convex", excess)]
+    def _layout(self) -> list[Part]:
+        names = ["squared error, strongly convex", "excess loss, not strongly convex"]
+        pairs = [(self.delta_n, self.bar_delta_n), (self.Delta_n, self.bar_Delta_n)]
+        title = f"Rates for steps gamma * i^-{self.alpha:.4g}, n people"
+        table = Table(names, ["last iterate", "average"], [[_power(v) for v in pair] for pair in pairs], title)
+        return [table, *map(Paragraph, self._notes())]
 
     def _notes(self) -> list[str]:
         out = []
@@ -85,21 +88,6 @@ class Rates:
         if not self.intervals:
             out.append("Intervals need alpha > 1/2; here there are estimates only.")
         return out
-
-    def __str__(self) -> str:
-        head = ["", "last iterate", "average"]
-        lines = [f"Rates for steps gamma * i^-{self.alpha:.4g}, n people"]
-        for row in (head, *([name, *values] for name, values in self._cells())):
-            lines.append(f"{row[0]:34}{row[1]:14}{row[2]}".rstrip())
-        return "\n".join([*lines, *self._notes()])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        names, rows = zip(*self._cells(), strict=True)
-        title = f"Rates for steps gamma * i^-{self.alpha:.4g}, n people"
-        notes = "".join(f"\n<p>{escape(note)}</p>" for note in self._notes())
-        return html_block(html_table(names, ["last iterate", "average"], rows, title) + notes)
 
 
 def _power(exponent: float | None) -> str:
@@ -138,9 +126,10 @@ def rates(alpha: float) -> Rates:
     --------
     >>> rates(0.6)
     Rates for steps gamma * i^-0.6, n people
-                                      last iterate  average
-    squared error, strongly convex    n^-0.6        n^-1
-    excess loss, not strongly convex  n^-0.3        n^-0.4
+                                                           last iterate    average
+    ------------------------------------------------------------------------------
+    squared error, strongly convex                               n^-0.6       n^-1
+    excess loss, not strongly convex                             n^-0.3     n^-0.4
     """
     a = _alpha(alpha)
     last, average = None, None

@@ -1,8 +1,8 @@
 """Every check of the project by one command: ``python -m tests [--fast] [pytest arguments]``.
 
 Runs the linter, the formatter's check, the type checker, the import contracts and then pytest. All of them
-run even if one fails; the exit status is the first that wasn't zero. The coverage studies are left out
-(``-m coverage`` runs them); ``--fast`` leaves out the slow tests too.
+run even if one fails; the exit status is the first that wasn't zero. Monte Carlo of laws is left out
+(``-m statistical`` runs it); ``--fast`` leaves out the slow tests too.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import compiled
+from tests.compiled import ROOT
+
 PYTHON = sys.executable
 CHECKS = {
     "ruff check": [PYTHON, "-m", "ruff", "check", "."],
@@ -23,25 +23,27 @@ CHECKS = {
 }
 
 
-def run(name: str, command: list[str], env: dict[str, str]) -> int:
+def run(name: str, command: list[str]) -> int:
     """Run one check from the project's root, its output passed through, and return its exit status."""
     print(f"== {name}", flush=True)
-    return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def main(arguments: list[str]) -> int:
     """Run every check; pytest is last, so that its closing line ends the output."""
     fast = "--fast" in arguments
     rest = [argument for argument in arguments if argument != "--fast"]
-    marks = "not coverage and not slow" if fast else "not coverage"
+    marks = "not statistical and not slow" if fast else "not statistical"
     pytest = [PYTHON, "-m", "pytest", "-n", "2", "-m", marks, *rest]
-    with tempfile.TemporaryDirectory(prefix="privreg-numba-") as cache:
-        env = {"NUMBA_CACHE_DIR": cache, **os.environ}
-        statuses = {name: run(name, command, env) for name, command in CHECKS.items()}
-        failed = [name for name, status in statuses.items() if status]
-        if failed:
-            print(f"== failed so far: {', '.join(failed)} (see above)", flush=True)
-        statuses["pytest"] = run("pytest", pytest, env)
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.folder()))
+    compiling = compiled.start()  # meanwhile
+    statuses = {name: run(name, command) for name, command in CHECKS.items()}
+    failed = [name for name, status in statuses.items() if status]
+    if failed:
+        print(f"== failed so far: {', '.join(failed)} (see above)", flush=True)
+    if compiling is not None:
+        compiling.wait()
+    statuses["pytest"] = run("pytest", pytest)
     return next((status for status in statuses.values() if status), 0)
 
 

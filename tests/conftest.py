@@ -1,4 +1,4 @@
-"""What every test runs under: a private numba cache, no display, and untouched global random streams."""
+"""What every test runs under: a numba cache of this tree, no display, and untouched global random streams."""
 
 from __future__ import annotations
 
@@ -6,23 +6,52 @@ import os
 import random
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import compiled
+
 pytest.register_assert_rewrite("tests.wrong")
 
-_MADE = pytest.StashKey[str]()
 _SECRET = pytest.StashKey[str]()
+SLOW = Path(__file__).with_name("slow.txt")
+"""Test functions whose cases take longer than `LONG` together; ``python -m tests --record`` measures them anew."""
+LONG = 0.2
+_seconds: Counter[str] = Counter()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes the list."""
+    parser.addoption("--record", action="store_true", help=f"write tests that take more than {LONG} s to {SLOW.name}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the list as slow."""
+    listed = set(SLOW.read_text("utf-8").split("\n"))
+    for item in items:
+        if item.nodeid.partition("[")[0] in listed:
+            item.add_marker("slow")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what the cases of a function take."""
+    _seconds[report.nodeid.partition("[")[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the list, in the process that hears of every test."""
+    if session.config.getoption("--record") and "PYTEST_XDIST_WORKER" not in os.environ:
+        SLOW.write_text("".join(f"{name}\n" for name, s in sorted(_seconds.items()) if s > LONG), "utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the session its own numba cache, so that no kernel from an earlier tree is run, and its own secret.
+    """Give the session its own secret, and the cache of this tree's compiled loops, filled before workers start.
 
-    xdist workers and other processes inherit the variables from the process that made the folders; that process removes
-    them.
+    xdist workers and other processes inherit the variables from the process that sets them.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[_SECRET] = tempfile.mkdtemp(prefix="privreg-secret-")
@@ -30,19 +59,17 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("MPLBACKEND", "Agg")
     os.environ.setdefault("PRIVREG_ROOT", str(Path(__file__).parent.parent))  # where vignettes find stored results
     if "NUMBA_CACHE_DIR" not in os.environ:
-        config.stash[_MADE] = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="privreg-numba-")
+        os.environ["NUMBA_CACHE_DIR"] = str(compiled.folder())
+    if getattr(config.option, "numprocesses", None) and (compiling := compiled.start()) is not None:
+        compiling.wait()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the numba cache and the secret this process made."""
+    """Remove the secret this process made."""
     secret = config.stash.get(_SECRET, None)
     if secret is not None:
         shutil.rmtree(secret, ignore_errors=True)
         os.environ.pop("PRIVREG_SECRET", None)
-    made = config.stash.get(_MADE, None)
-    if made is not None:
-        shutil.rmtree(made, ignore_errors=True)
-        os.environ.pop("NUMBA_CACHE_DIR", None)
 
 
 def _global_streams() -> tuple[object, ...]:
@@ -68,11 +95,18 @@ def _global_random_streams_are_left_alone(request: pytest.FixtureRequest) -> Ite
 
 
 @pytest.fixture(scope="module")
+def small_blocks() -> Iterator[None]:
+    """Less noise is made ahead, so that streams are saved faster."""
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr("privreg.device.sampler.NORMALS", 1 << 13)
+        yield
+
+
+@pytest.fixture(scope="module")
 def small_blocks_and_the_same_stages() -> Iterator[None]:
     """Less noise is made ahead, for tests that look at every number of it, and twins are in the same stages.
 
-    Whether the optional round of moments is held is decided by what reports have shown: here it always is, so that
-    twins are in the same stage after the same number of people.
+    Whether the optional round of moments is held is decided by what reports have shown: here it always is.
     """
     from privreg.simulation.staged.pipeline import Pipeline
 
@@ -80,3 +114,10 @@ def small_blocks_and_the_same_stages() -> Iterator[None]:
         m.setattr("privreg.device.sampler.NORMALS", 1 << 10)
         m.setattr(Pipeline, "_correlated", lambda _: True)
         yield
+
+
+@pytest.fixture
+def coarse_contours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contours of a plan over fewer budgets and numbers of people."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("privreg.planning.plots.POINTS", (5, 5))

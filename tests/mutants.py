@@ -12,9 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -139,7 +141,42 @@ MUTANTS = (
         "report[j] += 0.8 * sd * noise[j]\n    elif",
         (*LAWS, *STAGES),
     ),
+    Mutant(
+        "bound before weight",
+        KERNELS,
+        "factor = _bounded(score * omega, norm2, plan.reach)",
+        "factor = _bounded(score, norm2, plan.reach) * omega",
+        ("tests/laws/test_reports.py",),
+    ),
+    Mutant(
+        "curvature not shortened",
+        KERNELS,
+        "    factor = _bounded_curvature(factor, norm2, plan.curvature_bound)\n",
+        "",
+        ("tests/laws/test_scores.py", "tests/audit/test_neighbours.py", "tests/simulation/test_sgd.py"),
+    ),
+    Mutant(
+        "personal budgets of a label",
+        KERNELS,
+        "randomise(answer, total, radius / math.sqrt(w), plan.channel, noise)",
+        "randomise(answer, total, radius, plan.channel, noise)",
+        ("tests/laws/test_reports.py",),
+    ),
+    Mutant(
+        "a role by what a record holds",
+        KERNELS,
+        "is_curvature_turn(position, share):",
+        "is_curvature_turn(position + int(y[i] > 0.0), share):",
+        ("tests/simulation/test_sgd.py",),
+    ),
     # noise is drawn once, secret, and forgotten
+    Mutant(
+        "a key for all stages",
+        "privreg/simulation/staged/pipeline.py",
+        'derived_key(key, f"{k} {stages[k].kind}")',
+        'derived_key(key, "stage")',
+        ("tests/simulation/staged/test_pipeline.py",),
+    ),
     Mutant(
         "no ratchet",
         "privreg/device/sampler.py",
@@ -292,6 +329,20 @@ MUTANTS = (
     ),
     # inference
     Mutant(
+        "a block off by one",
+        "privreg/inference/blocks.py",
+        "sums=blocks.sums[1::2]",
+        "sums=blocks.sums[::2]",
+        ("tests/inference/test_blocks.py",),
+    ),
+    Mutant(
+        "a part loses its last row",
+        "privreg/simulation/partitions.py",
+        "first=a, rows=b - a)",
+        "first=a, rows=b - a - 1)",
+        ("tests/simulation/test_partitions.py",),
+    ),
+    Mutant(
         "one tail",
         "privreg/inference/pivots.py",
         "return np.asarray(2 * stdtr(self.df, -np.abs(t)))",
@@ -301,9 +352,26 @@ MUTANTS = (
 )
 
 
-def survives(mutant: Mutant, number: int, scratch: Path) -> bool:
-    """Whether the tests of a mutant pass with it."""
-    tree = scratch / str(number)
+def control(mutants: Sequence[Mutant]) -> Mutant:
+    """A change of nothing, which must pass: were a test to fail in a copy anyway, it would kill whatever is tried."""
+    tests = tuple(sorted({path for mutant in mutants for path in mutant.tests}))
+    return Mutant("nothing changed", MECHANISMS, "return 2.0 * bound\n", "return 2.0 * bound\n", tests)
+
+
+def survives(mutant: Mutant, places: Queue[Path]) -> bool:
+    """Whether the tests of a mutant pass with it, in a copy of the tree at a place that others use in turn.
+
+    What is compiled is kept by place and text, so that only changed loops are compiled again.
+    """
+    tree = places.get()
+    try:
+        return _survives(mutant, tree)
+    finally:
+        shutil.rmtree(tree)
+        places.put(tree)
+
+
+def _survives(mutant: Mutant, tree: Path) -> bool:
     tree.mkdir()
     for part in ("privreg", "tests", "benchmarks", "data", "pyproject.toml", "README.md"):
         source = ROOT / part
@@ -314,21 +382,10 @@ def survives(mutant: Mutant, number: int, scratch: Path) -> bool:
     if text.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.name}: its text stands {text.count(mutant.old)} times in {mutant.file}, not once")
     path.write_text(text.replace(mutant.old, mutant.new))
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(scratch / f"numba-{number}")}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not coverage",
-        *mutant.tests,
-    ]
-    done = subprocess.run(command, cwd=tree, env=env, check=False, capture_output=True, text=True)
-    shutil.rmtree(tree)
+    env = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
+    env.pop("NUMBA_CACHE_DIR", None)
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not statistical"]
+    done = subprocess.run([*command, *mutant.tests], cwd=tree, env=env, check=False, capture_output=True, text=True)
     if done.returncode not in {0, 1}:
         raise SystemExit(f"{mutant.name}: its tests could not be run\n{done.stdout[-2000:]}")
     return done.returncode == 0
@@ -341,13 +398,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     a = parser.parse_args(arguments)
     chosen = [m for m in MUTANTS if not a.names or m.name in a.names]
+    same = control(chosen)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(a.jobs) as pool:
-        jobs = {m.name: pool.submit(survives, m, k, Path(folder)) for k, m in enumerate(chosen)}
+        places: Queue[Path] = Queue()
+        for k in range(a.jobs):
+            places.put(Path(folder) / str(k))
+        jobs = {m.name: pool.submit(survives, m, places) for m in (*chosen, same)}
+        untouched = jobs.pop(same.name)
         alive = []
         for name, job in jobs.items():
             survived = job.result()
             print(f"{'SURVIVED' if survived else 'killed'}: {name}", flush=True)
             alive += [name] if survived else []
+        if not untouched.result():
+            raise SystemExit(
+                "the tests fail in a copy in which nothing is changed: what they killed counts for nothing"
+            )
     print(f"{len(chosen) - len(alive)} of {len(chosen)} killed")
     return len(alive)
 

@@ -17,6 +17,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import PrivregError
+from privreg.files import archive
 
 INSIDE, OUTSIDE, ANSWER = 31415.926535, 27182.818, 16180.339887
 WORD, ROW = "SECRET-LEVEL", "SECRET-ROW"
@@ -89,6 +90,68 @@ def csv(tmp, text, name="people.csv"):
 
 def table(extra="", header="a,b,g,y,unused,name"):
     return f"{header}\n" + rows().to_csv(index=False, header=False) + extra
+
+
+@cache
+def default_results():
+    return by_formula().fit(seed=1, progress=False)
+
+
+@cache
+def estimates_only():
+    return by_formula().fit(inference=None, progress=False)
+
+
+@cache
+def early():
+    """Results of the default fit before its lanes have begun, and so without intervals."""
+    going, at = stream(), 0
+    while going._run.kind != "pilot":
+        going.update(rows().iloc[at : at + 1])
+        at += 1
+    return going.results()
+
+
+def saved(tmp, change=None, document=None):
+    """A saved result, its arrays or document changed."""
+    path = tmp / "r.privreg"
+    results().save(path)
+    doc, arrays = archive.read(path)
+    kind = doc.pop("kind")
+    del doc["format"]
+    archive.write_archive(path, kind, {**doc, **(document or {})}, {**arrays, **(change or {})})
+    return path
+
+
+def saved_stream(tmp, change, people=N, drop=None, **options):
+    path = tmp / "s.privreg"
+    stream(**options).update(rows().head(people)).save(path)
+    doc, arrays = archive.read(path)
+    kind = doc.pop("kind")
+    del doc["format"]
+    archive.write_archive(path, kind, doc, {k: change(k, v) for k, v in arrays.items() if k != drop})
+    return path
+
+
+def cut(tmp):
+    path = saved(tmp)
+    path.write_bytes(path.read_bytes()[:-100])
+    return path
+
+
+def flipped(tmp):
+    path = saved(tmp)
+    raw = bytearray(path.read_bytes())
+    for at in range(len(raw) // 4, 3 * len(raw) // 4, 50):
+        raw[at] ^= 255
+    path.write_bytes(raw)
+    return path
+
+
+def text_file(tmp):
+    path = tmp / "r.privreg"
+    path.write_text(rows().to_csv())
+    return path
 
 
 RAGGED = [[1.0, INSIDE], [OUTSIDE]]

@@ -12,12 +12,13 @@ import pandas as pd
 
 from privreg.audit.neighbours import audit, delta_lower
 from privreg.errors import OptionError, shown
-from privreg.tables import fold, html_block, html_table, table_text
+from privreg.tables import Paragraph, Table, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.privacy.budget import Budget
+    from privreg.tables import Part
 
     Array = NDArray[np.float64]
 
@@ -45,8 +46,8 @@ def claim_of(budget: Budget) -> tuple[str, float]:
     return ("epsilon", budget.epsilon) if math.isfinite(budget.epsilon) else ("mu", budget.mu)
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(View):
     """Outcome of an audit of every kind of report that a fit used.
 
     Parameters
@@ -92,42 +93,29 @@ class Verification:
         """Lower confidence limit of that trial."""
         return float(self._nearest["lower"])
 
-    def __str__(self) -> str:
-        names, head, rows, blocks = self._cells()
-        stubs: list[str] = []
-        cells: list[list[str]] = []
-        starts = {}
-        for i, (name, row) in enumerate(zip(names, rows, strict=True)):
-            if i in blocks:
-                starts[len(stubs)] = blocks[i]
-            first, _, second = name.partition(" / ")
-            stubs += [first, f"/ {second}"] if second else [first]
-            cells += [row, [""] * len(row)] if second else [row]
-        said = f"Audit of {self.claim}: {self._verdict()}. {self._limits()}"
-        return "\n".join([*fold(said), *table_text(stubs, head, cells, starts)])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        names, head, rows, blocks = self._cells()
-        table = html_table(names, head, rows, f"Audit of {self.claim}: {self._verdict()}", blocks)
-        return html_block(f"{table}\n<p>{self._limits()}</p>")
+    def _layout(self) -> list[Part]:
+        level = f"{1 - self.alpha:.6g}"
+        held = f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
+        return [Paragraph(f"Audit of {self.claim}: {self._verdict()}. {held}"), self._shown()]
 
     def _verdict(self) -> str:
         return "no limit exceeds the claim" if self.passed else "THE CLAIM IS EXCEEDED: this is a bug, report it"
 
-    def _limits(self) -> str:
-        level = f"{1 - self.alpha:.6g}"
-        return f"{self.n:,} reports of each neighbour; all lower limits hold together with probability {level}."
-
-    def _cells(self) -> tuple[list[str], list[str], list[list[str]], dict[int, str]]:
-        """Neighbours, headings and formatted rows, and the kind of report where each kind begins."""
+    def _shown(self) -> Table:
+        """Neighbours below each other, in a block for each kind of report."""
         head = ["distance", "measure", "claimed", "lower"]
         head = head[1:] if self.table["distance"].isna().all() else head
-        rows = [[_cell(v) for v in row] for row in self.table[head].to_numpy()]
-        kinds = list(self.table["report"])
-        blocks = {i: kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind}
-        return list(self.table["neighbours"]), head, rows, blocks
+        names: list[str] = []
+        rows: list[list[str]] = []
+        blocks: dict[int, str] = {}
+        for kind, neighbours, *values in self.table[["report", "neighbours", *head]].to_numpy():
+            if kind not in blocks.values():
+                blocks[len(names)] = kind
+            first, _, second = neighbours.partition(" / ")
+            names += [first, f"/ {second}"] if second else [first]
+            row = [_cell(v) for v in values]
+            rows += [row, [""] * len(row)] if second else [row]
+        return Table(names, head, rows, blocks=blocks)
 
 
 def _cell(value: str | float) -> str:

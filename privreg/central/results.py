@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["KIND", "CentralResults", "estimate_of", "from_saved", "payload"]
+__all__ = ["CentralResults", "estimate_of", "from_saved", "payload"]
 
-KIND = "central results"
 ONE_LANE: Final = doubt(
     "lane", "one lane tells nothing of its precision, so there are none; fit with lanes=8", of="standard errors"
 )
@@ -42,7 +41,7 @@ ONE_LANE: Final = doubt(
 class CentralResults(PrivateResults):
     """Results of a trusted curator's fit. Holds the release and the public schema; never a row."""
 
-    _kind = KIND
+    _kind = "central results"
 
     @property
     def params_last(self) -> pd.Series | pd.DataFrame:

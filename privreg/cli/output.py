@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -125,12 +124,13 @@ def _text(shown: Shown, a: argparse.Namespace) -> str:
 
 
 def _html(shown: Shown, a: argparse.Namespace) -> str:
+    from privreg.tables import as_page
+
     body = shown.summary.as_html()
     if vars(a).get("exponentiate"):
         table = shown.table.to_html(index=False, border=0, float_format=lambda v: f"{v:.4g}")
         body += f"\n<p>{_EXPONENTIATED}</p>\n{table}"
-    head = f'<meta charset="utf-8">\n<title>{escape(a.formula)}</title>\n<style>{_STYLE}</style>'
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+    return as_page(a.formula, f"<style>{_STYLE}</style>\n{body}") + "\n"
 
 
 def _json(shown: Shown, a: argparse.Namespace) -> str:

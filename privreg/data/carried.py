@@ -12,10 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from privreg.data.sources.arrow import pyarrow
-from privreg.data.sources.dask_frames import is_dask, paths_of
-from privreg.data.sources.files import FEATHER, PARQUET, files_of
-from privreg.errors import DataError, SchemaError, quietly
+from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of, is_dask, paths_of
+from privreg.errors import SchemaError, quietly
 from privreg.files.optional import comes_from
 from privreg.schema.declarations import Schema
 from privreg.schema.files import declared
@@ -32,18 +30,11 @@ _EMPTY: Final = ("leaked", "leaked_columns", "private")
 def completed(
     schema: Schema, data: Any, columns: Iterable[str], *, numbers: bool = True, factors: bool = True
 ) -> Schema:
-    """A schema with what the data declare about the columns that it says nothing about.
+    """A schema with what the data declare about those of the `columns` that it says nothing about.
 
-    Parameters
-    ----------
-    schema : Schema
-        The user's own declarations, which take precedence column by column.
-    data : object
-        Whatever a model takes as data; a list of tables or files must agree as far as they carry anything.
-    columns : iterable of str
-        The columns that a model needs. What the data declare about others is not used.
-    numbers, factors : bool
-        Whether bounds and moments, and levels, are wanted: not where the user said that they come from elsewhere.
+    The user's own declarations take precedence column by column. A list of tables or files must agree as far as they
+    carry anything. `numbers` and `factors` say whether bounds and moments, and levels, are wanted: not where the user
+    said that they come from elsewhere.
 
     Raises
     ------
@@ -109,7 +100,7 @@ def _documents(data: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from _documents(data, name)
     elif isinstance(data, str | Path):
         for file, path in _files(Path(data)).items():
-            yield from _of(file, _of_metadata(file, _metadata(file, path)))
+            yield from _of(file, _of_metadata(file, arrow_schema(file, path).metadata))
     elif comes_from(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader", "Dataset"):
         yield from _of(name, _of_metadata(name, data.schema.metadata))
     else:
@@ -124,22 +115,6 @@ def _of(name: str, attrs: Any) -> Iterator[tuple[str, Any]]:
 def _files(path: Path) -> Mapping[str, Path]:
     """Parquet and Feather files by name; a CSV file carries nothing."""
     return files_of(path) if path.suffix.lower() in PARQUET | FEATHER or os.path.isdir(path) else {}
-
-
-def _metadata(name: str, path: Path) -> Mapping[bytes, bytes] | None:
-    kind, module = ("Parquet", "parquet") if path.suffix.lower() in PARQUET else ("Feather", "ipc")
-    library = pyarrow(f"a {kind} file", f"pyarrow.{module}")
-
-    def read() -> Any:
-        if kind == "Parquet":
-            return library.read_schema(path).metadata
-        with library.open_file(str(path)) as opened:
-            return opened.schema.metadata
-
-    found: Mapping[bytes, bytes] | None = quietly(
-        read, DataError(f"{name}: not a readable {kind} file; write or download it again.")
-    )
-    return found
 
 
 def _of_metadata(name: str, metadata: Mapping[bytes, bytes] | None) -> Any:

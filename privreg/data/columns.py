@@ -56,37 +56,18 @@ _UNKNOWN: Final = -2
 
 
 class Encoded(NamedTuple):
-    """One batch, encoded.
+    """One batch, encoded."""
 
-    Attributes
-    ----------
-    endog : ndarray (n,)
-        NaN in a row that can't be used, under ``missing="noise"``.
-    exog : ndarray (n, p)
-        C-contiguous float64. NaN in a row whose covariates or offset can't be used; where the response alone can't be,
-        they stay, as ``private="response"`` makes them public.
-    offset : ndarray (n,) or None
-        What is added to the linear predictor: the offset and the log of the exposure.
-    kept : ndarray of bool (raw rows,) or None
-        The raw rows that are in the batch, for ``missing="drop"``; None if all of them are.
-    """
-
-    endog: Floats
+    endog: Floats  # (n,), NaN in a row that can't be used, under ``missing="noise"``
+    # (n, p), C-contiguous. NaN in a row whose covariates or offset can't be used; where the response alone can't be,
+    # they stay, as ``private="response"`` makes them public
     exog: Floats
-    offset: Floats | None
-    kept: Flags | None = None
+    offset: Floats | None  # (n,), what is added to the linear predictor: the offset and the log of the exposure
+    kept: Flags | None = None  # the raw rows that are in the batch, for ``missing="drop"``; None if all of them are
 
 
 def settled(rows: Encoded, usable: Flags | None, missing: str) -> Encoded:
-    """Rows as `missing`, "noise" or "drop", asks for them.
-
-    Parameters
-    ----------
-    rows : Encoded
-    usable : ndarray of bool, shape (n,), or None
-        Rows whose covariates and offset can be used, None if all.
-    missing : {"noise", "drop"}
-    """
+    """Rows as `missing`, "noise" or "drop", asks for them; `usable` are rows with sound covariates, None if all are."""
     if usable is not None:
         rows.endog[~usable] = np.nan
         rows.exog[~usable] = np.nan

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from privreg.data.columns import missing
-from privreg.data.sources.arrow import kind_of, pyarrow
+from privreg.data.sources.arrow import kind_of
 from privreg.data.sources.csv import header_of
-from privreg.data.sources.files import FEATHER, PARQUET, files_of
-from privreg.errors import DataError, UnsupportedArgumentError, quietly
+from privreg.data.sources.files import arrow_schema, files_of
+from privreg.errors import UnsupportedArgumentError
 from privreg.schema.declarations import Schema
+from privreg.schema.files import quoted
 
 __all__ = ["Described", "described", "mismatches", "template"]
 
@@ -39,19 +40,9 @@ def described(path: str | Path) -> list[Described]:
 
 
 def _described(name: str, path: Path) -> Described:
-    suffix = path.suffix.lower()
-    if suffix not in PARQUET | FEATHER:
+    schema = arrow_schema(name, path)
+    if schema is None:
         return Described(name, header_of(path), None)
-    kind, module = ("Parquet", "parquet") if suffix in PARQUET else ("Feather", "ipc")
-    library = pyarrow(f"a {kind} file", f"pyarrow.{module}")
-
-    def read() -> Any:
-        if suffix in PARQUET:
-            return library.read_schema(path)
-        with library.open_file(str(path)) as opened:
-            return opened.schema
-
-    schema = quietly(read, DataError(f"{name}: not a readable {kind} file; write or download it again."))
     return Described(name, schema.names, {field.name: kind_of(field.type) for field in schema})
 
 
@@ -59,15 +50,7 @@ _AS_NUMBERS: Final = frozenset({"number", "boolean", "empty"})
 
 
 def mismatches(schema: Schema, file: Described, wanted: Iterable[str] | None = None) -> list[str]:
-    """What can't go together, a line each.
-
-    Parameters
-    ----------
-    schema : Schema
-    file : Described
-    wanted : iterable of str, optional
-        The columns a model needs; all that are declared by default.
-    """
+    """What can't go together, a line each, of the columns `wanted`; of all that are declared by default."""
     declared = dict.fromkeys([*schema.levels, *schema.numeric()])
     out = []
     for name in declared if wanted is None else wanted:
@@ -87,23 +70,18 @@ def mismatches(schema: Schema, file: Described, wanted: Iterable[str] | None = N
 
 def _wrong_kind(schema: Schema, name: str, kind: str) -> str | None:
     held = f"column {name!r} is {kind if kind == 'of another kind' else f'of type {kind}'}"
+    if kind == "empty" or (name not in schema.levels and kind in _AS_NUMBERS):
+        return None
     if name not in schema.levels:
-        if kind in _AS_NUMBERS:
-            return None
         more = "convert it, or declare its levels" if kind == "text" else "convert it, or leave it out"
         return f"{held} and is declared a number; {more}."
-    levels = schema.levels[name]
-    if kind == "text" and any(isinstance(level, str) for level in levels):
-        return None
-    if kind in {"number", "boolean"} and any(not isinstance(level, str) for level in levels):
-        return None
-    if kind == "empty":
+    if kind not in {"text", *_AS_NUMBERS}:
+        return f"{held} and is declared a factor; convert it to text, or leave it out."
+    if any(isinstance(level, str) == (kind == "text") for level in schema.levels[name]):
         return None
     if kind == "text":
         return f"{held} and its declared levels are not; quote them in the schema (1 is not '1')."
-    if kind in {"number", "boolean"}:
-        return f"{held} and its declared levels are texts; write them without quotes ('1' is not 1)."
-    return f"{held} and is declared a factor; convert it to text, or leave it out."
+    return f"{held} and its declared levels are texts; write them without quotes ('1' is not 1)."
 
 
 _HEAD: Final = """\
@@ -126,8 +104,6 @@ def template(path: str | Path) -> str:
             f"{file.name}: a CSV file has no types, and its first line can't be told from a row; a skeleton is made of "
             "a Parquet or Feather file."
         )
-    import json
-
     out = [_HEAD.format(name=file.name)]
     for part, kinds, hint in (
         ("bounds", ("number", "boolean"), "[lowest, highest]"),
@@ -135,5 +111,5 @@ def template(path: str | Path) -> str:
     ):
         names = [c for c in file.columns if file.kinds[c] in kinds]
         if names:
-            out.append(f"{part}:\n" + "".join(f"  {json.dumps(c, ensure_ascii=False)}: []  # {hint}\n" for c in names))
+            out.append(f"{part}:\n" + "".join(f"  {quoted(c)}: []  # {hint}\n" for c in names))
     return "".join(out)

@@ -34,27 +34,13 @@ MOST_ROWS: Final = 10**9
 
 @dataclass(frozen=True)
 class Participants:
-    """What is declared about the people behind the rows. Made by :meth:`declare`.
+    """What is declared about the people behind the rows. Made by :meth:`declare`."""
 
-    Parameters
-    ----------
-    mu : str or None
-        Column of each person's own budget; None if all have the same.
-    mu_max : float or None
-        Public: nobody's budget is above it.
-    id : str or None
-        Column that tells people apart; None if every row is another person.
-    max_per_id : int
-        Rows of one person that are used: the first that come.
-    missing : {"noise", "raise", "drop"}
-        What becomes of rows that can't be used.
-    """
-
-    mu: str | None
-    mu_max: float | None
-    id: str | None
-    max_per_id: int = 1
-    missing: str = "noise"
+    mu: str | None  # column of each person's own budget; None if all have the same
+    mu_max: float | None  # public: nobody's budget is above it
+    id: str | None  # column that tells people apart; None if every row is another person
+    max_per_id: int = 1  # rows of one person that are used: the first that come
+    missing: str = "noise"  # what becomes of rows that can't be used, see `MISSING`
 
     @classmethod
     def declare(
@@ -103,12 +89,7 @@ class Participants:
         return () if self.id is None else (self.id,)
 
     def check_columns(self, used: Iterable[str]) -> None:
-        """Refuse a column that the model uses too.
-
-        Parameters
-        ----------
-        used : iterable of str
-            The design's raw columns.
+        """Refuse a column that the model uses too, in the `used` columns of its design.
 
         Raises
         ------
@@ -125,12 +106,7 @@ class Participants:
     def weights(self, frame: Any, kept: Flags | None = None) -> Floats | None:
         """Each person's squared share of the largest budget, in (0, 1]; None if all have the same budget.
 
-        Parameters
-        ----------
-        frame : DataFrame or mapping of str to array
-            Raw rows.
-        kept : ndarray of bool, optional
-            The rows wanted; all are checked.
+        Of a frame of raw rows those `kept`; all are checked.
 
         Raises
         ------
@@ -193,13 +169,6 @@ class Counter:
     It remembers no id, only how often each keyed hash (SipHash, 64 bits) came; the key is drawn for this counter and
     leaves neither it nor the process. Two people whose hashes are equal, which in 10 million people happens with
     probability 3e-6, count as one: that costs a row, never privacy.
-
-    Parameters
-    ----------
-    column : str
-        Name of the column of ids, for messages.
-    most : int
-        Rows of one person that are used.
     """
 
     def __init__(self, column: str, most: int) -> None:
@@ -213,13 +182,8 @@ class Counter:
     def excess(self, ids: Any, *, gaps: bool = False) -> Flags:
         """Count the next rows; True for those beyond the first `most` of their person.
 
-        How the rows are cut into batches makes no difference.
-
-        Parameters
-        ----------
-        ids : array_like of str or int, shape (n,)
-        gaps : bool
-            Whether a row without an id, which can't be counted, is beyond them too; else it is an error.
+        How the rows are cut into batches makes no difference. With `gaps` a row without an id, which can't be counted,
+        is beyond them too; else it is an error.
 
         Raises
         ------

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from privreg.errors import DataError
 from privreg.files.optional import need
@@ -15,11 +15,9 @@ from privreg.files.optional import need
 if TYPE_CHECKING:
     import pandas as pd
 
+    _Write = Callable[[pd.DataFrame], None]
+
 __all__ = ["write_frames"]
-
-
-class _Write(Protocol):
-    def __call__(self, frame: pd.DataFrame) -> None: ...
 
 
 def write_frames(frames: Iterable[pd.DataFrame], target: Path, rows: int, *, parquet: bool, progress: bool) -> Path:
@@ -57,41 +55,29 @@ def write_frames(frames: Iterable[pd.DataFrame], target: Path, rows: int, *, par
     return target
 
 
-def _csv(part: Path) -> AbstractContextManager[_Write]:
-    @contextmanager
-    def opened() -> Iterator[_Write]:
-        with part.open("x", encoding="utf-8", newline="") as out:
-
-            def write(frame: pd.DataFrame) -> None:
-                frame.to_csv(out, index=False, header=out.tell() == 0, lineterminator="\n")
-
-            yield write
-
-    return opened()
+@contextmanager
+def _csv(part: Path) -> Iterator[_Write]:
+    with part.open("x", encoding="utf-8", newline="") as out:
+        yield lambda frame: frame.to_csv(out, index=False, header=out.tell() == 0, lineterminator="\n")
 
 
-def _parquet(part: Path) -> AbstractContextManager[_Write]:
+@contextmanager
+def _parquet(part: Path) -> Iterator[_Write]:
     """A row group a frame: few enough rows that a reader holds little."""
-    pa = need("pyarrow", "arrow", "a Parquet file")
-    pq = need("pyarrow.parquet", "arrow", "a Parquet file")
+    pa, pq = (need(name, "arrow", "a Parquet file") for name in ("pyarrow", "pyarrow.parquet"))
+    writer = None
 
-    @contextmanager
-    def opened() -> Iterator[_Write]:
-        writer = None
+    def write(frame: pd.DataFrame) -> None:
+        nonlocal writer
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        attrs = {b"PANDAS_ATTRS": json.dumps(frame.attrs).encode()}  # as pandas' own to_parquet has it
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), **attrs})
+        writer = writer or pq.ParquetWriter(out, table.schema, write_page_checksum=True)
+        writer.write_table(table)
 
-        def write(frame: pd.DataFrame) -> None:
-            nonlocal writer
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-            attrs = {b"PANDAS_ATTRS": json.dumps(frame.attrs).encode()}  # as pandas' own to_parquet has it
-            table = table.replace_schema_metadata({**(table.schema.metadata or {}), **attrs})
-            writer = writer or pq.ParquetWriter(out, table.schema, write_page_checksum=True)
-            writer.write_table(table)
-
-        with part.open("xb") as out:
-            try:
-                yield write
-            finally:  # also of a run that failed: an open writer would complain when it is collected
-                if writer is not None:
-                    writer.close()
-
-    return opened()
+    with part.open("xb") as out:
+        try:
+            yield write
+        finally:  # also of a run that failed: an open writer would complain when it is collected
+            if writer is not None:
+                writer.close()

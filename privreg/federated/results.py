@@ -19,8 +19,7 @@ from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.prediction import check_which, predicted
 from privreg.results.statement import PrivacyStatement
-from privreg.results.summary import Summary, caution, marked
-from privreg.tables import cells
+from privreg.results.summary import Summary, caution, level_table
 from privreg.unavailable import called
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["FederatedResults", "FederatedSummary", "make_results"]
+__all__ = ["FederatedResults", "make_results"]
 
 STILL_MOVING: Final = Diagnostic(
     "moving",
@@ -141,9 +140,9 @@ class FederatedResults(Results):
 
         return over_rounds(self, terms, ax)
 
-    def summary(self) -> FederatedSummary:
+    def summary(self) -> Summary:
         """Header, coefficients and privacy statement; prints as text, shows as HTML in notebooks."""
-        return FederatedSummary(self)
+        return _summarise(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -203,22 +202,9 @@ def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
     )
 
 
-class FederatedSummary(Summary):
-    """Header, coefficients and privacy statement of a federated result, laid out as those of a regression.
-
-    Parameters
-    ----------
-    results : FederatedResults
-    """
-
-    heading = "Private Federated Regression Results"
-
-    def __init__(self, results: FederatedResults) -> None:
-        fit = results._fit
-        self._title, self._statement = fit.title, results.privacy
-        self._response, self._levels, self._terms = fit.design.endog_name, fit.baseline, len(fit.design.names)
-        self._law = None
-        table = results.tidy()
-        self._names = marked(table)
-        self._caution = caution(table, self._statement.notes, results.privacy.doubts)
-        self._head, self._rows = cells(table, 0.05)
+def _summarise(results: FederatedResults) -> Summary:
+    """Summary of a federated fit, laid out as that of a regression."""
+    fit, table, statement = results._fit, results.tidy(), results.privacy
+    shown = level_table(table, 0.05, str(fit.design.endog_name), fit.baseline)
+    below = caution(table, statement.notes, statement.doubts)
+    return Summary("Private Federated Regression Results", fit.title, shown, below, statement)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CHECKPOINT", "STREAM", "read", "refuse_suffix", "write_archive", "write_bytes"]
+__all__ = ["CHECKPOINT", "STREAM", "expect", "read", "refuse_suffix", "write_archive", "write_bytes"]
 
 FORMAT: Final = 1
 STREAM: Final = "stream"
@@ -104,7 +104,8 @@ _PICKLE: Final = "load() executes nothing and pickle does, but pickle.dump(res, 
 _VIEWS: Final = {
     **dict.fromkeys((".html", ".htm"), "for HTML write summary().as_html()"),
     ".tex": "for LaTeX write summary().as_latex()",
-    **dict.fromkeys((".txt", ".text", ".md"), "for text write summary().as_text()"),
+    **dict.fromkeys((".txt", ".text"), "for text write summary().as_text()"),
+    ".md": "for Markdown write summary().as_markdown()",
     **dict.fromkeys((".csv", ".tsv"), "for a table use tidy().to_csv(path)"),
     **dict.fromkeys((".xlsx", ".xls"), "for a table use tidy().to_excel(path)"),
     **dict.fromkeys((".parquet", ".pq"), "for a table use tidy().to_parquet(path)"),
@@ -159,6 +160,12 @@ def write_archive(
     write_bytes(path, buffer.getvalue(), secret=kind in _SEALED, new=new)
 
 
+def expect(*fits: bool) -> None:
+    """Refuse what was read from a file if its parts don't fit each other; `privreg.load` says that it is damaged."""
+    if not all(fits):
+        raise ValueError("saved parts don't fit each other")
+
+
 def _own_secret() -> bytes:
     """Secret of this user, made if there is none yet; of two processes at once, both get the same."""
     file = sealing.secret_file()
@@ -176,12 +183,7 @@ def _own_secret() -> bytes:
 
 
 def read(path: str | Path, trust: str | Path | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read a saved file, one that holds keys only if this user sealed it, or who has the secret in the file `trust`.
-
-    Returns
-    -------
-    document : dict
-    arrays : dict of ndarray
+    """Document and arrays of a saved file; if it holds keys, one that this user sealed, or whose secret is `trust`.
 
     Raises
     ------

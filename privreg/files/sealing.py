@@ -88,19 +88,9 @@ def seal(members: Mapping[str, bytes], secret: bytes) -> bytes:
 
 
 def check(path: Path, members: Mapping[str, bytes], found: bytes | None, trust: Any, *, checkpoint: bool) -> None:
-    """Refuse an archive that neither this user sealed nor who is trusted.
+    """Refuse an archive that neither this user sealed nor who has the secret in the file `trust`.
 
-    Parameters
-    ----------
-    path : Path
-        For the message.
-    members : mapping of str to bytes
-    found : bytes or None
-        The seal it came with.
-    trust : str or Path or None
-        The file of another secret that may have sealed it.
-    checkpoint : bool
-        Whether it is a fit's, which is continued by the fit's own call.
+    `found` is the seal it came with; a `checkpoint` is continued by the fit's own call.
 
     Raises
     ------
@@ -114,14 +104,18 @@ def check(path: Path, members: Mapping[str, bytes], found: bytes | None, trust: 
             f"{str(path)!r} holds noise keys and no seal of who saved it: it is of an earlier version, or made up. "
             f"Continue only what you saved: {anew}."
         )
+    if trust is not None and _sealed(members, found, read_secret(Path(trust), own=False)):
+        return
     own = secret_file()
-    given = [] if trust is None else [read_secret(Path(trust), own=False)]
-    if there(own) and not any(hmac.compare_digest(seal(members, secret), found) for secret in given):
-        given.append(read_secret(own, own=True))
-    if not any(hmac.compare_digest(seal(members, secret), found) for secret in given):
-        how = "checkpoint_trust=KEYFILE, at the shell --trust KEYFILE" if checkpoint else "load(path, trust=KEYFILE)"
-        raise SavedFileError(
-            f"{str(path)!r} was saved by another user or on another machine, or changed since, and it would choose the "
-            f"noise. Continue it where it was saved; or, if that was you, say {how}, a copy of the secret there "
-            f"(${VARIABLE}, or ~/.local/share/privreg/secret); otherwise {anew}."
-        )
+    if there(own) and _sealed(members, found, read_secret(own, own=True)):
+        return
+    how = "checkpoint_trust=KEYFILE, at the shell --trust KEYFILE" if checkpoint else "load(path, trust=KEYFILE)"
+    raise SavedFileError(
+        f"{str(path)!r} was saved by another user or on another machine, or changed since, and it would choose the "
+        f"noise. Continue it where it was saved; or, if that was you, say {how}, a copy of the secret there "
+        f"(${VARIABLE}, or ~/.local/share/privreg/secret); otherwise {anew}."
+    )
+
+
+def _sealed(members: Mapping[str, bytes], found: bytes, secret: bytes) -> bool:
+    return hmac.compare_digest(seal(members, secret), found)

@@ -26,7 +26,7 @@ from privreg.errors import DataError, SavedFileError, SchemaError, choose, quiet
 from privreg.formula.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
 from privreg.formula.probe import check_rank, probe_rows, public_constant
 from privreg.options.table import check
-from privreg.schema.declarations import RESPONSE_KINDS, Schema, saved_kind
+from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
 __all__ = ["ArrayDesign", "Held", "array_design", "check_array_levels", "read_arrays"]
 
@@ -240,7 +240,7 @@ class ArrayDesign:
         if doc.get("kind") != "arrays":
             raise SavedFileError(f"expected a saved array design, got kind {doc.get('kind')!r}.")
         schema = Schema.from_json(doc["schema"])
-        more = (bool(doc["offset"]), bool(doc.get("exposure", False)), saved_kind(doc))
+        more = (bool(doc["offset"]), bool(doc["exposure"]), str(doc["response"]))
         return _rebuild(doc["exog_names"], doc["endog_name"], schema, *more)
 
 

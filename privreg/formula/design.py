@@ -43,7 +43,7 @@ from privreg.formula.encoding import (
 from privreg.formula.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
 from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
 from privreg.options.table import check
-from privreg.schema.declarations import Schema, saved_kind
+from privreg.schema.declarations import Schema
 
 __all__ = ["Design", "design_from_json", "formula_design"]
 
@@ -259,7 +259,7 @@ class Design:
                 f"functions={{{lacking[0]!r}: pr.rowwise({lacking[0]})}}."
             )
         schema = Schema.from_json(doc["schema"])
-        more = {"offset": doc["offset"], "exposure": doc.get("exposure"), "kind": saved_kind(doc)}
+        more = {"offset": doc["offset"], "exposure": doc["exposure"], "kind": doc["response"]}
         design = formula_design(doc["formula"], schema, functions=given, **more)
         if list(design.names) != list(doc["names"]):
             raise SavedFileError(

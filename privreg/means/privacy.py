@@ -6,37 +6,20 @@ from typing import TYPE_CHECKING
 
 from privreg.inference.methods import Normal
 from privreg.results.summary import Summary, caution, marked
-from privreg.tables import limits_header, number
+from privreg.tables import Paragraph, Table, cells
 
 if TYPE_CHECKING:
     from privreg.means.results import MeansResults
 
-__all__ = ["MeansSummary"]
+__all__ = ["summarise"]
 
 
-class MeansSummary(Summary):
-    """Header, estimates and privacy statement, laid out as those of a regression.
-
-    Parameters
-    ----------
-    results : MeansResults
-    alpha : float
-        One minus the level of the intervals.
-    """
-
-    heading = "Private Means and Frequencies"
-
-    def __init__(self, results: MeansResults, alpha: float = 0.05) -> None:
-        table = results.tidy(alpha=alpha)
-        self._title, self._statement = results.header, results.privacy
-        self._response, self._levels, self._terms = "", (), len(table)
-        critical = Normal().critical(alpha)
-        self._law = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {critical:.3f}"
-        if results.biased:
-            self._law += "; THESE ARE NOT MEANS: see the notes"
-        self._names = marked(table)
-        self._caution = caution(table, self._statement.notes, self._statement.doubts)
-        self._head = ["estimate", "std err", *limits_header(alpha)]
-        columns = [[number(v, 4) for v in table["estimate"]]]
-        columns += [[number(v, 4) for v in table[c]] for c in ("std_error", "conf_low", "conf_high")]
-        self._rows = [list(row) for row in zip(*columns, strict=True)]
+def summarise(results: MeansResults, alpha: float = 0.05) -> Summary:
+    """Summary of means, laid out as that of a regression; see `MeansResults.summary`."""
+    table, statement = results.tidy(alpha=alpha), results.privacy
+    law = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
+    if results.biased:
+        law += "; THESE ARE NOT MEANS: see the notes"
+    below = (Paragraph(law), *caution(table, statement.notes, statement.doubts))
+    shown = Table(marked(table), *cells(table, alpha, "estimate", 4))
+    return Summary("Private Means and Frequencies", results.header, shown, below, statement)

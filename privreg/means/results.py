@@ -14,7 +14,7 @@ from privreg.errors import InferenceError, NotPrivateError, OptionError
 from privreg.errors import level as _level
 from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
-from privreg.means.privacy import MeansSummary
+from privreg.means.privacy import summarise
 from privreg.means.shrinkage import shrink
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
@@ -25,6 +25,8 @@ from privreg.unavailable import needs_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from privreg.results.summary import Summary
 
     Array = NDArray[np.float64]
 
@@ -201,9 +203,9 @@ class MeansResults(Results):
 
     # --- views -------------------------------------------------------------------------------------------
 
-    def summary(self, alpha: float = 0.05) -> MeansSummary:
+    def summary(self, alpha: float = 0.05) -> Summary:
         """Header, estimates and privacy block, as text, HTML or LaTeX."""
-        return MeansSummary(self, alpha)
+        return summarise(self, alpha)
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals, each on its public range scaled to [0, 1]."""
@@ -256,16 +258,13 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> MeansR
     names, groups = tuple(map(str, document["names"])), tuple(map(str, document["groups"]))
     p, g = len(names), len(groups)
     shapes = {"cov": (p, p), "group_params": (g, p), "group_variances": (g, p)}
-    if any(arrays[k].shape != shapes.get(k, (p,)) or arrays[k].dtype.kind != "f" for k in _ARRAYS):
-        raise ValueError("saved arrays don't fit the names")  # load() says that the file is damaged
+    archive.expect(*(arrays[k].shape == shapes.get(k, (p,)) and arrays[k].dtype.kind == "f" for k in _ARRAYS))
     nobs, *people = (int(v) for v in document["counts"])
-    if len(people) != g:
-        raise ValueError("saved counts don't fit the subgroups")  # load() says that the file is damaged
+    archive.expect(len(people) == g)
     stated = PrivacyStatement.from_json(document["statement"], setting="means", neighbours=trials)
     group_reliable = arrays.get("group_reliable", np.full((g, p), not stated.doubts))  # older files don't have it
-    wrong = any(note.rows and note.rows[-1] >= p for note in stated.doubts)
-    if wrong or group_reliable.shape != (g, p) or group_reliable.dtype.kind != "b":
-        raise ValueError("saved notes don't fit the names")  # load() says that the file is damaged
+    archive.expect(*(not note.rows or note.rows[-1] < p for note in stated.doubts))
+    archive.expect(group_reliable.shape == (g, p), group_reliable.dtype.kind == "b")
     return MeansResults(
         MeansFit(
             names=names,

@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from types import FunctionType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, nearest
@@ -172,8 +171,8 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def all_known_arguments(cls: C) -> C:
-    """The same for every public method that a class defines."""
-    for name, method in list(vars(cls).items()):
-        if isinstance(method, FunctionType) and not name.startswith("_"):
+    """The same for every public method that a class has, unless its parent's does so already."""
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if not name.startswith("_") and not hasattr(method, "__wrapped__"):
             setattr(cls, name, known_arguments(method))
     return cls

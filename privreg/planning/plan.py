@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,7 +23,7 @@ from privreg.privacy.ledger import Budget
 from privreg.simulation.settings import FitOptions, Settings
 from privreg.simulation.staged.findings import wanted_more
 from privreg.simulation.tuning import resolve_tuning
-from privreg.tables import html_block, html_table, number, table_text, wrapped
+from privreg.tables import Lines, Notes, Paragraph, Table, View, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from privreg.formula.spec import ModelSpec
     from privreg.planning.scenario import Assumed
+    from privreg.tables import Part
 
     Array = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ class Goal:
 
 
 @dataclass(frozen=True, repr=False)
-class StudyPlan:
+class StudyPlan(View):
     """What a regression with so many people at such a budget will show. Made by :func:`plan`.
 
     Parameters
@@ -239,23 +239,13 @@ class StudyPlan:
         """The plan as text."""
         return str(self)
 
-    def __str__(self) -> str:
+    def _layout(self) -> list[Part]:
         table = _table(self, self.n, self._per_person)
-        lines = [f"Plan: {self.spec.formula}", *wrapped("", self._answer(), 0), *table_text(*_cells(table))]
-        lines += ["", *wrapped("Assumed:", "; ".join(f"{a} {b}" for a, b in self._assumptions()), 9)]
-        for i, note in enumerate(self.notes, 1):
-            lines += wrapped(f"[{i}]", note, 4)
-        return "\n".join(line.rstrip() for line in lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        table = _table(self, self.n, self._per_person)
-        body = html_table(*_cells(table))
-        said = "; ".join(f"{a} {b}" for a, b in self._assumptions())
-        notes = "".join(f"\n<p>[{i}] {escape(note)}</p>" for i, note in enumerate(self.notes, 1))
-        head = f"<p><b>Plan: {escape(self.spec.formula)}</b><br>{escape(self._answer())}</p>\n"
-        return html_block(f"{head}{body}\n<p>Assumed: {escape(said)}</p>{notes}")
+        rows = [["" if math.isnan(v) else number(v, 3) for v in row] for row in table.to_numpy()]
+        shown = Table([str(i) for i in table.index], [str(c).replace("_", " ") for c in table.columns], rows)
+        said = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self._assumptions())
+        head, space = Paragraph(f"Plan: {self.spec.formula}"), Lines(("",))
+        return [head, space, Paragraph(self._answer()), shown, space, Paragraph(said), Notes(self.notes)]
 
     def _answer(self) -> str:
         what = f"{self.spec.family!r}, {self.spec.budget} per person"
@@ -309,12 +299,6 @@ class StudyPlan:
                 f"{self.spec.design.endog_name}, {low_:g} to {high:g}; widths go with it, so give scale= if it is known"
             )
         return tuple(Diagnostic(code, text) for code, text in out.items())
-
-
-def _cells(table: pd.DataFrame) -> tuple[list[str], list[str], list[list[str]]]:
-    """Names, head and formatted rows."""
-    rows = [["" if math.isnan(v) else number(v, 3) for v in row] for row in table.to_numpy()]
-    return [str(i) for i in table.index], [str(c).replace("_", " ") for c in table.columns], rows
 
 
 # --- precision -------------------------------------------------------------------------------------------

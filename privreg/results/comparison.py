@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,27 +16,13 @@ from privreg.inference.methods import METHODS
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import at_least, compose
 from privreg.results.results import PrivateResults
-from privreg.tables import (
-    MARK,
-    WIDTH,
-    fold,
-    html_block,
-    left,
-    number,
-    plain,
-    right,
-    shorten,
-    span,
-    tex,
-    tex_block,
-    tex_columns,
-    tex_notes,
-    tex_row,
-)
+from privreg.tables import MARK, Paragraph, Table, View, number, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+
+    from privreg.tables import Part
 
 __all__ = ["Comparison", "compare"]
 
@@ -95,7 +80,7 @@ def compare(
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(View):
     """Results side by side. Made by :func:`compare`.
 
     Parameters
@@ -169,28 +154,24 @@ class Comparison:
         more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
         return coefficients.coefficients(self.results, labels=self.names, alpha=self.alpha, ax=ax, **more)
 
-    # --- what the views share --------------------------------------------------------------------------
+    # --- what the views show -----------------------------------------------------------------------------
 
-    def _cells(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        """Term, and for each result the estimate and what stands below it; marked where not to be relied on."""
+    def _layout(self) -> list[Part]:
         frame = self.frame()
-        out = []
-        for term in frame.index:
-            rows = [frame.loc[term, name] for name in self.names]
-            pairs = [self._cell(row) for row in rows]
-            doubted = [bool(row["reliable"] == 0) for row in rows]  # not where a result lacks the term
-            out.append((str(term), [(f"{a}{MARK}" if d else a, b) for (a, b), d in zip(pairs, doubted, strict=True)]))
-        return out
+        rows = [[self._cell(frame.loc[term, name]) for name in self.names] for term in frame.index]
+        table = Table([str(t) for t in frame.index], self.names, rows, _TITLE, facts=self._facts())
+        return [table, Paragraph("\n".join(self._notes()))]
 
-    def _cell(self, row: pd.Series) -> tuple[str, str]:
+    def _cell(self, row: pd.Series) -> str:
+        """The estimate, marked where not to be relied on, and what stands below it; nothing if a result lacks it."""
         if pd.isna(row["estimate"]):
-            return "", ""
-        top = number(row["estimate"], 4)
+            return ""
+        top = number(row["estimate"], 4) + (MARK if row["reliable"] == 0 else "")
         if pd.isna(row.get("std_error", math.nan)):
-            return top, ""
+            return top
         if self.exponentiate:
-            return top, f"[{number(row['conf_low'], 3)}, {number(row['conf_high'], 3)}]"
-        return top, f"({number(row['std_error'], 3)})"
+            return f"{top}\n[{number(row['conf_low'], 3)}, {number(row['conf_high'], 3)}]"
+        return f"{top}\n({number(row['std_error'], 3)})"
 
     def _facts(self) -> list[tuple[str, list[str]]]:
         """Rows below the coefficients."""
@@ -236,118 +217,3 @@ class Comparison:
         else:
             out.append(f"One release: {at_least(total, 4)}-GDP per person.")
         return out
-
-    # --- views -----------------------------------------------------------------------------------------
-
-    def as_text(self) -> str:
-        """Lay out as plain text of at most 80 columns; results that don't fit go on below.
-
-        Returns
-        -------
-        str
-        """
-        cells, facts = _aligned(self._cells()), self._facts()
-        body = [line for _, row in cells for pair in row for line in pair]
-        width = max([13, *map(len, body)])  # numbers are never cut; names and facts wrap
-        stub = min(max(span(t) for t, _ in [*cells, *facts]), WIDTH - width - 2)
-        stub = max(min(stub, 30), 13)
-        total = len(self.names)
-        per = min(max(1, (WIDTH - stub) // (width + 2)), total)
-        width = min((WIDTH - stub) // per - 2, max([width, *map(span, self.names)], default=width), max(width, 24))
-        terms = dict(zip([t for t, _ in cells], shorten([t for t, _ in cells], stub), strict=True))
-        shown = shorten(self.names, 3 * width - 2)
-        rule = stub + (width + 2) * per
-
-        def line(label: str, values: Sequence[str]) -> str:
-            return (left(label, stub) + "".join("  " + right(v, width) for v in values)).rstrip()
-
-        def lines(label: str, values: Sequence[str]) -> list[str]:
-            parts = [fold(v, width) or [""] for v in values]
-            deep = max(map(len, parts))
-            return [line("" if i else label, [p[i] if i < len(p) else "" for p in parts]) for i in range(deep)]
-
-        out = [_TITLE.center(max(rule, len(_TITLE))).rstrip()]
-        for start in range(0, total, per):
-            part = slice(start, start + per)
-            if start == 0:
-                out.append("=" * rule)
-            out += [*lines("", shown[part]), "-" * rule]
-            for term, row in cells:
-                pairs = row[part]
-                if start and not any(a for a, _ in pairs):
-                    continue  # the first block shows every term, later ones those they have
-                out.append(line(terms[term], [a for a, _ in pairs]))
-                if any(b for _, b in pairs):
-                    out.append(line("", [b for _, b in pairs]))
-            out.append("-" * rule)
-            for label, values in facts:
-                out += lines(label, values[part])
-            out.append("=" * rule)
-        for note in self._notes():
-            out += fold(note)
-        return "\n".join(out)
-
-    def as_html(self) -> str:
-        """Lay out as a self-contained block of HTML that reads on light and dark grounds.
-
-        Returns
-        -------
-        str
-        """
-        top = "".join(f'<th scope="col">{escape(n)}</th>' for n in self.names)
-        rows = []
-        for term, cells in self._cells():
-            shown = "".join(f"<td>{escape(a)}" + (f"<br>{escape(b)}" if b else "") + "</td>" for a, b in cells)
-            rows.append(f'<tr><th scope="row">{escape(plain(term))}</th>{shown}</tr>')
-        for i, (label, values) in enumerate(self._facts()):
-            shown = "".join(f"<td>{escape(v)}</td>" for v in values)
-            first = "" if i else " first"
-            rows.append(f'<tr class="fact{first}"><th scope="row">{escape(label)}</th>{shown}</tr>')
-        notes = "<br>\n".join(escape(n) for n in self._notes())
-        body = "\n".join(rows)
-        return html_block(
-            f'<table class="coef">\n<caption class="title">{_TITLE}</caption>\n'
-            f"<thead><tr><th></th>{top}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n<p>{notes}</p>"
-        )
-
-    def as_latex(self) -> str:
-        r"""Lay out as LaTeX to be included in a document.
-
-        Returns
-        -------
-        str
-            The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``, and for tables too long for a
-            page ``\usepackage{longtable}``; the first line says which.
-        """
-        cells, facts = self._cells(), self._facts()
-        terms = [t for t, _ in cells]
-        per = 3 if max(map(len, terms)) > 22 else 4
-        tables = []
-        for start in range(0, len(self.names), per):
-            part = slice(start, start + per)
-            body = []
-            for term, row in cells:
-                if start and not any(a for a, _ in row[part]):
-                    continue
-                body.append(tex_row(term, [f"{a}\n{b}".strip() for a, b in row[part]]))
-            body.append(r"\midrule")
-            body += [tex_row(label, values[part]) for label, values in facts]
-            tables.append(tex_columns(terms, self.names[part], body, wrap_values=True))
-        title = f"{{\\normalsize\\textbf{{{_TITLE}}}}}"
-        return tex_block([title, *tables, tex_notes([tex(n) for n in self._notes()])])
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
-
-
-def _aligned(cells: list[tuple[str, list[tuple[str, str]]]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Cells with room for a mark if there are any, so that digits stand below each other."""
-    if not any(a.endswith(MARK) for _, row in cells for a, _ in row):
-        return cells
-    wide = [[(a if not a or a.endswith(MARK) else f"{a} ", f"{b} " if b else b) for a, b in row] for _, row in cells]
-    return list(zip([term for term, _ in cells], wide, strict=True))

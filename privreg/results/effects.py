@@ -16,9 +16,8 @@ from privreg.errors import DataError, NotPrivateError, OptionError, level
 from privreg.inference.methods import Bootstrap
 from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
-from privreg.results.hypothesis import html_noted, noted
 from privreg.results.prediction import probabilities
-from privreg.tables import fold, frame_cells, html_table, table_text
+from privreg.tables import View, estimates_table, noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from privreg.families.family import Family
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
+    from privreg.tables import Part
 
     Array = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ _JUMP: Final = 1e-3
 
 @all_known_arguments
 @dataclass(frozen=True, repr=False)
-class MarginalEffects:
+class MarginalEffects(View):
     """Effects of covariates on the mean; see `PrivateResults.marginal_effects`.
 
     Parameters
@@ -89,15 +89,8 @@ class MarginalEffects:
         columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
         return pd.DataFrame(columns, index=self.index)
 
-    def __str__(self) -> str:
-        title = fold(f"{self.title} ({self.pivot.label})")
-        return noted("\n".join([*title, *table_text(*frame_cells(self.summary_frame()))]), self.notes)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        table = html_table(*frame_cells(self.summary_frame()), self.title)
-        return html_noted(table, f"t and P>|t| refer to the {self.pivot.label}.", self.notes)
+    def _layout(self) -> list[Part]:
+        return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
 
 
 def marginal_effects(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from privreg.diagnostics import Diagnostic
 from privreg.errors import FormulaError, InferenceError, OptionError, flag, level, nearest, shown
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
+from privreg.tables import Paragraph, View, estimates_table, noted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.inference.methods import Pivot
+    from privreg.tables import Part
 
     Array = NDArray[np.float64]
 
-__all__ = ["ContrastTest", "WaldTest", "contrast_test", "html_noted", "noted", "wald_test"]
+__all__ = ["ContrastTest", "WaldTest", "contrast_test", "wald_test"]
 
 _TITLE: Final = "Tests of linear combinations"
 
 
 @all_known_arguments
-@dataclass(frozen=True)
-class ContrastTest:
+@dataclass(frozen=True, repr=False)
+class ContrastTest(View):
     """Linear combinations tested one by one.
 
     Parameters
@@ -103,23 +104,12 @@ class ContrastTest:
             index=pd.Index(self.labels),
         )
 
-    def __str__(self) -> str:
-        from privreg.tables import frame_cells, table_text
-
-        title = f"{_TITLE} ({self.pivot.label})"
-        return noted("\n".join([title, *table_text(*frame_cells(self.summary_frame()))]), self.notes)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from privreg.tables import frame_cells, html_table
-
-        table = html_table(*frame_cells(self.summary_frame()), _TITLE)
-        return html_noted(table, f"t and P>|t| refer to the {self.pivot.label}.", self.notes)
+    def _layout(self) -> list[Part]:
+        return [estimates_table(self.summary_frame(), f"{_TITLE} ({self.pivot.label})"), *noted(self.notes)]
 
 
-@dataclass(frozen=True)
-class WaldTest:
+@dataclass(frozen=True, repr=False)
+class WaldTest(View):
     """Linear restrictions tested jointly.
 
     Parameters
@@ -141,33 +131,9 @@ class WaldTest:
     law: str
     notes: tuple[Diagnostic, ...] = ()
 
-    def __str__(self) -> str:
+    def _layout(self) -> list[Part]:
         numbers = f"statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}"
-        return noted(f"<Wald test: {numbers},\nlaw: {self.law}>", self.notes)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from privreg.tables import html_table, number, p_value
-
-        row = [number(self.statistic, 4), p_value(self.pvalue), str(self.df_num)]
-        table = html_table(["Wald test"], ["statistic", "p-value", "restrictions"], [row])
-        return html_noted(table, f"The statistic's law is {self.law}.", self.notes)
-
-
-def noted(text: str, notes: Sequence[Diagnostic]) -> str:
-    """Text with notes below it."""
-    from privreg.tables import fold
-
-    return "\n".join([text, *(line for note in notes for line in fold(f"Note: {note}."))])
-
-
-def html_noted(table: str, law: str, notes: Sequence[Diagnostic]) -> str:
-    """HTML of a table with the law and notes below it."""
-    from privreg.tables import html_block, plain
-
-    below = [law, *(f"Note: {note}." for note in notes)]
-    return html_block(table + "".join(f"\n<p>{escape(plain(line))}</p>" for line in below))
+        return [Paragraph(f"<Wald test: {numbers},\nlaw: {self.law}>"), *noted(self.notes)]
 
 
 _UNREADABLE: Final = "(),=+-*/"

@@ -437,9 +437,9 @@ class PrivateResults(Results):
 
         Rows that should not be relied on are marked, and a line below the table names the notes that say why.
         """
-        from privreg.results.summary import Summary
+        from privreg.results.summary import summarise
 
-        return Summary(self, alpha, method, simultaneous)
+        return summarise(self, alpha, method, simultaneous)
 
     def plot_trajectory(
         self, terms: Any = None, *, alpha: float = 0.05, method: str | None = None, ax: Any = None

@@ -9,6 +9,7 @@ import numpy as np
 
 from privreg.diagnostics import Diagnostic
 from privreg.families.measures import Measure
+from privreg.files import archive
 from privreg.inference.methods import METHODS, Anytime, Bootstrap, Estimate, Normal, Pivot, RandomScaling, StudentT
 from privreg.results.data import ResultData
 from privreg.results.statement import PrivacyStatement
@@ -66,28 +67,22 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         for pivot in [_pivot(e["pivot"], arrays.get(f"moves_{i}"))]
     )
     nobs, senders, updates = (int(v) for v in document["counts"])
-    baseline = tuple(str(v) for v in document.get("baseline", ()))
-    if baseline and baseline != tuple(map(str, design.endog_levels or ())):
-        raise ValueError("saved levels are not the design's")  # load() says that the file is damaged
+    baseline = tuple(str(v) for v in document["baseline"])
+    archive.expect(not baseline or baseline == tuple(map(str, design.endog_levels or ())))
     names = coefficient_names(tuple(design.names), baseline)
     p, m = len(names), len(arrays["trail_n"])
     wanted: dict[str, tuple[int, ...]] = {"params": (p,), "last": (p,), "trail_n": (m,), "trail_senders": (m,)}
     wanted |= {"trail_params": (m, p), "trail_variances": (m, p)}
-    fit = all(arrays[k].shape == shape and arrays[k].dtype.kind in "fi" for k, shape in wanted.items())
-    if not fit or any(e.cov.shape not in {(p, p), (p,)} or e.cov.dtype.kind != "f" for e in estimates):
-        raise ValueError("saved arrays don't fit the design")  # load() says that the file is damaged
+    archive.expect(*(arrays[k].shape == shape and arrays[k].dtype.kind in "fi" for k, shape in wanted.items()))
+    archive.expect(*(e.cov.shape in {(p, p), (p,)} and e.cov.dtype.kind == "f" for e in estimates))
     moves = [e.pivot.moves for e in estimates if isinstance(e.pivot, Bootstrap)]
-    if any(v.ndim != 2 or len(v) < 2 or v.shape[1] != p or v.dtype.kind != "f" for v in moves):
-        raise ValueError("saved blocks don't fit the design")  # load() says that the file is damaged
-    if any(note.rows and note.rows[-1] >= p for note in statement.doubts):
-        raise ValueError("a note about a coefficient that there isn't")  # load() says that the file is damaged
+    archive.expect(*(v.ndim == 2 and len(v) > 1 and v.shape[1] == p and v.dtype.kind == "f" for v in moves))
+    archive.expect(*(not note.rows or note.rows[-1] < p for note in statement.doubts))
     spreads = arrays.get("spreads")
-    if spreads is not None and (spreads.shape != (len(design.names),) or spreads.dtype.kind != "f"):
-        raise ValueError("saved spreads don't fit the design")  # load() says that the file is damaged
-    told = document.get("measures", [])
+    archive.expect(spreads is None or (spreads.shape == (len(design.names),) and spreads.dtype.kind == "f"))
+    told = document["measures"]
     numbers = arrays["measures"] if told else np.empty((0, 2))
-    if numbers.shape != (len(told), 2):
-        raise ValueError("saved measures of fit don't fit their names")  # load() says that the file is damaged
+    archive.expect(numbers.shape == (len(told), 2))
     measures = [(str(name), a, b, str(meaning)) for (name, meaning), (a, b) in zip(told, numbers.tolist(), strict=True)]
     return ResultData(
         design=design,
@@ -126,13 +121,10 @@ def _estimate_json(e: Estimate) -> dict[str, Any]:
 
 def _pivot(saved: Any, moves: Any) -> Pivot:
     kind, number, *steps = saved
-    if any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in (number, *steps)):
-        raise ValueError("not a positive whole number")  # load() says that the file is damaged
-    if steps and (kind != "random scaling" or len(steps) > 1):
-        raise ValueError("more numbers than its law has")  # load() says that the file is damaged
+    archive.expect(*(isinstance(v, int) and not isinstance(v, bool) and v > 0 for v in (number, *steps)))
+    archive.expect(not steps or (kind == "random scaling" and len(steps) == 1))
     if kind == "bootstrap":
-        if moves is None or number > 2:
-            raise ValueError("a bootstrap without its blocks")  # load() says that the file is damaged
+        archive.expect(moves is not None and number <= 2)
         return Bootstrap(moves, studentised=number == 2)
     if kind == "random scaling":
         return RandomScaling(number, *steps)

@@ -26,9 +26,11 @@ from privreg.results.wording import (
     shuffled_words,
     success,
 )
+from privreg.tables import Notes, Pairs, View, as_page
 
 if TYPE_CHECKING:
     from privreg.audit.verification import Trial, Verification
+    from privreg.tables import Part
 
 __all__ = ["PrivacyStatement"]
 
@@ -37,7 +39,7 @@ _OWN: Final = frozenset({"budget", "release", "neighbours"})
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyStatement:
+class PrivacyStatement(View):
     """Who is protected from what, by which mechanism, and what weakens it. Public.
 
     Parameters
@@ -439,17 +441,8 @@ class PrivacyStatement:
 
     # --- views -------------------------------------------------------------------------------------------
 
-    def as_text(self) -> str:
-        """Plain text with numbered notes."""
-        from privreg.results.summary import privacy_text
-
-        return privacy_text(self)
-
-    def as_html(self) -> str:
-        """A block of HTML with its own scoped style, for a page or a notebook."""
-        from privreg.results.summary import privacy_html
-
-        return privacy_html(self)
+    def _layout(self) -> list[Part]:
+        return [Pairs(self.rows(), "Privacy", self.loud), Notes(self.notes, "Notes:")]
 
     def as_json(self) -> str:
         """JSON text, read again by :meth:`from_json`."""
@@ -475,15 +468,4 @@ class PrivacyStatement:
         archive.write_bytes(path, (forms[ending]() + "\n").encode())
 
     def _page(self) -> str:
-        return (
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Privacy statement</title>\n'
-            f"</head>\n<body>\n{self.as_html()}\n</body>\n</html>"
-        )
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
+        return as_page("Privacy statement", self.as_html())

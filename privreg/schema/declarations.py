@@ -14,7 +14,7 @@ from privreg.errors import SchemaError, real, shown
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["MOST_LEVELS", "RESPONSE_KINDS", "Schema", "public_mapping", "saved_kind"]
+__all__ = ["MOST_LEVELS", "RESPONSE_KINDS", "Schema", "public_mapping"]
 
 RESPONSE_KINDS: Final = ("number", "binary", "levels")
 """What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
@@ -42,6 +42,42 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
         raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")
     return pair[0], pair[1]
+
+
+def _bound(name: str, value: object) -> Pair:
+    low, high = _pair("bounds", name, value)
+    said = f"bounds[{name!r}] = ({low:g}, {high:g})"
+    if math.isnan(low) or math.isnan(high) or low > high:
+        raise SchemaError(f"{said} is empty; write (low, high), low <= high.")
+    if 0 < high - low < SMALLEST:
+        raise SchemaError(
+            f"{said} span less than {SMALLEST:g}; change the column's unit, or give low = high for a constant."
+        )
+    if math.isinf(low) != math.isinf(high) or low == math.inf or high == -math.inf:
+        raise SchemaError(f"{said}: give two finite bounds or (-inf, inf).")
+    return low, high
+
+
+def _moment(name: str, value: object) -> Pair:
+    mean, sd = _pair("moments", name, value)
+    if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
+        raise SchemaError(
+            f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at least."
+        )
+    return mean, sd
+
+
+def _levels(name: str, value: object) -> tuple[Any, ...]:
+    got = _listed(name, value)
+    if len(got) < 2:
+        raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
+    if not all(isinstance(v, str | bool | int | float) for v in got):
+        raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
+    if any(isinstance(v, float) and not math.isfinite(v) for v in got):
+        raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
+    if len(set(got)) != len(got):
+        raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.")
+    return got
 
 
 def _listed(name: str, value: object) -> tuple[Any, ...]:
@@ -187,44 +223,10 @@ class Schema:
         SchemaError
             If a declaration is malformed, empty, given twice for one column, or contradicts another.
         """
-        lows: dict[str, Pair] = {}
-        for name, value in public_mapping("bounds", bounds).items():
-            low, high = _pair("bounds", name, value)
-            if math.isnan(low) or math.isnan(high) or low > high:
-                raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}) is empty; write (low, high), low <= high.")
-            if 0 < high - low < SMALLEST:
-                raise SchemaError(
-                    f"bounds[{name!r}] = ({low:g}, {high:g}) span less than {SMALLEST:g}; change the column's unit, or "
-                    "give low = high for a constant."
-                )
-            if math.isinf(low) != math.isinf(high) or low == math.inf or high == -math.inf:
-                raise SchemaError(f"bounds[{name!r}] = ({low:g}, {high:g}): give two finite bounds or (-inf, inf).")
-            lows[name] = (low, high)
-        cats: dict[str, tuple[Any, ...]] = {}
-        for name, value in public_mapping("levels", levels).items():
-            got = _listed(name, value)
-            if len(got) < 2:
-                raise SchemaError(f"levels[{name!r}] has {len(got)} level(s); a factor needs at least two.")
-            if not all(isinstance(v, str | bool | int | float) for v in got):
-                raise SchemaError(f"levels[{name!r}]: levels are strings, booleans or numbers.")
-            if any(isinstance(v, float) and not math.isfinite(v) for v in got):
-                raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
-            if len(set(got)) != len(got):
-                raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.")
-            cats[name] = got
-        moms: dict[str, Pair] = {}
-        pairs: dict[Names, object] = {}
-        for name, value in public_mapping("moments", moments).items():
-            if isinstance(name, tuple):
-                pairs[name] = value
-                continue
-            mean, sd = _pair("moments", name, value)
-            if not (math.isfinite(mean) and math.isfinite(sd) and sd >= SMALLEST):
-                raise SchemaError(
-                    f"moments[{name!r}] = ({mean:g}, {sd:g}): (mean, sd) must be finite with sd > 0, {SMALLEST:g} at "
-                    "least."
-                )
-            moms[name] = (mean, sd)
+        given = public_mapping("moments", moments)
+        lows = {name: _bound(name, value) for name, value in public_mapping("bounds", bounds).items()}
+        cats = {name: _levels(name, value) for name, value in public_mapping("levels", levels).items()}
+        moms = {name: _moment(name, value) for name, value in given.items() if isinstance(name, str)}
         both = sorted((set(lows) | set(moms)) & set(cats))
         if both:
             raise SchemaError(
@@ -238,7 +240,7 @@ class Schema:
                     f"give moments={{{name!r}: (mean, sd)}} or finite bounds (a fit may "
                     'leave it out with scaling="private").'
                 )
-        correlations = _correlations(pairs, moms)
+        correlations = _correlations({pair: v for pair, v in given.items() if isinstance(pair, tuple)}, moms)
         both = [name for name in private if name in lows or name in cats or name in moms]
         if both or len(set(private)) != len(private):
             raise SchemaError(
@@ -376,15 +378,10 @@ class Schema:
         """Rebuild a schema from :meth:`to_json`, checked like a user's own declaration."""
         bounds = {k: (float(v[0]), float(v[1])) for k, v in doc["bounds"].items()}
         moments: dict[Any, Any] = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
-        moments |= {(str(a), str(b)): rho for a, b, rho in doc.get("correlations", ())}  # not in files of 0.1
-        plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc.get("private", ()))))
+        moments |= {(str(a), str(b)): rho for a, b, rho in doc["correlations"]}
+        plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc["private"])))
         carried = tuple(map(str, doc.get("carried", ())))
         return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]), carried=carried)
-
-
-def saved_kind(doc: Mapping[str, Any]) -> str:
-    """Kind of the response in a saved design; files of 0.1 know 0/1 and numbers only."""
-    return str(doc["response"]) if "response" in doc else RESPONSE_KINDS[bool(doc["binary"])]
 
 
 def _out(x: float) -> float | str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from privreg.files import archive
 from privreg.files.optional import need
 from privreg.schema.declarations import Schema, public_mapping
 
-__all__ = ["combined", "declared", "read", "text_of", "write"]
+__all__ = ["combined", "declared", "quoted", "read", "text_of", "write"]
 
 _PARTS: Final = ("bounds", "levels", "moments", "correlations")
 _YAML: Final = (".yaml", ".yml")
@@ -237,8 +237,6 @@ def write(schema: Schema, path: str | Path) -> None:
     ------
     SchemaError
         If the suffix is another one, or a declaration was learned from rows.
-    MissingExtraError
-        If YAML is asked for and PyYAML is not installed.
     SavedFileError
         If the file can't be written.
     """
@@ -253,32 +251,27 @@ def text_of(schema: Schema, *, yaml: bool = True) -> str:
     doc: dict[str, Any] = {part: full[part] for part in _PARTS if full[part]}
     if not yaml:
         return json.dumps(doc, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return _dumped(doc)
-
-
-class _Quoted(str):
-    """A text that is written in quotes, so that nobody's parser takes it for a number or a boolean."""
-
-
-def _dumped(doc: Mapping[str, Any]) -> str:
-    library = need("yaml", "yaml", "a schema in YAML")
-
-    class Dumper(library.SafeDumper):  # type: ignore[misc, name-defined]
-        pass
-
-    Dumper.add_representer(_Quoted, lambda d, text: d.represent_scalar(_STRING, str(text), style='"'))
-    parts = {part: _ready(value, part == "levels") for part, value in doc.items()}
-    out: str = library.dump(
-        parts, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
-    )
+    out = ""
+    for part, declared in doc.items():
+        pairs = declared.items() if isinstance(declared, dict) else ((None, entry) for entry in declared)
+        lines = (f"{'-' if name is None else f'{quoted(name)}:'} {_flow(value, part)}" for name, value in pairs)
+        out += f"{part}:\n" + "".join(f"  {line}\n" for line in lines)
     return out
 
 
-def _ready(value: Any, levels: bool) -> Any:
-    if isinstance(value, dict):
-        return {name: _ready(v, levels) for name, v in value.items()}
-    if isinstance(value, list):
-        return [_ready(v, levels) for v in value]
+def _flow(values: list[Any], part: str) -> str:
+    return f"[{', '.join(_scalar(v, part) for v in values)}]"
+
+
+def _scalar(value: Any, part: str) -> str:
     if isinstance(value, str):
-        return _Quoted(value) if levels else float(value) if value in {"inf", "-inf"} else value
-    return value
+        return f"{value[:-3]}.inf" if part == "bounds" else quoted(value)  # no other text is a bound
+    if isinstance(value, float) and "e" in (text := repr(value)) and "." not in text:
+        return text.replace("e", ".0e")  # without a point YAML takes it for a text
+    return json.dumps(value)
+
+
+def quoted(text: str) -> str:
+    """A text in quotes, so that nobody's parser takes it for a number or a boolean, as YAML has it."""
+    shown = (f"\\{c}" if c in '"\\' else c if c.isprintable() else f"\\U{ord(c):08x}" for c in text)
+    return f'"{"".join(shown)}"'

@@ -9,6 +9,7 @@ import numpy as np
 from privreg.collector import location, sgd
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
+from privreg.simulation.intervals import of_chain
 from privreg.simulation.notes import notes
 from privreg.simulation.sgd import AveragedSGD
 from privreg.simulation.staged import findings, intervals
@@ -87,7 +88,7 @@ def report_of_chain(
             f"{chain.people} people in {chain.updates} updates can't determine {p} coefficients; "
             f"more than {p} updates are needed."
         )
-    estimates = intervals.of_chain(run, chain, settings, release_central)
+    estimates = of_chain(run, chain, settings, release_central)
     trail = run.trail
     at_end = not trail.updates or trail.updates[-1] < chain.updates
     means = [*trail.means, chain.mean] if at_end else trail.means

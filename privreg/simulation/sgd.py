@@ -19,7 +19,8 @@ from privreg.inference import blocks
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
 from privreg.protocol.plans import Plan, State
-from privreg.simulation.staged import intervals, kernels
+from privreg.simulation.intervals import chain_variances
+from privreg.simulation.staged import kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -273,7 +274,7 @@ class AveragedSGD:
         scaling; NaN if there are none, shape (p,).
         """
         if self.anytime:
-            found = intervals.chain_variances(self, path)
+            found = chain_variances(self, path)
             return np.full(len(path.mean), np.nan) if found is None else found
         if self.mapped is not None:
             return 6.0 * sgd.variances(self.state, self.mapped) / path.updates

@@ -207,6 +207,7 @@ def test_a_fifth_less_noise_is_caught_with_more_reports():
     assert found.lower > 1.0
 
 
+@pytest.mark.statistical
 def test_limit_holds_at_its_stated_probability():
     # of 2,000 audits of a mechanism at exactly μ = 1 with a 5% limit, no more than 5% may exceed it
     rng = np.random.default_rng(9)
@@ -295,6 +296,7 @@ def test_noiseless_and_constant_reports():
     assert run_audit(np.zeros(300), np.ones(501)).n == 150
 
 
+@pytest.mark.statistical
 def test_epsilon_limit_holds_at_its_stated_probability():
     above = 0
     for seed in range(1000):

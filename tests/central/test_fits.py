@@ -317,6 +317,7 @@ def test_movement_is_that_of_the_averaged_halves_and_is_known_of_gradient_pertur
     assert np.isnan(moved).all()
 
 
+@pytest.mark.statistical
 def test_a_note_on_movement_comes_as_often_as_it_should_and_when_it_should():
     rng = np.random.default_rng(5)
     seen = sum(still_moving(rng.standard_normal((8, 3)) * [1.0, 5.0, 0.1]) is not None for _ in range(2000))
@@ -327,6 +328,7 @@ def test_a_note_on_movement_comes_as_often_as_it_should_and_when_it_should():
     assert still_moving(np.ones((1, 3))) is None
 
 
+@pytest.mark.statistical
 def test_between_lane_intervals_hold_their_level():
     """Exact binomial limits at 1 in 10,000 for 60 runs of 3 coefficients, taken as 60 runs of one."""
     truth, runs, inside = np.array([0.3, 0.8, -0.5]), 60, np.zeros(3)

@@ -1,11 +1,11 @@
-"""The README's and the vignettes' Python runs as it stands there."""
+"""The README's and the guides' Python runs as it stands there."""
 
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
+from docs import cells
 from privreg.federated.results import FederatedResults
 from privreg.means.results import MeansResults
 from privreg.planning.plan import StudyPlan
@@ -13,44 +13,27 @@ from privreg.results.comparison import Comparison
 from privreg.results.results import PrivateResults
 
 ROOT = Path(__file__).parents[2]
-STORIES = [ROOT / "README.md", *sorted((ROOT / "vignettes").glob("*.md"))]
-GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+PAGES = cells.pages()
+GUIDES = [path for path in PAGES if path.parent.name == "guides"]
 
 
-def blocks(path):
-    """Python of fenced blocks and of a notebook's cells, without the cells' tags."""
-    found = re.findall(r"^```(?:python|\{code-cell\}.*?)\n(.*?)^```", path.read_text(), flags=re.MULTILINE | re.DOTALL)
-    return [re.sub(r"^:\w+:.*\n", "", code, flags=re.MULTILINE) for code in found]
+def test_the_readmes_code_runs_in_order():
+    """That of the vignettes is run by ``python -m docs``."""
+    _, printed = cells.run(ROOT / "README.md")
+    assert re.search(r"Private (Online|Federated) Regression Results", printed)
 
 
-def run(path):
-    found = blocks(path)
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_code_of_a_page_is_python(path):
+    found = cells.blocks(path)
     assert len(found) >= 2
-    namespace = {}
-    with pd.option_context("display.max_colwidth", pd.get_option("display.max_colwidth")):  # pages may widen tables
-        for code in found:
-            exec(compile(code, path.name, "exec"), namespace)
-    return namespace
-
-
-PRINTED = {
-    "means_and_mechanisms.md": r"Private Means and Frequencies",
-    "where_papers_are_wrong.md": r"printed 27\.08, with two slips 27\.08",
-}
-
-
-@pytest.mark.parametrize("path", STORIES, ids=lambda p: p.name)
-def test_code_of_a_document_runs_in_order(path, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    run(path)
-    wanted = PRINTED.get(path.name, r"Private (Online|Federated) Regression Results")
-    assert re.search(wanted, capsys.readouterr().out)
+    for code in found:
+        compile(code, path.name, "exec")
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.name)
-def test_a_guide_does_what_it_says_and_names_files_that_exist(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    found = run(path)
+def test_a_guide_does_what_it_says_and_names_files_that_exist(path):
+    found, _ = cells.run(path)
     if path.name == "add_family.md":
         limits = found["res"].conf_int(1e-6)
         assert ((limits[0] < [1, 2]) & (limits[1] > [1, 2])).all()

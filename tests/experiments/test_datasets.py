@@ -48,7 +48,6 @@ def test_integer_coding_reproduces_the_published_ols():
 
 
 @pytest.mark.reference
-@pytest.mark.slow
 def test_a_million_rows_are_as_close_to_the_published_ols_as_claimed():
     table = datasets.published("xsjkh_table3")
     frame = datasets.us_insurance(1_000_000, coding="integers")

@@ -149,7 +149,6 @@ def test_stored_insurance_study_meets_its_limits():
     assert found.loc[("efficient", "test_mse"), "median"] <= 1.01 * found.loc[("OLS", "test_mse"), "median"]
 
 
-@pytest.mark.slow
 def test_insurance_under_published_tuning_on_one_permutation():
     cell = pr.experiments.xsjkh_table3.cells(False)[0]
     rows = pd.DataFrame(pr.experiments.xsjkh_table3.replicate(cell, 1)).drop_duplicates(["tuning", "term"])
@@ -162,8 +161,7 @@ def test_insurance_under_published_tuning_on_one_permutation():
     assert found["efficient", "test_mse"] <= 1.05 * found["OLS", "test_mse"]
 
 
-@pytest.mark.slow
-@pytest.mark.coverage
+@pytest.mark.statistical
 def test_coverage_of_random_scaling_in_the_published_design():
     by_name = {c.name: c for c in pr.experiments.xsjkh_table1.cells(False)}
     cell = replace(by_name["p3-rho0-mu1-stated"], sizes=(200_000,), passes=(("random_scaling",),))

@@ -10,10 +10,12 @@ import pytest
 import privreg as pr
 from privreg.data.sources.open import open_arrays
 from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakWarning, SchemaError
+from privreg.families.family import from_json
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
 from privreg.formula.design import design_from_json, formula_design
 from privreg.formula.leaks import complete
 from privreg.formula.parse import private_columns
+from privreg.loading import upgraded
 from privreg.schema.declarations import MOST_LEVELS, RESPONSE_KINDS, Schema
 from tests.designs import FUNCTIONS, SCHEMA, frame
 from tests.wrong import ANSWER, INSIDE, WORD, cases, check_refusal
@@ -148,8 +150,10 @@ def test_files_of_the_first_version_are_read():
         kind = doc.pop("response")
         if kind == "levels" or doc.pop("exposure"):
             continue
-        old = {**doc, "binary": kind == "binary"}
-        assert design_from_json(json.loads(json.dumps(old)), FUNCTIONS) == design
+        old = {"kind": "results", "design": {**doc, "binary": kind == "binary"}, "family": ["Huber", "auto", "auto"]}
+        new = upgraded(json.loads(json.dumps(old)))
+        assert design_from_json(new["design"], FUNCTIONS) == design
+        assert from_json(new["family"]) == pr.Huber()
 
 
 def test_the_kind_makes_designs_differ():

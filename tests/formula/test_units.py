@@ -19,6 +19,7 @@ from privreg.formula.arrays import array_design
 from privreg.formula.design import design_from_json, formula_design
 from privreg.formula.parse import rowwise
 from privreg.formula.units import public_units
+from privreg.loading import upgraded
 from privreg.schema.declarations import Schema
 from tests.helpers import BOUNDS, NAMES, array_model, people
 
@@ -259,7 +260,9 @@ def test_a_schema_of_the_first_version_loads():
     known = schema(bounds={"a": (0, 4)}, moments={"m": (5, 2)})
     doc = known.to_json()
     del doc["private"], doc["correlations"]
-    assert Schema.from_json(doc) == known
+    design = {"schema": doc, "response": "number"}
+    new = upgraded({"kind": "results", "design": design, "family": {}})
+    assert Schema.from_json(new["design"]["schema"]) == known
 
 
 def test_a_damaged_schema_is_refused():

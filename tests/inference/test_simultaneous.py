@@ -96,6 +96,7 @@ def paths(pivot, root, runs, rng):
     return np.array(out)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rho", [0.0, 0.8])
 @pytest.mark.parametrize("pivot", [StudentT(7), RandomScaling(), RandomScaling(4)], ids=lambda p: p.label)
 def test_levels_against_direct_simulation(pivot, rho):
@@ -106,8 +107,8 @@ def test_levels_against_direct_simulation(pivot, rho):
     assert share == pytest.approx(alpha, abs=4 * math.sqrt(alpha * (1 - alpha) / runs))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("pivot", [StudentT(7), RandomScaling()], ids=lambda p: p.label)
-@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_estimated_correlations_cost_half_a_point_of_coverage(pivot):
     """The law takes R as known; an estimate of it from 8 lanes, or from one path, makes 95% about 94.4% (p = 5)."""
@@ -140,7 +141,7 @@ def test_values_lie_between_one_by_one_and_bonferroni(pivot):
     )  # in another order
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_monte_carlo_error_of_the_level_is_below_a_thousandth(monkeypatch):
     r = correlated(10, 0.7)
     for pivot in (StudentT(7), RandomScaling()):

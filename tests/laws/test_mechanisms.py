@@ -294,8 +294,11 @@ ENOUGH = {"gaussian": 20_000, "laplace": 200_000, "privunit": 30_000, "randomize
 """Reports of each neighbour at which a fifth too little noise is caught at the level ALPHA."""
 
 
+FAR = [k for k, v in NEIGHBOURS.items() if v.far]
+
+
 @EVERY
-@pytest.mark.parametrize("which", [k for k, v in NEIGHBOURS.items() if v.far])
+@pytest.mark.parametrize("which", ["residuals", *(pytest.param(k, marks=pytest.mark.statistical) for k in FAR[1:])])
 def test_a_fifth_less_noise_is_caught(which, name):
     case, n = NEIGHBOURS[which], ENOUGH[name]
     if name in {"gaussian", "laplace"}:

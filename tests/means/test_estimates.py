@@ -115,6 +115,7 @@ def test_rows_give_the_same_results_from_every_source(tmp_path):
     pd.testing.assert_frame_equal(stream.results().tidy(), expected, rtol=1e-9)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("options", "runs"), [({"epsilon": 2, "m": 1}, 250), ({"epsilon": 4, "missing": "noise"}, 200), (WAYS["by"], 200)]
 )

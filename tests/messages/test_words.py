@@ -18,6 +18,7 @@ from privreg import errors
 from privreg.cli import app, experiment
 from privreg.cli.spelling import in_shell
 from privreg.data.sources.csv import _count_lines, open_csv
+from privreg.data.sources.source import Wanted
 from privreg.errors import (
     BudgetError,
     DataError,
@@ -663,7 +664,7 @@ def test_duckdb_runs_queries_only():
 
 def _column(path, skip=0):
     schema = pr.Schema.declare(bounds={"y": (0, 9)})
-    parts = [np.asarray(b["y"], dtype=float) for b in open_csv(path, ("y",), schema, frozenset()).batches(skip)]
+    parts = [np.asarray(b["y"], dtype=float) for b in open_csv(path, Wanted(("y",), schema)).batches(skip)]
     return np.concatenate([np.empty(0), *parts])
 
 

@@ -83,7 +83,12 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+OFTEN = {"linear", "logistic", "quantile"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=[] if k in OFTEN else [pytest.mark.statistical]) for k in SETTINGS]
+)
 def test_fits_of_made_up_people_are_as_precise_as_planned(name):
     """Seeded: the ratio of simulated to planned widths is 1 but for 10% and four of its standard errors."""
     found = SETTINGS[name]().check(8, seed=3, progress=False)
@@ -92,6 +97,7 @@ def test_fits_of_made_up_people_are_as_precise_as_planned(name):
     assert (found["coverage"] >= found["at_least"]).all()
 
 
+@pytest.mark.statistical
 def test_power_is_how_often_an_effect_is_found():
     planned = insured(n=60_000, effect={"age": 12.0}, params={"age": 12.0})
     power = float(planned.table().loc["age", "power"])
@@ -303,6 +309,7 @@ def test_a_plan_prints_pickles_and_shows():
     assert isinstance(again, StudyPlan)
 
 
+@pytest.mark.usefixtures("coarse_contours")
 def test_contours_are_drawn_on_axes_of_ones_own():
     plt = pytest.importorskip("matplotlib.pyplot")
     found = insured(width={"age": 20})
@@ -316,6 +323,7 @@ def test_contours_are_drawn_on_axes_of_ones_own():
     plt.close("all")
 
 
+@pytest.mark.usefixtures("coarse_contours")
 def test_the_command_says_what_the_function_says(capsys, tmp_path):
     public = ["--bounds", "age=18:65", "bmi=18:50", "charges=0:35000", "--levels", "smoker=no,yes", "--scale", "2500"]
     assert main(["plan", FORMULA, "--mu", "1", "--width", "age=20", *public]) == 0
@@ -404,6 +412,7 @@ def test_wrong_questions_are_explained(what):
         call()
 
 
+@pytest.mark.statistical
 def test_precision_of_many_coefficients_comes_to_an_end():
     names = [f"x{j}" for j in range(150)]
     found = pr.plan(

@@ -8,7 +8,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import OptionError
-from privreg.results.summary import number
+from privreg.tables import number
 from tests.helpers import array_model
 from tests.results.test_summary import check_latex, flat, read, wide
 

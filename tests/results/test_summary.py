@@ -12,7 +12,7 @@ from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError
 from privreg.inference.methods import Estimate, RandomScaling
 from privreg.results.results import PrivateResults
-from privreg.results.summary import number, privacy_html, privacy_text, shorten, tex
+from privreg.tables import number, shorten, tex
 from tests.helpers import NAMES, array_model, people
 
 NASTY = "C(g_1, Treatment('a'))[T.<b>&50%^#$~\\{x}]"
@@ -126,8 +126,8 @@ def test_every_header_entry_and_privacy_row_is_printed(fitted):
         assert label in html
     for i, note in enumerate(fitted.privacy.notes, 1):
         assert f"[{i}] {note}" in text
-    assert flat(privacy_text(fitted.privacy)) in text
-    assert str(fitted.privacy) == privacy_text(fitted.privacy)
+    assert flat(fitted.privacy.as_text()) in text
+    assert str(fitted.privacy) == fitted.privacy.as_text()
 
 
 def test_the_law_behind_t_and_p_is_named(fitted):
@@ -170,7 +170,7 @@ def test_results_taken_before_the_lanes_show_estimates_and_why():
 
 def test_a_fit_without_privacy_is_loud_in_every_form(free):
     s = free.summary()
-    for text in (s.as_text(), s.as_html(), s.as_latex(), privacy_text(free.privacy), privacy_html(free.privacy)):
+    for text in (s.as_text(), s.as_html(), s.as_latex(), free.privacy.as_text(), free.privacy.as_html()):
         assert "NOT PRIVATE" in text
 
 
@@ -249,13 +249,31 @@ def test_html_is_well_formed_and_escapes_names(fitted):
 
 
 def test_html_takes_its_colours_from_the_page(fitted):
-    html = fitted.summary().as_html() + privacy_html(fitted.privacy)
+    html = fitted.summary().as_html() + fitted.privacy.as_html()
     styles = re.findall(r"<style>(.*?)</style>", html, re.S)
     assert styles
     for style in styles:
         assert not re.search(r"#[0-9a-f]{3}|rgb|white(?!-space)|black", style, re.I)
         for rule in filter(None, (r.strip() for r in style.split("}"))):
             assert all(part.strip().startswith(".privreg") for part in rule.split("{")[0].split(","))
+
+
+# --- Markdown ---------------------------------------------------------------------------------------------
+
+
+def test_markdown_has_every_number_and_escapes_names(fitted):
+    names = (NASTY, "a|b", "**bold**")
+    results = wide(fitted, 3, names=names)
+    text = results.summary().as_markdown()
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.split("\n") if line.startswith("|")]
+    assert len({len(row) for row in rows}) == 1  # no name makes a cell of its own
+    bare = [[re.sub(r"\\(.)", r"\1", cell).strip() for cell in row] for row in rows]
+    assert [row[0].removesuffix(" †") for row in bare[2:]] == list(names)
+    assert [row[1] for row in bare[2:]] == [number(v, 4) for v in results.params]
+    for label, value in results.privacy.rows():
+        assert f"- {label}: {value}" in re.sub(r"\\(.)", r"\1", text)
+    unescaped = re.sub(r"\\.", "", "".join(row[0] for row in rows))
+    assert not set("\\`*_[]<>#|~&$") & set(unescaped)
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.data.sources.dask_frames import paths_of
+from privreg.data.sources.files import paths_of
 from privreg.data.sources.open import file_mark
 from privreg.errors import BudgetError, DataError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.privacy.ledger import LEDGER, Release
@@ -72,7 +72,7 @@ def here(folder):
 def test_workers_one_or_two_or_none_give_the_same_bits(folder, client):
     two = model(folder).fit(client=client, seed=3, progress=False)
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as local,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as local,
         distributed.Client(local) as own,
     ):
         one = model(folder).fit(client=own, seed=3, progress=False)

@@ -16,6 +16,7 @@ from privreg.errors import DataError, InferenceError, PrivregWarning, SavedFileE
 from privreg.files import archive
 from tests.helpers import array_model, people
 
+pytestmark = pytest.mark.usefixtures("small_blocks")
 FORMULA = "y ~ a + b + I(a * b) + g"
 OPTIONS = {
     "family": pr.Huber(scale=0.3),
@@ -97,7 +98,7 @@ def test_threads_change_no_bit(tmp_path):
             assert_same(model(source, **scaling).fit(seed=5, threads=threads), whole)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(st.integers(0, 3000), max_size=5), st.integers(1, 2999), st.sampled_from([*WAYS, "private"]))
 def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, cuts, stop, way):
     path = tmp_path_factory.mktemp("s") / "run.privreg"

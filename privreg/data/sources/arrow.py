@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from privreg.data.sources.source import CHUNK, Batch
+from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, quietly
 from privreg.files.optional import need
 
-__all__ = ["as_bytes", "batches_of", "kind_of", "pyarrow", "read_stream"]
+__all__ = ["as_bytes", "batches_of", "kind_of", "pyarrow", "read_stream", "streamed"]
 
 _EXACT_DIGITS: Final = 15
 """Decimals with so many digits are whole doubles before their point is set: one division, rounded once, is exact."""
@@ -68,18 +68,8 @@ def as_bytes(array: Any) -> Any:
     return array.cast(pa.large_binary()) if _is_text(pa.types, array.type) else array
 
 
-def batches_of(arrow: Any, columns: Sequence[str], factors: Collection[str], where: str) -> Iterator[Batch]:
-    """An Arrow record batch as batches of at most ``CHUNK`` rows.
-
-    Parameters
-    ----------
-    arrow : pyarrow.RecordBatch
-    columns : sequence of str
-        Those wanted.
-    factors : collection of str
-        Those with declared levels: their texts become codes.
-    where : str
-        What is being read, for the message.
+def batches_of(arrow: Any, wanted: Wanted, where: str) -> Iterator[Batch]:
+    """An Arrow record batch as batches of at most ``CHUNK`` rows; texts of factors become codes.
 
     Raises
     ------
@@ -87,20 +77,20 @@ def batches_of(arrow: Any, columns: Sequence[str], factors: Collection[str], whe
         If a column's type, which is no secret, holds neither numbers nor texts, or it is damaged.
     """
     pa = pyarrow("Arrow data")
-    for name in columns:
+    for name in wanted.columns:
         kind = kind_of(arrow.schema.field(name).type)
         if kind in {"date or time", "of another kind"}:
             raise DataError(f"{where}: column {name!r} is {kind}; make it a number or a text first.")
     for a in range(0, arrow.num_rows, CHUNK):
         part = arrow.slice(a, CHUNK)
-        yield quietly(partial(_columns, pa, part, columns, factors), DataError(f"{where}: {_UNREADABLE}"))
+        yield quietly(partial(_columns, pa, part, wanted), DataError(f"{where}: {_UNREADABLE}"))
 
 
 _UNREADABLE: Final = "a column can't be read; it is damaged, or of a type that holds neither numbers nor texts."
 
 
-def _columns(pa: Any, part: Any, columns: Sequence[str], factors: Collection[str]) -> Batch:
-    return {c: _values(pa, part.column(c), c in factors) for c in columns}
+def _columns(pa: Any, part: Any, wanted: Wanted) -> Batch:
+    return {c: _values(pa, part.column(c), c in wanted.factors) for c in wanted.columns}
 
 
 def _values(pa: Any, array: Any, factor: bool) -> Any:
@@ -153,7 +143,7 @@ def _decimals(array: Any) -> np.ndarray:
     return np.asarray(out)
 
 
-def read_stream(arrow: Iterable[Any], columns: Sequence[str], factors: Collection[str], where: str) -> Iterator[Batch]:
+def read_stream(arrow: Iterable[Any], wanted: Wanted, where: str) -> Iterator[Batch]:
     """Arrow record batches, which a library makes as they are asked for, as batches of rows.
 
     Raises
@@ -164,4 +154,14 @@ def read_stream(arrow: Iterable[Any], columns: Sequence[str], factors: Collectio
     waiting = iter(arrow)
     problem = DataError(f"{where}: reading broke off; mend the file, the table or the query.")
     while (part := quietly(lambda: next(waiting, None), problem)) is not None:
-        yield from batches_of(part, columns, factors, where)
+        yield from batches_of(part, wanted, where)
+
+
+def streamed(make: Callable[[], Iterable[Any]], wanted: Wanted, where: str) -> Callable[[int], Iterator[Batch]]:
+    """Batches of Arrow record batches that are made anew for every reader."""
+
+    def batches(skip: int) -> Iterator[Batch]:
+        parts = quietly(make, DataError(f"{where} can't be read; mend it, or its query."))
+        return beyond(read_stream(parts, wanted, where), skip)
+
+    return batches

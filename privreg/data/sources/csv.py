@@ -6,17 +6,15 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from privreg.data.columns import missing
-from privreg.data.sources.source import CHUNK, Batch, Source, file_mark
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, check_labels, file_mark
 from privreg.errors import DataError, quietly
-
-if TYPE_CHECKING:
-    from privreg.schema.declarations import Schema
+from privreg.privacy.accounts import of_files
 
 __all__ = ["header_of", "open_csv"]
 
@@ -157,9 +155,10 @@ def header_of(path: Path) -> list[str]:
     return names
 
 
-def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: frozenset[str]) -> Source:
-    """Rows of a CSV file that exists; fields of `verbatim` columns are kept as they are written."""
-    text = {c for c in columns if c in verbatim or c in schema.levels}
+def open_csv(path: Path, wanted: Wanted) -> Source:
+    """Rows of a CSV file that exists."""
+    columns, schema = wanted.columns, wanted.schema
+    text = {c for c in columns if c in wanted.verbatim or c in schema.levels}
     # ids are nearly all different: a chunk's categories would only cost time; and pandas makes numbers of categories
     # that all look like numbers
     kinds = {c: "category" if c in schema.levels and not any(map(_typed, schema.levels[c])) else "str" for c in text}
@@ -171,7 +170,8 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
         import pandas as pd
 
         header = header_of(path)
-        place = {c: str(_place(c, header, path.name)) for c in columns}
+        check_labels(columns, header, path.name)
+        place = {c: str(header.index(c)) for c in columns}
         last = str(len(header))
         missing_texts: dict[str, Sequence[str]] = {j: [""] if c in text else _MISSING for c, j in place.items()}
         problem = DataError(
@@ -194,7 +194,8 @@ def open_csv(path: Path, columns: tuple[str, ...], schema: Schema, verbatim: fro
                     part |= {c: part[c].astype(object).where(here, None) for c in own}
                 yield pd.DataFrame(part, copy=False)
 
-    return Source(f"CSV file {path.name}", None, batches, None, lambda: _count_lines(path), lambda: [file_mark(path)])
+    count, stamp = partial(_count_lines, path), lambda: [file_mark(path)]
+    return Source(f"CSV file {path.name}", None, batches, of_files([path]), count, stamp)
 
 
 def _typed(level: Any) -> bool:
@@ -289,11 +290,3 @@ def _header(lines: Any) -> list[str]:
     if "\ufffd" in line or "\0" in line:
         raise ValueError("the header is no UTF-8")
     return next(csv.reader([line]), [])
-
-
-def _place(name: str, header: list[str], file: str) -> int:
-    if name not in header:
-        raise DataError(f"{file}: {missing(name, header)}")
-    if header.count(name) > 1:
-        raise DataError(f"{file} has more than one column named {name!r}; rename or drop one.")
-    return header.index(name)

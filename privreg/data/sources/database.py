@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
-from privreg.data.sources.source import CHUNK, Batch, Source, beyond, check_labels
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels
 from privreg.data.sources.tables import open_object, quoted
 from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from, need
@@ -146,14 +146,14 @@ def _refuse_statement(query: str) -> None:
         )
 
 
-def open_sql(data: Sql, columns: Sequence[str], factors: Collection[str]) -> Source:
+def open_sql(data: Sql, wanted: Wanted) -> Source:
     """Rows of a query."""
     if comes_from(data.connection, "duckdb", "DuckDBPyConnection"):
-        return _of_duckdb(data, columns, factors)
+        return _of_duckdb(data, wanted)
     where = f"the SQL query on {_place(data.connection)}"
 
     def batches(skip: int) -> Iterator[Batch]:
-        return beyond(_fetched(data, columns, where), skip)
+        return beyond(_fetched(data, wanted.columns, where), skip)
 
     return Source(where[4:], None, batches, data)
 
@@ -169,7 +169,7 @@ def _place(connection: Any) -> str:
     return type(connection).__module__.partition(".")[0].lstrip("_") or "a database"
 
 
-def _of_duckdb(data: Sql, columns: Sequence[str], factors: Collection[str]) -> Source:
+def _of_duckdb(data: Sql, wanted: Wanted) -> Source:
     more = {} if data.parameters is None else {"params": data.parameters}
     refused = DataError("the SQL query on duckdb was refused; try it on the connection itself, which says why.")
     parts = quietly(lambda: data.connection.extract_statements(data.query), refused)
@@ -178,7 +178,7 @@ def _of_duckdb(data: Sql, columns: Sequence[str], factors: Collection[str]) -> S
     relation = quietly(lambda: data.connection.sql(data.query, **more), refused)
     if relation is None:
         raise DataError("the SQL query on duckdb gives no rows; give one that selects some.")
-    opened = open_object(relation, columns, factors)
+    opened = open_object(relation, wanted)
     assert opened is not None
     return Source("SQL query on duckdb", None, opened.batches, data)
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
+from privreg.data.sources.arrow import pyarrow
 from privreg.data.sources.csv import header_of, open_csv
+from privreg.data.sources.feather import open_feather
 from privreg.data.sources.parquet import open_parquet
-from privreg.data.sources.source import Batch, Source, beyond, rows_of
-from privreg.data.sources.tables import open_feather
-from privreg.errors import DataError, UnsupportedArgumentError
+from privreg.data.sources.source import Batch, Source, Wanted, beyond, rows_of
+from privreg.errors import DataError, UnsupportedArgumentError, quietly
+from privreg.files.optional import comes_from
 from privreg.privacy.accounts import of_files
 
-if TYPE_CHECKING:
-    from privreg.schema.declarations import Schema
-
-__all__ = ["FEATHER", "PARQUET", "files_of", "natural", "open_files"]
+__all__ = ["FEATHER", "PARQUET", "arrow_schema", "files_of", "is_dask", "open_files", "paths_of"]
 
 PARQUET: Final = frozenset({".parquet", ".pq"})
 FEATHER: Final = frozenset({".feather", ".arrow", ".ipc"})
@@ -27,21 +26,16 @@ _OTHER: Final = frozenset(
 )
 
 
-def open_files(
-    given: Path | Sequence[Path], columns: tuple[str, ...], schema: Schema, verbatim: frozenset[str]
-) -> Source:
+def open_files(given: Path | Sequence[Path], wanted: Wanted) -> Source:
     """Rows of a file, a folder of Parquet files, or several files of one kind, in their order."""
     files = files_of(given)
-    factors = schema.levels.keys()
     kinds = {_kind(path) for path in files.values()}
     if len(kinds) > 1:
         raise UnsupportedArgumentError("the files are of several kinds; give CSV files only, or Parquet files only.")
     paths = list(files.values())
     if kinds == {"Parquet"}:
-        return open_parquet(files, columns, factors, _words(given, paths))
-    if len(paths) == 1:
-        return _single(paths[0], columns, schema, verbatim, factors)
-    if kinds == {"CSV"}:
+        return open_parquet(files, wanted, _words(given, paths))
+    if kinds == {"CSV"} and len(paths) > 1:
         first = header_of(paths[0])
         for path in paths[1:]:
             if header_of(path) != first:
@@ -49,15 +43,30 @@ def open_files(
                     f"{path.name}: its header is not that of {paths[0].name}; all files need the same columns in the "
                     "same order."
                 )
-    return _chained([_single(path, columns, schema, verbatim, factors) for path in paths], paths)
+    sources = [(open_feather if kinds == {"Feather"} else open_csv)(path, wanted) for path in paths]
+    return sources[0] if len(sources) == 1 else _chained(sources, paths)
 
 
-def _single(
-    path: Path, columns: tuple[str, ...], schema: Schema, verbatim: frozenset[str], factors: Collection[str]
-) -> Source:
-    if _kind(path) == "Feather":
-        return open_feather(path, columns, factors)
-    return replace(open_csv(path, columns, schema, verbatim), identity=of_files([path]))
+def arrow_schema(name: str, path: Path) -> Any:
+    """Names, types and metadata of a Parquet or Feather file's columns; None of a CSV file.
+
+    Raises
+    ------
+    DataError
+        If they can't be read.
+    """
+    kind = _kind(path)
+    if kind == "CSV":
+        return None
+    library = pyarrow(f"a {kind} file", "pyarrow.parquet" if kind == "Parquet" else "pyarrow.ipc")
+
+    def read() -> Any:
+        if kind == "Parquet":
+            return library.read_schema(path)
+        with library.open_file(str(path)) as opened:
+            return opened.schema
+
+    return quietly(read, DataError(f"{name}: not a readable {kind} file; write or download it again."))
 
 
 def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
@@ -97,7 +106,7 @@ def _folder(folder: Path) -> Mapping[str, Path]:
     if not found:
         raise DataError(f"there is no file with Parquet rows ({', '.join(sorted(PARQUET))}) in {str(folder)!r}.")
     _refuse_twice(list(found.values()), f"{str(folder)!r} holds")
-    return {name: found[name] for name in sorted(found, key=natural)}
+    return {name: found[name] for name in sorted(found, key=_natural)}
 
 
 def _refuse_twice(paths: Sequence[Path], what: str) -> None:
@@ -108,7 +117,7 @@ def _refuse_twice(paths: Sequence[Path], what: str) -> None:
         raise DataError(f"{what} one twice, perhaps by a link; give each file once.")
 
 
-def natural(name: str) -> tuple[list[tuple[int, str]], str]:
+def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
     """Key by which numbers in names are sorted by size."""
     parts = re.split(r"(\d+)", name)
     return [(int(p), "") if i % 2 else (-1, p) for i, p in enumerate(parts)], name
@@ -156,3 +165,53 @@ def _chained(sources: Sequence[Source], paths: Sequence[Path]) -> Source:
 
     kind = f"{len(sources)} files, {sources[0].kind} first"
     return Source(kind, None, batches, of_files(paths), count, stamp)
+
+
+# --- Dask DataFrames: which files they stand for; their partitions are never asked for rows -------------------
+
+_OPERANDS: Final = ("filters", "_partitions", "storage_options")
+"""Operands of read_parquet by which rows are left out, or files lie elsewhere."""
+
+
+def is_dask(data: object) -> bool:
+    """Whether this is a Dask DataFrame."""
+    return comes_from(data, "dask", "DataFrame", "FrameBase") or comes_from(data, "dask_expr", "FrameBase")
+
+
+def paths_of(frame: Any) -> Path | list[Path]:
+    """Files of a Dask DataFrame that is what ``read_parquet`` gave, perhaps with fewer columns.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        If it is anything else: its rows would have to be made, and sent, to be read.
+    """
+    refusal = UnsupportedArgumentError(
+        "workers are told the names of Parquet files, never rows, and this Dask DataFrame is more than "
+        "read_parquet(...) of local files; write it once, ddf.to_parquet('folder'), and give "
+        "dask.dataframe.read_parquet('folder')."
+    )
+    node = getattr(frame, "expr", None)
+    while type(node).__name__ == "Projection":
+        node = getattr(node, "frame", None)
+    if node is None or not type(node).__name__.startswith("ReadParquet"):
+        raise refusal
+    if any(node.operand(name) is not None for name in node._parameters if name in _OPERANDS):
+        raise refusal
+    given = node.operand("path")
+    if isinstance(given, str | Path) and not _pattern(str(given)):
+        given = str(given)
+        if "://" in given:
+            raise refusal
+        return Path(given)
+    out: list[Path] = []
+    for one in [given] if isinstance(given, str | Path) else list(given):
+        text = str(one)
+        if "://" in text:
+            raise refusal
+        out += [Path(name) for name in sorted(glob(text), key=_natural)] if _pattern(text) else [Path(text)]
+    return out
+
+
+def _pattern(text: str) -> bool:
+    return any(c in text for c in "*?[")

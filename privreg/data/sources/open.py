@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.data.sources.dask_frames import is_dask, paths_of
 from privreg.data.sources.database import Sql, open_sql
-from privreg.data.sources.files import open_files
+from privreg.data.sources.files import is_dask, open_files, paths_of
 from privreg.data.sources.frames import open_arrays, open_frame, open_frames, open_mapping
-from privreg.data.sources.source import CHUNK, Batch, Source, chunk_of, file_mark, first, pieces, rows_of
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, chunk_of, file_mark, first, pieces, rows_of
 from privreg.data.sources.tables import open_object
 from privreg.errors import UnsupportedArgumentError
 
@@ -42,19 +41,10 @@ _QUERY: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 
 
 def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterable[str] = ()) -> Source:
-    """Rows held as a table of any supported kind.
+    """Rows held as a table of any supported kind; only `columns` are read, `text` ones off CSV as they are written.
 
-    Parameters
-    ----------
-    data : DataFrame, mapping of str to array, path or paths, iterable of DataFrames, Arrow, polars, DuckDB, or SQL
-        Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`. A Dask
-        DataFrame stands for the Parquet files it was read from.
-    columns : tuple of str
-        The only columns that are read.
-    schema : Schema
-        Public declarations, which say how text columns are to be read.
-    text : iterable of str
-        Columns that a CSV file's fields are kept of as they are written, such as ids: "007" is not 7.
+    Paths are of CSV, Parquet and Feather files, or of a folder of Parquet files; SQL comes by `privreg.sql`. A Dask
+    DataFrame stands for the Parquet files it was read from.
 
     Raises
     ------
@@ -67,27 +57,28 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     """
     import pandas as pd
 
+    wanted = Wanted(columns, schema, frozenset(text))
     if isinstance(data, pd.DataFrame):
         return open_frame(data, columns)
+    if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
+        raise UnsupportedArgumentError(
+            "a string is the path of a file; an SQL query is given as pr.sql(query, connection)."
+        )
     if isinstance(data, str | Path):
-        if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
-            raise UnsupportedArgumentError(
-                "a string is the path of a file; an SQL query is given as pr.sql(query, connection)."
-            )
-        return open_files(Path(data), columns, schema, frozenset(text))
+        return open_files(Path(data), wanted)
     if isinstance(data, list | tuple) and data and all(isinstance(path, str | Path) for path in data):
-        return open_files([Path(path) for path in data], columns, schema, frozenset(text))
+        return open_files([Path(path) for path in data], wanted)
     if isinstance(data, Sql):
-        return open_sql(data, columns, schema.levels.keys())
+        return open_sql(data, wanted)
     if is_dask(data):
-        return replace(open_files(paths_of(data), columns, schema, frozenset(text)), kind="Dask DataFrame", parts=True)
-    table = open_object(data, columns, schema.levels.keys())
+        return replace(open_files(paths_of(data), wanted), kind="Dask DataFrame", parts=True)
+    table = open_object(data, wanted)
     if table is not None:
         return table
     if isinstance(data, Mapping):
         return open_mapping(data, columns)
     if isinstance(data, Iterable) and not isinstance(data, np.ndarray):
-        return open_frames(data, lambda batch: open_object(batch, columns, schema.levels.keys()))
+        return open_frames(data, lambda batch: open_object(batch, wanted))
     raise UnsupportedArgumentError(
         f"data of type {type(data).__name__} can't be read; give a DataFrame (pandas or polars), a mapping of arrays, "
         "the path of a CSV file or of Parquet files, an Arrow or DuckDB table, pr.sql(query, connection), or an "
@@ -98,13 +89,6 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
 def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
     """A table of another library as one batch of the encoders; anything else as it is.
 
-    Parameters
-    ----------
-    data : DataFrame, mapping of str to array, table of Arrow, polars or DuckDB, or whatever hands out Arrow's streams
-    columns : tuple of str
-        The only columns that are read.
-    schema : Schema
-
     Raises
     ------
     DataError
@@ -114,7 +98,7 @@ def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
 
     if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1:
         return data
-    table = open_object(data, columns, schema.levels.keys())
+    table = open_object(data, Wanted(columns, schema))
     if table is None:
         return data
     parts = [pd.DataFrame(part) for part in table.batches(0)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from privreg.data.sources.arrow import batches_of, kind_of, pyarrow
-from privreg.data.sources.source import CHUNK, Batch, Source, check_labels, file_mark
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, check_labels, file_mark
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
@@ -28,16 +28,16 @@ class _File(NamedTuple):
     kinds: Mapping[str, str]
 
 
-def open_parquet(files: Mapping[str, Path], columns: Sequence[str], factors: Collection[str], kind: str) -> Source:
+def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source:
     """Rows of Parquet files that exist, in their order; `files` are by the names that messages call them."""
-    held = [_footer(name, path, columns) for name, path in files.items()]
+    held = [_footer(name, path, wanted.columns) for name, path in files.items()]
     _check_kinds(held)
 
     def batches(skip: int) -> Iterator[Batch]:
         for file in held:
             n = sum(file.groups)
             if skip < n or n == 0:
-                yield from _rows(file, columns, factors, skip)
+                yield from _rows(file, wanted, skip)
             skip = max(skip - n, 0)
 
     paths = [file.path for file in held]
@@ -82,10 +82,10 @@ def _check_kinds(files: Sequence[_File]) -> None:
                 )
 
 
-def _rows(file: _File, columns: Sequence[str], factors: Collection[str], skip: int) -> Iterator[Batch]:
+def _rows(file: _File, wanted: Wanted, skip: int) -> Iterator[Batch]:
     """Batches of one file from row `skip` on; row groups before it are not read."""
     pq = pyarrow("a Parquet file", "pyarrow.parquet")
-    coded = [c for c in columns if c in factors and file.kinds[c] == "text"]
+    coded = [c for c in wanted.columns if c in wanted.factors and file.kinds[c] == "text"]
     damaged = DataError(f"{file.name}: {_DAMAGED}")
     # checksums, where the file has them: a flipped bit in a number can't be told otherwise
     opened = quietly(
@@ -97,24 +97,22 @@ def _rows(file: _File, columns: Sequence[str], factors: Collection[str], skip: i
             raise DataError(f"{file.name} was changed after it was opened; build the model again.")
         for group, rows in enumerate(file.groups):
             if skip < rows:
-                yield from _group(opened, file, group, columns, factors, skip)
+                yield from _group(opened, file, group, wanted, skip)
             skip = max(skip - rows, 0)
 
 
-def _group(
-    opened: Any, file: _File, group: int, columns: Sequence[str], factors: Collection[str], skip: int
-) -> Iterator[Batch]:
+def _group(opened: Any, file: _File, group: int, wanted: Wanted, skip: int) -> Iterator[Batch]:
     where = f"{file.name}, row group {group}"
     broken = DataError(f"{where}: it is damaged; write or download the file again.")
     # one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
     parts = quietly(
-        lambda: opened.iter_batches(CHUNK, row_groups=[group], columns=list(columns), use_threads=False), broken
+        lambda: opened.iter_batches(CHUNK, row_groups=[group], columns=list(wanted.columns), use_threads=False), broken
     )
     read = 0
     while (part := quietly(lambda: next(parts, None), broken)) is not None:
         n = part.num_rows
         if read + n > skip:
-            yield from batches_of(part.slice(max(skip - read, 0)), columns, factors, where)
+            yield from batches_of(part.slice(max(skip - read, 0)), wanted, where)
         read += n
     if read != file.groups[group]:
         raise broken

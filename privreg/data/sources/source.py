@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from privreg.data.columns import missing
 from privreg.errors import DataError
+from privreg.schema.declarations import Schema
 
 __all__ = [
     "CHUNK",
     "Batch",
     "Source",
+    "Wanted",
     "beyond",
     "check_labels",
     "chunk_of",
@@ -36,38 +38,34 @@ Batch = Any
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What a model reads of its data."""
+
+    columns: tuple[str, ...]  # no others are touched
+    schema: Schema
+    verbatim: frozenset[str] = frozenset()  # read from CSV as they are written, such as ids: "007" is not 7
+
+    @property
+    def factors(self) -> Collection[str]:
+        """Columns with declared levels."""
+        return self.schema.levels.keys()
+
+
+@dataclass(frozen=True)
 class Source:
-    """Rows to be read once per call of `batches`.
+    """Rows to be read once per call of `batches`."""
 
-    Parameters
-    ----------
-    kind : str
-        In words, for the summary.
-    rows : int or None
-        How many there are, if known without reading them.
-    batches : callable
-        From how many rows to leave out at the beginning, an iterator of the batches that follow.
-    identity : object
-        What the ledger knows these people by, see `privreg.privacy.accounts`; None if nothing can tell.
-    count : callable
-        Gives `rows`, or how many there are if counting is cheap beside reading them, or None.
-    stamp : callable
-        Gives what must not change for the same rows to come in the same order when they are read again, as JSON has
-        it; None if nothing can tell.
-    repeatable : bool
-        Whether `batches` may be called again; what comes from a generator or a reader is gone once it was read.
-    parts : bool
-        Whether its files are to be worked on by Dask.
-    """
-
-    kind: str
-    rows: int | None
-    batches: Callable[[int], Iterator[Batch]] = field(repr=False)
-    identity: Any = field(repr=False)  # often the rows themselves
+    kind: str  # in words, for the summary
+    rows: int | None  # how many there are, if known without reading them
+    batches: Callable[[int], Iterator[Batch]] = field(repr=False)  # those that follow so many rows
+    # what the ledger knows these people by, see `privreg.privacy.accounts`, often the rows themselves; None if nothing
+    identity: Any = field(repr=False)
+    # `rows`, or how many there are if counting is cheap beside reading them
     count: Callable[[], int | None] = field(repr=False, default=lambda: None)
+    # what must not change for the same rows to come in the same order again, as JSON has it; None if nothing can tell
     stamp: Callable[[], list[Any] | None] = field(repr=False, default=lambda: None)
-    repeatable: bool = True
-    parts: bool = False
+    repeatable: bool = True  # what comes from a generator or a reader is gone once it was read
+    parts: bool = False  # whether its files are to be worked on by Dask
 
     def expected(self) -> int | None:
         """How many people there are, as far as can be told before reading them; public, like their number."""

@@ -12,7 +12,7 @@ from privreg.privacy.budget import Budget, at_least
 from privreg.privacy.conversions import dp_tradeoff
 from privreg.results.plots import style
 from privreg.results.statement import PrivacyStatement
-from privreg.results.summary import shorten
+from privreg.tables import shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -290,6 +290,7 @@ PLOTS = {
 }
 
 
+@pytest.mark.usefixtures("coarse_contours")
 @pytest.mark.parametrize("plot", PLOTS)
 @pytest.mark.parametrize("style", ["default", "dark_background"])
 def test_plots_are_read_on_light_and_on_dark_grounds(fitted, style, plot):

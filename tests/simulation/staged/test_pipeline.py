@@ -23,6 +23,7 @@ from privreg.simulation.staged.pipeline import Pipeline
 from privreg.simulation.staged.schedule import LONG, make_schedule
 from tests.kinds import spared
 
+pytestmark = pytest.mark.usefixtures("small_blocks")
 N = 3000
 SEED = 7
 BOUNDS = {"a": (-1, 3), "b": (-1, 1)}
@@ -267,7 +268,7 @@ def test_saves_in_every_stage_change_no_bit(name, tmp_path):
     assert_same(stream, whole(name))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from(list(CASES)), st.lists(st.integers(1, N - 1), min_size=1, max_size=3), st.lists(st.integers(1, N))
 )

@@ -216,6 +216,7 @@ def bridges(q, lanes_, steps, draws, seed):
     return np.concatenate(out)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("q", "lanes_"), [(1, 8), (3, 8), (5, 16), (20, 12)])
 def test_several_lanes_have_their_own_joint_law(q, lanes_):
     cut = wald_critical(0.05, q, lanes_)
@@ -230,11 +231,13 @@ def test_several_lanes_have_their_own_joint_law(q, lanes_):
     assert law.joint_sf(cut / 6.0, q) == pytest.approx(0.05, rel=0.01)
 
 
+@pytest.mark.statistical
 def test_many_lanes_come_to_the_normal_laws_joint_test():
     for q in (2, 10):
         assert RandomScaling(1000).joint_sf(18.307, q) == pytest.approx(chdtrc(q, 18.307), abs=0.004, rel=0.2)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("q", "lanes_"), [(2, 1), (10, 1), (2, 8), (10, 12), (20, 16), (20, 1)])
 def test_joint_tests_hold_their_level_from_the_fewest_steps_that_are_allowed(q, lanes_):
     steps = max(FEWEST_STEPS, -(-STEPS_EACH * q // lanes_))
@@ -249,6 +252,7 @@ def test_joint_tests_hold_their_level_from_the_fewest_steps_that_are_allowed(q, 
         RandomScaling(lanes_, steps - 1).joint_sf(5.0, q)
 
 
+@pytest.mark.statistical
 def test_joint_tests_of_whole_fits_hold_their_level():
     """Seeded: groups of five of 150 coefficients, noise small beside the people's own scatter."""
     p, q, found = 151, 5, []

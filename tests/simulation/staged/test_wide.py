@@ -182,6 +182,7 @@ def test_methods_that_keep_squares_are_refused_above_the_limit(method):
         model(y, x).fit(inference=method, progress=False)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("mean", "width"), [(0.0, 1.0), (0.4, 0.3)])
 def test_intervals_cover_with_150_coefficients(mean, width):
     """Seeded: noise small beside the people's own scatter; pooled over coefficients, whose errors hardly depend."""

@@ -1,0 +1,67 @@
+"""The code of the pages, run in order without Sphinx: ``python -m docs --check [NAME ...]``."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pages() -> list[Path]:
+    """The README, the vignettes and the guides."""
+    return [
+        ROOT / "README.md",
+        *sorted((ROOT / "vignettes").glob("*.md")),
+        *sorted((ROOT / "docs/guides").glob("*.md")),
+    ]
+
+
+def blocks(path: Path) -> list[str]:
+    """Python of fenced blocks and of a notebook's cells, without the cells' tags."""
+    found = re.findall(
+        r"^```(?:python|\{code-cell\}.*?)\n(.*?)^```", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    return [re.sub(r"^:\w+:.*\n", "", code, flags=re.MULTILINE) for code in found]
+
+
+def run(path: Path) -> tuple[dict[str, Any], str]:
+    """Run a page's code in a folder of its own; the names it leaves and what it printed."""
+    import pandas as pd
+
+    namespace: dict[str, Any] = {}
+    printed = io.StringIO()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(printed),
+        pd.option_context("display.max_colwidth", pd.get_option("display.max_colwidth")),  # pages may widen tables
+    ):
+        for code in blocks(path):
+            exec(compile(code, path.name, "exec"), namespace)
+    return namespace, printed.getvalue()
+
+
+def check(names: list[str]) -> int:
+    """Run the pages so named, or all; the number that failed."""
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    os.environ.setdefault("PRIVREG_ROOT", str(ROOT))
+    failed = 0
+    for path in pages():
+        if names and path.stem not in names:
+            continue
+        begin = time.monotonic()
+        try:
+            run(path)
+        except Exception as e:
+            failed += 1
+            print(f"FAILED {path.name}: {type(e).__name__}: {e}", flush=True)
+        else:
+            print(f"{time.monotonic() - begin:5.1f} s  {path.name}", flush=True)
+    return failed

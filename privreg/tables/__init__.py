@@ -1,0 +1,84 @@
+"""Tables and other views as text, HTML, LaTeX and Markdown.
+
+`words` has numbers, names and lines, `parts` what a view consists of, and `text`, `html`, `latex` and `markdown`
+lay it out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from privreg.tables.html import as_html, as_page
+from privreg.tables.latex import as_latex, tex
+from privreg.tables.markdown import as_markdown
+from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted
+from privreg.tables.text import as_text
+from privreg.tables.words import MARK, WIDTH, cells, fold, limits_header, number, plain, shorten, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
+    "as_markdown",
+    "as_page",
+    "as_text", "cells", "estimates_table", "fold", "limits_header", "noted", "number", "plain", "shorten", "span",
+    "tex",
+]  # fmt: skip
+
+
+class View:
+    """What a reader is shown: a class that lists its parts gets its text, HTML, LaTeX and Markdown."""
+
+    def _layout(self) -> Sequence[Part]:
+        raise NotImplementedError
+
+    def as_text(self) -> str:
+        """Lay out as plain text of at most 80 columns; very long names are shortened in the middle.
+
+        Returns
+        -------
+        str
+        """
+        return as_text(self._layout())
+
+    def as_html(self) -> str:
+        """Lay out as a self-contained block of HTML, with its own scoped style and every name escaped.
+
+        Colours are inherited from the page, so it reads on light and dark grounds.
+
+        Returns
+        -------
+        str
+        """
+        return as_html(self._layout())
+
+    def as_latex(self) -> str:
+        r"""Lay out as LaTeX to be included in a document.
+
+        Returns
+        -------
+        str
+            The preamble needs ``\usepackage{booktabs}`` and ``\usepackage{array}``, and for tables too long for a
+            page ``\usepackage{longtable}``; the first line says which. Names in scripts other than Latin and Greek
+            need LuaLaTeX or XeLaTeX with a font that has them.
+        """
+        return as_latex(self._layout())
+
+    def as_markdown(self) -> str:
+        """Lay out as Markdown with GitHub's tables.
+
+        Returns
+        -------
+        str
+        """
+        return as_markdown(self._layout())
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return self.as_html()

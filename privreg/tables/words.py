@@ -1,0 +1,128 @@
+"""Numbers, names and lines as tables have them."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
+
+WIDTH: Final = 78
+"""Columns of the text, those of statsmodels."""
+
+MARK: Final = "†"
+"""Of rows that should not be relied on; a star would be read as significance."""
+
+
+def number(x: float, digits: int) -> str:
+    """Format as statsmodels' tables do: `digits` decimals, or `digits` figures when that would hide the number.
+
+    Examples
+    --------
+    >>> number(1.5, 3), number(123456.0, 3), number(-0.00001234, 4)
+    ('1.500', '1.23e+05', '-1.234e-05')
+    """
+    return f"{x:.{digits}g}" if abs(x) >= 1e4 or abs(x) < 1e-4 else f"{x:.{digits}f}"
+
+
+def plain(name: object) -> str:
+    """Name on one line: control characters would break a table."""
+    return "".join(c if c.isprintable() else " " for c in str(name))
+
+
+def span(text: str) -> int:
+    """Columns that a terminal gives to `text`: two for an East Asian character, none for an accent put over another.
+
+    Examples
+    --------
+    >>> span("süd"), span("東京")
+    (3, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def left(text: str, width: int) -> str:
+    """Text at the left of `width` columns."""
+    return text + " " * (width - span(text))
+
+
+def right(text: str, width: int) -> str:
+    """Text at the right of `width` columns."""
+    return " " * (width - span(text)) + text
+
+
+def centred(text: str, width: int = WIDTH) -> str:
+    """Text in the middle of `width` columns."""
+    return text.center(width).rstrip()
+
+
+def shorten(names: Iterable[str], width: int) -> list[str]:
+    """Names of at most `width` columns, with an ellipsis in the middle of long ones, still distinct.
+
+    Examples
+    --------
+    >>> shorten(["age", "C(region, Treatment('north'))[T.south]"], 20)
+    ['age', 'C(region,…)[T.south]']
+    """
+    full = [plain(n) for n in names]
+    middle = (width - 1) // 2
+    for head in sorted(range(1, max(width - 1, 2)), key=lambda h: abs(h - middle)):
+        out = [_cut(n, width, head) for n in full]
+        if len(set(out)) == len(set(full)):
+            return out
+    # no one cut tells them apart: number them as in the table
+    return [n if span(n) <= width else _cut(f"{i}:{n}", width, middle) for i, n in enumerate(full, 1)]
+
+
+def _cut(name: str, width: int, head: int) -> str:
+    if span(name) <= width:
+        return name
+    end = _upto(name[::-1], width - 1 - head)
+    return f"{name[: _upto(name, head)]}…{name[len(name) - end :]}"
+
+
+def _upto(text: str, width: int) -> int:
+    """How many characters from the beginning fit into `width` columns."""
+    k = min(len(text), max(width, 0))
+    while span(text[:k]) > width:
+        k -= 1
+    return k
+
+
+def limits_header(alpha: float) -> tuple[str, str]:
+    """Headings of the two columns of confidence limits."""
+    return f"[{alpha / 2:.10g}", f"{1 - alpha / 2:.10g}]"
+
+
+def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 3) -> tuple[list[str], list[list[str]]]:
+    """Headings and formatted rows of a tidy table, those of its columns that are there, without the names."""
+    low, high = limits_header(alpha)
+    columns = {"estimate": first, "std_error": "std err", "statistic": "t", "p_value": "P>|t|"}
+    columns = {k: v for k, v in {**columns, "conf_low": low, "conf_high": high}.items() if k in frame}
+    shown = [
+        [f"{v:.3f}" if k == "p_value" else number(v, 4 if k == "estimate" else digits) for v in frame[k]]
+        for k in columns
+    ]
+    return list(columns.values()), [list(row) for row in zip(*shown, strict=True)]
+
+
+def wrapped(label: str, text: str, indent: int, width: int = WIDTH) -> list[str]:
+    """`label` and then `text` from column `indent` on; a longer label gets a line of its own."""
+    lines = fold(plain(text), max(width - indent, 1)) or [""]
+    label = _cut(plain(label), width, width // 2)
+    if span(label) >= indent:
+        return [label, *(" " * indent + line for line in lines)]
+    return [left(label, indent) + lines[0], *(" " * indent + line for line in lines[1:])]
+
+
+def fold(text: str, width: int = WIDTH) -> list[str]:
+    """Lines of at most `width` columns."""
+    # textwrap counts characters: wide ones are followed by a stand-in, which is taken out again
+    wide = "".join(c + "\0" * (span(c) - 1) for c in text)
+    return [line.replace("\0", "") for line in textwrap.wrap(wide, width, break_on_hyphens=False)]

@@ -1,0 +1,33 @@
+"""Compiled loops are never older than their text."""
+
+import pytest
+
+from tests import compiled
+
+LOOPS = "from numba import njit\nfrom privreg.codes import ONE\n@njit(cache=True)\ndef f(x):\n    return x + ONE\n"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "privreg").mkdir()
+    for name, text in {"loops": LOOPS, "codes": "ONE = 1\n", "tables": "TWO = 2\n"}.items():
+        (tmp_path / "privreg" / f"{name}.py").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "differs"), [("loops", True), ("codes", True), ("tables", False)])
+def test_a_change_of_a_loop_or_of_what_it_imports_takes_another_folder(tree, name, differs):
+    before = compiled.key(tree)
+    path = tree / "privreg" / f"{name}.py"
+    path.write_text(path.read_text() + "# changed\n")
+    assert (compiled.key(tree) != before) is differs
+
+
+def test_loops_call_no_file_of_ours_beyond_those_that_are_looked_at():
+    """What `sources` finds imports no further file of ours at run time."""
+    found = compiled.sources(compiled.ROOT)
+    names = {str(path.relative_to(compiled.ROOT)) for path in found}
+    assert {"privreg/simulation/staged/kernels.py", "privreg/protocol/codes.py"} <= names
+    for path in found:
+        for module in compiled.imported(path.read_text("utf-8")):
+            assert f"{module.replace('.', '/')}.py" in names
