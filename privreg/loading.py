@@ -93,7 +93,7 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
 
 
 def upgraded(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document of an earlier version as this one writes it. Nothing else knows what earlier versions lacked."""
+    """A document of a regression by an earlier version, as this one writes it; statements read their own."""
     out = dict(document)
     design = {"exposure": None, **out["design"]}
     design.setdefault("response", RESPONSE_KINDS[bool(design.get("binary"))])  # 0/1 and numbers were all there was

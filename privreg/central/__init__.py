@@ -3,6 +3,10 @@
 Whoever runs this sees every row; what is released is differentially private. For people who trust nobody with their
 rows there is `privreg.PrivateOnlineRegression`.
 
+`regression` is the front door, `plan` what is done. `losses`, `sensitivity` and `calibration` make the noise;
+`descent` sees rows, by `kernels` (readable in `twins`) in the order of `sampling`. `results`, `statement` and
+`verification` are the core's, filled.
+
 References
 ----------
 Wang, Lei, Ying & Zhang, Differentially private SGD with non-smooth losses, arXiv 2101.08925.

@@ -1,1 +1,7 @@
-"""The command line: `app` is the program; every further module is a verb, or reads what is typed."""
+"""The command line: `app` is the program.
+
+Every verb is a file: `fit`, `means`, `plan`, `schema`, `data`, `experiment`.
+
+`parser` is made from the table of options, `values` reads what is typed, `output` writes results, and `spelling` says
+messages as a shell would.
+"""

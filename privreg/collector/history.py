@@ -1,6 +1,6 @@
 """The whole matrix of random scaling for designs of many coefficients: the path in blocks, folded by BLAS.
 
-Up to `wide.WIDE` coefficients every update adds s sᵀ in a compiled loop. Beyond, partial sums wait until there is a
+Up to `diagonal.WIDE` coefficients every update adds s sᵀ in a compiled loop. Beyond, partial sums wait until there is a
 block of them, and one matrix product takes them in. Blocks end at positions of the stream, and the product gives the
 same bits for any number of threads, so that neither chunks nor threads can change a bit. Reports only.
 """

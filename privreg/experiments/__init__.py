@@ -1,8 +1,11 @@
 """The published tables and figures, run again: ``privreg experiment NAME``, or one function each.
 
 Every experiment is a value that can be called: seeded replications over a grid of cells, in parallel if asked, stored
-as they come, so that a stopped run goes on where it was. It returns a tidy table, and with ``out=`` writes it beside a
-figure. Published numbers stand beside ours under the published tuning and under the package's own.
+as they come, so that a stopped run goes on where it was. It returns a tidy table, and with ``out=`` writes it beside
+a figure. Published numbers stand beside ours under the published tuning and under the package's own.
+
+`engine` runs them, `simulation` and `designs` make data, `store`, `summaries` and `figures` what is shown; `xsjkh`,
+`rates`, `classes`, `applications` and `dette_graw` are the papers.
 
 Examples
 --------

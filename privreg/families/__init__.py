@@ -1,6 +1,6 @@
 """Which loss is meant: families as frozen values, their scores and constants in internal units.
 
-`builtin` has the user's ways to make one, `family` what one is, `custom` a score of the user's own, `scores` and
+`builtin` has the user's ways to make one, `family` what one is, `compiled` a score of the user's own, `scores` and
 `weights` what devices compute, `constants` what follows from normal residuals, `measures` how fit is measured.
 """
 

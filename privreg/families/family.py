@@ -1,4 +1,4 @@
-"""A family: a frozen value that says which loss is meant. The user's ways to make one are in `families`."""
+"""A family: a frozen value that says which loss is meant. The user's ways to make one are in `builtin`."""
 
 from __future__ import annotations
 

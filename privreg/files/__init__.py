@@ -1,1 +1,5 @@
-"""Files: saved archives written whole or not at all, seals on those that choose noise, optional packages."""
+"""Files, whole or not at all.
+
+`archive` writes and reads what is saved, `sealing` seals what chooses noise to come, `optional` imports packages that
+not everybody has.
+"""

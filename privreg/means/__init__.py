@@ -1,5 +1,9 @@
 """Means and frequencies under local differential privacy: estimates, the benchmark of mechanisms, shrinking.
 
+`model` is the front door, `spec`, `terms` and `plan` what is asked of whom, `device` and `factors` what is sent,
+`collector` and `stream` what becomes of it. `results`, `summary`, `words` and `plots` show it, `shrinkage` and
+`theory` are the benchmark, `verification` audits.
+
 Examples
 --------
 >>> import privreg as pr

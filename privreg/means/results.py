@@ -14,8 +14,8 @@ from privreg.errors import InferenceError, NotPrivateError, OptionError
 from privreg.errors import level as _level
 from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
-from privreg.means.privacy import summarise
 from privreg.means.shrinkage import shrink
+from privreg.means.summary import summarise
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results

@@ -1,4 +1,6 @@
-"""The guarantee as numbers: budgets, conversions, mechanisms with their sensitivities, the ledger of releases.
+"""The guarantee as numbers.
 
-Sensitivities are computed in `mechanisms` and nowhere else. `scalar` has the mechanisms for one number of known range.
+`budget` and `conversions` say what a person may lose, in any form; `mechanisms` has mechanisms with their sensitivities
+(but those of a curator and of silos, in `central` and `federated`), `scalar` those for one number. `ledger` and
+`accounts` keep what was released of whom, `amplification` is by shuffling.
 """

@@ -1,4 +1,5 @@
-"""What crosses the wall between devices and the collector: codes, shapes and plans. Public numbers only.
+"""What crosses the wall between devices and the collector. Public numbers, the standard library only.
 
-Devices and collector import it, it imports neither. Standard library only, apart from names of types.
+`codes` has constants, `plans` what a loop is handed and what a collector keeps. Both sides import it, it imports
+neither.
 """

@@ -1,4 +1,7 @@
-"""Public declarations about columns: bounds, levels, moments. `files` reads and writes them as YAML or JSON."""
+"""Public declarations about columns: bounds, levels, moments.
+
+`declarations` has the schema and its checks, `files` reads and writes it as YAML or JSON.
+"""
 
 from privreg.schema.declarations import Schema
 

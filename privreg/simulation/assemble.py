@@ -9,7 +9,7 @@ import numpy as np
 from privreg.collector import location, sgd
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
-from privreg.simulation.intervals import of_chain
+from privreg.simulation.chain_intervals import of_chain
 from privreg.simulation.notes import notes
 from privreg.simulation.sgd import AveragedSGD
 from privreg.simulation.staged import findings, intervals

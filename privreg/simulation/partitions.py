@@ -2,7 +2,7 @@
 
 The lead (scales, moments, pilot, common chain) is a single part of the work. Every part then runs its lanes through
 three segments of its people; between them all lanes meet at their pooled estimate, but where curvature depends on the
-coefficients (see `stages`). What goes from one place to another is public state, names of files, numbers of rows, and
+coefficients (see `schedule`). What goes from one place to another is public state, names of files, numbers of rows, and
 keys; no rows. The noise of a person belongs to the part and the position, so that a segment that is worked on twice,
 after a failure or to be sure, gives the same reports, and is counted once: where its state is joined to the others'.
 Neither the number of workers nor their order changes a bit.

@@ -19,7 +19,7 @@ from privreg.inference import blocks
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
 from privreg.protocol.plans import Plan, State
-from privreg.simulation.intervals import chain_variances
+from privreg.simulation.chain_intervals import chain_variances
 from privreg.simulation.staged import kernels
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.inference.resampling import FIRST
 from privreg.options.table import check
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
-from privreg.simulation.intervals import BATCHES
+from privreg.simulation.chain_intervals import BATCHES
 from privreg.simulation.settings import Efficient, FitOptions, Settings
 from privreg.simulation.staged.schedule import FEWEST_LANES, Reports, make_schedule
 

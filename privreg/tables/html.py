@@ -38,6 +38,11 @@ STYLE: Final = """<style>
 .privreg li::marker { content: "[" counter(list-item) "] "; }
 .privreg .loud { font-weight: bold; border: 2px solid; text-align: center; }
 .privreg .caution { font-weight: bold; }
+@media (max-width: 36em) {
+  .privreg.privreg table:not(.coef) tr { display: flex; flex-wrap: wrap; }
+  .privreg.privreg table:not(.coef) th { flex: 0 0 30%; min-width: 0; box-sizing: border-box; }
+  .privreg.privreg table:not(.coef) td { flex: 1 0 70%; box-sizing: border-box; }
+}
 </style>"""
 
 

@@ -1,1 +1,6 @@
-"""Readers of rows, a file a format; `open` chooses one. Only the columns asked for are touched."""
+"""Readers of rows; only the columns asked for are touched.
+
+`open` tells tables, queries and paths apart, and `files` the formats of paths: `csv`, `parquet`, `feather`. `frames`
+has rows in memory, `tables` other libraries' tables, `arrow` their columns, `database` queries; `source` is what all
+are.
+"""

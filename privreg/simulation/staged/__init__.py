@@ -1,4 +1,5 @@
-"""The staged engine, whole: its plan, its devices, its chains and lanes, its compiled loops.
+"""The staged engine, whole: it mixes both sides of the wall, and import contracts leave it out until rounds replace it.
 
-It mixes both sides of the wall and is to be replaced by rounds; import contracts leave it out until then.
+`schedule` and `start` are its plan, `pipeline`, `beginning` and `lanes` its collector, `playing` and `kernels` its
+devices; `intervals` and `findings` say what is known of an estimate, `saved` keeps it.
 """

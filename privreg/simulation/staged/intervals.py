@@ -13,7 +13,7 @@ from privreg.inference.batches import Batches, batches, path_sandwich, regressio
 from privreg.inference.methods import Estimate, Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST
 from privreg.inference.sandwich import Sandwich
-from privreg.simulation.intervals import of_batches
+from privreg.simulation.chain_intervals import of_batches
 from privreg.simulation.staged import lanes
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """An efficient fit in progress: every person in one role, the devices and the collector played in one process.
 
-Location → moments → pilot → common chain → lanes, see `stages`. What a stage learned is public, being made of
+Location → moments → pilot → common chain → lanes, see `schedule`. What a stage learned is public, being made of
 reports, and sets the coordinates of the next. Noise belongs to positions of the stream, so that neither chunks nor
 threads can change a bit.
 """
