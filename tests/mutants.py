@@ -194,7 +194,7 @@ MUTANTS = (
     Mutant(
         "forks draw the same",
         "privreg/device/sampler.py",
-        "if os.getpid() != self._process:",
+        "if os.getpid() != process:",
         "if False:",
         ("tests/device/test_sampler.py", "tests/laws/test_noise_keys.py"),
     ),

@@ -16,6 +16,8 @@ from privreg.families import scores
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from privreg.families.constants import ChainRules
@@ -26,6 +28,9 @@ __all__ = ["Law", "law_of"]
 
 NODES: Final = 16
 """Residuals by which the variance of a score is told."""
+
+LEAK: Final = 0.1
+"""Curvature of squared loss that is left beyond the limits of the response, so that a state out there finds back."""
 
 SMALL: Final = 1e-4
 """Distance of two predictors below which a secant is a tangent."""
@@ -125,12 +130,19 @@ def variance(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
     return np.asarray((unit * (square * share)[:, None]).T @ unit).reshape(d, d)
 
 
-def public_noise(law: Law, state: Array, c: float, limits: tuple[float, float]) -> Array:
+def public_noise(
+    law: Law,
+    state: Array,
+    c: float,
+    limits: tuple[float, float],
+    function: Callable[[float, float], float] | None = None,
+) -> Array:
     """Noise covariance of a report of unit noise where covariates are public, shape (d, d).
 
-    One number is randomised, by half the range of the score over the response's `limits` at each predictor.
+    One number is randomised, by half the range of the score over the response's `limits` at each predictor; `function`
+    is the score of a family of one's own.
     """
-    low, high = scores.ends(law.rules.shape, c, law.points @ state, *limits)
+    low, high = scores.ends(law.rules.shape, c, law.points @ state, *limits, function)
     unit = law.points * (law.weight * 0.5 * (high - low))[:, None]
     return np.asarray(unit.T @ unit / len(unit))
 
@@ -182,9 +194,9 @@ def _scalar(rules: ChainRules, here: Array, there: Array, c: float, s: float) ->
     ends = _ends(rules, here)
     if family == codes.SQUARED:
         least, most = rules.shape.a, rules.shape.b
-        inside = ((there > least) & (there < most)).astype(np.float64)
-        score = (np.clip(here, least, most) - np.clip(there, least, most)) / (most - least)
-        return (score, -inside / (most - least), *_none(zero, present))
+        apart = [v + (LEAK - 1.0) * (v - np.clip(v, least, most)) for v in (here, there)]
+        slope = np.where((there > least) & (there < most), 1.0, LEAK)
+        return ((apart[0] - apart[1]) / (most - least), -slope / (most - least), *_none(zero, present))
     if family == codes.POISSON:
         at = np.minimum(there, math.log(rules.shape.a))
         mean_y = np.exp(at)

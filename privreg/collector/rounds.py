@@ -219,7 +219,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         progress = progress._replace(scatter=_moments(plan, progress, reports))
     else:
         progress = scored(plan, progress, reports)
-    progress = progress._replace(held=(*progress.held, round(float(reports.weight.sum()))))
+    progress = progress._replace(held=(*progress.held, plan.people(progress)))  # a round closes when it is full
     number = progress.state.number + 1
     while number < len(plan.rounds) and plan.rounds[number].optional and not _pays(plan, progress):
         number += 1
@@ -452,7 +452,7 @@ def _framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: floa
     sd = main[-1].sd
     noise = sd**2 * np.eye(plan.size)
     if plan.label:
-        noise = sd**2 * law.public_noise(said, theta, last.corner, _limits(plan, last))
+        noise = sd**2 * law.public_noise(said, theta, last.corner, _limits(plan, last), plan.function)
     noise = noise + law.variance(said, theta, last.corner, theta, scale)
     pilots = [s for s in progress.seen if s.state.role == "pilot" and s.state.corner < WIDE_CORNER * last.corner]
     out, maps = [], []
@@ -484,7 +484,7 @@ def _symmetric(matrix: Array) -> Array:
 def _kept(matrix: Array) -> Array:
     """With singular values that can be divided by."""
     u, values, v = np.linalg.svd(matrix)
-    return np.asarray((u * np.maximum(values, coordinates.FLATTEST * values[0])) @ v)
+    return np.asarray((u * np.maximum(values, coordinates.FLATTEST * (float(values[0]) or 1.0))) @ v)
 
 
 def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Progress, State]:

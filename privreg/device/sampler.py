@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
     from numpy.typing import NDArray
 
-__all__ = ["KEY_BYTES", "NoiseStream", "fresh_key", "normals", "seeded_key"]
+__all__ = ["KEY_BYTES", "NoiseStream", "derived_key", "fresh_key", "normals", "refuse_fork", "seeded_key"]
 
 KEY_BYTES: Final = 32
 NORMALS: Final = 1 << 16
@@ -45,6 +45,20 @@ def seeded_key(seed: int, label: str = "") -> bytes:
 def derived_key(key: bytes, label: str) -> bytes:
     """Derive an independent key for another purpose."""
     return hashlib.sha256(label.encode() + b"|" + key).digest()
+
+
+def refuse_fork(process: int) -> None:
+    """Refuse to draw noise in another process than `process`, where it was or will be drawn as well.
+
+    Raises
+    ------
+    StreamError
+    """
+    if os.getpid() != process:
+        raise StreamError(
+            "this fit was begun in another process, whose noise would be drawn again here; start a stream in "
+            "this process, or save() it there and load it here."
+        )
 
 
 class NoiseStream:
@@ -83,7 +97,7 @@ class NoiseStream:
         StreamError
             In a forked process, which would draw the same noise as its parent.
         """
-        self._refuse_fork()
+        refuse_fork(self._process)
         if self._used == self._block.shape[0]:
             self._key, self._block = self._fill(self._key, self._buffer, self._words)
             self._used = 0
@@ -116,7 +130,7 @@ class NoiseStream:
         StreamError
             In a forked process.
         """
-        self._refuse_fork()
+        refuse_fork(self._process)
         if self._taken.shape[0] < rows:
             self._taken = np.empty((rows, self.width))
         out = self._taken[:rows]
@@ -140,13 +154,6 @@ class NoiseStream:
             out[rows - self._used :] = self._block[: self._used]
         return out
 
-    def _refuse_fork(self) -> None:
-        if os.getpid() != self._process:
-            raise StreamError(
-                "this fit was begun in another process, whose noise would be drawn again here; start a stream in "
-                "this process, or save() it there and load it here."
-            )
-
     @staticmethod
     def _cipher(key: bytes) -> CipherContext:
         return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
@@ -168,7 +175,7 @@ class NoiseStream:
 
     def secret_state(self) -> dict[str, NDArray[np.generic]]:
         """Noise not yet used: the next key and the rest of this block. Never holds used noise."""
-        self._refuse_fork()
+        refuse_fork(self._process)
         return {"key": np.frombuffer(self._key, dtype=np.uint8), "rest": self._block[self._used :].copy()}
 
     @classmethod

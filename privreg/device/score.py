@@ -41,6 +41,7 @@ __all__ = [
     "moment_report",
     "randomised",
     "score_report",
+    "threshold_report",
 ]
 
 
@@ -264,6 +265,29 @@ def location_report(mechanism: Mechanism, location: Array, spread: Array, v: Arr
             bits += [0.0, codes.OUTSIDE - 0.5]
         else:
             bits += [0.5 if a > 0.0 else -0.5, (1.0 if abs(a) > 1.0 else 0.0) - 0.5]
+    radius = mechanism.bits_radius(len(bits))
+    return randomised(mechanism.channel(len(bits)), np.array(bits), radius, noise) + 0.5
+
+
+def threshold_report(mechanism: Mechanism, thresholds: Array, v: Array, noise: Array) -> Array:
+    """One person's report, in a fit by rounds, on where each of m numbers lies whose scale nobody declared.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    thresholds : ndarray, shape (m,)
+        Public ones of the person's group.
+    v : ndarray, shape (m,)
+        The person's numbers; NaN for one who has nothing to tell.
+    noise : ndarray, shape (width,)
+        Standard normals drawn for this person and never used again.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        1 for a number above its threshold, 0 for another, 1/2 for none, randomised about 1/2.
+    """
+    bits = [0.0 if math.isnan(a) else 0.5 if a > t else -0.5 for a, t in zip(v, thresholds, strict=True)]
     radius = mechanism.bits_radius(len(bits))
     return randomised(mechanism.channel(len(bits)), np.array(bits), radius, noise) + 0.5
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["found_of"]
+__all__ = ["before_role", "found_of"]
 
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d², under which intervals undercover in our simulations (benchmarks/rounds)."""
@@ -136,12 +136,19 @@ def _changing(plan: Plan, progress: Progress, found: Estimated) -> bool:
     return bool(p_value.min() < CHANCE / plan.size)
 
 
+def before_role(plan: Plan, progress: Progress, *roles: str) -> int:
+    """Records in rounds before those of `roles`: of rounds that may yet be held at most so many."""
+    first = next(k for k, r in enumerate(plan.rounds) if r.role in roles)
+    held = progress.held[:first]
+    return sum(held) + sum(r.people for r in plan.rounds[len(held) : first])
+
+
 def _early(run: RoundsRun, settings: Settings, estimates: tuple[Estimate, ...]) -> list[Diagnostic]:
     """Why there are no intervals yet, by some methods asked for or by any."""
     missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
     if not missing:
         return []
-    before = sum(r.people for r in run.plan.rounds if r.role != "main" and not r.optional)
+    before = before_role(run.plan, run.progress, "main")
     by = f" by {', '.join(missing)}" if estimates else ""
     text = f"no intervals yet{by}: main rounds begin after {before:,} people, and {run.people:,} have reported"
     return [Diagnostic("early", text, methods=missing if estimates else ())]

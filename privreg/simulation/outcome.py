@@ -15,7 +15,7 @@ from privreg.inference.pivots import Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.protocol.rounds import GROUPS
 from privreg.simulation.assemble import FitOutcome, _bound, _outside, _refuse_overflow
-from privreg.simulation.findings import found_of
+from privreg.simulation.findings import before_role, found_of
 from privreg.simulation.notes import notes
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def report_of_rounds(
     """
     plan, progress = run.plan, run.so_far()
     if progress.fitted is None:
-        before = sum(r.people for r in plan.rounds if r.role in {"location", "moments"} and not r.optional)
+        before = before_role(plan, run.progress, "pilot", "main")
         raise InferenceError(
             f"up to {before:,} people set the scales, and {run.people:,} have reported; estimates begin after them."
         )

@@ -97,6 +97,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         cells=factors,
         nonresponse=spec.nonresponse,
         rows=efficient.schedule.rows,
+        function=family.unit,
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
     return plan, order, linear

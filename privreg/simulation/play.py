@@ -91,11 +91,12 @@ def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
     """Rows z, shape (groups, m, d), factors ψ ω, shape (groups, m) or (groups, m, b), and numbers in joint reports."""
     groups = len(state.offsets)
     m, d, shape = len(y) // groups, x.shape[1], plan.rules.shape
-    z, inverse = _directions(x @ state.rows.T)
+    raw = x @ state.rows.T
+    z, inverse = _directions(raw)
     theta, cube = state.theta + state.offsets, z.reshape(groups, m, d)
     number = None
     if plan.blocks > 1:
-        ok = np.isfinite(y) & (inverse > 0.0)
+        ok = (y >= 0.0) & (y <= plan.blocks) & (y == np.floor(y)) & (inverse > 0.0)
         label = np.where(ok, y, 0.0).reshape(groups, m)
         each = [
             scores.multinomial(t.reshape(plan.blocks, d), rows, some)
@@ -108,9 +109,14 @@ def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
     factor = scores.unit(shape, state.corner, eta, y, plan.function) * inverse
     if not math.isfinite(float(factor.sum())):
         factor = np.where(np.isfinite(factor), factor, 0.0)
+    # the bound holds by itself; were it ever wrong, a report would be biased and stay private
+    factor = np.clip(factor, -inverse, inverse)
     if state.kappa > 0.0:
+        lost = np.flatnonzero(inverse == 0.0)
+        if len(lost):  # the predictor of a row that can't be used, as far as it is a number
+            eta[lost] = (raw[lost] * theta[lost // m]).sum(axis=1) + (0.0 if offset is None else offset[lost])
         number = scores.told(shape, state.corner, eta, y, plan.function)
-        number = np.where(np.isfinite(eta) & np.isfinite(y) & (inverse > 0.0), number, 0.0).reshape(groups, m)
+        number = np.where(np.isnan(eta) | np.isnan(y), 0.0, number).reshape(groups, m)
     return cube, factor.reshape(groups, m), number
 
 
@@ -209,23 +215,25 @@ def public_sums(
     n, d = x.shape
     m = n // groups
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        z, inverse = _directions(x @ state.rows.T)
-        omega = np.where(inverse > 0.0, np.minimum(math.sqrt(codes.LEVER2 * d) * inverse, 1.0), 0.0)
-        cube = z.reshape(groups, m, d)
+        raw = x @ state.rows.T
+        norm2 = np.einsum("ij,ij->i", raw, raw)
+        reach2 = codes.LEVER2 * d
+        omega = np.where(norm2 > reach2, np.sqrt(reach2 / norm2), 1.0)
+        cube = np.where((norm2 < math.inf)[:, None], raw, 0.0).reshape(groups, m, d)
         eta = np.matmul(cube, (state.theta + state.offsets)[:, :, None]).reshape(-1)
         eta = eta if offset is None else eta + offset
         psi = scores.unit(shape, state.corner, eta, y, plan.function)
         low, high = scores.ends(shape, state.corner, eta, *limits, plan.function)
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         radius = np.sqrt(half * half + 0.25 * state.kappa**2)
-        usable = np.isfinite(radius) & np.isfinite(middle) & (omega > 0.0)
+        usable = np.isfinite(radius) & np.isfinite(middle) & (norm2 < math.inf)
         middle, radius = np.where(usable, middle, 0.0), np.where(usable, radius, 1.0)
         score = np.clip(np.where(np.isnan(psi), 0.0, psi), low, high) - middle  # nothing to tell: no score
         told = [np.where(usable, score, 0.0)]
         if state.kappa > 0.0:
             number = scores.told(shape, state.corner, eta, y, plan.function)
-            number = np.where(np.isfinite(eta) & np.isfinite(y), number, 0.0)
-            told.append(state.kappa * (np.where(usable, number, 0.5) - 0.5))
+            number = np.where((norm2 < math.inf) & ~np.isnan(eta) & ~np.isnan(y), number, 0.0)
+            told.append(state.kappa * (number - 0.5))
     radius = radius if weight is None else radius / np.sqrt(weight)
     channel = plan.mechanism.channel(len(told))
     out = randomised(channel, np.column_stack(told), radius, noise)

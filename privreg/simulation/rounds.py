@@ -7,12 +7,13 @@ are asked for, and only then kept.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.collector import rounds as collector
-from privreg.device.sampler import KEY_BYTES, derived_key, normals
+from privreg.device.sampler import KEY_BYTES, derived_key, normals, refuse_fork
 from privreg.protocol import codes
 from privreg.protocol.rounds import GROUPS, PARTS, Reports
 from privreg.protocol.schedule import ENDLESS
@@ -52,7 +53,8 @@ class RoundsRun:
     to_user : ndarray, shape (b d, b d)
         Linear part of the map from internal to user's coefficients, b the number of blocks.
     key : bytes or None
-        Secret key of the devices' noise; None without privacy.
+        Secret key of the devices' noise; None without privacy. Every piece has a key of its own, which tells of none
+        before.
     personal : bool
         Whether records have budgets of their own.
     unusable : bool
@@ -67,6 +69,7 @@ class RoundsRun:
         self.pool: Executor | None = None
         self.threads = 1
         self.key = key
+        self._process = os.getpid()
         self.behind: list[Reports] = []  # Of the rounds that are over
         self._waiting: list[_Block] = []
         self._held = 0  # rows waiting
@@ -153,9 +156,9 @@ class RoundsRun:
         """Play whole blocks that wait, in threads where there are some."""
         rows = self._joined()
         while len(rows.y):
-            # a part ends at a block's end; the last goes on
+            # a part ends at a block's end, wherever pieces closed early have put it; the last goes on
             left = self.length * (self.part + 1) - self.at if self.part < self.parts - 1 else len(rows.y)
-            m = min(left, len(rows.y))
+            m = min(-(-left // self.block) * self.block, len(rows.y))
             here, rows = _cut(rows, 0, m), _cut(rows, m, len(rows.y))
             blocks = [_cut(here, a, a + self.block) for a in range(0, m, self.block)]
             part = self.part
@@ -228,14 +231,21 @@ class RoundsRun:
             return
         total = self.sum * STEP
         sd = self.plan.sd(self.progress.state.role)
-        if self.key is not None and not self._each and not self._public and sd > 0.0:
-            key = derived_key(self.key, f"{len(self.progress.held)} {part} {self.piece}")
-            noise = normals(key, total.size).reshape(total.shape)
+        if self.key is not None and not self._each and not self._public:
+            noise = self._normals(f"{len(self.progress.held)} {part} {self.piece}", total.size).reshape(total.shape)
             total = total + sd * np.sqrt(self.open_weight)[:, None] * noise
+        if self.key is not None:
+            self.key = derived_key(self.key, "following")  # the key of noise that was used is forgotten
         self.total[part] += total
         self.weight[part] += self.open_weight
         self.piece += 1
         self._open()
+
+    def _normals(self, what: str, count: int) -> Array:
+        """Standard normals for reports that no others will ever share; never in a forked process."""
+        refuse_fork(self._process)
+        assert self.key is not None
+        return normals(derived_key(self.key, what), count)
 
     def _finish(self) -> None:
         self.close()
@@ -270,8 +280,7 @@ class RoundsRun:
         width = plan.mechanism.width(size)
         noise = np.zeros((n, width))
         if self.key is not None:
-            key = derived_key(self.key, f"{len(self.progress.held)} block {self.piece} {number}")
-            noise = normals(key, n * width).reshape(n, width)
+            noise = self._normals(f"{len(self.progress.held)} block {self.piece} {number}", n * width).reshape(n, width)
         y = self._response(rows.y, None)
         if plan.label and role not in {"location", "moments"}:
             given = y, rows.x, self._offset(rows), rows.weight
@@ -363,7 +372,9 @@ class RoundsRun:
         self.piece += 1
 
     def secrets(self) -> dict[str, Any]:
-        """The key of noise to come."""
+        """The key of noise to come: open pieces, whose noise it tells, are closed first."""
+        refuse_fork(self._process)
+        self.close()
         return {} if self.key is None else {"secret_key": np.frombuffer(self.key, dtype=np.uint8)}
 
     def take_secrets(self, secrets: dict[str, Any]) -> None:
@@ -372,6 +383,9 @@ class RoundsRun:
         if len(key) != KEY_BYTES:
             raise ValueError("no key")
         self.key = key
+
+    def __reduce__(self) -> str:
+        raise TypeError("a fit in progress holds a secret key and can't be pickled; use save() on its stream")
 
 
 def _cut(rows: _Block, a: int, b: int) -> _Block:

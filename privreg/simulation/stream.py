@@ -302,8 +302,7 @@ class Stream:
             silent |= self._counter.count(rows.hashes)
         if silent.any():
             # what is not a number is sent as pure noise; the single chain, and public covariates, want zeros beside it
-            public = isinstance(self._run, Pipeline) and self._run.start.reports.label
-            lacking = np.isnan(x[:, 0]) if public else silent
+            lacking = np.isnan(x[:, 0]) if self._label else silent
             x = np.where(lacking[:, None], self._silent_row(x.shape[1]), x)
             y = np.where(silent, np.nan, y)
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
@@ -317,6 +316,12 @@ class Stream:
             self._run.advance(y, x, offset, rows.weight)
         self.rows_read += read
         self._broken = False
+
+    @property
+    def _label(self) -> bool:
+        """Whether covariates are public: whether a response is missing then is as private as what it is."""
+        run = self._run
+        return run.start.reports.label if isinstance(run, Pipeline) else isinstance(run, RoundsRun) and run.plan.label
 
     def _silent_row(self, p: int) -> Array:
         """What stands for the `p` covariates of somebody who sends noise only."""
