@@ -20,7 +20,14 @@ from privreg.collector import diagonal, sgd
 from privreg.data.sources.open import chunk_of, one_batch, pieces, rows_of
 from privreg.device.sampler import NoiseStream, derived_key, fresh_key, seeded_key
 from privreg.device.score import Device
-from privreg.errors import InferenceError, PrivregError, PrivregWarning, SavedFileError, StreamError
+from privreg.errors import (
+    InferenceError,
+    PrivregError,
+    PrivregWarning,
+    SavedFileError,
+    StreamError,
+    UnsupportedArgumentError,
+)
 from privreg.files import archive
 from privreg.formula.design import Design
 from privreg.formula.spec import ModelSpec
@@ -47,6 +54,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.sgd import ChainSummary as Chain
+    from privreg.data.sources.open import Source
 
     Array = NDArray[np.float64]
 
@@ -118,6 +126,7 @@ class Stream:
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
         self._central_key: bytes | None = None
+        self._deal_key = None if key is None else derived_key(key, "order")  # of the order in which rows are read
         self._counter = spec.people.counter()
         self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
         self._design = spec.design  # by which rows are encoded
@@ -328,6 +337,33 @@ class Stream:
             return np.full(p, np.nan)
         return np.eye(p)[0] if self._run.start.layout.constant else np.zeros(p)
 
+    def deals(self, source: Source) -> bool:
+        """Whether rows of a source are read in random order.
+
+        Raises
+        ------
+        UnsupportedArgumentError
+            If that was asked for, and can't be.
+        """
+        asked = self._options["order"]
+        if asked == "random" and source.dealt is None:
+            raise UnsupportedArgumentError(
+                f"order='random' needs rows that can be addressed, and those of {source.kind} are read as they come; "
+                "leave it out, or give a DataFrame, arrays or Parquet files."
+            )
+        return self._settings.tuning == "rounds" and asked != "position" and source.dealt is not None
+
+    def read(self, source: Source) -> Iterator[Any]:
+        """Batches of a source from the first row on that wasn't read yet."""
+        if not self.deals(source):
+            return source.batches(self.rows_read)
+        assert source.dealt is not None
+        return source.dealt(self._deal_key)(self.rows_read)
+
+    def deal_secret(self) -> dict[str, Any]:
+        """The key of the order in which rows are read, for who goes on with them."""
+        return {} if self._deal_key is None else {"secret_order": np.frombuffer(self._deal_key, dtype=np.uint8)}
+
     # --- results ---------------------------------------------------------------------------------------
 
     def results(self) -> PrivateResults:
@@ -485,6 +521,7 @@ class Stream:
         self.rows_read = read
         if not self._spec.budget.private:
             return
+        self._deal_key = arrays["secret_order"].tobytes()  # also with fresh noise: no row comes twice
         if renew and self._seed is None:
             self._run.renew(fresh_key())
         else:

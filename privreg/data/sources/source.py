@@ -58,6 +58,11 @@ class Source:
         Whether `batches` may be called again; what comes from a generator or a reader is gone once it was read.
     parts : bool
         Whether its files are to be worked on by Dask.
+    dealt : callable, optional
+        From a secret key, or None for an order that anybody knows, `batches` in random order; absent where rows come by
+        position only.
+    blocks : tuple of int
+        Rows of the pieces that files are read by, where they have such.
     """
 
     kind: str
@@ -68,6 +73,8 @@ class Source:
     stamp: Callable[[], list[Any] | None] = field(repr=False, default=lambda: None)
     repeatable: bool = True
     parts: bool = False
+    dealt: Callable[[bytes | None], Callable[[int], Iterator[Batch]]] | None = field(repr=False, default=None)
+    blocks: tuple[int, ...] = field(repr=False, default=())
 
     def expected(self) -> int | None:
         """How many people there are, as far as can be told before reading them; public, like their number."""

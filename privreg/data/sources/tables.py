@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from privreg.data.sources.arrow import as_bytes, pyarrow, read_stream
+from privreg.data.sources.order import dealt_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, beyond, check_labels, file_mark, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
@@ -31,7 +33,13 @@ def _table(data: Any, columns: Sequence[str], factors: Collection[str]) -> Sourc
     def batches(skip: int) -> Iterator[Batch]:
         return read_stream(wanted.slice(skip).to_batches(), columns, factors, "the Arrow table")
 
-    return Source("Arrow table", data.num_rows, batches, data)
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        pa = pyarrow("an Arrow table")
+        order = dealt_rows(data.num_rows, key, skip, len(columns))
+        parts = (wanted.take(pa.array(at)).combine_chunks() for at in order)
+        return read_stream(_flat(parts), columns, factors, "the Arrow table")
+
+    return Source("Arrow table", data.num_rows, batches, data, dealt=lambda key: partial(dealt, key))
 
 
 def _record_batch(data: Any, columns: Sequence[str], factors: Collection[str]) -> Source:
@@ -88,7 +96,12 @@ def _polars(data: Any, columns: Sequence[str], factors: Collection[str]) -> Sour
         parts = (wanted.slice(a, CHUNK).to_arrow() for a in range(skip, len(wanted), CHUNK))
         return read_stream(_flat(parts), columns, factors, "the polars DataFrame")
 
-    return Source("polars DataFrame", len(data), batches, data)
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        order = dealt_rows(len(wanted), key, skip, len(columns))
+        parts = (wanted[at].rechunk().to_arrow() for at in order)
+        return read_stream(_flat(parts), columns, factors, "the polars DataFrame")
+
+    return Source("polars DataFrame", len(data), batches, data, dealt=lambda key: partial(dealt, key))
 
 
 def _lazy(data: Any, columns: Sequence[str], factors: Collection[str]) -> Source:
