@@ -108,7 +108,7 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
         raise KeyboardInterrupt(f"the fit is kept in {str(kept.path)!r}; the same call goes on") from None
     except PrivregError as e:
         if _keep(stream, source, stamp, kept, killed=killed):
-            told = f"The {stream.rows_read:,} rows before are kept in {str(kept.path)!r}"
+            told = f"The {stream.place[0]:,} rows before are kept in {str(kept.path)!r}"
             how = "once the rest is mended, the same call with mended=True goes on."
             if killed:
                 how = "but the fit was killed before, so that it goes on with these very files only."
@@ -152,9 +152,10 @@ def _write(
     stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, *, clean: bool, new: bool = False
 ) -> None:
     """Write the state; `clean` says that no noise was used beyond it, not even in memory."""
-    document, arrays = stream._snapshot()
+    document, arrays = stream._snapshot(close=False)
+    read, skip = stream.place
     # numbers of rows are the holder's own: the file stays with the rows
-    document |= {"version": __version__, "source": stamp, "read": stream.rows_read, "clean": clean}
+    document |= {"version": __version__, "source": stamp, "read": read, "skip": skip, "clean": clean}
     document["blocks"] = list(source.blocks) if stream.deals(source) else []
     archive.write_archive(kept.path, archive.CHECKPOINT, document, arrays | stream.deal_secret(), new=new)
 
@@ -192,14 +193,14 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
             f"the fit in {name!r} was begun by privreg {document.get('version')}, and this is {__version__}; finish "
             "it there, or remove the file to begin anew."
         )
-    mine, _ = stream._snapshot()
+    mine, _ = stream._snapshot(close=False)
     for part, word in _PARTS.items():
         if _comparable(document.get(part)) != _comparable(mine[part]):
             raise SavedFileError(
                 f"the fit in {name!r} has another {word}; give the call it was begun with, or another checkpoint=."
             )
     try:
-        read, clean = int(document["read"]), bool(document["clean"])
+        place, clean = (int(document["read"]), int(document["skip"])), bool(document["clean"])
         changed = document["source"] != stamp
         if changed and not (kept.mended and clean):
             raise SavedFileError(_changed(name, clean=clean))
@@ -208,7 +209,7 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
                 f"the fit in {name!r} reads row groups in random order, and the files have others now, so that nothing "
                 "tells which rows were read; write the files with the row groups that they had."
             )
-        stream._resume(arrays, read, renew=changed)
+        stream._resume(arrays, place, renew=changed)
     except SavedFileError:
         raise
     except Exception:  # whatever a damaged file makes of it

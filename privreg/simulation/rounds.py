@@ -1,8 +1,8 @@
 """A fit by rounds in one process: rows through all devices, reports to the collector, one round after another.
 
 Rows are played in blocks fixed by position, and sums are whole multiples of a public step, so that neither chunks nor
-threads change a bit. A piece is the records of one part of a round; it is noised once, when it ends or when results
-are asked for, and only then kept.
+threads change a bit. A piece is a run of records of one part of a round; it is noised once, when it ends or when
+results are asked for, and only then kept.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ __all__ = ["RoundsRun"]
 
 STEP: Final = 2.0**-32
 """Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2."""
+
+
+PIECE: Final = 1 << 16
+"""Records after which a piece ends at the latest: as many are played again after a stop."""
 
 
 class _Block(NamedTuple):
@@ -79,6 +83,11 @@ class RoundsRun:
         """Records that have reported."""
         return sum(self.progress.held) + self.at + self._held
 
+    @property
+    def settled(self) -> int:
+        """Records whose reports are in sums that have their noise."""
+        return sum(self.progress.held) + self.begun
+
     def _begin_round(self) -> None:
         plan, role = self.plan, self.progress.state.role
         self.size = plan.people(self.progress)
@@ -98,6 +107,7 @@ class RoundsRun:
         groups = self.weight.shape[1]
         self.sum = np.zeros((groups, self.total.shape[2]), dtype=np.int64)
         self.open_weight = np.zeros(groups)
+        self.begun = self.at  # records of the round before the open piece
 
     @property
     def part(self) -> int:
@@ -153,9 +163,11 @@ class RoundsRun:
         """Play whole blocks that wait, in threads where there are some."""
         rows = self._joined()
         while len(rows.y):
-            # a part ends at a block's end; the last goes on
-            left = self.length * (self.part + 1) - self.at if self.part < self.parts - 1 else len(rows.y)
-            m = min(left, len(rows.y))
+            # parts and pieces end at a block's end; the last part goes on
+            edge = self.begun + PIECE
+            if self.part < self.parts - 1:
+                edge = min(edge, self.length * (self.part + 1))
+            m = min(-(-(edge - self.at) // self.block) * self.block, len(rows.y))
             here, rows = _cut(rows, 0, m), _cut(rows, m, len(rows.y))
             blocks = [_cut(here, a, a + self.block) for a in range(0, m, self.block)]
             part = self.part
@@ -166,7 +178,7 @@ class RoundsRun:
             for one, block in zip(found, blocks, strict=True):
                 self._take(one, block)
             self.at += m
-            if self.part != part:
+            if self.at >= edge:
                 self.close(part)
 
     def _sums(self, rows: _Block, number: int) -> Ints:
@@ -239,10 +251,17 @@ class RoundsRun:
 
     def _finish(self) -> None:
         self.close()
-        reports = Reports(self.weight, self.total)
+        self._over(self._reports())
+
+    def _over(self, reports: Reports) -> None:
+        """Hand a whole round to the collector, and begin the next."""
         self.behind.append(reports)
         self.progress = collector.advance(self.plan, self.progress, reports)
         self._begin_round()
+
+    def _reports(self) -> Reports:
+        """What the round has reported, with its noise."""
+        return Reports(self.weight, self.total, self.begun)
 
     # --- reports ---------------------------------------------------------------------------------------
 
@@ -327,7 +346,7 @@ class RoundsRun:
         self.close()
         if not self.weight.any() or self.progress.state.role in {"location", "moments"}:
             return self.progress
-        return collector.scored(self.plan, self.progress, Reports(self.weight, self.total))
+        return collector.scored(self.plan, self.progress, self._reports())
 
     def estimate(self) -> Estimated | None:
         """Coefficients in the coordinates of the scores; None before a main round has begun."""
@@ -335,27 +354,34 @@ class RoundsRun:
 
     # --- storage ---------------------------------------------------------------------------------------
 
-    def to_arrays(self) -> dict[str, Any]:
-        """All there is to save but keys: sums of noised reports, from which every state follows."""
-        self.close()
-        out: dict[str, Any] = {"position": np.array([len(self.behind), self.at, self.piece])}
-        for k, reports in enumerate([*self.behind, Reports(self.weight, self.total)]):
+    def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
+        """All there is to save but keys: sums of noised reports, from which every state follows.
+
+        The open piece is closed, or left out if its records will come again: then no bit depends on when this was.
+        """
+        if close:
+            self.close()
+        rounds = [*self.behind, self._reports()]
+        out: dict[str, Any] = {"people": np.array([r.people for r in rounds]), "piece": np.array(self.piece)}
+        for k, reports in enumerate(rounds):
             out |= {f"weight_{k}": reports.weight.copy(), f"total_{k}": reports.total.copy()}
         return out
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
-        rounds, at, piece = (int(v) for v in arrays["position"])
-        for k in range(rounds + 1):
-            reports = Reports(np.array(arrays[f"weight_{k}"]), np.array(arrays[f"total_{k}"]))
+        held, self.behind, self._waiting, self._held = arrays["people"].tolist(), [], [], 0
+        self.progress = collector.begin(self.plan)
+        self._begin_round()
+        for k, people in enumerate(held):
+            reports = Reports(np.array(arrays[f"weight_{k}"]), np.array(arrays[f"total_{k}"]), int(people))
             if reports.weight.shape != self.weight.shape or reports.total.shape != self.total.shape:
                 raise ValueError(f"round {k} of another plan")
-            if k == rounds:
-                self.weight, self.total, self.at, self.piece = *reports, at, piece
-                return
-            self.behind.append(reports)
-            self.progress = collector.advance(self.plan, self.progress, reports)
-            self._begin_round()
+            if k < len(held) - 1:
+                self._over(reports)
+                continue
+            self.weight, self.total, self.at = reports
+            self.piece = int(arrays["piece"])
+            self._open()
 
     def renew(self, key: bytes) -> None:
         """Go on with noise of another key."""

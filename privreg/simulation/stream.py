@@ -139,6 +139,8 @@ class Stream:
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on
         self.rows_read = 0
+        self._marks: list[tuple[int, int]] = []  # Rows read and people before the batches that open sums are of
+        self._skip = 0  # People of the next rows whose reports are in sums already
         self._origin = object()
 
     def _chain(self, key: bytes | None, start: Array | None) -> AveragedSGD:
@@ -305,6 +307,10 @@ class Stream:
         return False
 
     def _take(self, rows: Rows, *, lead: bool = False) -> None:
+        skip = min(self._skip, len(rows.endog))
+        if skip:
+            self._skip -= skip
+            rows = Rows._make([*(None if c is None else c[skip:] for c in rows[:-1]), rows.read])
         y, x = rows.endog, rows.exog
         silent = np.isnan(y)
         if self._counter is not None:
@@ -318,6 +324,7 @@ class Stream:
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         self._broken = True  # an interrupt inside would leave noise used but not marked
         read = rows.read
+        self._marks.append((self.rows_read, self.nobs - skip))
         if isinstance(self._run, AveragedSGD):
             self._run.advance(y, x, offset)
         elif lead and isinstance(self._run, Pipeline):
@@ -325,7 +332,19 @@ class Stream:
         else:
             self._run.advance(y, x, offset, rows.weight)
         self.rows_read += read
+        settled = self._run.settled if isinstance(self._run, RoundsRun) else self.nobs
+        while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= settled:
+            self._marks.pop(0)
         self._broken = False
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Rows read before the batch in which sums without noise begin, and how many people of it are in others."""
+        if not self._marks:
+            return self.rows_read, self._skip
+        assert isinstance(self._run, RoundsRun)
+        rows, people = self._marks[0]
+        return rows, self._run.settled - people
 
     def _silent_row(self, p: int) -> Array:
         """What stands for the `p` covariates of somebody who sends noise only."""
@@ -481,8 +500,10 @@ class Stream:
             self._run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
         archive.write_archive(path, archive.STREAM, document, arrays)
 
-    def _snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _snapshot(self, *, close: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
         """All there is of the stream, its noise to come included: what it is, and arrays.
+
+        Sums that have no noise yet are given it, or left out, see `place`: their rows are then to be read again.
 
         Raises
         ------
@@ -513,12 +534,15 @@ class Stream:
             # functions are known by name only: what they make of public rows tells one from another
             "probe": hashlib.sha256(self._spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
         }
-        return document, self._run.to_arrays() | self._run.secrets()
+        run = self._run
+        arrays = run.to_arrays(close=close) if isinstance(run, RoundsRun) else run.to_arrays()
+        return document, arrays | run.secrets()
 
-    def _resume(self, arrays: dict[str, Any], read: int, *, renew: bool) -> None:
-        """Go on from a snapshot of this stream, taken after `read` rows; with fresh noise if `renew`."""
+    def _resume(self, arrays: dict[str, Any], place: tuple[int, int], *, renew: bool) -> None:
+        """Go on from a snapshot of this stream, taken at a `place`; with fresh noise if `renew`."""
         self._run.from_arrays(arrays)
-        self.rows_read = read
+        self.rows_read, self._skip = place
+        self._marks = []
         if not self._spec.budget.private:
             return
         self._deal_key = arrays["secret_order"].tobytes()  # also with fresh noise: no row comes twice
