@@ -19,16 +19,18 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import play
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
     from privreg.collector.rounds import Estimated, Plan, Progress
+    from privreg.protocol.rounds import State
 
     Array = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["RoundsRun"]
+__all__ = ["PieceRun", "RoundsRun", "Sent"]
 
 STEP: Final = 2.0**-32
 """Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2."""
@@ -36,6 +38,17 @@ STEP: Final = 2.0**-32
 
 PIECE: Final = 1 << 16
 """Records after which a piece ends at the latest: as many are played again after a stop."""
+
+
+MOST: Final = 2.0**62
+"""Multiples of the step that are sent, at most."""
+
+
+class Sent(NamedTuple):
+    """Sums of a piece with their noise, as they go from one place to another."""
+
+    weight: Array  # Records, or weights of those with smaller budgets; shape (groups,)
+    total: Ints  # Multiples of the step; shape (groups, numbers)
 
 
 class _Block(NamedTuple):
@@ -89,13 +102,16 @@ class RoundsRun:
         return sum(self.progress.held) + self.begun
 
     def _begin_round(self) -> None:
-        plan, role = self.plan, self.progress.state.role
-        self.size = plan.people(self.progress)
+        self.size = self.plan.people(self.progress)
         expected = self.size
         if expected == ENDLESS:
-            expected = max((plan.rows or 0) - sum(self.progress.held), GROUPS)
+            expected = max((self.plan.rows or 0) - sum(self.progress.held), GROUPS)
+        self._begin(expected, PARTS if self.progress.state.role == "main" else 1)
+
+    def _begin(self, expected: int, parts: int) -> None:
+        plan, role = self.plan, self.progress.state.role
         self.block = play.block_of(expected) if role in {"location", "main"} else play.MOST
-        self.parts = PARTS if role == "main" else 1
+        self.parts = parts
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
         groups = len(self.progress.state.offsets)
         self.at, self.piece = 0, 0
@@ -238,16 +254,41 @@ class RoundsRun:
             self._tail()
         if not self.open_weight.any():
             return
-        total = self.sum * STEP
-        sd = self.plan.sd(self.progress.state.role)
-        if self.key is not None and not self._each and not self._public and sd > 0.0:
-            key = derived_key(self.key, f"{len(self.progress.held)} {part} {self.piece}")
-            noise = normals(key, total.size).reshape(total.shape)
-            total = total + sd * np.sqrt(self.open_weight)[:, None] * noise
-        self.total[part] += total
+        self.total[part] += self._noised(part)
         self.weight[part] += self.open_weight
         self.piece += 1
         self._open()
+
+    def _noised(self, part: int) -> Array:
+        """Sums of the open piece with their noise, which is drawn here and nowhere else."""
+        total = self.sum * STEP
+        sd = self.plan.sd(self.progress.state.role)
+        if self.key is None or self._each or self._public or sd <= 0.0:
+            return np.asarray(total)
+        key = derived_key(self.key, f"{len(self.progress.held)} {part} {self.piece}")
+        noise = normals(key, total.size).reshape(total.shape)
+        return np.asarray(total + sd * np.sqrt(self.open_weight)[:, None] * noise)
+
+    def pieces(self, rows: int) -> list[tuple[int, int]]:
+        """Parts and sizes of the pieces of a round that is played elsewhere, in order, of `rows` records at most."""
+        size, at, out = min(self.size, rows), 0, []
+        while at < size:
+            part = min(at // self.length, self.parts - 1)
+            end = min(size, at + PIECE)
+            if part < self.parts - 1:
+                end = min(end, self.length * (part + 1))
+            out.append((part, end - at))
+            at = end
+        return out
+
+    def add(self, part: int, rows: int, piece: Sent) -> None:
+        """Take in a piece that was played elsewhere; the round ends with its last."""
+        self.weight[part] += piece.weight
+        self.total[part] += piece.total * STEP
+        self.at += rows
+        self._open()
+        if self.at == self.size:
+            self._finish()
 
     def _finish(self) -> None:
         self.close()
@@ -398,6 +439,43 @@ class RoundsRun:
         if len(key) != KEY_BYTES:
             raise ValueError("no key")
         self.key = key
+
+
+class PieceRun(RoundsRun):
+    """Pieces of one round, one after another, whose sums are collected elsewhere.
+
+    Parameters
+    ----------
+    run : RoundsRun
+        Of the same plan; it has had nobody.
+    state : State
+        What the records answer.
+    sizes : sequence of int
+        Records of each piece.
+    keys : sequence of bytes or None
+        Of each piece's noise and of no other's.
+    """
+
+    def __init__(self, run: RoundsRun, state: State, sizes: Sequence[int], keys: Sequence[bytes | None]) -> None:
+        if any((key is None) != (run.key is None) for key in keys):
+            raise ValueError("a piece needs a key where the fit has one")
+        super().__init__(run.plan, run.to_user, keys[0], personal=run.personal, unusable=run.unusable)
+        self.progress = self.progress._replace(state=state)
+        self.sent: list[Sent] = []
+        self._left = list(zip(sizes, keys, strict=True))
+        self._follow()
+
+    def _follow(self) -> None:
+        self.size, self.key = self._left.pop(0)
+        self._begin(self.size, 1)
+
+    def _finish(self) -> None:
+        """Keep the piece's sums, with their noise, and begin the next."""
+        self.close()
+        whole = np.rint(np.clip(self.total[0] / STEP, -MOST, MOST))
+        self.sent.append(Sent(self.weight[0], np.asarray(whole, dtype=np.int64)))
+        if self._left:
+            self._follow()
 
 
 def _cut(rows: _Block, a: int, b: int) -> _Block:

@@ -126,7 +126,8 @@ class Stream:
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
         self._central_key: bytes | None = None
-        self._deal_key = None if key is None else derived_key(key, "order")  # of the order in which rows are read
+        # of the order in which rows are read
+        self.deal_key = derived_key(key, "order") if key is not None and settings.tuning == "rounds" else None
         self._counter = spec.people.counter()
         self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
         self._design = spec.design  # by which rows are encoded
@@ -377,11 +378,11 @@ class Stream:
         if not self.deals(source):
             return source.batches(self.rows_read)
         assert source.dealt is not None
-        return source.dealt(self._deal_key)(self.rows_read)
+        return source.dealt(self.deal_key)(self.rows_read)
 
     def deal_secret(self) -> dict[str, Any]:
         """The key of the order in which rows are read, for who goes on with them."""
-        return {} if self._deal_key is None else {"secret_order": np.frombuffer(self._deal_key, dtype=np.uint8)}
+        return {} if self.deal_key is None else {"secret_order": np.frombuffer(self.deal_key, dtype=np.uint8)}
 
     # --- results ---------------------------------------------------------------------------------------
 
@@ -545,7 +546,8 @@ class Stream:
         self._marks = []
         if not self._spec.budget.private:
             return
-        self._deal_key = arrays["secret_order"].tobytes()  # also with fresh noise: no row comes twice
+        if self.deal_key is not None:  # also with fresh noise, so that no row comes twice
+            self.deal_key = arrays["secret_order"].tobytes()
         if renew and self._seed is None:
             self._run.renew(fresh_key())
         else:
