@@ -441,7 +441,9 @@ class PrivateOnlineRegression:
         client : distributed.Client or "local", optional
             Where the parts of the files are worked on: on a Dask cluster's workers, who must see the same files, or on
             this machine's processors, one each. A Dask DataFrame of Parquet files is always fitted so. The plan differs
-            from that of one stream: every part has lanes of its own. No bit depends on the number of workers.
+            from that of one stream: every part has lanes of its own; with ``tuning="rounds"`` it is the same, and
+            workers play blocks of rows (row groups of Parquet files) that are dealt to rounds. No bit depends on the
+            number of workers.
 
         Returns
         -------
