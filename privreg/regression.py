@@ -367,6 +367,7 @@ class PrivateOnlineRegression:
         step: float | None = None,
         start_params: Any = None,
         measures: float | None = None,
+        order: str | None = None,
         seed: int | None = None,
         progress: bool | None = None,
         checkpoint: Any = None,
@@ -413,6 +414,11 @@ class PrivateOnlineRegression:
             Share of the people, the last ones, who tell how well the fit predicts them instead of sending a score, in
             (0, 0.5): ``res.fit_measures`` then has a private R², deviance explained, accuracy or the like. Needs a
             known number of people.
+        order : {"random", "position"}, optional
+            With ``tuning="rounds"``: in which order rows are read. "random" is the default where rows can be addressed:
+            short blocks of rows of arrays and DataFrames (pandas, polars, Arrow), and row groups of Parquet files, each
+            of which is read once. The order is as secret as the noise. "position" takes rows as they lie, as those of
+            CSV files, queries and streams always are.
         seed : int, optional
             Reproducible noise, for simulation only: it protects nobody, and the results say so.
         progress : bool, optional
@@ -435,7 +441,9 @@ class PrivateOnlineRegression:
         client : distributed.Client or "local", optional
             Where the parts of the files are worked on: on a Dask cluster's workers, who must see the same files, or on
             this machine's processors, one each. A Dask DataFrame of Parquet files is always fitted so. The plan differs
-            from that of one stream: every part has lanes of its own. No bit depends on the number of workers.
+            from that of one stream: every part has lanes of its own; with ``tuning="rounds"`` it is the same, and
+            workers play blocks of rows (row groups of Parquet files) that are dealt to rounds. No bit depends on the
+            number of workers.
 
         Returns
         -------
@@ -448,8 +456,10 @@ class PrivateOnlineRegression:
 
         Notes
         -----
-        Rows are taken in the order they come, and their order must have nothing to do with their values: a file sorted
-        by the response or a covariate biases the estimates. Shuffle first (``data.sample(frac=1)``) if it might.
+        Unless `order` is random, rows are taken in the order they come, and their order must have nothing to do with
+        their values: a file sorted by the response or a covariate biases the estimates. Shuffle first
+        (``data.sample(frac=1)``) if it might. Row groups of Parquet files are read at random, but the rows of each
+        together.
 
         Raises
         ------
@@ -468,7 +478,7 @@ class PrivateOnlineRegression:
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
-        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
+        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, order)
         if client is not None or source.parts:
             if kept is not None:
                 raise OptionError(

@@ -1,7 +1,7 @@
 """Collector side of the wall: reports in, sums and estimates out.
 
-Nothing here imports a row reader, a formula or a device. `thresholds`, `location` and `moments` learn where columns lie
-and how they go together, `factors` the shares of levels, `diagonal` does without correlations; `reference`, `curvature`
-and `law` have what to expect of scores. A fit by `rounds`: the `pilot` begins, and `carried` takes every round's reports
-to the estimate. `sgd`, `steps` and `history` are the published chain.
+Nothing here imports a row reader, a formula or a device. `thresholds`, `location` and `moments` learn where columns
+lie and how they go together, `factors` the shares of levels, `diagonal` does without correlations; `reference`,
+`curvature` and `law` have what to expect of scores. A fit by `rounds`: the `pilot` begins, and `carried` takes every
+round's reports to the estimate. `sgd`, `steps` and `history` are the published chain.
 """

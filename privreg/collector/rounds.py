@@ -219,7 +219,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         progress = progress._replace(scatter=_moments(plan, progress, reports))
     else:
         progress = scored(plan, progress, reports)
-    progress = progress._replace(held=(*progress.held, plan.people(progress)))  # a round closes when it is full
+    progress = progress._replace(held=(*progress.held, reports.people))
     number = progress.state.number + 1
     while number < len(plan.rounds) and plan.rounds[number].optional and not _pays(plan, progress):
         number += 1

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
     from numpy.typing import NDArray
 
-__all__ = ["KEY_BYTES", "NoiseStream", "derived_key", "fresh_key", "normals", "refuse_fork", "seeded_key"]
+__all__ = ["KEY_BYTES", "NoiseStream", "derived_key", "fresh_key", "normals", "refuse_fork", "seeded_key", "words"]
 
 KEY_BYTES: Final = 32
 NORMALS: Final = 1 << 16
@@ -202,8 +202,12 @@ def normals(key: bytes, count: int) -> NDArray[np.float64]:
     """
     from scipy.special import ndtri
 
-    words = np.frombuffer(
-        Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor().update(bytes(8 * count)), dtype="<u8"
-    )
-    tail = ((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
-    return np.asarray(np.where((words & np.uint64(1)) == 1, -1.0, 1.0) * ndtri(np.minimum(tail, 0.5)))
+    drawn = words(key, count)
+    tail = ((drawn >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
+    return np.asarray(np.where((drawn & np.uint64(1)) == 1, -1.0, 1.0) * ndtri(np.minimum(tail, 0.5)))
+
+
+def words(key: bytes, count: int) -> NDArray[np.uint64]:
+    """Random words of a key, which is to be used for nothing else; shape (count,)."""
+    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor().update(bytes(8 * count))
+    return np.frombuffer(stream, dtype="<u8")

@@ -310,6 +310,9 @@ TABLE: Final = (
     Option("threads", "local.run", "fit", "whole", low=1, high=256, what=_COUNT.format(what="threads"), group="fit",
            metavar="T", help="processor threads that run the lanes", curator=_REPORTS,
            elsewhere="n_jobs workers num_threads n_threads", hint="processor threads are threads=, of fit()"),
+    Option("order", "local.fit", "fit", "choice", None, ("random", "position"), group="fit", metavar="O",
+           help="with --tuning rounds: random (default where rows can be addressed) reads blocks of rows in random "
+           "order, position as they lie"),
     Option("step", "local.run", "fit", "number", what="a number above 0", group="fit", metavar="GAMMA",
            help="size of the steps, above 0", elsewhere="learning_rate lr eta eta0 step_size gamma",
            hint="the size of the steps is step=, a factor; 1 (the default) suits most fits"),

@@ -87,6 +87,7 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
         for _ in _progress(stream, source, threads, bar, None):
             pass
         return
+    stream.deals(source)  # or says why not, before anything is written
     stamp, killed = _begin(stream, source, kept)
     bar.update(stream.nobs)
     try:
@@ -100,14 +101,14 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
                 # as many rows again will be taken together: a kill among them costs no more than was asked for
                 ahead, before = 2 * stream.rows_read - before, stream.rows_read
                 if late or (kept.rows is not None and ahead - at > kept.rows):
-                    _write(stream, stamp, kept, clean=False)
+                    _write(stream, source, stamp, kept, clean=False)
                     at, since = stream.rows_read, time.monotonic()
     except KeyboardInterrupt:
-        _keep(stream, stamp, kept, killed=killed)
+        _keep(stream, source, stamp, kept, killed=killed)
         raise KeyboardInterrupt(f"the fit is kept in {str(kept.path)!r}; the same call goes on") from None
     except PrivregError as e:
-        if _keep(stream, stamp, kept, killed=killed):
-            told = f"The {stream.rows_read:,} rows before are kept in {str(kept.path)!r}"
+        if _keep(stream, source, stamp, kept, killed=killed):
+            told = f"The {stream.place[0]:,} rows before are kept in {str(kept.path)!r}"
             how = "once the rest is mended, the same call with mended=True goes on."
             if killed:
                 how = "but the fit was killed before, so that it goes on with these very files only."
@@ -118,7 +119,7 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
 def _progress(stream: Stream, source: Source, threads: int, bar: Any, every: int | None) -> Generator[None]:
     before = stream.nobs
     most = None if every is None else every // CHUNK
-    for people in stream._update_all(source.batches(stream.rows_read), threads, most):
+    for people in stream._update_all(stream.read(source), threads, most):
         bar.update(people - before)
         before = people
         yield
@@ -147,15 +148,19 @@ def _stopping() -> Iterator[threading.Event]:
 # --- the file -------------------------------------------------------------------------------------------
 
 
-def _write(stream: Stream, stamp: list[Any], kept: Checkpoints, *, clean: bool, new: bool = False) -> None:
+def _write(
+    stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, *, clean: bool, new: bool = False
+) -> None:
     """Write the state; `clean` says that no noise was used beyond it, not even in memory."""
-    document, arrays = stream._snapshot()
+    document, arrays = stream._snapshot(close=False)
+    read, skip = stream.place
     # numbers of rows are the holder's own: the file stays with the rows
-    document |= {"version": __version__, "source": stamp, "read": stream.rows_read, "clean": clean}
-    archive.write_archive(kept.path, archive.CHECKPOINT, document, arrays, new=new)
+    document |= {"version": __version__, "source": stamp, "read": read, "skip": skip, "clean": clean}
+    document["blocks"] = list(source.blocks) if stream.deals(source) else []
+    archive.write_archive(kept.path, archive.CHECKPOINT, document, arrays | stream.deal_secret(), new=new)
 
 
-def _keep(stream: Stream, stamp: list[Any], kept: Checkpoints, *, killed: bool) -> bool:
+def _keep(stream: Stream, source: Source, stamp: list[Any], kept: Checkpoints, *, killed: bool) -> bool:
     """Write a last state where there is one to write: an update that was cut off leaves none.
 
     A fit that was ever killed stays so: nothing tells how far beyond this state its noise was used then.
@@ -163,7 +168,7 @@ def _keep(stream: Stream, stamp: list[Any], kept: Checkpoints, *, killed: bool) 
     if stream.interrupted:
         return False
     with contextlib.suppress(PrivregError):
-        _write(stream, stamp, kept, clean=not killed)
+        _write(stream, source, stamp, kept, clean=not killed)
         return True
     return False
 
@@ -177,7 +182,7 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
             f"{source.kind} nothing can tell; write them to a Parquet or CSV file and give its path."
         )
     if not kept.path.exists():
-        _write(stream, stamp, kept, clean=False, new=True)
+        _write(stream, source, stamp, kept, clean=False, new=True)
         return stamp, False
     document, arrays = archive.read(kept.path, kept.trust)
     name = str(kept.path)
@@ -188,24 +193,29 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
             f"the fit in {name!r} was begun by privreg {document.get('version')}, and this is {__version__}; finish "
             "it there, or remove the file to begin anew."
         )
-    mine, _ = stream._snapshot()
+    mine, _ = stream._snapshot(close=False)
     for part, word in _PARTS.items():
         if _comparable(document.get(part)) != _comparable(mine[part]):
             raise SavedFileError(
                 f"the fit in {name!r} has another {word}; give the call it was begun with, or another checkpoint=."
             )
     try:
-        read, clean = int(document["read"]), bool(document["clean"])
+        place, clean = (int(document["read"]), int(document["skip"])), bool(document["clean"])
         changed = document["source"] != stamp
         if changed and not (kept.mended and clean):
             raise SavedFileError(_changed(name, clean=clean))
-        stream._resume(arrays, read, renew=changed)
+        if changed and stream.deals(source) and document["blocks"] != list(source.blocks):
+            raise SavedFileError(
+                f"the fit in {name!r} reads row groups in random order, and the files have others now, so that nothing "
+                "tells which rows were read; write the files with the row groups that they had."
+            )
+        stream._resume(arrays, place, renew=changed)
     except SavedFileError:
         raise
     except Exception:  # whatever a damaged file makes of it
         raise SavedFileError(f"{name!r} is damaged; remove it to begin anew.") from None
     if clean:  # no longer, once rows are read; and a new key is bound to what the files are now
-        _write(stream, stamp, kept, clean=False)
+        _write(stream, source, stamp, kept, clean=False)
     return stamp, not clean
 
 

@@ -18,7 +18,8 @@ from privreg.files.optional import need
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
-from privreg.simulation.partitions import Part, Span, cut, fit_parts
+from privreg.simulation.blocks import blocks_of, fit_blocks
+from privreg.simulation.partitions import Span, cut, fit_parts
 from privreg.simulation.stream import begin
 
 if TYPE_CHECKING:
@@ -45,11 +46,17 @@ def fit(
     client: Any,
 ) -> PrivateResults:
     """Fit the parts of a source's files on a cluster; see `PrivateOnlineRegression.fit`."""
-    parts = files_of(source, spec)
-    total = sum(part.rows for part in parts)
-    LEDGER.check(source.identity, begin(spec, asked, start, seed, total, len(parts)).total_mu)
+    files = files_of(source, spec)
+    total, rounds = sum(file.rows for file in files), asked.tuning == "rounds"
+    parts = cut(files)
+    many = None if rounds else len(parts)
+    LEDGER.check(source.identity, begin(spec, asked, start, seed, total, many).total_mu)
     with connected(client) as connection, progress_bar(total, progress) as bar:
-        stream = fit_parts(spec, asked, start, check("local.fit", "seed", seed), parts, spread(connection, bar.update))
+        each, seed = spread(connection, bar.update), check("local.fit", "seed", seed)
+        if rounds:
+            stream = fit_blocks(spec, asked, start, seed, blocks_of(files, spec), each)
+        else:
+            stream = fit_parts(spec, asked, start, seed, parts, each)
         bar.update(total - bar.n)
     return stream._results(LEDGER.spend(source.identity, stream.total_mu))
 
@@ -136,8 +143,8 @@ def spread(client: Any, done: Callable[[int], None]) -> Each:
     return each
 
 
-def files_of(source: Source, spec: ModelSpec) -> list[Part]:
-    """Parts of a source's files.
+def files_of(source: Source, spec: ModelSpec) -> list[Span]:
+    """A source's files, whole.
 
     Raises
     ------
@@ -158,4 +165,4 @@ def files_of(source: Source, spec: ModelSpec) -> list[Part]:
         if rows is None:
             raise DataError(f"{path!r} can't be read to count its rows.")
         files.append(Span(str(path), 0, rows, tuple(mark)))
-    return cut(files)
+    return files

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Each", "Part", "Span", "cut", "fit_parts", "in_turn"]
+__all__ = ["Each", "Key", "Part", "Span", "Work", "cut", "fit_parts", "in_turn", "quiet"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,6 +80,16 @@ class Part(NamedTuple):
                 out.append(span._replace(first=span.first + took, rows=span.rows - took))
         return Part(tuple(out))
 
+    def before(self, rows: int) -> Part:
+        """The first so many rows."""
+        out = []
+        for span in self.spans:
+            took = min(rows, span.rows)
+            rows -= took
+            if took:
+                out.append(span._replace(rows=took))
+        return Part(tuple(out))
+
 
 @dataclass(frozen=True)
 class Key:
@@ -96,7 +106,7 @@ class Work:
     asked: FitOptions
     start: Any  # The user's first guess
     rows: int
-    parts: int
+    parts: int | None  # That go through lanes of their own
 
     def stream(self) -> Stream:
         """A new stream of the plan of one part."""
@@ -153,7 +163,7 @@ def cut(files: Iterable[Span]) -> list[Part]:
     return out
 
 
-def _quiet(play: Callable[P, T]) -> Callable[P, T]:
+def quiet(play: Callable[P, T]) -> Callable[P, T]:
     """Let no text of another library leave a worker: it could quote a row."""
 
     @functools.wraps(play)
@@ -177,7 +187,7 @@ def _quiet(play: Callable[P, T]) -> Callable[P, T]:
 # --- what workers do ------------------------------------------------------------------------------------
 
 
-@_quiet
+@quiet
 def _lead(work: Work, parts: Sequence[Part], key: Key | None) -> tuple[dict[str, Any], int]:
     """Play the people before the lanes; the public state then, and how many rows that took."""
     stream = work.stream()
@@ -190,7 +200,7 @@ def _lead(work: Work, parts: Sequence[Part], key: Key | None) -> tuple[dict[str,
     raise InferenceError(f"{work.rows:,} people end before the lanes begin; more are needed, or a larger budget.")
 
 
-@_quiet
+@quiet
 def _segment(
     work: Work, part: Part, rows: int, key: Key | None, arrays: dict[str, Any], theta: Array | None
 ) -> dict[str, Any]:

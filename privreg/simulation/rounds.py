@@ -1,8 +1,8 @@
 """A fit by rounds in one process: rows through all devices, reports to the collector, one round after another.
 
 Rows are played in blocks fixed by position, and sums are whole multiples of a public step, so that neither chunks nor
-threads change a bit. A piece is the records of one part of a round; it is noised once, when it ends or when results
-are asked for, and only then kept.
+threads change a bit. A piece is a run of records of one part of a round; it is noised once, when it ends or when
+results are asked for, and only then kept.
 """
 
 from __future__ import annotations
@@ -20,19 +20,36 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import play
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
     from privreg.collector.rounds import Estimated, Plan, Progress
+    from privreg.protocol.rounds import State
 
     Array = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["RoundsRun"]
+__all__ = ["PieceRun", "RoundsRun", "Sent"]
 
 STEP: Final = 2.0**-32
 """Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2."""
+
+
+PIECE: Final = 1 << 16
+"""Records after which a piece ends at the latest: as many are played again after a stop."""
+
+
+MOST: Final = 2.0**62
+"""Multiples of the step that are sent, at most."""
+
+
+class Sent(NamedTuple):
+    """Sums of a piece with their noise, as they go from one place to another."""
+
+    weight: Array  # Records, or weights of those with smaller budgets; shape (groups,)
+    total: Ints  # Multiples of the step; shape (groups, numbers)
 
 
 class _Block(NamedTuple):
@@ -82,14 +99,22 @@ class RoundsRun:
         """Records that have reported."""
         return sum(self.progress.held) + self.at + self._held
 
+    @property
+    def settled(self) -> int:
+        """Records whose reports are in sums that have their noise."""
+        return sum(self.progress.held) + self.begun
+
     def _begin_round(self) -> None:
-        plan, role = self.plan, self.progress.state.role
-        self.size = plan.people(self.progress)
+        self.size = self.plan.people(self.progress)
         expected = self.size
         if expected == ENDLESS:
-            expected = max((plan.rows or 0) - sum(self.progress.held), GROUPS)
+            expected = max((self.plan.rows or 0) - sum(self.progress.held), GROUPS)
+        self._begin(expected, PARTS if self.progress.state.role == "main" else 1)
+
+    def _begin(self, expected: int, parts: int) -> None:
+        plan, role = self.plan, self.progress.state.role
         self.block = play.block_of(expected) if role in {"location", "main"} else play.MOST
-        self.parts = PARTS if role == "main" else 1
+        self.parts = parts
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
         groups = len(self.progress.state.offsets)
         self.at, self.piece = 0, 0
@@ -101,6 +126,7 @@ class RoundsRun:
         groups = self.weight.shape[1]
         self.sum = np.zeros((groups, self.total.shape[2]), dtype=np.int64)
         self.open_weight = np.zeros(groups)
+        self.begun = self.at  # records of the round before the open piece
 
     @property
     def part(self) -> int:
@@ -156,9 +182,11 @@ class RoundsRun:
         """Play whole blocks that wait, in threads where there are some."""
         rows = self._joined()
         while len(rows.y):
-            # a part ends at a block's end, wherever pieces closed early have put it; the last goes on
-            left = self.length * (self.part + 1) - self.at if self.part < self.parts - 1 else len(rows.y)
-            m = min(-(-left // self.block) * self.block, len(rows.y))
+            # parts and pieces end at a block's end; the last part goes on
+            edge = self.begun + PIECE
+            if self.part < self.parts - 1:
+                edge = min(edge, self.length * (self.part + 1))
+            m = min(-(-(edge - self.at) // self.block) * self.block, len(rows.y))
             here, rows = _cut(rows, 0, m), _cut(rows, m, len(rows.y))
             blocks = [_cut(here, a, a + self.block) for a in range(0, m, self.block)]
             part = self.part
@@ -169,7 +197,7 @@ class RoundsRun:
             for one, block in zip(found, blocks, strict=True):
                 self._take(one, block)
             self.at += m
-            if self.part != part:
+            if self.at >= edge:
                 self.close(part)
 
     def _sums(self, rows: _Block, number: int) -> Ints:
@@ -229,14 +257,9 @@ class RoundsRun:
             self._tail()
         if not self.open_weight.any():
             return
-        total = self.sum * STEP
-        sd = self.plan.sd(self.progress.state.role)
-        if self.key is not None and not self._each and not self._public:
-            noise = self._normals(f"{len(self.progress.held)} {part} {self.piece}", total.size).reshape(total.shape)
-            total = total + sd * np.sqrt(self.open_weight)[:, None] * noise
+        self.total[part] += self._noised(part)
         if self.key is not None:
             self.key = derived_key(self.key, "following")  # the key of noise that was used is forgotten
-        self.total[part] += total
         self.weight[part] += self.open_weight
         self.piece += 1
         self._open()
@@ -247,12 +270,49 @@ class RoundsRun:
         assert self.key is not None
         return normals(derived_key(self.key, what), count)
 
+    def _noised(self, part: int) -> Array:
+        """Sums of the open piece with their noise, which is drawn here and nowhere else."""
+        total = self.sum * STEP
+        sd = self.plan.sd(self.progress.state.role)
+        if self.key is None or self._each or self._public or sd <= 0.0:
+            return np.asarray(total)
+        noise = self._normals(f"{len(self.progress.held)} {part} {self.piece}", total.size).reshape(total.shape)
+        return np.asarray(total + sd * np.sqrt(self.open_weight)[:, None] * noise)
+
+    def pieces(self, rows: int) -> list[tuple[int, int]]:
+        """Parts and sizes of the pieces of a round that is played elsewhere, in order, of `rows` records at most."""
+        size, at, out = min(self.size, rows), 0, []
+        while at < size:
+            part = min(at // self.length, self.parts - 1)
+            end = min(size, at + PIECE)
+            if part < self.parts - 1:
+                end = min(end, self.length * (part + 1))
+            out.append((part, end - at))
+            at = end
+        return out
+
+    def add(self, part: int, rows: int, piece: Sent) -> None:
+        """Take in a piece that was played elsewhere; the round ends with its last."""
+        self.weight[part] += piece.weight
+        self.total[part] += piece.total * STEP
+        self.at += rows
+        self._open()
+        if self.at == self.size:
+            self._finish()
+
     def _finish(self) -> None:
         self.close()
-        reports = Reports(self.weight, self.total)
+        self._over(self._reports())
+
+    def _over(self, reports: Reports) -> None:
+        """Hand a whole round to the collector, and begin the next."""
         self.behind.append(reports)
         self.progress = collector.advance(self.plan, self.progress, reports)
         self._begin_round()
+
+    def _reports(self) -> Reports:
+        """What the round has reported, with its noise."""
+        return Reports(self.weight, self.total, self.begun)
 
     # --- reports ---------------------------------------------------------------------------------------
 
@@ -336,7 +396,7 @@ class RoundsRun:
         self.close()
         if not self.weight.any() or self.progress.state.role in {"location", "moments"}:
             return self.progress
-        return collector.scored(self.plan, self.progress, Reports(self.weight, self.total))
+        return collector.scored(self.plan, self.progress, self._reports())
 
     def estimate(self) -> Estimated | None:
         """Coefficients in the coordinates of the scores; None before a main round has begun."""
@@ -344,27 +404,34 @@ class RoundsRun:
 
     # --- storage ---------------------------------------------------------------------------------------
 
-    def to_arrays(self) -> dict[str, Any]:
-        """All there is to save but keys: sums of noised reports, from which every state follows."""
-        self.close()
-        out: dict[str, Any] = {"position": np.array([len(self.behind), self.at, self.piece])}
-        for k, reports in enumerate([*self.behind, Reports(self.weight, self.total)]):
+    def to_arrays(self, *, close: bool = True) -> dict[str, Any]:
+        """All there is to save but keys: sums of noised reports, from which every state follows.
+
+        The open piece is closed, or left out if its records will come again: then no bit depends on when this was.
+        """
+        if close:
+            self.close()
+        rounds = [*self.behind, self._reports()]
+        out: dict[str, Any] = {"people": np.array([r.people for r in rounds]), "piece": np.array(self.piece)}
+        for k, reports in enumerate(rounds):
             out |= {f"weight_{k}": reports.weight.copy(), f"total_{k}": reports.total.copy()}
         return out
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
-        rounds, at, piece = (int(v) for v in arrays["position"])
-        for k in range(rounds + 1):
-            reports = Reports(np.array(arrays[f"weight_{k}"]), np.array(arrays[f"total_{k}"]))
+        held, self.behind, self._waiting, self._held = arrays["people"].tolist(), [], [], 0
+        self.progress = collector.begin(self.plan)
+        self._begin_round()
+        for k, people in enumerate(held):
+            reports = Reports(np.array(arrays[f"weight_{k}"]), np.array(arrays[f"total_{k}"]), int(people))
             if reports.weight.shape != self.weight.shape or reports.total.shape != self.total.shape:
                 raise ValueError(f"round {k} of another plan")
-            if k == rounds:
-                self.weight, self.total, self.at, self.piece = *reports, at, piece
-                return
-            self.behind.append(reports)
-            self.progress = collector.advance(self.plan, self.progress, reports)
-            self._begin_round()
+            if k < len(held) - 1:
+                self._over(reports)
+                continue
+            self.weight, self.total, self.at = reports
+            self.piece = int(arrays["piece"])
+            self._open()
 
     def renew(self, key: bytes) -> None:
         """Go on with noise of another key."""
@@ -386,6 +453,43 @@ class RoundsRun:
 
     def __reduce__(self) -> str:
         raise TypeError("a fit in progress holds a secret key and can't be pickled; use save() on its stream")
+
+
+class PieceRun(RoundsRun):
+    """Pieces of one round, one after another, whose sums are collected elsewhere.
+
+    Parameters
+    ----------
+    run : RoundsRun
+        Of the same plan; it has had nobody.
+    state : State
+        What the records answer.
+    sizes : sequence of int
+        Records of each piece.
+    keys : sequence of bytes or None
+        Of each piece's noise and of no other's.
+    """
+
+    def __init__(self, run: RoundsRun, state: State, sizes: Sequence[int], keys: Sequence[bytes | None]) -> None:
+        if any((key is None) != (run.key is None) for key in keys):
+            raise ValueError("a piece needs a key where the fit has one")
+        super().__init__(run.plan, run.to_user, keys[0], personal=run.personal, unusable=run.unusable)
+        self.progress = self.progress._replace(state=state)
+        self.sent: list[Sent] = []
+        self._left = list(zip(sizes, keys, strict=True))
+        self._follow()
+
+    def _follow(self) -> None:
+        self.size, self.key = self._left.pop(0)
+        self._begin(self.size, 1)
+
+    def _finish(self) -> None:
+        """Keep the piece's sums, with their noise, and begin the next."""
+        self.close()
+        whole = np.rint(np.clip(self.total[0] / STEP, -MOST, MOST))
+        self.sent.append(Sent(self.weight[0], np.asarray(whole, dtype=np.int64)))
+        if self._left:
+            self._follow()
 
 
 def _cut(rows: _Block, a: int, b: int) -> _Block:

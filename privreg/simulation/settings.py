@@ -44,6 +44,7 @@ class FitOptions:
     step: Any = None
     threads: Any = None
     measures: Any = None
+    order: Any = None  # Which is at random where rows can be addressed, in a fit by rounds
 
     def plain(self, methods: list[str]) -> dict[str, Any]:
         """Options as plain numbers and names, from which a saved stream is rebuilt."""

@@ -20,7 +20,14 @@ from privreg.collector import diagonal, sgd
 from privreg.data.sources.open import chunk_of, one_batch, pieces, rows_of
 from privreg.device.sampler import NoiseStream, derived_key, fresh_key, seeded_key
 from privreg.device.score import Device
-from privreg.errors import InferenceError, PrivregError, PrivregWarning, SavedFileError, StreamError
+from privreg.errors import (
+    InferenceError,
+    PrivregError,
+    PrivregWarning,
+    SavedFileError,
+    StreamError,
+    UnsupportedArgumentError,
+)
 from privreg.files import archive
 from privreg.formula.design import Design
 from privreg.formula.spec import ModelSpec
@@ -47,6 +54,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.sgd import ChainSummary as Chain
+    from privreg.data.sources.open import Source
 
     Array = NDArray[np.float64]
 
@@ -118,6 +126,8 @@ class Stream:
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
         self._central_key: bytes | None = None
+        # of the order in which rows are read
+        self.deal_key = derived_key(key, "order") if key is not None and settings.tuning == "rounds" else None
         self._counter = spec.people.counter()
         self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
         self._design = spec.design  # by which rows are encoded
@@ -130,6 +140,8 @@ class Stream:
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on
         self.rows_read = 0
+        self._marks: list[tuple[int, int]] = []  # Rows read and people before the batches that open sums are of
+        self._skip = 0  # People of the next rows whose reports are in sums already
         self._origin = object()
 
     def _chain(self, key: bytes | None, start: Array | None) -> AveragedSGD:
@@ -296,6 +308,10 @@ class Stream:
         return False
 
     def _take(self, rows: Rows, *, lead: bool = False) -> None:
+        skip = min(self._skip, len(rows.endog))
+        if skip:
+            self._skip -= skip
+            rows = Rows._make([*(None if c is None else c[skip:] for c in rows[:-1]), rows.read])
         y, x = rows.endog, rows.exog
         silent = np.isnan(y)
         if self._counter is not None:
@@ -308,6 +324,7 @@ class Stream:
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         self._broken = True  # an interrupt inside would leave noise used but not marked
         read = rows.read
+        self._marks.append((self.rows_read, self.nobs - skip))
         if isinstance(self._run, AveragedSGD):
             self._run.advance(y, x, offset)
         elif lead and isinstance(self._run, Pipeline):
@@ -315,6 +332,9 @@ class Stream:
         else:
             self._run.advance(y, x, offset, rows.weight)
         self.rows_read += read
+        settled = self._run.settled if isinstance(self._run, RoundsRun) else self.nobs
+        while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= settled:
+            self._marks.pop(0)
         self._broken = False
 
     @property
@@ -322,6 +342,15 @@ class Stream:
         """Whether covariates are public: whether a response is missing then is as private as what it is."""
         run = self._run
         return run.start.reports.label if isinstance(run, Pipeline) else isinstance(run, RoundsRun) and run.plan.label
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Rows read before the batch in which sums without noise begin, and how many people of it are in others."""
+        if not self._marks:
+            return self.rows_read, self._skip
+        assert isinstance(self._run, RoundsRun)
+        rows, people = self._marks[0]
+        return rows, self._run.settled - people
 
     def _silent_row(self, p: int) -> Array:
         """What stands for the `p` covariates of somebody who sends noise only."""
@@ -332,6 +361,33 @@ class Stream:
         if not self._run.start.reports.label:
             return np.full(p, np.nan)
         return np.eye(p)[0] if self._run.start.layout.constant else np.zeros(p)
+
+    def deals(self, source: Source) -> bool:
+        """Whether rows of a source are read in random order.
+
+        Raises
+        ------
+        UnsupportedArgumentError
+            If that was asked for, and can't be.
+        """
+        asked = self._options["order"]
+        if asked == "random" and source.dealt is None:
+            raise UnsupportedArgumentError(
+                f"order='random' needs rows that can be addressed, and those of {source.kind} are read as they come; "
+                "leave it out, or give a DataFrame, arrays or Parquet files."
+            )
+        return self._settings.tuning == "rounds" and asked != "position" and source.dealt is not None
+
+    def read(self, source: Source) -> Iterator[Any]:
+        """Batches of a source from the first row on that wasn't read yet."""
+        if not self.deals(source):
+            return source.batches(self.rows_read)
+        assert source.dealt is not None
+        return source.dealt(self.deal_key)(self.rows_read)
+
+    def deal_secret(self) -> dict[str, Any]:
+        """The key of the order in which rows are read, for who goes on with them."""
+        return {} if self.deal_key is None else {"secret_order": np.frombuffer(self.deal_key, dtype=np.uint8)}
 
     # --- results ---------------------------------------------------------------------------------------
 
@@ -450,8 +506,10 @@ class Stream:
             self._run.renew(fresh_key())  # before writing: were it cut off in between, noise is lost, never used twice
         archive.write_archive(path, archive.STREAM, document, arrays)
 
-    def _snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _snapshot(self, *, close: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
         """All there is of the stream, its noise to come included: what it is, and arrays.
+
+        Sums that have no noise yet are given it, or left out, see `place`: their rows are then to be read again.
 
         Raises
         ------
@@ -482,14 +540,19 @@ class Stream:
             # functions are known by name only: what they make of public rows tells one from another
             "probe": hashlib.sha256(self._spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
         }
-        return document, self._run.to_arrays() | self._run.secrets()
+        run = self._run
+        arrays = run.to_arrays(close=close) if isinstance(run, RoundsRun) else run.to_arrays()
+        return document, arrays | run.secrets()
 
-    def _resume(self, arrays: dict[str, Any], read: int, *, renew: bool) -> None:
-        """Go on from a snapshot of this stream, taken after `read` rows; with fresh noise if `renew`."""
+    def _resume(self, arrays: dict[str, Any], place: tuple[int, int], *, renew: bool) -> None:
+        """Go on from a snapshot of this stream, taken at a `place`; with fresh noise if `renew`."""
         self._run.from_arrays(arrays)
-        self.rows_read = read
+        self.rows_read, self._skip = place
+        self._marks = []
         if not self._spec.budget.private:
             return
+        if self.deal_key is not None:  # also with fresh noise, so that no row comes twice
+            self.deal_key = arrays["secret_order"].tobytes()
         if renew and self._seed is None:
             self._run.renew(fresh_key())
         else:

@@ -79,6 +79,8 @@ def resolve_tuning(
     told = {name: check("local.fit", name, getattr(asked, name)) for name in ("tuning", "threads", *_Numbers._fields)}
     check("local.formula", "score_weights", spec.score_weights)
     how = told["tuning"]
+    if check("local.fit", "order", asked.order) is not None and how != "rounds":
+        raise OptionError(f"order={asked.order!r} goes with tuning='rounds'; other fits go by position: leave it out.")
     numbers = _Numbers(*(told[name] for name in _Numbers._fields))._replace(
         measures=_share(told["measures"], how, spec, rows)
     )

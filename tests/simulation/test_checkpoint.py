@@ -49,6 +49,7 @@ def bits(res):
 WAYS = {
     "default": {},
     "all that is kept": {"inference": ("random_scaling", "batch_means", "block_bootstrap", "between_lanes", "plug_in")},
+    "rounds": {"tuning": "rounds", "inference": ("sandwich", "random_scaling", "batch_means")},
     "published": {"tuning": "published", "inference": ("random_scaling", "plug_in")},
 }
 

@@ -17,6 +17,7 @@ from privreg.data.sources.open import file_mark
 from privreg.errors import BudgetError, DataError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.privacy.ledger import LEDGER, Release
 from privreg.simulation import dask, partitions
+from privreg.simulation.blocks import blocks_of, fit_blocks
 from privreg.simulation.partitions import Span, cut, fit_parts, in_turn
 from privreg.simulation.settings import FitOptions
 
@@ -65,7 +66,7 @@ def bits(res):
 def here(folder):
     """The same fit without Dask."""
     built = model(folder)
-    stream = fit_parts(built._spec, FitOptions(), None, 3, dask.files_of(built._source, built._spec), in_turn)
+    stream = fit_parts(built._spec, FitOptions(), None, 3, cut(dask.files_of(built._source, built._spec)), in_turn)
     return stream._results(Release(0, 1.0))
 
 
@@ -77,6 +78,21 @@ def test_workers_one_or_two_or_none_give_the_same_bits(folder, client):
     ):
         one = model(folder).fit(client=own, seed=3, progress=False)
     assert bits(one) == bits(two) == bits(here(folder))
+    assert two.nobs == N
+    assert (np.abs(two.params - [0.5, 1.0, -1.0]) < 5 * two.bse).all()
+
+
+def test_rounds_give_the_same_bits_for_any_number_of_workers_and_for_none(folder, client):
+    built = model(folder)
+    blocks = blocks_of(dask.files_of(built._source, built._spec), built._spec)
+    alone = fit_blocks(built._spec, FitOptions("rounds"), None, 3, blocks, in_turn)._results(Release(0, 1.0))
+    two = model(folder).fit(tuning="rounds", client=client, seed=3, progress=False)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as local,
+        distributed.Client(local) as own,
+    ):
+        one = model(dd.read_parquet(folder)).fit(tuning="rounds", client=own, seed=3, progress=False)
+    assert bits(one) == bits(two) == bits(alone)
     assert two.nobs == N
     assert (np.abs(two.params - [0.5, 1.0, -1.0]) < 5 * two.bse).all()
 
@@ -207,9 +223,9 @@ def test_workers_that_cannot_finish_are_told_without_their_text(folder):
 
 def test_few_large_files_are_cut(folder):
     built = model(folder)
-    assert len(dask.files_of(built._source, built._spec)) == FILES
+    assert len(cut(dask.files_of(built._source, built._spec))) == FILES
     one = model(sorted(folder.glob("*.parquet"))[:1])
-    parts = dask.files_of(one._source, one._spec)
+    parts = cut(dask.files_of(one._source, one._spec))
     assert len(parts) == 8
     path = sorted(folder.glob("*.parquet"))[0].resolve()
     assert parts == cut([Span(str(path), 0, N // FILES, tuple(file_mark(path)[1:]))])

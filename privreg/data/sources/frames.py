@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from privreg.data.columns import plain_vector
+from privreg.data.sources.order import dealt_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, beyond, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import accounts_of, of_columns, of_mapping
@@ -34,12 +36,30 @@ def open_arrays(
         for a in range(skip, n, CHUNK):
             yield tuple(None if part is None else part[a : a + CHUNK] for part in parts)
 
-    return Source("arrays", n, batches, of_columns(whose))
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        for at in dealt_rows(n, key, skip, exog.shape[1]):
+            yield tuple(None if part is None else part[at] for part in parts)
+
+    return Source("arrays", n, batches, of_columns(whose), dealt=lambda key: partial(dealt, key))
 
 
 def _slices(columns: Mapping[str, Any], n: int, skip: int) -> Iterator[Batch]:
     for a in range(skip, n, CHUNK):
         yield {name: values[a : a + CHUNK] for name, values in columns.items()}
+
+
+def _dealt(columns: Mapping[str, Any], n: int, key: bytes | None, skip: int) -> Iterator[Batch]:
+    for at in dealt_rows(n, key, skip, len(columns)):
+        yield {name: values[at] for name, values in columns.items()}
+
+
+def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any) -> Source:
+    """Rows of columns that are held; those of another library, such as a file's, may be sliced only."""
+    import pandas as pd
+
+    free = all(isinstance(v, np.ndarray | pd.api.extensions.ExtensionArray) for v in columns.values())
+    batches, dealt = partial(_slices, columns, n), partial(partial, _dealt, columns, n)
+    return Source(kind, n, batches, identity, dealt=dealt if free else None)
 
 
 def _values(column: Any) -> Any:
@@ -60,7 +80,7 @@ def open_frame(data: Any, columns: tuple[str, ...]) -> Source:
     if len(held) < len(columns):
         return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), accounts_of(data))
     # as they are now, for the columns are held: others may take their place in the frame
-    return Source("DataFrame", len(data), lambda skip: _slices(held, len(data), skip), accounts_of(data))
+    return _held("DataFrame", held, len(data), accounts_of(data))
 
 
 def open_mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
@@ -74,7 +94,7 @@ def open_mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
         raise DataError("the columns of the mapping differ in length.")
     n = lengths.pop()
     held = {c: _values(v) for c, v in held.items()}
-    return Source("mapping of arrays", n, lambda skip: _slices(held, n, skip), of_mapping(data, given.values()))
+    return _held("mapping of arrays", held, n, of_mapping(data, given.values()))
 
 
 def _column(values: Any, name: str) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from privreg.data.sources.arrow import batches_of, kind_of, pyarrow
+from privreg.data.sources.order import PUBLIC, spread
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, check_labels, file_mark
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
@@ -40,6 +42,15 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
                 yield from _rows(file, wanted, skip)
             skip = max(skip - n, 0)
 
+    blocks = [(file, group) for file in held for group in range(len(file.groups))]
+
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        for k in spread(PUBLIC if key is None else key, 1, len(blocks))[0]:
+            file, group = blocks[k]
+            if skip < file.groups[group]:
+                yield from _rows(file, wanted, skip, [group])
+            skip = max(skip - file.groups[group], 0)
+
     paths = [file.path for file in held]
     return Source(
         kind,
@@ -47,6 +58,8 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
         batches,
         of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
+        dealt=lambda key: partial(dealt, key),
+        blocks=tuple(n for file in held for n in file.groups),
     )
 
 
@@ -82,8 +95,8 @@ def _check_kinds(files: Sequence[_File]) -> None:
                 )
 
 
-def _rows(file: _File, wanted: Wanted, skip: int) -> Iterator[Batch]:
-    """Batches of one file from row `skip` on; row groups before it are not read."""
+def _rows(file: _File, wanted: Wanted, skip: int, only: Sequence[int] | None = None) -> Iterator[Batch]:
+    """Batches of one file, or of some row groups, from row `skip` on; row groups before it are not read."""
     pq = pyarrow("a Parquet file", "pyarrow.parquet")
     coded = [c for c in wanted.columns if c in wanted.factors and file.kinds[c] == "text"]
     damaged = DataError(f"{file.name}: {_DAMAGED}")
@@ -95,7 +108,8 @@ def _rows(file: _File, wanted: Wanted, skip: int) -> Iterator[Batch]:
         meta = opened.metadata
         if tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups)) != file.groups:
             raise DataError(f"{file.name} was changed after it was opened; build the model again.")
-        for group, rows in enumerate(file.groups):
+        for group in range(len(file.groups)) if only is None else only:
+            rows = file.groups[group]
             if skip < rows:
                 yield from _group(opened, file, group, wanted, skip)
             skip = max(skip - rows, 0)

@@ -66,6 +66,10 @@ class Source:
     stamp: Callable[[], list[Any] | None] = field(repr=False, default=lambda: None)
     repeatable: bool = True  # what comes from a generator or a reader is gone once it was read
     parts: bool = False  # whether its files are to be worked on by Dask
+    # from a secret key, or None for an order that anybody knows, `batches` in random order; absent where rows come by
+    # position only
+    dealt: Callable[[bytes | None], Callable[[int], Iterator[Batch]]] | None = field(repr=False, default=None)
+    blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
 
     def expected(self) -> int | None:
         """How many people there are, as far as can be told before reading them; public, like their number."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from privreg.data.sources.arrow import pyarrow, read_stream, streamed
-from privreg.data.sources.source import CHUNK, Source, Wanted, check_labels, once
+from privreg.data.sources.order import dealt_rows
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, check_labels, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
 from privreg.privacy.accounts import of_files
@@ -38,7 +40,15 @@ def _table(data: Any, wanted: Wanted) -> Source:
     def make() -> Any:
         return data.select(list(wanted.columns)).to_batches()
 
-    return _opened("Arrow table", data, data.column_names, make, wanted, rows=data.num_rows)
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        pa, held = pyarrow("an Arrow table"), data.select(list(wanted.columns))
+        order = dealt_rows(data.num_rows, key, skip, len(wanted.columns))
+        parts = (held.take(pa.array(at)).combine_chunks() for at in order)
+        flat = (batch for part in parts for batch in part.to_batches())
+        return read_stream(flat, wanted, "the Arrow table")
+
+    more = {"rows": data.num_rows, "dealt": lambda key: partial(dealt, key)}
+    return _opened("Arrow table", data, data.column_names, make, wanted, **more)
 
 
 def _record_batch(data: Any, wanted: Wanted) -> Source:
@@ -88,7 +98,13 @@ def _polars(data: Any, wanted: Wanted) -> Source:
         held = data.select(list(wanted.columns))
         return _flat(held.slice(a, CHUNK) for a in range(0, len(data), CHUNK))
 
-    return _opened("polars DataFrame", data, data.columns, make, wanted, rows=len(data))
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        held = data.select(list(wanted.columns))
+        parts = (held[at].rechunk() for at in dealt_rows(len(data), key, skip, len(wanted.columns)))
+        return read_stream(_flat(parts), wanted, "the polars DataFrame")
+
+    more = {"rows": len(data), "dealt": lambda key: partial(dealt, key)}
+    return _opened("polars DataFrame", data, data.columns, make, wanted, **more)
 
 
 def _lazy(data: Any, wanted: Wanted) -> Source:

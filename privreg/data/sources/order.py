@@ -1,0 +1,119 @@
+"""In which order rows are read that can be addressed: at random, evenly over the whole table at any time.
+
+A table is cut into strata, strata into blocks of consecutive rows. A run takes one block of every stratum, and their
+rows in turn, so that it stands for the whole table; successive runs spread evenly inside strata, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.data.sources.source import chunk_of
+from privreg.device.sampler import KEY_BYTES, derived_key, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["PUBLIC", "dealt_rows", "spread"]
+
+STRATA: Final = 256
+LONGEST: Final = 64
+"""Consecutive rows of a block, at most: with one of every stratum a run has 16,384 rows."""
+
+BLOCKS: Final = 1 << 14
+"""Blocks into which a table is cut at least, if it has so many rows: those of short ones are short."""
+
+PUBLIC: Final = bytes(KEY_BYTES)
+"""Key of the order where nothing is private."""
+
+
+def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) -> Iterator[Ints]:
+    """Positions of all rows in random order, each once.
+
+    Parameters
+    ----------
+    rows : int
+    key : bytes or None
+        Secret; None for an order that anybody knows.
+    skip : int
+        Rows to leave out at the beginning of the order.
+    columns : int
+        Of a row, as those of one array are read together.
+
+    Yields
+    ------
+    ndarray of int
+        The order doesn't depend on how it is cut into these.
+    """
+    key = PUBLIC if key is None else key
+    most = chunk_of(columns)
+    waiting: list[Ints] = []
+    for run in _runs(rows, key):
+        here = run[skip:]
+        skip -= len(run) - len(here)
+        held = sum(map(len, waiting))
+        if waiting and held + len(here) > most:
+            yield np.concatenate(waiting)
+            waiting = []
+        while len(here) > most:
+            yield here[:most]
+            here = here[most:]
+        waiting.append(here)
+    if waiting and sum(map(len, waiting)):
+        yield np.concatenate(waiting)
+
+
+def _runs(rows: int, key: bytes) -> Iterator[Ints]:
+    """Rows of each run."""
+    block = min(max(rows // BLOCKS, 1), LONGEST)
+    blocks = -(-rows // block)
+    strata = min(STRATA, blocks)
+    edges = np.arange(strata + 1, dtype=np.int64) * blocks // max(strata, 1)
+    sizes = np.diff(edges)
+    longest = int(sizes.max(initial=0))
+    # in strata of two lengths, the shorter ones miss the last run
+    long = spread(derived_key(key, "long"), int((sizes == longest).sum()), longest)
+    short = spread(derived_key(key, "short"), int((sizes < longest).sum()), longest - 1)
+    at = np.full((longest, strata), -1, dtype=np.int32)
+    at[:, sizes == longest] = long.T
+    at[: longest - 1, sizes < longest] = short.T
+    within = np.arange(block)[:, None]
+    for r, chosen in enumerate(at):
+        turn = np.argsort(words(derived_key(key, f"run {r}"), strata), kind="stable")
+        turn = turn[chosen[turn] >= 0]
+        found = ((edges[turn] + chosen[turn]) * block + within).reshape(-1)
+        yield found[found < rows] if found.max() >= rows else found
+
+
+def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
+    """Random orders of 0 to `count` − 1 that spread evenly: of each 2^k in turn one is in every 2^k-th part.
+
+    Parameters
+    ----------
+    key : bytes
+    many : int
+    count : int
+
+    Returns
+    -------
+    ndarray of int32, shape (many, count)
+
+    References
+    ----------
+    Owen, Randomly permuted (t,m,s)-nets and (t,s)-sequences, 1995: van der Corput's sequence, scrambled.
+    """
+    levels = max(count - 1, 0).bit_length()
+    turn = np.arange(1 << levels, dtype=np.int32)
+    out = np.zeros((many, 1 << levels), dtype=np.int32)
+    for j in range(levels):
+        size = many << j
+        drawn = words(derived_key(key, f"level {j}"), size // 8 + 1).view(np.uint8)[:size] & 1
+        flips = drawn.astype(np.int32).reshape(many, 1 << j)
+        out = 2 * out + ((turn >> j & 1) ^ np.take_along_axis(flips, out, axis=1))
+    return out[out < count].reshape(many, max(count, 0))

@@ -1,0 +1,161 @@
+"""One fit by rounds over many files: blocks of rows are dealt to rounds, and workers play pieces of a round.
+
+A piece is a run of records that answer one public state. Whoever plays it returns its sums with their noise, as whole
+multiples of a public step; the noise belongs to the piece, so that one that is worked on twice, after a failure or to
+be sure, gives the same sums, and is counted once. What goes from one place to another is public state, names of files,
+numbers of rows, keys that print as nothing, and noised sums; no rows. Neither the number of workers nor their order
+changes a bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from privreg.data.sources.order import PUBLIC, spread
+from privreg.device.sampler import derived_key
+from privreg.errors import DataError, OptionError
+from privreg.simulation.partitions import Each, Key, Part, Span, Work, quiet
+from privreg.simulation.rounds import PIECE, PieceRun, RoundsRun, Sent
+from privreg.simulation.stream import begin
+
+if TYPE_CHECKING:
+    from privreg.formula.spec import ModelSpec
+    from privreg.protocol.rounds import State
+    from privreg.simulation.settings import FitOptions
+    from privreg.simulation.stream import Stream
+
+__all__ = ["blocks_of", "fit_blocks"]
+
+FEWEST: Final = 64
+"""Blocks that are dealt, at least: fewer and larger ones are cut."""
+
+FEWEST_OF_LINES: Final = 8
+"""The same where no file has row groups: what lies before a block is read, too."""
+
+
+def blocks_of(files: Sequence[Span], spec: ModelSpec) -> list[Span]:
+    """Blocks of rows: row groups of Parquet files, and even pieces of these, or of other files, where there are few.
+
+    Parameters
+    ----------
+    files : sequence of Span
+        Whole ones.
+    spec : ModelSpec
+
+    Returns
+    -------
+    list of Span
+        The same for any number of workers.
+    """
+    held: list[Span] = []
+    groups = [spec.open(file.path).blocks for file in files]
+    for file, rows_each in zip(files, groups, strict=True):
+        first = 0
+        for rows in rows_each or (file.rows,):
+            held += [file._replace(first=first, rows=rows)] if rows else []
+            first += rows
+    pieces = math.ceil((FEWEST if any(groups) else FEWEST_OF_LINES) / max(len(held), 1))
+    out = []
+    for block in held:
+        edges = [block.first + block.rows * k // pieces for k in range(pieces + 1)]
+        out += [block._replace(first=a, rows=b - a) for a, b in pairwise(edges) if b > a]
+    return out
+
+
+@quiet
+def _play(
+    work: Work, part: Part, rows: int, sizes: Sequence[int], keys: Sequence[Key | None], state: State
+) -> list[Sent]:
+    """Play the records of some pieces, which follow each other, at a public state; their sums, with their noise."""
+    stream = work.stream()
+    run = PieceRun(_rounds(stream), state, sizes, [None if key is None else key.value for key in keys])
+    stream._run = run
+    for _ in stream._update_all(work.batches(part, rows), 1):
+        pass
+    if len(run.sent) < len(sizes):
+        raise DataError("rows are missing")
+    return run.sent
+
+
+def fit_blocks(
+    spec: ModelSpec, asked: FitOptions, start: Any, seed: int | None, blocks: Sequence[Span], each: Each
+) -> Stream:
+    """Fit all blocks of some files; a stream that has had everybody.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    asked : FitOptions
+    start : mapping or sequence or None
+        The user's first guess.
+    seed : int or None
+        For simulation only.
+    blocks : sequence of Span
+    each : callable
+        How functions are called; see `partitions.Each`.
+
+    Returns
+    -------
+    Stream
+
+    Raises
+    ------
+    OptionError, InferenceError
+        If an option or a method can't be used.
+    """
+    rows = sum(block.rows for block in blocks)
+    _refuse(spec)
+    work = Work(spec, asked, start, rows, None)
+    stream = begin(spec, asked, start, seed, rows)
+    run, left = _rounds(stream), Part(tuple(_dealt(blocks, asked.order, stream)))
+    while left.rows:
+        number, state, given = len(run.progress.held), run.progress.state, []
+        pieces = run.pieces(left.rows)
+        for some in _together([n for _, n in pieces]):
+            sizes = [pieces[k][1] for k in some]
+            keys = [None if run.key is None else Key(derived_key(run.key, f"piece {number} {k}")) for k in some]
+            given.append((work, left.before(sum(sizes)), sum(sizes), sizes, keys, state))
+            left = left.after(sum(sizes))
+        sums = [one for sent in each(_play, given) for one in sent]
+        for (part, n), one in zip(pieces, sums, strict=True):
+            run.add(part, n, one)
+            stream.rows_read += n
+    return stream
+
+
+def _together(sizes: Sequence[int]) -> list[list[int]]:
+    """Numbers of the pieces that are one task: small ones together, as files are read from their beginning."""
+    out: list[list[int]] = []
+    held = PIECE
+    for k, n in enumerate(sizes):
+        if held + n > PIECE:
+            out.append([])
+            held = 0
+        out[-1].append(k)
+        held += n
+    return out
+
+
+def _dealt(blocks: Sequence[Span], order: Any, stream: Stream) -> list[Span]:
+    """Blocks in the order in which rounds take them."""
+    if order == "position":
+        return list(blocks)
+    key = stream.deal_key
+    return [blocks[k] for k in spread(PUBLIC if key is None else key, 1, len(blocks))[0]]
+
+
+def _rounds(stream: Stream) -> RoundsRun:
+    assert isinstance(stream._run, RoundsRun)
+    return stream._run
+
+
+def _refuse(spec: ModelSpec) -> None:
+    if spec.people.id is not None:
+        raise OptionError("id= counts a person's rows, which workers can't do for each other; leave id= or Dask out.")
+    if spec.people.missing == "drop":
+        raise OptionError("missing='drop' can't be used with Dask; missing='noise' keeps secret who answered, too.")
+    if spec.family.score is not None:
+        raise OptionError("a family of your own can't be sent to workers, as code is never sent; fit it here.")

@@ -1,0 +1,179 @@
+"""Rows that can be addressed are read in random order, each once, and at any time the whole table has been sampled."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from privreg.data.sources.open import CHUNK, open_arrays, open_table, rows_of
+from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, spread
+from privreg.schema.declarations import Schema
+
+KEY, OTHER = b"k" * 32, b"o" * 32
+N = 50_000
+SCHEMA = Schema.declare({"at": (0, N), "y": (0, 1)}, {"f": ["a", "b"]}, {})
+COLUMNS = ("at", "y", "f", "id")
+
+
+def order(rows, key=KEY, skip=0, columns=1):
+    return np.concatenate([np.zeros(0, dtype=np.int64), *dealt_rows(rows, key, skip, columns)])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 255, 256, 257, 1_000, 16_383, 16_385, 40_000, 300_001])
+def test_every_row_comes_once_in_an_order_that_does_not_depend_on_how_it_is_cut(rows):
+    whole = order(rows)
+    np.testing.assert_array_equal(np.sort(whole), np.arange(rows))
+    for skip in {0, 1, rows // 3, max(rows - 1, 0), rows}:
+        np.testing.assert_array_equal(order(rows, skip=skip, columns=500), whole[skip:])
+    assert max(map(len, dealt_rows(rows, KEY)), default=0) <= CHUNK
+    assert max(map(len, dealt_rows(rows, KEY, 0, 500)), default=0) <= 2_100
+
+
+def test_the_order_follows_from_the_key_alone():
+    np.testing.assert_array_equal(order(5_000), order(5_000))
+    np.testing.assert_array_equal(order(5_000, None), order(5_000, None))
+    for one, two in ((KEY, OTHER), (KEY, None)):
+        assert (order(5_000, one) != order(5_000, two)).mean() > 0.99
+
+
+@pytest.mark.parametrize("rows", [40_000, 1_000_000])
+def test_any_stretch_of_the_order_covers_the_table_evenly(rows):
+    block = min(rows // BLOCKS, LONGEST)
+    edges = np.arange(0, STRATA + 1, STRATA // 16) * -(-rows // block) // STRATA * block / rows
+    at = order(rows) / rows
+    for long in (2_000, 20_000):
+        for a in range(0, min(rows, 200_000) - long, long):
+            # only at both ends is a turn of 256 strata cut: a sum of sd √(2 · 64/12) at most; of rows drawn one by one
+            # it is √(2000/12)
+            assert abs(at[a : a + long].mean() - 0.5) < 4.5 * np.sqrt(2 * 64 / 12) / long
+            shares = np.histogram(at[a : a + long], edges)[0] / long
+            assert np.abs(shares - 1 / 16).max() < 4.5 * np.sqrt(2 * 64 * 15 / 16**2) / long
+    # and so do a few consecutive rows, which are one group's
+    few = at[: 16 * 1_000].reshape(1_000, 16).mean(axis=1)
+    assert few.std() < 1.1 / np.sqrt(12 * 16)
+
+
+def test_orders_that_spread_are_permutations_of_which_each_run_lies_everywhere():
+    found = spread(KEY, 5, 64)
+    assert len({row.tobytes() for row in found}) == 5
+    for row in found:
+        for run in row.reshape(8, 8):
+            assert sorted(run // 8) == list(range(8))
+    for count in (0, 1, 3, 37):
+        assert [sorted(row) for row in spread(KEY, 3, count).tolist()] == [list(range(count))] * 3
+    assert spread(KEY, 0, -1).shape == (0, 0)
+
+
+def test_each_block_is_as_likely_to_come_first():
+    first = [int(spread(bytes([k]) * 32, 1, 8)[0, 0]) for k in range(240)]
+    assert np.abs(np.bincount(first, minlength=8) - 30).max() < 4.5 * np.sqrt(30 * 7 / 8)
+
+
+# --- sources -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table():
+    at = np.arange(N)
+    return pd.DataFrame({"at": at, "y": at / N, "f": np.where(at % 3 == 0, "a", "b"), "id": at * 7})
+
+
+def opened(kind, table, folder):
+    if kind == "arrays":
+        exog = table[["at", "id"]].to_numpy(dtype=float)
+        return open_arrays(table["y"].to_numpy(), exog, exog[:, 0] * 2, exposure=None)
+    arrow = pa.Table.from_pandas(table)
+    made = {
+        "frame": lambda: table,
+        "frame of codes": lambda: table.astype({"f": "category", "id": "Int64"}),
+        "mapping": lambda: dict(table.items()),
+        "arrow": lambda: arrow,
+        "arrow in chunks": lambda: pa.concat_tables([arrow.slice(a, 7_000) for a in range(0, N, 7_000)]),
+        "arrow batch": lambda: arrow.to_batches()[0],
+        "polars": lambda: pl.from_pandas(table),
+    }
+    return open_table(made[kind](), COLUMNS, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "kind", ["arrays", "frame", "frame of codes", "mapping", "arrow", "arrow in chunks", "arrow batch", "polars"]
+)
+def test_rows_stay_together_and_come_in_the_order_of_the_key(kind, table, tmp_path):
+    source = opened(kind, table, tmp_path)
+    expected = order(N)
+    batches = list(source.dealt(KEY)(0))
+    assert max(map(rows_of, batches)) <= CHUNK
+    if kind == "arrays":
+        y, exog, offset, _ = (np.concatenate(c) if c[0] is not None else None for c in zip(*batches, strict=True))
+        np.testing.assert_array_equal(exog[:, 0], expected)
+        np.testing.assert_array_equal(exog[:, 1], expected * 7)
+        np.testing.assert_array_equal(y, expected / N)
+        np.testing.assert_array_equal(offset, expected * 2)
+        return
+    rows = pd.concat([pd.DataFrame({c: pd.Series(b[c]).reset_index(drop=True) for c in COLUMNS}) for b in batches])
+    np.testing.assert_array_equal(rows["at"], expected)
+    np.testing.assert_array_equal(rows["y"], expected / N)
+    np.testing.assert_array_equal(rows["id"].astype(np.int64), expected * 7)
+    assert (rows["f"].astype(str).to_numpy() == np.where(expected % 3 == 0, "a", "b")).all()
+    late = next(iter(source.dealt(KEY)(30_000)))["at"]
+    np.testing.assert_array_equal(late, expected[30_000 : 30_000 + len(late)])
+
+
+def test_row_groups_are_read_at_random_each_once_from_any_row_on(table, tmp_path):
+    for i, size in enumerate((1_000, 700)):
+        half = table.iloc[i * N // 2 : (i + 1) * N // 2]
+        pq.write_table(pa.Table.from_pandas(half, preserve_index=False), tmp_path / f"{i}.parquet", row_group_size=size)
+    source = open_table(tmp_path, COLUMNS, SCHEMA)
+    assert sum(source.blocks) == N
+    assert set(source.blocks[:25]) == {1_000}
+
+    def read(skip, key=KEY):
+        return np.concatenate([b["at"] for b in source.dealt(key)(skip)] or [np.zeros(0)])
+
+    whole = read(0)
+    np.testing.assert_array_equal(np.sort(whole), np.arange(N))
+    starts = np.cumsum([0, *source.blocks])[:-1]
+    turn = np.searchsorted(starts, whole[np.r_[True, np.diff(whole) != 1]])
+    assert 50 < len(turn) <= len(starts)  # neighbours may come together
+    assert np.abs(np.diff(turn)).mean() > len(starts) / 5
+    for skip in (1, 999, 12_345, N - 1, N):
+        np.testing.assert_array_equal(read(skip), whole[skip:])
+    assert (read(0, OTHER) != whole).any()
+
+
+def test_files_of_lines_queries_and_iterables_go_by_position(table, tmp_path):
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    table.to_feather(tmp_path / "rows.feather")
+    for data in (tmp_path / "rows.csv", tmp_path / "rows.feather", [table], pl.from_pandas(table).lazy()):
+        assert open_table(data, COLUMNS, SCHEMA).dealt is None
+
+
+def test_columns_that_can_be_sliced_only_go_by_position():
+    class Sliced:
+        dtype, ndim = np.dtype(object), 1
+
+        def __len__(self):
+            return 10
+
+        def __getitem__(self, at):
+            assert isinstance(at, slice)
+            return np.zeros(10)[at]
+
+    held = {"y": np.zeros(10), "at": Sliced()}
+    assert open_table(held, ("y", "at"), SCHEMA).dealt is None
+
+
+def test_little_memory_beside_the_table():
+    n, p = 1_000_000, 8
+    source = open_arrays(np.zeros(n), np.zeros((n, p)), None)
+    tracemalloc.start()
+    try:
+        assert sum(rows_of(batch) for batch in source.dealt(KEY)(0)) == n
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.1 * 8 * n * (p + 1)

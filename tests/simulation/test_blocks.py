@@ -1,0 +1,308 @@
+"""Fits by rounds over files: the same bits wherever, in whatever order and however often a piece is played."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.data.sources.open import file_mark
+from privreg.errors import DataError, InferenceError, OptionError
+from privreg.privacy.ledger import Release
+from privreg.simulation import blocks, play, rounds
+from privreg.simulation.blocks import blocks_of, fit_blocks
+from privreg.simulation.partitions import Key, Part, Span, Work, in_turn
+from privreg.simulation.rounds import Sent
+from privreg.simulation.settings import FitOptions
+
+N, FILES = 120_000, 4
+PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
+TRUTH = np.array([0.5, 1.0, -1.0])
+
+
+def table(n, seed=1):
+    rng = np.random.default_rng(seed)
+    out = pd.DataFrame({"a": rng.uniform(-1, 1, n), "b": rng.uniform(-1, 1, n)})
+    out["y"] = TRUTH[0] + out["a"] - out["b"] + rng.normal(0, 0.5, n)
+    return out
+
+
+def whole(folder, kind="parquet"):
+    """Its files."""
+    out = []
+    for path in sorted(folder.glob(f"*.{kind}")):
+        rows = len(pd.read_parquet(path)) if kind == "parquet" else len(pd.read_csv(path))
+        out.append(Span(str(path), 0, rows, tuple(file_mark(path)[1:])))
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out, data = tmp_path_factory.mktemp("files"), table(N)
+    for i in range(FILES):
+        some = data.iloc[i * N // FILES : (i + 1) * N // FILES]
+        some.to_parquet(out / f"part{i}.parquet", row_group_size=1_500)
+        some.to_csv(out / f"part{i}.csv", index=False)
+    return out
+
+
+def model(**more):
+    given = {**PUBLIC, **more}
+    if "epsilon" in given:
+        del given["mu"]
+    return pr.PrivateOnlineRegression.from_formula("y ~ a + b", None, **given)
+
+
+def stream_of(files, each=in_turn, seed=3, how=None, **more):
+    spec = model(**more)._spec
+    return fit_blocks(spec, FitOptions("rounds", **(how or {})), None, seed, blocks_of(files, spec), each)
+
+
+def fitted(files, each=in_turn, **more):
+    return stream_of(files, each, **more)._results(Release(0, 1.0))
+
+
+def bits(res):
+    return res.params.to_numpy().tobytes() + b"".join(
+        res.cov_params(method=m).to_numpy().tobytes() for m in res.methods
+    )
+
+
+# --- blocks ------------------------------------------------------------------------------------------------
+
+
+def test_row_groups_are_blocks_and_few_large_ones_are_cut(folder):
+    spec = model()._spec
+    groups = blocks_of(whole(folder), spec)
+    assert [b.rows for b in groups] == [1_500] * 80
+    lines = blocks_of(whole(folder, "csv"), spec)
+    assert len(lines) == 8
+    for found in (groups, lines):
+        assert sum(b.rows for b in found) == N
+        ends = {}
+        for b in found:
+            assert b.first == ends.get(b.path, 0)
+            ends[b.path] = b.first + b.rows
+        assert set(ends.values()) == {N // FILES}
+
+
+def played(each=in_turn):
+    """What pieces are played, and how functions are called so that it is known."""
+    seen = []
+
+    def noted(function, given):
+        seen.append(list(given))
+        return each(function, given)
+
+    return seen, noted
+
+
+def test_every_row_is_played_once_in_an_order_that_the_key_chooses(folder):
+    orders = []
+    for seed in (3, 3, 4):
+        seen, noted = played()
+        stream_of(whole(folder), noted, seed)
+        spans = [s for given in seen for some in given for s in some[1].spans]
+        rows = pd.concat([pd.DataFrame({"path": s.path, "at": np.arange(s.first, s.first + s.rows)}) for s in spans])
+        assert len(rows) == N
+        assert not rows.duplicated().any()
+        assert [some[2] for given in seen for some in given] == [some[1].rows for given in seen for some in given]
+        orders.append(spans)
+    assert orders[0] == orders[1] != orders[2]
+    seen, noted = played()
+    stream_of(whole(folder), noted, how={"order": "position"})
+    spans = [s for given in seen for some in given for s in some[1].spans]
+    assert spans == sorted(spans)
+
+
+# --- the same bits -----------------------------------------------------------------------------------------
+
+
+def backwards(function, given):
+    return [function(*some) for some in reversed(given)][::-1]
+
+
+def twice(function, given):
+    for some in given:
+        function(*some)
+    return [function(*some) for some in given]
+
+
+def elsewhere(function, given):
+    """As if on another machine: all that is sent is sent as bytes."""
+    return [pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(some))))) for some in given]
+
+
+@pytest.mark.parametrize("each", [backwards, twice, elsewhere])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"how": {"inference": ("sandwich", "random_scaling", "batch_means")}},
+        {"epsilon": 2.0},
+        {"scaling": "private", "bounds": {}},
+    ],
+    ids=["gaussian", "privunit", "private scale"],
+)
+def test_order_repetition_and_place_change_no_bit(folder, each, more):
+    files = whole(folder)
+    assert bits(fitted(files, each, **more)) == bits(fitted(files, **more))
+
+
+def test_without_a_seed_the_noise_and_the_order_are_fresh(folder):
+    orders = []
+    for _ in range(2):
+        seen, noted = played()
+        stream_of(whole(folder), noted, None)
+        orders.append([some[1] for given in seen for some in given])
+    assert orders[0] != orders[1]
+
+
+def test_everybody_is_counted_once_and_the_estimate_is_that_of_one_stream(folder):
+    names = ("sandwich", "random_scaling", "batch_means")
+    res = fitted(whole(folder), how={"inference": names})
+    assert res.nobs == N
+    assert res.trajectory()["n"].max() == N
+    one = pr.PrivateOnlineRegression.from_formula("y ~ a + b", sorted(folder.glob("*.parquet")), **PUBLIC)
+    alone = one.fit(tuning="rounds", seed=3, progress=False)
+    for name in names:
+        assert (np.abs(res.params - TRUTH) < 5 * res.using(name).bse).all()
+    np.testing.assert_allclose(res.bse, alone.bse, rtol=0.25)
+
+
+def test_unusable_records_and_budgets_of_their_own_are_played_as_in_one_place(tmp_path):
+    data = table(40_000)
+    data.loc[::10, "a"] = np.nan
+    data["own"] = np.where(np.arange(40_000) % 2, 1.0, 0.5)
+    data.to_parquet(tmp_path / "x.parquet", row_group_size=2_000)
+    res = fitted(whole(tmp_path), mu="own", mu_max=1.0)
+    assert res.nobs == 40_000
+    assert bits(res) == bits(fitted(whole(tmp_path), elsewhere, mu="own", mu_max=1.0))
+
+
+def test_no_noise_without_privacy_and_the_sum_of_pieces_is_that_of_the_rows(folder):
+    seen, sums = [], []
+
+    def noted(function, given):
+        found = in_turn(function, given)
+        seen.extend(given)
+        sums.extend(zip(given, found, strict=True))
+        return found
+
+    stream = stream_of(whole(folder), noted, mu=None)
+    reports = stream._run.behind[0]
+    role = stream._run.plan.rounds[0]
+    assert role.role == "moments"
+    first = [one for some, sent in sums if some[5].number == 0 for one in sent]
+    np.testing.assert_array_equal(sum(s.total for s in first) * rounds.STEP, reports.total[0])
+    assert sum(s.weight.sum() for s in first) == reports.people == role.people
+    data = pd.concat(
+        pd.read_parquet(s.path).iloc[s.first : s.first + s.rows]
+        for some in seen
+        if some[5].number == 0
+        for s in some[1].spans
+    )
+    x, units = np.column_stack([np.ones(len(data)), data["a"], data["b"]]), stream._spec.units
+    units.rows_inside(x)
+    v = np.column_stack([x, units.response_inside(data["y"].to_numpy())])
+    np.testing.assert_allclose(reports.total[0], play.moments(seen[0][5], v, None), rtol=1e-6)
+
+
+# --- what is sent ------------------------------------------------------------------------------------------
+
+
+def test_what_comes_back_has_its_noise(folder):
+    """Sums of the same records at the same state differ by the mechanism's noise, key by key."""
+    spec = model()._spec
+    block, options = blocks_of(whole(folder), spec)[0], FitOptions("rounds")
+    work = Work(spec, options, None, N, None)
+    run = work.stream()._run
+    state, part, n = run.progress.state, Part((block,)), block.rows
+    many = [
+        blocks._play(work, part, n, [n], [Key(bytes([k]) * 32)], state)[0].total[0] * rounds.STEP for k in range(100)
+    ]
+    sd = run.plan.sd(state.role) * np.sqrt(block.rows)
+    found = np.std(many, axis=0, ddof=1)
+    assert np.abs(found / sd - 1.0).max() < 4.5 / np.sqrt(2 * 99)
+    assert np.abs(np.corrcoef(np.transpose(many)) - np.eye(len(found))).max() < 4.5 / np.sqrt(100)
+    with pytest.raises(DataError, match="could not be worked on"):
+        blocks._play(work, part, n, [n], [None], state)
+
+
+def test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same(folder):
+    seen, noted = played()
+    stream_of(whole(folder), noted, None)
+    given = [some for one in seen for some in one]
+    keys = [key.value for some in given for key in some[4]]
+    assert len(set(keys)) == len(keys) > 100
+    raw = pd.concat(pd.read_parquet(path) for path in sorted(folder.glob("*.parquet")))
+    values = {float(v) for v in raw.to_numpy().ravel()}
+    for some in given:
+        said = repr(some)
+        assert "Key()" in said
+        assert not any(key.value.hex() in said or repr(key.value) in said for key in some[4])
+        assert not values & {float(v) for part in some[5] if isinstance(part, np.ndarray) for v in part.ravel()}
+        assert not any(isinstance(v, pd.DataFrame) for v in some)
+
+
+def test_sums_are_whole_numbers_however_large_the_noise(folder):
+    spec = model(mu=1e-9)._spec
+    block = blocks_of(whole(folder), spec)[0]
+    work = Work(spec, FitOptions("rounds"), None, N, None)
+    state, n = work.stream()._run.progress.state, block.rows
+    (sent,) = blocks._play(work, Part((block,)), n, [n], [Key(b"k" * 32)], state)
+    assert isinstance(sent, Sent)
+    assert sent.total.dtype == np.int64
+    assert 2**60 < np.abs(sent.total).max() <= 2**62
+
+
+def test_small_pieces_are_one_task_and_large_ones_are_apart():
+    assert blocks._together([10, 20, 30]) == [[0, 1, 2]]
+    assert blocks._together([60_000, 5_536, 1, 65_536, 65_536]) == [[0, 1], [2], [3], [4]]
+    assert blocks._together([]) == []
+
+
+def test_large_pieces_are_cut_and_spread_over_tasks(folder, monkeypatch):
+    monkeypatch.setattr(rounds, "PIECE", 1_000)
+    monkeypatch.setattr(blocks, "PIECE", 1_000)
+    seen, noted = played()
+    res = fitted(whole(folder), noted)
+    assert max(some[2] for given in seen for some in given) <= 1_000
+    assert max(map(len, seen)) > 5
+    assert res.nobs == N
+    assert (np.abs(res.params - TRUTH) < 5 * res.bse).all()
+    assert bits(res) == bits(fitted(whole(folder), backwards))
+
+
+def test_errors_of_workers_quote_no_row(folder, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("secret-cell")
+
+    monkeypatch.setattr("privreg.simulation.stream.Stream._update_all", fail)
+    with pytest.raises(DataError, match=r"could not be worked on \(ValueError; its text is withheld") as caught:
+        fitted(whole(folder))
+    assert "secret" not in "".join(map(str, (caught.value, caught.value.__context__, caught.value.__cause__)))
+
+
+def test_a_file_that_has_changed_is_named(folder):
+    first, *rest = whole(folder)
+    with pytest.raises(DataError, match=r"part0\.parquet' is not what it was when the fit began"):
+        fitted([first._replace(mark=(first.mark[0], first.mark[1] + 1, first.mark[2])), *rest])
+
+
+# --- what is refused ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "message"),
+    [
+        ({"id": "who"}, OptionError, "id= counts a person's rows"),
+        ({"missing": "drop"}, OptionError, "missing='drop' can't be used with Dask"),
+        ({"how": {"measures": 0.1}}, OptionError, "measures="),
+        ({"how": {"inference": "between_lanes"}}, InferenceError, "between_lanes"),
+    ],
+)
+def test_what_blocks_cannot_do(folder, more, error, message):
+    how = more.pop("how", {})
+    with pytest.raises(error, match=message):
+        fit_blocks(model(**more)._spec, FitOptions("rounds", **how), None, 1, whole(folder), in_turn)

@@ -1,0 +1,216 @@
+"""Fits by rounds of tables in any order: a sorted table is as good as a shuffled one, and reads to the same bits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.data.sources import order, source
+from privreg.errors import OptionError, SavedFileError, UnsupportedArgumentError
+from privreg.simulation.stream import Stream
+
+TRUTH = np.array([0.5, 1.0, -1.0])
+PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    out = pd.DataFrame({"a": rng.uniform(-1, 1, n), "b": rng.uniform(-1, 1, n)})
+    out["y"] = TRUTH[0] + out["a"] - out["b"] + rng.normal(0, 0.5, n)
+    return out
+
+
+def fitted(data, **how):
+    given = {"tuning": "rounds", "seed": 3, "progress": False, **how}
+    return pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **PUBLIC).fit(**given)
+
+
+def bits(res):
+    return res.params.to_numpy().tobytes() + res.cov_params().to_numpy().tobytes()
+
+
+SEEDS, MANY = 12, 40_000
+
+
+@pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+def test_a_table_sorted_by_its_response_covers_as_a_shuffled_one():
+    def scores(*, by, **how):
+        out = []
+        for seed in range(SEEDS):
+            data = people(MANY, seed)
+            res = fitted(data.sort_values("y") if by else data, seed=seed, **how)
+            out.append((res.params.to_numpy() - TRUTH) / res.bse.to_numpy())
+        return np.array(out)
+
+    # of 36 z-scores, those of a run taken for wholly dependent: mean square 1 with se √(2 / 12)
+    most = 1.0 + 3.0 * np.sqrt(2.0 / SEEDS)
+    for by in (False, True):
+        z = scores(by=by)
+        assert (z**2).mean() < most
+        assert (np.abs(z) < 1.96).mean() > 0.8
+    assert (scores(by=True, order="position") ** 2).mean() > 4.0 * most
+
+
+def test_chunks_and_threads_change_no_bit(monkeypatch):
+    data = people(60_000, 1).sort_values("y")
+    right = bits(fitted(data, threads=1))
+    assert bits(fitted(data, threads=2)) == right
+    monkeypatch.setattr(source, "CHUNK", 700)
+    assert bits(fitted(data, threads=2)) == right
+    monkeypatch.setattr(order, "chunk_of", lambda _: 5_000)
+    assert bits(fitted(data, threads=1)) == right
+
+
+def test_arrays_and_tables_of_any_library_are_read_in_the_same_order():
+    import polars as pl
+    import pyarrow as pa
+
+    data = people(20_000, 1)
+    right = bits(fitted(data))
+    for other in (dict(data.items()), pl.from_pandas(data), pa.Table.from_pandas(data)):
+        assert bits(fitted(other)) == right
+    exog = np.column_stack([np.ones(len(data)), data["a"], data["b"]])
+    model = pr.PrivateOnlineRegression(
+        data["y"], exog, exog_names=["const", "a", "b"], endog_name="y", **PUBLIC
+    )  # fmt: skip
+    np.testing.assert_array_equal(
+        model.fit(tuning="rounds", seed=3, progress=False).params.to_numpy(), fitted(data).params.to_numpy()
+    )
+
+
+def test_without_a_seed_the_order_is_fresh_and_without_privacy_it_is_fixed(monkeypatch):
+    keys = []
+    original = order.dealt_rows
+
+    def noted(rows, key, *more):
+        keys.append(key)
+        return original(rows, key, *more)
+
+    monkeypatch.setattr("privreg.data.sources.frames.dealt_rows", noted)
+    data = people(3_000, 1)
+    fitted(data, seed=None)
+    fitted(data, seed=None)
+    pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **PUBLIC | {"mu": None}).fit(
+        tuning="rounds", progress=False
+    )
+    assert len({*keys}) == 3
+    assert keys[2] is None
+
+
+def test_position_takes_rows_as_they_lie(tmp_path):
+    data = people(20_000, 1)
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    assert bits(fitted(data, order="position")) == bits(fitted(tmp_path / "rows.csv"))
+    assert bits(fitted(data)) == bits(fitted(data, order="random")) != bits(fitted(data, order="position"))
+
+
+def test_ids_and_budgets_travel_with_their_rows(monkeypatch):
+    data = people(20_000, 1)
+    data["person"] = np.arange(20_000) % 15_000
+    data["own"] = np.where(data["a"] > 0, 1.0, 0.5)
+    seen = []
+    original = Stream._take
+
+    def noted(self, rows, **more):
+        seen.append(rows)
+        return original(self, rows, **more)
+
+    monkeypatch.setattr(Stream, "_take", noted)
+    given = PUBLIC | {"mu": "own", "mu_max": 1.0, "id": "person"}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **given)
+    model.fit(tuning="rounds", seed=1, progress=False)
+    x, weight = (np.concatenate([getattr(r, c) for r in seen]) for c in ("exog", "weight"))
+    hashes = np.concatenate([r.hashes for r in seen])
+    sides = x[:, 1] > 0 if (x[:, 1] > 0).mean() < 0.9 else x[:, 0] > 0
+    np.testing.assert_array_equal(weight, np.where(sides, 1.0, 0.25))
+    assert len(np.unique(hashes)) == 15_000
+
+
+# --- checkpoints -------------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """As if the process had ended there."""
+
+
+@pytest.fixture
+def files(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    data = people(60_000, 1)
+    for i in range(3):
+        data.iloc[20_000 * i : 20_000 * (i + 1)].to_parquet(folder / f"{i}.parquet", row_group_size=2_000)
+    return folder
+
+
+def stopped(monkeypatch, rows, error=Killed):
+    original = Stream._take
+
+    def take(self, given, **more):
+        if self.rows_read >= rows:
+            raise error
+        original(self, given, **more)
+
+    monkeypatch.setattr(Stream, "_take", take)
+
+
+@pytest.mark.parametrize("seed", [3, None])
+def test_a_fit_that_is_killed_goes_on_in_the_same_order(files, tmp_path, monkeypatch, seed):
+    kept, read = tmp_path / "run", []
+    original = Stream._take
+
+    def noted(self, rows, **more):
+        original(self, rows, **more)
+        read.append((self.rows_read, rows.endog))
+
+    how = {"checkpoint": kept, "checkpoint_rows": 1, "seed": seed}
+    for stop in (9_000, 31_000):
+        with monkeypatch.context() as m:
+            m.setattr(Stream, "_take", noted)
+            stopped(m, stop)
+            with pytest.raises(Killed):
+                fitted(files, **how)
+    with monkeypatch.context() as m:
+        m.setattr(Stream, "_take", noted)
+        res = fitted(files, **how)
+    assert res.nobs == 60_000
+    if seed is not None:
+        assert bits(res) == bits(fitted(files))
+    at = {end: y for end, y in read}
+    ends = sorted(at)
+    assert ends[-1] == 60_000
+    assert len(np.unique(np.concatenate([at[e] for e in ends]))) == 60_000
+
+
+def test_what_was_mended_keeps_its_order_and_must_keep_its_row_groups(files, tmp_path, monkeypatch):
+    kept = tmp_path / "run"
+    for mended in (False, True):
+        with monkeypatch.context() as m:
+            stopped(m, 20_000, KeyboardInterrupt)
+            with pytest.raises(KeyboardInterrupt):
+                fitted(files, checkpoint=kept, seed=None, mended=mended)
+        data = pd.read_parquet(files / "2.parquet")
+        data.to_parquet(files / "2.parquet", row_group_size=2_000)
+    again = kept.read_bytes()
+    assert fitted(files, checkpoint=kept, seed=None, mended=True).nobs == 60_000
+    kept.write_bytes(again)
+    data.to_parquet(files / "2.parquet", row_group_size=4_000)
+    with pytest.raises(SavedFileError, match="reads row groups in random order, and the files have others now"):
+        fitted(files, checkpoint=kept, seed=None, mended=True)
+
+
+# --- what is refused ---------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be(tmp_path):
+    data = people(3_000, 1)
+    with pytest.raises(OptionError, match="order='random' goes with tuning='rounds'"):
+        fitted(data, tuning="efficient", order="random")
+    with pytest.raises(OptionError, match="order"):
+        fitted(data, order="sorted")
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(UnsupportedArgumentError, match="order='random' needs rows that can be addressed"):
+        fitted(tmp_path / "rows.csv", order="random")
+    model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **PUBLIC)
+    with pytest.raises(UnsupportedArgumentError, match="order"):
+        model.start(tuning="rounds", order="random")

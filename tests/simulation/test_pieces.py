@@ -1,0 +1,71 @@
+"""Pieces of rounds: results on the way, saving and records of small weight upset neither rounds nor counts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.device import sampler
+from privreg.simulation import rounds
+
+N = 40_000
+PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(1)
+    out = pd.DataFrame({"a": rng.uniform(-1, 1, N), "b": rng.uniform(-1, 1, N)})
+    out["y"] = 0.5 + out["a"] - out["b"] + rng.normal(0, 0.5, N)
+    out["own"] = np.where(np.arange(N) % 2, 1.0, 0.5)
+    return out
+
+
+def model(data=None, **more):
+    return pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **{**PUBLIC, **more})
+
+
+def test_results_between_batches_of_any_size_count_everybody_once(people):
+    stream = model(rows=N).start(tuning="rounds", seed=1)
+    for a in range(0, N, 777):
+        stream.update(people.iloc[a : a + 777])
+        if a > 15_000:
+            assert stream.results().nobs == min(a + 777, N)
+    res = stream.results()
+    assert (np.abs(res.params - [0.5, 1.0, -1.0]) < 5 * res.bse).all()
+
+
+def test_a_stream_saved_in_the_middle_of_a_round_goes_on(people, tmp_path):
+    stream, found = model(rows=N).start(tuning="rounds", seed=1), []
+    stream.update(people.iloc[:21_003])
+    stream.save(tmp_path / "half")
+    for again in (stream, pr.load(tmp_path / "half")):
+        again.update(people.iloc[21_003:])
+        found.append(again.results())
+    assert found[0].nobs == found[1].nobs == N
+    assert found[0].params.to_numpy().tobytes() == found[1].params.to_numpy().tobytes()
+
+
+def test_records_of_smaller_budgets_count_as_records(people):
+    res = model(people, mu="own", mu_max=1.0).fit(tuning="rounds", seed=1, progress=False)
+    assert res.nobs == N
+    ends = np.unique(res.trajectory()["n"])
+    assert ends[-1] == N
+    assert np.ptp(np.diff(ends)[:-1]) <= 1  # main rounds are equal, but for the last
+
+
+def test_no_noise_is_drawn_twice(people, monkeypatch):
+    keys = []
+
+    def noted(key, count):
+        keys.append(key)
+        return sampler.normals(key, count)
+
+    monkeypatch.setattr(rounds, "normals", noted)
+    monkeypatch.setattr(rounds, "PIECE", 500)
+    stream = model(rows=N).start(tuning="rounds")
+    for a in range(0, N, 3_100):
+        stream.update(people.iloc[a : a + 3_100])
+        if a > 15_000:
+            stream.results()
+    assert len(set(keys)) == len(keys) > 100
