@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from privreg.collector import law
+from privreg.families import scores
 from privreg.families.constants import chain_rules
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -111,3 +113,18 @@ def test_squared_loss_bends_a_little_beyond_the_limits_of_the_response():
     said = made("squared")
     far = np.array([1e3, 0.0, 0.0])
     assert np.linalg.eigvalsh(law.secant(said, far, 1.0, far, 1.0)).min() > 0.0
+
+
+@pytest.mark.parametrize("kind", ["huber", "expectile"])
+def test_the_variance_of_a_score_is_that_of_its_residuals(kind):
+    # against 20,000 quantiles of the residuals: a mesh of 1/20,000 of a function that stays within 1
+    said, rng = made(kind, answering=0.8), np.random.default_rng(4)
+    state, theta, c, s = 0.5 * rng.standard_normal(D), 0.5 * rng.standard_normal(D), 0.6, 0.9
+    residuals = ndtri((np.arange(20_000) + 0.5) / 20_000)
+    here, there = said.points @ state, said.points @ theta
+    expected = np.zeros((D, D))
+    for z, w, at, mean in zip(said.points, said.weight, here, there, strict=True):
+        y = mean + s * (residuals - said.rules.centre)
+        square = np.mean(scores.unit(said.rules.shape, c, np.full(len(y), at), y) ** 2)
+        expected += 0.8 * square * np.outer(z * w, z * w) / M
+    np.testing.assert_allclose(law.variance(said, state, c, theta, s), expected, atol=1e-4)
