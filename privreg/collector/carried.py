@@ -106,22 +106,24 @@ def learn(rounds: Sequence[Answered], noise: Array, spreads: Sequence[float] = S
     best: tuple[float, Array, Array, float] | None = None
     for spread in spreads:
         tau = spread / math.sqrt(0.5 * (q + 1))
-        prior = tau**2 * np.diag(np.where(row == col, 1.0, 0.5)) + COMMON**2 * np.outer(on, on)
-        inverse = np.linalg.inv(prior)
+        # the prior's covariance is diagonal but for the multiple that all eigenvalues share
+        each = np.where(row == col, 1.0, 0.5) * tau**2
+        common = 1.0 + COMMON**2 * float(np.sum(on / each))
+        inverse = np.diag(1.0 / each) - (COMMON**2 / common) * np.outer(on / each, on / each)
         posterior = info + inverse
         low = np.linalg.cholesky(posterior)
         right = linear + inverse @ on
         half_way = np.linalg.solve(low, right)
         evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(low)).sum())
-        evidence -= 0.5 * float(on @ inverse @ on) + 0.5 * float(np.linalg.slogdet(prior)[1])
+        evidence -= 0.5 * float(on @ inverse @ on) + 0.5 * (float(np.log(each).sum()) + math.log(common))
         evidence -= 0.5 * (spread / USUAL) ** 2
         if best is None or evidence > best[0]:
-            entries = np.asarray(np.linalg.solve(low.T, half_way), dtype=np.float64)
-            best = evidence, entries, np.asarray(np.linalg.inv(posterior), dtype=np.float64), spread
+            best = evidence, posterior, right, spread
     assert best is not None
+    cov = np.asarray(np.linalg.inv(best[1]), dtype=np.float64)
     mean_m = np.zeros((q, q))
-    mean_m[row, col] = best[1]
-    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, best[2], best[3])
+    mean_m[row, col] = cov @ best[2]
+    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, best[3])
 
 
 def floored(m: Array) -> Array:

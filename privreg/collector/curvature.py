@@ -67,6 +67,9 @@ MOST_SHARE: Final = 0.35
 WIDE: Final = 20.0
 """Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
 
+SINGULAR: Final = 1e-9
+"""Part of their squares by which columns are told apart that reports make one."""
+
 FLATTEST: Final = 0.01
 """Least eigenvalue of the expected curvature, relative to its largest, that is inverted as it is."""
 
@@ -97,6 +100,8 @@ def covariance(rows: Array, constant: bool) -> Array:
 def correlation(rows: Array, constant: bool) -> Array:
     """Their correlation matrix."""
     cov = covariance(rows, constant)
+    lost = np.diag(cov) == 0.0  # in rounding, beside a centre far away
+    cov[lost, lost] = 1.0
     size = np.sqrt(np.diag(cov))
     return np.asarray(cov / np.outer(size, size))
 
@@ -142,7 +147,12 @@ def without_constant(rows: Array, d: int) -> Array:
     """
     inverse = np.linalg.inv(rows[: d + 1, : d + 1])
     out = np.array(rows[1:, 1:])
-    out[:d, :d] = np.tril(np.linalg.inv(np.linalg.cholesky(inverse[1:] @ inverse[1:].T)))
+    second = inverse[1:] @ inverse[1:].T
+    try:
+        low: Array = np.asarray(np.linalg.cholesky(second))
+    except np.linalg.LinAlgError:  # noise alone made columns go together, to all digits
+        low = np.asarray(np.linalg.cholesky(second + SINGULAR * np.diag(np.diag(second))))
+    out[:d, :d] = np.tril(np.linalg.inv(low))
     return out
 
 

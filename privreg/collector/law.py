@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from privreg.families import scores
 from privreg.protocol import codes
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = ["Law", "law_of"]
-
-NODES: Final = 16
-"""Residuals by which the variance of a score is told."""
 
 LEAK: Final = 0.1
 """Curvature of squared loss that is left beyond the limits of the response, so that a state out there finds back."""
@@ -48,7 +45,7 @@ class Law(NamedTuple):
     @property
     def scaled(self) -> bool:
         """Whether the law has a residual scale, which the numbers in joint reports tell."""
-        return self.rules.track or self.rules.shape.family in _RESIDUALS
+        return _of_residuals(self.rules)
 
 
 _RESIDUALS: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE})
@@ -112,7 +109,7 @@ def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
     z, w = law.points, law.weight * law.answering / len(law.points)
     here, there = z @ state, z @ theta
     apart = here - there
-    score, slope, *_ = _scalar(law.rules, here, there, c, s)
+    score, slope = _scalar(law.rules, here, there, c, s, brief=True)
     near = np.abs(apart) < SMALL * (c if law.scaled else 1.0)
     kappa = np.where(near, -slope, score / np.where(near, 1.0, apart))
     return np.asarray((z * (w * kappa)[:, None]).T @ z)
@@ -154,61 +151,72 @@ def _phi(v: Array) -> Array:
     return np.asarray(np.exp(-0.5 * v * v) / math.sqrt(2.0 * math.pi))
 
 
-def _upper(v: Array) -> Array:
-    """∫ Φ up to v."""
-    return np.asarray(v * ndtr(v) + _phi(v))
-
-
-def _scalar(rules: ChainRules, here: Array, there: Array, c: float, s: float) -> tuple[Array, ...]:
+def _scalar(
+    rules: ChainRules, here: Array, there: Array, c: float, s: float, *, brief: bool = False
+) -> tuple[Array, ...]:
     """Mean unit score at `here` if `there` is the truth; its derivatives by `there` and log s; the same of the number.
 
-    All of shape (m,).
+    All of shape (m,); the first two alone if `brief`.
     """
+    found = _predicted(rules, here, there) if not _of_residuals(rules) else None
+    if found is not None:
+        zero = np.zeros_like(here)
+        return found if brief else (*found, zero, np.ones_like(here), zero, zero)
     family, a = rules.shape.family, rules.shape.a
-    zero = np.zeros_like(here)
+    mean = there - s * rules.centre - here  # of the residual
     if family in {codes.HUBER, codes.EXPECTILE}:
-        up, down = (0.5, 0.5) if family == codes.HUBER else (a, 1.0 - a)
+        up, down = _sides(rules)
         top = max(up, down)
-        mean = there - s * rules.centre - here  # of the residual
-        low, middle, high = (-c - mean) / s, -mean / s, (c - mean) / s
+        cuts = (-c - mean) / s, -mean / s, (c - mean) / s
+        below, density = [ndtr(v) for v in cuts], [_phi(v) for v in cuts]
+        low, middle, high = (v * p + f for v, p, f in zip(cuts, below, density, strict=True))  # ∫ Φ up to there
         # E min(max(r, 0), c) = c − ∫ P(r < t) dt from 0 to c, and so on the other side
-        right = c - s * (_upper(high) - _upper(middle))
-        left = s * (_upper(middle) - _upper(low))
-        p_right, p_left = ndtr(high) - ndtr(middle), ndtr(middle) - ndtr(low)
+        right, left = c - s * (high - middle), s * (middle - low)
+        p_right, p_left = below[2] - below[1], below[1] - below[0]
         score = -(up * right - down * left) / (c * top)
         slope = -(up * p_right + down * p_left) / (c * top)
+        if brief:
+            return score, slope
         # with e = (r − mean)/s: d/ds E clip(r) = E[e − centre | inside]
-        e_right, e_left = _phi(middle) - _phi(high), _phi(low) - _phi(middle)
+        e_right, e_left = density[1] - density[2], density[0] - density[1]
         inner = up * (e_right - rules.centre * p_right) + down * (e_left - rules.centre * p_left)
         return (score, slope, -inner * s / (c * top), *_window(rules, mean, c, s))
-    if family == codes.QUANTILE or rules.track:
-        tau = a if family == codes.QUANTILE else 0.5
-        top = max(tau, 1.0 - tau)
-        mean = there - s * rules.centre - here
-        below = ndtr(-mean / s)
-        density = _phi(mean / s)
-        score = (below - tau) / top
-        by_scale = density * (mean / s + rules.centre) / top
-        return (score, -density / (s * top), by_scale, *_window(rules, mean, c, s))
-    present = np.ones_like(here)
+    tau = a if family == codes.QUANTILE else 0.5
+    top = max(tau, 1.0 - tau)
+    density_at = _phi(mean / s)
+    score, slope = (ndtr(-mean / s) - tau) / top, -density_at / (s * top)
+    if brief:
+        return score, slope
+    return (score, slope, density_at * (mean / s + rules.centre) / top, *_window(rules, mean, c, s))
+
+
+def _of_residuals(rules: ChainRules) -> bool:
+    """Whether the law of a score is that of a residual with a scale."""
+    return rules.track or rules.shape.family in _RESIDUALS
+
+
+def _sides(rules: ChainRules) -> tuple[float, float]:
+    """Weights of residuals above and below 0, of Huber and Expectile."""
+    a = rules.shape.a
+    return (0.5, 0.5) if rules.shape.family == codes.HUBER else (a, 1.0 - a)
+
+
+def _predicted(rules: ChainRules, here: Array, there: Array) -> tuple[Array, Array]:
+    """Mean unit score and its derivative by `there` where the predictor alone tells the law of the response."""
     ends = _ends(rules, here)
-    if family == codes.SQUARED:
+    if rules.shape.family == codes.SQUARED:
         least, most = rules.shape.a, rules.shape.b
         apart = [v + (LEAK - 1.0) * (v - np.clip(v, least, most)) for v in (here, there)]
         slope = np.where((there > least) & (there < most), 1.0, LEAK)
-        return ((apart[0] - apart[1]) / (most - least), -slope / (most - least), *_none(zero, present))
-    if family == codes.POISSON:
+        return (apart[0] - apart[1]) / (most - least), -slope / (most - least)
+    if rules.shape.family == codes.POISSON:
         at = np.minimum(there, math.log(rules.shape.a))
         mean_y = np.exp(at)
         rise = ends[1] - ends[0]  # by one unit of y
-        return ends[0] + rise * mean_y, rise * np.where(there > at, 0.0, mean_y), *_none(zero, present)
+        return ends[0] + rise * mean_y, rise * np.where(there > at, 0.0, mean_y)
     share = scores._logistic(there)
     rise = ends[1] - ends[0]
-    return ends[0] + rise * share, rise * share * (1.0 - share), *_none(zero, present)
-
-
-def _none(zero: Array, present: Array) -> tuple[Array, Array, Array, Array]:
-    return zero, present, zero, zero
+    return ends[0] + rise * share, rise * share * (1.0 - share)
 
 
 def _ends(rules: ChainRules, here: Array) -> tuple[Array, Array]:
@@ -229,11 +237,19 @@ def _square(rules: ChainRules, here: Array, there: Array, c: float, s: float) ->
     """Mean squared unit score, shape (m,)."""
     family = rules.shape.family
     if family in {codes.HUBER, codes.EXPECTILE}:
-        values = ndtri((np.arange(NODES) + 0.5) / NODES)
-        out = np.zeros_like(here)
-        for v in values:
-            out += scores.unit(rules.shape, c, here, there + s * (v - rules.centre)) ** 2
-        return out / len(values)
+        up, down = _sides(rules)
+        mean = there - s * rules.centre - here
+        cuts = (-c - mean) / s, -mean / s, (c - mean) / s
+        below, density = [ndtr(v) for v in cuts], [_phi(v) for v in cuts]
+        # ∫ r² between two cuts, r = mean + s e
+        part = [
+            (mean**2 + s**2) * (below[k + 1] - below[k])
+            + 2.0 * mean * s * (density[k] - density[k + 1])
+            + s**2 * (cuts[k] * density[k] - cuts[k + 1] * density[k + 1])
+            for k in (0, 1)
+        ]
+        left, right = part[0] + c**2 * below[0], part[1] + c**2 * (1.0 - below[2])
+        return np.asarray((up**2 * right + down**2 * left) / (c * max(up, down)) ** 2)
     if family == codes.QUANTILE or rules.track:
         tau = rules.shape.a if family == codes.QUANTILE else 0.5
         top = max(tau, 1.0 - tau)

@@ -68,6 +68,12 @@ LEAST: Final = 1e-3
 WIDE_CORNER: Final = 2.0
 """Corner of a round, relative to the last, up to which it enters the estimate."""
 
+TURNS: Final = 3
+"""Times that rounds are carried by secants to the estimate before, at most."""
+
+SETTLED: Final = 0.1
+"""Standard errors by which an estimate may still move then."""
+
 
 class Plan(NamedTuple):
     """What is fixed and public before the first record."""
@@ -523,11 +529,15 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     assert progress.fitted is not None
     said, scale = reference(plan, progress), progress.fitted.scale
     theta = progress.state.theta
-    for _ in range(3):
+    for _ in range(TURNS):
+        before = theta
         frame = _framed(plan, progress, said, theta, scale)
         learned = carried.learn(frame.rounds, frame.noise)
         found = carried.combine(frame.rounds, frame.noise, learned)
         theta = np.asarray(np.linalg.solve(frame.root.T, found.x), dtype=np.float64)
+        moved = frame.root.T @ (theta - before)
+        if float(np.max(moved**2 / np.diag(found.cov))) < SETTLED**2:
+            break
     theta = _possible(plan, progress.state, theta)
     back = np.linalg.inv(frame.root.T)
     return Estimated(theta, back @ found.cov @ back.T, back @ found.unknown @ back.T, found, learned, frame)

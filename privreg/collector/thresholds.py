@@ -41,6 +41,9 @@ RECENT: Final = 3
 LEAST: Final = 0.02
 """Standard error of a share that is believed, at least: columns aren't normal."""
 
+SMALLEST: Final = 1e-60
+"""Scale of a column that is searched for, at least: squares of numbers in it are to be numbers."""
+
 SURE: Final = 0.7
 """Posterior sd of the logarithm of a scale, and of a centre in scales, below which a search has settled."""
 
@@ -133,6 +136,7 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
     weight = np.exp(value - value[best])
     weight /= weight.sum()
     centre, scale = float(np.sum(weight * c)), float(np.exp(np.sum(weight * np.log(s))))
+    scale = min(max(scale, SMALLEST), 1.0 / SMALLEST)
     unsure = np.array(
         [np.sqrt(np.sum(weight * (c - centre) ** 2)) / scale, np.sqrt(np.sum(weight * np.log(s / scale) ** 2))]
     )

@@ -25,6 +25,7 @@ from privreg.device.sampler import derived_key, fresh_key, seeded_key
 from privreg.errors import DataError, InferenceError, OptionError, PrivregError
 from privreg.formula.spec import ModelSpec
 from privreg.protocol.plans import Lanes
+from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.staged import lanes
 from privreg.simulation.staged.pipeline import Pipeline
 from privreg.simulation.staged.schedule import LEAST_IN_LANE
@@ -220,7 +221,8 @@ def _segment(
 
 def _pipeline(stream: Stream) -> Pipeline:
     if not isinstance(stream._run, Pipeline):
-        raise OptionError("tuning='published' is a single chain, which can't be cut into parts; leave tuning out.")
+        how = "answers one state after another" if isinstance(stream._run, RoundsRun) else "is a single chain"
+        raise OptionError(f"tuning={stream._settings.tuning!r} {how}, which can't be cut into parts; leave tuning out.")
     return stream._run
 
 

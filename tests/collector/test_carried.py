@@ -1,0 +1,115 @@
+"""Curvature learned from groups that answer apart, and estimates carried by it, where reports follow the model."""
+
+import numpy as np
+import pytest
+
+from privreg.collector import carried
+from privreg.collector.carried import Answered
+from privreg.protocol.rounds import GROUPS
+
+Q, ROUNDS = 3, 8
+TRUTH = np.array([[0.8, 0.15, -0.1], [0.15, 1.1, 0.2], [-0.1, 0.2, 0.6]])
+NOISE = np.array([[1.0, 0.3, 0.0], [0.3, 2.0, -0.2], [0.0, -0.2, 1.5]])
+TARGET = np.array([0.4, -0.2, 0.1])
+REPEATS = 400
+
+
+def reports(rng, people, *, truth=TRUTH, rounds=ROUNDS, apart=0.3, far=0.3):
+    """Mean reports M (x − x*) + noise of rounds whose states don't depend on them."""
+    low, out, q = np.linalg.cholesky(NOISE), [], len(truth)
+    for _ in range(rounds):
+        half = apart * rng.choice([-1.0, 1.0], (GROUPS // 2, q))
+        x = TARGET[:q] + far * rng.standard_normal(q) + np.concatenate([half, -half])
+        weight = np.full(GROUPS, people / (rounds * GROUPS))
+        noise = rng.standard_normal((GROUPS, q)) @ low.T / np.sqrt(weight)[:, None]
+        out.append(Answered(x, (x - TARGET[:q]) @ truth + noise, weight))
+    return out
+
+
+def test_curvature_is_learned_as_information_grows():
+    rng, errors, unsure = np.random.default_rng(1), [], []
+    for people in (1e4, 1e6, 1e8):
+        found = carried.learn(reports(rng, people), NOISE)
+        errors.append(np.abs(found.mean - TRUTH).max())
+        unsure.append(np.sqrt(np.trace(found.cov)))
+        np.testing.assert_array_equal(found.mean, found.mean.T)
+    assert errors[2] < 1e-2
+    # information grows with people: of 100 times as many, a tenth is left of the error, once the prior is outweighed
+    assert unsure[2] / unsure[1] == pytest.approx(0.1, rel=0.05)
+    assert unsure[1] < 0.5 * unsure[0]
+
+
+def test_without_reports_the_law_is_what_is_believed():
+    rng = np.random.default_rng(2)
+    found = carried.learn(reports(rng, 1e-3), NOISE)
+    np.testing.assert_allclose(found.mean, np.eye(Q), atol=0.01)
+    assert found.spread == carried.SPREADS[0]
+
+
+@pytest.mark.parametrize("people", [3e4, 1e6])
+def test_the_posterior_of_curvature_covers(people):
+    # M drawn from a prior of the family that is assumed; entries within 1.96 posterior sds: 95% of 6 × REPEATS, whose
+    # standard error is at most √(.05 · .95/REPEATS) as entries of one M go together
+    rng, inside = np.random.default_rng(3), []
+    row, col = np.tril_indices(Q)
+    tau = carried.USUAL / np.sqrt(0.5 * (Q + 1))
+    for _ in range(REPEATS):
+        m = np.zeros((Q, Q))
+        m[row, col] = tau * rng.standard_normal(len(row)) * np.where(row == col, 1.0, np.sqrt(0.5))
+        m = np.tril(m) + np.tril(m, -1).T + (1.0 + carried.COMMON * rng.standard_normal()) * np.eye(Q)
+        found = carried.learn(reports(rng, people, truth=m), NOISE, spreads=(carried.USUAL,))
+        inside.append(np.abs(found.mean - m)[row, col] <= 1.96 * np.sqrt(np.diag(found.cov)))
+    error = np.sqrt(0.05 * 0.95 / REPEATS)
+    assert abs(np.mean(inside) - 0.95) < 4 * error
+
+
+@pytest.mark.parametrize("far", [0.002, 0.1])
+def test_estimates_are_without_bias_and_cover(far):
+    rng, people = np.random.default_rng(4), 1e5
+    off, inside = [], []
+    for _ in range(REPEATS):
+        some = reports(rng, people, far=far)
+        found = carried.combine(some, NOISE, carried.learn(some, NOISE))
+        off.append(found.x - TARGET)
+        inside.append(np.abs(off[-1]) <= 1.96 * np.sqrt(np.diag(found.cov)))
+        assert found.weights.sum() == pytest.approx(1.0)
+        assert np.linalg.eigvalsh(found.cov - found.unknown).min() > 0.0
+    mean, error = np.mean(off, axis=0), np.std(off, axis=0) / np.sqrt(REPEATS)
+    assert (np.abs(mean) < 4 * error).all()
+    # no less than its noise carried by the true M; and hardly more, where states are near and all rounds count alike
+    limit = np.diag(np.linalg.inv(TRUTH) @ NOISE @ np.linalg.inv(TRUTH)) / people
+    spread = np.var(off, axis=0) / limit
+    of_variance = np.sqrt(2.0 / REPEATS)
+    assert (spread > 1.0 - 4 * of_variance).all()
+    if far < 0.01:
+        assert (spread < 1.05 + 4 * of_variance).all()
+    assert np.mean(inside) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / REPEATS)
+
+
+def test_a_round_that_had_to_be_carried_far_counts_for_less():
+    rng = np.random.default_rng(5)
+    some = reports(rng, 1e6, far=0.0)
+    far = [Answered(some[0].x + 1.0, some[0].g + TRUTH.sum(axis=1), some[0].weight), *some[1:]]
+    found = carried.combine(far, NOISE, carried.learn(far, NOISE))
+    assert found.weights[0] < 0.1 * found.weights[1:].min()
+
+
+@pytest.mark.parametrize("q", [carried.MOST, carried.MOST + 1])
+def test_of_many_coefficients_the_multiple_alone_is_learned(q):
+    rng, people = np.random.default_rng(6), 1e8
+    some = []
+    for _ in range(ROUNDS):
+        half = 0.3 * rng.choice([-1.0, 1.0], (GROUPS // 2, q))
+        x, weight = np.concatenate([half, -half]), np.full(GROUPS, people / GROUPS)
+        some.append(Answered(x, 0.7 * x + rng.standard_normal(x.shape) / np.sqrt(weight)[:, None], weight))
+    found = carried.learn(some, np.eye(q))
+    assert found.whole == (q <= carried.MOST)
+    np.testing.assert_allclose(found.mean, 0.7 * np.eye(q), atol=0.01)
+    combined = carried.combine(some, np.eye(q), found)
+    assert combined.cov.shape == (q, q)
+    assert np.linalg.eigvalsh(combined.cov).min() > 0.0
+
+
+def test_eigenvalues_that_are_not_believed_are_moved():
+    m = np.diag([-1.0, 0.5, 9.0])
+    np.testing.assert_allclose(np.diag(carried.floored(m)), [carried.LEAST, 0.5, carried.LARGEST])

@@ -1,0 +1,130 @@
+"""The reference law: derivatives are those of what it expects, and secants lead from a state to the truth."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from privreg.collector import law
+from privreg.families import scores
+from privreg.families.constants import chain_rules
+from privreg.protocol import codes
+from privreg.protocol.plans import Shape
+from tests.kinds import KINDS
+
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
+M, D, STEP = 400, 3, 1e-6
+
+
+def rules_of(kind):
+    own = KINDS[kind]
+    return chain_rules(own.family, D, 1.0, low=own.low, high=own.high, label=not own.balanced)
+
+
+def made(kind, *, unit=True, answering=1.0, seed=1):
+    rng = np.random.default_rng(seed)
+    points = np.column_stack([np.ones(M), rng.standard_normal((M, D - 1))])
+    return law.law_of(rules_of(kind), points, unit=unit, answering=answering)
+
+
+def multinomial(blocks, seed=1):
+    rng = np.random.default_rng(seed)
+    points = np.column_stack([np.ones(M), rng.standard_normal((M, D - 1))])
+    rules = rules_of("balanced")
+    rules = type(rules)(**{**rules.__dict__, "shape": Shape(codes.MULTINOMIAL, 0.0, 0.0, 0)})
+    return law.law_of(rules, points, blocks=blocks)
+
+
+def values(said, state, theta, s):
+    found = law.expected(said, state, 0.8, theta, s)
+    return np.append(found.score, found.number)
+
+
+@pytest.mark.parametrize("answering", [1.0, 0.7])
+@EVERY_KIND
+def test_derivatives_are_those_of_what_is_expected(kind, answering):
+    # central differences: their error is STEP² times third derivatives of functions that stretch over a unit or so
+    said = made(kind, answering=answering)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        state, theta, s = 0.5 * rng.standard_normal(D), 0.5 * rng.standard_normal(D), float(rng.uniform(0.5, 1.5))
+        found = law.expected(said, state, 0.8, theta, s)
+        ahead = [values(said, state, theta + STEP * e, s) for e in np.eye(D)]
+        behind = [values(said, state, theta - STEP * e, s) for e in np.eye(D)]
+        slopes = (np.array(ahead) - np.array(behind)).T / (2 * STEP)
+        np.testing.assert_allclose(found.slope, slopes[:-1], rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(found.number_slope, slopes[-1], rtol=1e-6, atol=1e-8)
+        up, down = (values(said, state, theta, s * np.exp(v)) for v in (STEP, -STEP))
+        np.testing.assert_allclose(
+            np.append(found.by_scale, found.number_by_scale), (up - down) / (2 * STEP), rtol=1e-6, atol=1e-8
+        )
+        assert np.linalg.eigvalsh(-found.slope).min() > 0.0
+
+
+@pytest.mark.parametrize("blocks", [2, 3])
+def test_derivatives_of_several_predictors(blocks):
+    said, rng = multinomial(blocks), np.random.default_rng(2)
+    state, theta = rng.standard_normal((2, blocks * D))
+    found = law.expected(said, state, 1.0, theta, 1.0)
+    each = np.eye(blocks * D) * STEP
+    ahead = np.array([law.expected(said, state, 1.0, theta + e, 1.0).score for e in each])
+    behind = np.array([law.expected(said, state, 1.0, theta - e, 1.0).score for e in each])
+    np.testing.assert_allclose(found.slope, (ahead - behind).T / (2 * STEP), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@EVERY_KIND
+def test_a_secant_leads_from_a_state_to_the_truth(kind, unit):
+    said = made(kind, unit=unit, answering=0.9)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        state, theta = rng.standard_normal((2, D))
+        secant = law.secant(said, state, 0.8, theta, 0.9)
+        expected = law.expected(said, state, 0.8, theta, 0.9).score
+        near = np.abs(said.points @ (state - theta)) < law.SMALL * 0.8
+        assert not near.any()
+        np.testing.assert_allclose(secant @ (state - theta), expected, rtol=1e-9, atol=1e-12)
+        tangent = law.secant(said, theta, 0.8, theta, 0.9)
+        slope = law.expected(said, theta, 0.8, theta, 0.9).slope
+        np.testing.assert_allclose(tangent, -slope, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(tangent, tangent.T, rtol=1e-12)
+
+
+@pytest.mark.parametrize("blocks", [2, 3])
+def test_a_secant_of_several_predictors(blocks):
+    # by Simpson's rule: exact but for fourth derivatives along the way
+    said, rng = multinomial(blocks), np.random.default_rng(3)
+    for _ in range(3):
+        theta = 0.7 * rng.standard_normal(blocks * D)
+        state = theta + 0.3 * rng.standard_normal(blocks * D)
+        found = law.secant(said, state, 1.0, theta, 1.0) @ (state - theta)
+        expected = law.expected(said, state, 1.0, theta, 1.0).score
+        np.testing.assert_allclose(found, expected, atol=1e-3 * np.linalg.norm(expected))
+
+
+@EVERY_KIND
+def test_where_the_state_is_the_truth_nothing_is_expected(kind):
+    said, theta = made(kind), np.array([0.2, -0.4, 0.3])
+    score = law.expected(said, theta, rules_of(kind).ratio * 0.9, theta, 0.9).score
+    # the centre of a robust expectile is known to the mesh of 4,000 quantiles by which it is found
+    np.testing.assert_allclose(score, 0.0, atol=2e-4)
+
+
+def test_squared_loss_bends_a_little_beyond_the_limits_of_the_response():
+    said = made("squared")
+    far = np.array([1e3, 0.0, 0.0])
+    assert np.linalg.eigvalsh(law.secant(said, far, 1.0, far, 1.0)).min() > 0.0
+
+
+@pytest.mark.parametrize("kind", ["huber", "expectile"])
+def test_the_variance_of_a_score_is_that_of_its_residuals(kind):
+    # against 20,000 quantiles of the residuals: a mesh of 1/20,000 of a function that stays within 1
+    said, rng = made(kind, answering=0.8), np.random.default_rng(4)
+    state, theta, c, s = 0.5 * rng.standard_normal(D), 0.5 * rng.standard_normal(D), 0.6, 0.9
+    residuals = ndtri((np.arange(20_000) + 0.5) / 20_000)
+    here, there = said.points @ state, said.points @ theta
+    expected = np.zeros((D, D))
+    for z, w, at, mean in zip(said.points, said.weight, here, there, strict=True):
+        y = mean + s * (residuals - said.rules.centre)
+        square = np.mean(scores.unit(said.rules.shape, c, np.full(len(y), at), y) ** 2)
+        expected += 0.8 * square * np.outer(z * w, z * w) / M
+    np.testing.assert_allclose(law.variance(said, state, c, theta, s), expected, atol=1e-4)
