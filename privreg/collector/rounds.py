@@ -16,6 +16,7 @@ from privreg.collector import carried, law, moments, pilot, thresholds
 from privreg.collector import curvature as coordinates
 from privreg.collector import factors as cells
 from privreg.collector.reference import normal_points
+from privreg.families import measures
 from privreg.protocol import codes
 from privreg.protocol.rounds import GROUPS, Reports, State
 from privreg.protocol.schedule import Round, people_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from privreg.collector.pilot import Fitted
     from privreg.collector.thresholds import Search
     from privreg.families.constants import ChainRules
+    from privreg.families.measures import Gauge, Measure
     from privreg.privacy.mechanisms import Mechanism
 
     Array = NDArray[np.float64]
@@ -46,6 +48,7 @@ __all__ = [
     "estimate",
     "inside",
     "linear",
+    "measured",
     "reference",
     "scored",
 ]
@@ -90,6 +93,8 @@ class Plan(NamedTuple):
     nonresponse: bool  # Whether it is declared that some records send noise only
     rows: int | None  # Records expected, if known
     function: Callable[[float, float], float] | None = None  # Score over its bound of a family of one's own
+    gauge: Gauge | None = None  # By what fit is measured, before what is learned; None if it is not
+    told: int = 0  # Numbers in a report by which it is measured
 
     def people(self, progress: Progress) -> int:
         """Records of the present round."""
@@ -121,6 +126,8 @@ class Plan(NamedTuple):
         if role == "moments":
             size = self.d + int(self.layout.response) + self.extra
             return size * (size + 1) // 2
+        if role == "measures":
+            return self.told
         return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
 
     def width(self, role: str) -> int:
@@ -128,13 +135,15 @@ class Plan(NamedTuple):
         if self.label and role == "moments":
             size = self.d + self.extra
             return size * (size + 1) // 2
+        if role == "measures":  # and their outer products
+            return self.told * (self.told + 1)
         if self.label and role != "location":
             return self.size + int(self.kappa(role) > 0.0)
         return self.numbers(role)
 
     def radius(self, role: str) -> float:
         """Radius by which a report of a role is randomised."""
-        if role == "location":
+        if role in {"location", "measures"}:
             return self.mechanism.bits_radius(self.numbers(role))
         if role == "moments":
             return self.mechanism.moment_radius()
@@ -170,6 +179,9 @@ class Progress(NamedTuple):
     # Share of the records with the rarer value of a column of two, and whether that tells it from other factors'
     shares: Array | None = None  # shape (d,)
     tied: NDArray[np.bool_] | None = None  # shape (d,)
+    # Of a round on measures of fit: by what it is measured, and the estimate, made of the rounds before
+    gauge: Gauge | None = None
+    final: Estimated | None = None
 
 
 def begin(plan: Plan) -> Progress:
@@ -219,7 +231,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         progress = progress._replace(scatter=_moments(plan, progress, reports))
     else:
         progress = scored(plan, progress, reports)
-    progress = progress._replace(held=(*progress.held, round(float(reports.weight.sum()))))
+    progress = progress._replace(held=(*progress.held, reports.people))
     number = progress.state.number + 1
     while number < len(plan.rounds) and plan.rounds[number].optional and not _pays(plan, progress):
         number += 1
@@ -235,6 +247,8 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         return progress._replace(state=state._replace(rows=progress.scatter.rows))
     if role in {"location", "moments"}:
         progress, state = _placed(plan, progress, state)
+    if following == "measures":
+        return _settled(plan, progress, state)
     progress, state = _next(plan, progress, state)
     return progress._replace(state=state)
 
@@ -518,6 +532,8 @@ class Estimated(NamedTuple):
 
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Coefficients from all rounds so far; None before a main round has begun."""
+    if progress.final is not None:
+        return progress.final
     if not any(s.state.role == "main" for s in progress.seen):
         return None
     assert progress.fitted is not None
@@ -538,6 +554,47 @@ def _possible(plan: Plan, state: State, theta: Array) -> Array:
     if plan.size > 1 or not plan.layout.constant or plan.rules.moving:
         return theta
     return np.clip(theta, *_limits(plan, state))
+
+
+def _settled(plan: Plan, progress: Progress, state: State) -> Progress:
+    """The estimate is made: those who come now tell how well it predicts them."""
+    found = estimate(plan, progress)
+    assert found is not None
+    assert plan.gauge is not None
+    assert progress.fitted is not None
+    spread, centre, residual = 1.0, 0.0, 1.0
+    if plan.layout.response:
+        *slopes, own = np.linalg.inv(progress.scatter.rows)[plan.d]
+        first = int(plan.layout.constant)
+        spread, centre = math.hypot(*slopes[first:], own), float(slopes[0]) if first else 0.0
+        residual = float(own)
+    if plan.rules.track and not plan.rules.moving:
+        residual = progress.fitted.scale
+    reach = measures.REACH
+    gauge = plan.gauge._replace(residual=reach * residual, spread=reach * spread, centre=centre)
+    return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)
+
+
+def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:
+    """Measures of fit, as far as records have told.
+
+    Parameters
+    ----------
+    plan : Plan
+    progress : Progress
+    reports : Reports
+        Of the round on measures.
+    unit : float
+        Response units per internal unit.
+    """
+    m = plan.told
+    if progress.gauge is None or reports.people <= m:
+        return ()
+    weight = float(reports.weight.sum())
+    total = reports.total.sum(axis=(0, 1)) / weight
+    mean = total[:m]
+    cov = (total[m:].reshape(m, m) - np.outer(mean, mean)) / reports.people
+    return measures.summarise(progress.gauge, mean, cov, unit * progress.state.y_scale)
 
 
 def corrections(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array]:

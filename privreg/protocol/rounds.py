@@ -41,3 +41,4 @@ class Reports(NamedTuple):
 
     weight: Array  # Records, or weights of those with smaller budgets, summed; shape (parts, groups)
     total: Array  # shape (parts, groups, numbers)
+    people: int  # Records

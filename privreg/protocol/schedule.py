@@ -39,7 +39,7 @@ QUARTER: Final = 0.25
 class Round(NamedTuple):
     """Records that answer one public state."""
 
-    role: str  # "location", "moments", "pilot" or "main"
+    role: str  # "location", "moments", "pilot", "main" or "measures"
     people: int  # How many records; −1 of a main round: an equal part of those left, or a quarter of those before
     optional: bool = False  # Whether it is held only if covariates turn out to be correlated
 
@@ -56,6 +56,7 @@ def schedule(
     declared: bool = False,
     numbers: bool = True,
     located: float = 0.0,
+    measured: float = 0.0,
 ) -> tuple[Round, ...]:
     """Choose the rounds.
 
@@ -79,6 +80,8 @@ def schedule(
         Whether there is anything to learn of covariates.
     located : float
         Records in a round on location; 0 if all scales are declared.
+    measured : float
+        Share of the records, whose number must then be known, that tell how well the fit predicts them.
 
     Returns
     -------
@@ -108,7 +111,9 @@ def schedule(
     out += [held("pilot", total * 2.0**k / whole, PILOT * 2.0**k / whole) for k in range(pilots)]
     if rows is None:
         return (*out, Round("main", -1))
-    return (*out, *[Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1))
+    out += [Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1)
+    told = int(measured * rows)
+    return (*out, Round("measures", told)) if told else tuple(out)
 
 
 def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None) -> int:
@@ -121,7 +126,7 @@ def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None
     held : tuple of int
         Records of the rounds behind.
     rows : int or None
-        Records expected, if known. Those beyond answer the last state.
+        Records expected, if known. Those beyond belong to the last round.
 
     Returns
     -------
@@ -129,9 +134,12 @@ def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None
     """
     number = len(held)
     here = rounds[min(number, len(rounds) - 1)]
+    if rows is not None and number >= len(rounds) - 1:
+        return ENDLESS
     if here.people >= 0:
         return here.people
     if rows is None:
         return max(int(QUARTER * sum(held)), 1)
-    left = len(rounds) - number
-    return max((rows - sum(held)) // left, 1) if left > 1 else ENDLESS
+    left = sum(r.role == "main" for r in rounds[number:])
+    told = sum(r.people for r in rounds[number:] if r.role == "measures")
+    return max((rows - told - sum(held)) // left, 1)

@@ -33,6 +33,9 @@ ENOUGH: Final = 400.0
 FLAT: Final = 1e-4
 """Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
 
+ROUNDED: Final = 1e-6
+"""Share of the records that rounded sums may take away where there is no noise."""
+
 CHANCE: Final = 1e-6
 """Of a note that people come in an order that matters, where it doesn't."""
 
@@ -59,7 +62,7 @@ def found_of(
     shares = np.full(d, np.nan) if progress.shares is None else progress.shares
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
     share, error = scatter.told
-    unusable = run.unusable and share < 1.0 - moments.SURE * error
+    unusable = run.unusable and share < 1.0 - max(moments.SURE * error, ROUNDED)
     effective = 2.0 / math.sqrt(plan.sd("main") ** 2 * (1.0 / d if plan.label else 1.0) + 0.7 / d)
     rare: list[int] = []
     wide: list[tuple[int, float]] = []
@@ -101,6 +104,8 @@ def found_of(
         repeated=plan.nonresponse,
         flat=flat,
         changing=have and found is not None and _changing(plan, progress, found),
+        measures=plan.gauge is not None,
+        measuring=progress.state.role == "measures",
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
         early=_early(run, settings, estimates),
@@ -141,7 +146,7 @@ def _early(run: RoundsRun, settings: Settings, estimates: tuple[Estimate, ...]) 
     missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
     if not missing:
         return []
-    before = sum(r.people for r in run.plan.rounds if r.role != "main" and not r.optional)
+    before = sum(r.people for r in run.plan.rounds if r.role not in {"main", "measures"} and not r.optional)
     by = f" by {', '.join(missing)}" if estimates else ""
     text = f"no intervals yet{by}: main rounds begin after {before:,} people, and {run.people:,} have reported"
     return [Diagnostic("early", text, methods=missing if estimates else ())]

@@ -125,9 +125,9 @@ def _of_columns(fit: _Fit) -> list[Diagnostic]:
     found, out = fit.found, list[Diagnostic]()
     if found.lost:
         text = (
-            f"the search for the scale of {fit.called(found.lost)} did not settle, as for a column that is the same for "
-            "most people or varies little beside its distance from 0; declare bounds= or moments=, and levels= for a "
-            "rare indicator"
+            f"the search for the scale of {fit.called(found.lost)} did not settle, as for a column that is the same "
+            "for most people or varies little beside its distance from 0; declare bounds= or moments=, and levels= for "
+            "a rare indicator"
         )
         out.append(doubt("lost", text))
     if found.nonresponse:

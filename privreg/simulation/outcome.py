@@ -83,6 +83,8 @@ def report_of_rounds(
         spending=_spending(plan, run),
         bound=_bound(settings),
         notes=notes(found_of(run, progress, found, settings, estimates), names, order, plan.blocks),
+        measures=run.measured(units.y_scale),
+        told=run.at if progress.state.role == "measures" else 0,
     )
 
 
@@ -114,11 +116,10 @@ def _trail(
         some = found.frame.rounds[:k]
         learned = carried.learn(some, found.frame.noise)
         here = carried.combine(some, found.frame.noise, learned, brief=True)
-        people = sum(progress.held[: len(progress.held) - len(found.frame.rounds) + k])
+        main = [s for s in progress.seen if s.state.role == "main"][: k - first]
+        people = sum(progress.held[: main[-1].state.number + 1])
         move = linear @ root
-        senders = round(
-            sum(float(s.weight.sum()) for s in [s for s in progress.seen if s.state.role == "main"][: k - first])
-        )
+        senders = round(sum(float(s.weight.sum()) for s in main))
         out.append((people, senders, outside(root @ here.x), np.asarray(((move @ here.cov) * move).sum(axis=1))))
     return out
 

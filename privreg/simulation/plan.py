@@ -56,10 +56,8 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
     p = len(spec.design.names)
     many = diagonal.is_wide(p, label=reports.label)
-    if efficient.told or many:
-        raise OptionError(
-            f"tuning='rounds' has no measures= yet, and at most {diagonal.WIDE} coefficients; use tuning='efficient'."
-        )
+    if many:
+        raise OptionError(f"tuning='rounds' has at most {diagonal.WIDE} coefficients yet; use tuning='efficient'.")
     order, factors = order_of(spec, factors=not reports.label)
     constant = units.constant_column(probe) is not None
     columns = np.flatnonzero(units.unscaled[order]).tolist()
@@ -80,6 +78,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             label=reports.label,
             numbers=p > int(constant) or not own,
             located=thresholds.PEOPLE * len(unscaled) * max(noise / 4.0, 0.25),
+            measured=efficient.measures,
         ),
         rules=rules,
         layout=Layout(constant, not own),
@@ -97,6 +96,8 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         cells=factors,
         nonresponse=spec.nonresponse,
         rows=efficient.schedule.rows,
+        gauge=efficient.gauge,
+        told=efficient.told,
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
     return plan, order, linear

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from privreg.families import scores
+from privreg.families import measures, scores
 from privreg.protocol import codes
 from privreg.protocol.rounds import GROUPS
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.rounds import Plan
+    from privreg.families.measures import Gauge
     from privreg.protocol.plans import Channel
     from privreg.protocol.rounds import State
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST",
     "block_of",
+    "gauged",
     "indicators",
     "moments",
     "public_moments",
@@ -245,6 +247,15 @@ def indicators(state: State, v: Array) -> Array:
     with np.errstate(invalid="ignore"):
         above = (cube > state.thresholds[:, None, :]).astype(np.float64)
     return np.where(np.isnan(cube), 0.5, above).reshape(v.shape)
+
+
+def gauged(plan: Plan, gauge: Gauge, state: State, y: Array, x: Array, offset: Array | None) -> Array:
+    """What records tell of how well the state's coefficients predict them, shape (n, m): 1/2 of what is no number."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        eta = (x @ state.rows.T) @ state.theta.reshape(plan.blocks, -1).T
+        eta = eta if offset is None else eta + offset[:, None]
+        out = measures.values(gauge, eta, y)
+    return np.where(np.isnan(out), 0.5, np.clip(out, 0.0, 1.0))
 
 
 def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Array) -> Array:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.rounds import Estimated, Plan, Progress
+    from privreg.families.measures import Measure
 
     Array = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -227,6 +228,8 @@ class RoundsRun:
         if not self.open_weight.any():
             return
         total = self.sum * STEP
+        if self.progress.state.role == "measures":
+            total[:, self.plan.told :] *= self._unit
         sd = self.plan.sd(self.progress.state.role)
         if self.key is not None and not self._each and not self._public and sd > 0.0:
             key = derived_key(self.key, f"{len(self.progress.held)} {part} {self.piece}")
@@ -239,10 +242,15 @@ class RoundsRun:
 
     def _finish(self) -> None:
         self.close()
-        reports = Reports(self.weight, self.total)
+        reports = self._reports
         self.behind.append(reports)
         self.progress = collector.advance(self.plan, self.progress, reports)
         self._begin_round()
+
+    @property
+    def _reports(self) -> Reports:
+        """What the present round has reported, as far as pieces are closed."""
+        return Reports(self.weight, self.total, self.at)
 
     # --- reports ---------------------------------------------------------------------------------------
 
@@ -250,6 +258,8 @@ class RoundsRun:
     def _each(self) -> bool:
         """Whether every report is randomised by itself: the sum of reports has no simple law."""
         plan, role = self.plan, self.progress.state.role
+        if role == "measures":  # of which outer products are summed, too
+            return True
         scores = role not in {"location", "moments"}
         return plan.mechanism.channel(plan.numbers(role)).kind != codes.GAUSSIAN or (plan.label and scores)
 
@@ -273,6 +283,8 @@ class RoundsRun:
             key = derived_key(self.key, f"{len(self.progress.held)} block {self.piece} {number}")
             noise = normals(key, n * width).reshape(n, width)
         y = self._response(rows.y, None)
+        if role == "measures":
+            return self._measures(rows, y, noise)
         if plan.label and role not in {"location", "moments"}:
             given = y, rows.x, self._offset(rows), rows.weight
             low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
@@ -289,6 +301,23 @@ class RoundsRun:
                 centre[-1] = 0.5 * state.kappa
         out = play.randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
         return np.asarray(out.reshape(groups, n // groups, size).sum(axis=1))
+
+    def _measures(self, rows: _Block, y: Array, noise: Array) -> Array:
+        """Sums of what records tell of the fit, each randomised by itself, and of its outer products; shape (1, …)."""
+        plan, state, gauge = self.plan, self.progress.state, self.progress.gauge
+        assert gauge is not None
+        times = np.ones(len(y)) if rows.weight is None else rows.weight
+        before = play.gauged(plan, gauge, state, y, rows.x, self._offset(rows)) - 0.5
+        radius = plan.radius("measures") / np.sqrt(times)
+        told = play.randomised(plan.mechanism.channel(plan.told), before, radius, noise) + 0.5
+        weighted = told * times[:, None]
+        outer = weighted.T @ told / self._unit
+        return np.concatenate([weighted.sum(axis=0), outer.reshape(-1)])[None]
+
+    @property
+    def _unit(self) -> float:
+        """Public size of a product of two numbers that measure fit, by which their sums are rounded."""
+        return 1.0 + self.plan.sd("measures") ** 2
 
     def _columns(self, rows: _Block) -> Array:
         """Values of the columns whose scale is learned; the response comes last."""
@@ -325,33 +354,41 @@ class RoundsRun:
     def so_far(self) -> Progress:
         """What the collector knows, with what the present round has reported yet; open pieces are closed."""
         self.close()
-        if not self.weight.any() or self.progress.state.role in {"location", "moments"}:
+        if not self.weight.any() or self.progress.state.role in {"location", "moments", "measures"}:
             return self.progress
-        return collector.scored(self.plan, self.progress, Reports(self.weight, self.total))
+        return collector.scored(self.plan, self.progress, self._reports)
 
     def estimate(self) -> Estimated | None:
         """Coefficients in the coordinates of the scores; None before a main round has begun."""
         return collector.estimate(self.plan, self.so_far())
+
+    def measured(self, unit: float) -> tuple[Measure, ...]:
+        """Measures of fit, as far as records have told; `unit` is the response's per internal unit."""
+        self.close()
+        return collector.measured(self.plan, self.progress, self._reports, unit)
 
     # --- storage ---------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
         """All there is to save but keys: sums of noised reports, from which every state follows."""
         self.close()
-        out: dict[str, Any] = {"position": np.array([len(self.behind), self.at, self.piece])}
-        for k, reports in enumerate([*self.behind, Reports(self.weight, self.total)]):
+        people = [reports.people for reports in self.behind]
+        out: dict[str, Any] = {"position": np.array([self.at, self.piece]), "people": np.array(people, dtype=np.int64)}
+        for k, reports in enumerate([*self.behind, self._reports]):
             out |= {f"weight_{k}": reports.weight.copy(), f"total_{k}": reports.total.copy()}
         return out
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
-        rounds, at, piece = (int(v) for v in arrays["position"])
-        for k in range(rounds + 1):
-            reports = Reports(np.array(arrays[f"weight_{k}"]), np.array(arrays[f"total_{k}"]))
+        at, piece = (int(v) for v in arrays["position"])
+        people = [int(v) for v in arrays["people"]]
+        rounds = len(people)
+        for k, n in enumerate([*people, at]):
+            reports = Reports(np.array(arrays[f"weight_{k}"]), np.array(arrays[f"total_{k}"]), n)
             if reports.weight.shape != self.weight.shape or reports.total.shape != self.total.shape:
                 raise ValueError(f"round {k} of another plan")
             if k == rounds:
-                self.weight, self.total, self.at, self.piece = *reports, at, piece
+                self.weight, self.total, self.at, self.piece = *reports, piece
                 return
             self.behind.append(reports)
             self.progress = collector.advance(self.plan, self.progress, reports)
