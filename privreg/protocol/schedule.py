@@ -22,6 +22,11 @@ LOCATION: Final = 0.2
 MOMENTS: Final = (0.2, 0.3, 0.5)
 """Parts of those asked about second moments who are in each round."""
 
+MEANS: Final = (400.0, 20.0)
+"""Records that report means and squares, for each column: in units of 1/μ², and besides."""
+
+MOST_MEANS: Final = 0.05
+
 PILOTS: Final = 4
 """Pilot rounds, each twice as long as the one before."""
 
@@ -56,6 +61,7 @@ def schedule(
     declared: bool = False,
     numbers: bool = True,
     located: float = 0.0,
+    wide: int | None = None,
     measured: float = 0.0,
 ) -> tuple[Round, ...]:
     """Choose the rounds.
@@ -80,6 +86,8 @@ def schedule(
         Whether there is anything to learn of covariates.
     located : float
         Records in a round on location; 0 if all scales are declared.
+    wide : int or None
+        Columns that report means and squares, of a design of so many that correlations aren't learned.
     measured : float
         Share of the records, whose number must then be known, that tell how well the fit predicts them.
 
@@ -99,7 +107,9 @@ def schedule(
     out: list[Round] = []
     if located:
         out += [held("location", located, LOCATION / LOCATIONS)] * LOCATIONS
-    if numbers and label:
+    if wide is not None:
+        out += [held("moments", d * (MEANS[0] * noise / 4.0 + MEANS[1]), MOST_MEANS)] if wide else []
+    elif numbers and label:
         out += [held("moments", 15.0 * max(d, 4) ** 2, 0.01), held("moments", 105.0 * max(d, 4) ** 2, 0.03)]
     elif numbers:
         total = max((150.0 if declared else 300.0) * unit * heavy, LEAST_MOMENTS * least)

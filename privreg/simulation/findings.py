@@ -13,7 +13,7 @@ from privreg.collector import moments, thresholds
 from privreg.collector import rounds as collector
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
-from privreg.simulation.notes import Findings
+from privreg.simulation.notes import RARE, Findings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,11 @@ def found_of(
     wide: list[tuple[int, float]] = []
     if have:
         rare = coordinates.rare(shares, plan.rules, effective * scatter.answering, run.people)
-        wide = coordinates.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant)
+        wide = (
+            []
+            if plan.wide is not None
+            else coordinates.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant)
+        )
     reference = False
     if plan.layout.constant and rare:
         mean = np.linalg.inv(scatter.rows[:d, :d])[:, 0]  # inside, where the two values are at ±1
@@ -104,6 +108,9 @@ def found_of(
         repeated=plan.nonresponse,
         flat=flat,
         changing=have and found is not None and _changing(plan, progress, found),
+        diagonal=None
+        if plan.wide is None
+        else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < RARE).tolist(),
         measures=plan.gauge is not None,
         measuring=progress.state.role == "measures",
         at_limit=have and found is not None and _at_limit(plan, progress, found),

@@ -58,12 +58,22 @@ class RoundsRun:
         Whether records have budgets of their own.
     unusable : bool
         Whether records may send noise only.
+    columns : ndarray of int, shape (m, 2), optional
+        How rows come, if one column holds the codes of a factor's levels; see `play.dense`.
     """
 
     def __init__(
-        self, plan: Plan, to_user: Array, key: bytes | None, *, personal: bool = False, unusable: bool = False
+        self,
+        plan: Plan,
+        to_user: Array,
+        key: bytes | None,
+        *,
+        personal: bool = False,
+        unusable: bool = False,
+        columns: NDArray[np.int64] | None = None,
     ) -> None:
         self.plan, self.to_user, self.personal, self.unusable = plan, to_user, personal, unusable
+        self.columns = columns
         self.progress = collector.begin(plan)
         self.pool: Executor | None = None
         self.threads = 1
@@ -86,7 +96,7 @@ class RoundsRun:
         expected = self.size
         if expected == ENDLESS:
             expected = max((plan.rows or 0) - sum(self.progress.held), GROUPS)
-        self.block = play.block_of(expected) if role in {"location", "main"} else play.MOST
+        self.block = play.block_of(expected, plan.d) if role in {"location", "main"} else play.most(plan.d)
         self.parts = PARTS if role == "main" else 1
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
         groups = len(self.progress.state.offsets)
@@ -173,6 +183,8 @@ class RoundsRun:
     def _sums(self, rows: _Block, number: int) -> Ints:
         """Sums of one block's reports, multiples of the step."""
         plan, state = self.plan, self.progress.state
+        if self.columns is not None:
+            rows = rows._replace(x=play.dense(rows.x, self.columns, plan.d))
         if self._public:
             out = self._of_public(rows)
         elif self._each:
@@ -183,6 +195,9 @@ class RoundsRun:
                 len(state.offsets), -1, out.shape[1]
             )
             out = out.sum(axis=1)
+        elif state.role == "moments" and plan.wide is not None:
+            told = play.numbers(plan.wide, rows.x)
+            out = (told if rows.weight is None else told * rows.weight[:, None]).sum(axis=0)[None]
         elif state.role == "moments":
             out = play.moments(state, self._moments(rows), rows.weight)
         else:
@@ -292,6 +307,9 @@ class RoundsRun:
         centre = np.zeros(size)
         if role == "location":
             before = play.indicators(state, self._columns(rows))
+            centre += 0.5
+        elif role == "moments" and plan.wide is not None:
+            before = play.numbers(plan.wide, rows.x)
             centre += 0.5
         elif role == "moments":
             before = play.told(plan, state, self._moments(rows))
