@@ -16,6 +16,8 @@ from privreg.families import scores
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from privreg.families.constants import ChainRules
@@ -125,12 +127,19 @@ def variance(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
     return np.asarray((unit * (square * share)[:, None]).T @ unit).reshape(d, d)
 
 
-def public_noise(law: Law, state: Array, c: float, limits: tuple[float, float]) -> Array:
+def public_noise(
+    law: Law,
+    state: Array,
+    c: float,
+    limits: tuple[float, float],
+    function: Callable[[float, float], float] | None = None,
+) -> Array:
     """Noise covariance of a report of unit noise where covariates are public, shape (d, d).
 
     One number is randomised, by half the range of the score over the response's `limits` at each predictor.
+    `function` is the score over its bound of a family of one's own.
     """
-    low, high = scores.ends(law.rules.shape, c, law.points @ state, *limits)
+    low, high = scores.ends(law.rules.shape, c, law.points @ state, *limits, function)
     unit = law.points * (law.weight * 0.5 * (high - low))[:, None]
     return np.asarray(unit.T @ unit / len(unit))
 

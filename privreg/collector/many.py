@@ -67,7 +67,7 @@ EVERY: Final = 8
 """Of the points of a law, those that are used: it has few dimensions here."""
 
 NODES: Final = 200
-TURNS: Final = 15
+TURNS: Final = 6
 HALVINGS: Final = 30
 
 
@@ -199,14 +199,15 @@ def square(rules: ChainRules, box: Box, state: Array, c: float, theta: Array, s:
 
 def _predictors(box: Box, state: Array, theta: Array) -> tuple[Array, Array]:
     """Linear predictors at both, jointly normal, each of shape (m,)."""
-    cov = box.second - np.outer(box.mean, box.mean)
-    a, b, ab = (max(float(u @ cov @ v), 0.0) for u, v in ((state, state), (theta, theta), (state, theta)))
-    ab = float(state @ cov @ theta)
+    rows = np.array([state, theta])
+    mean = rows @ box.mean
+    cov = (rows @ box.second) @ rows.T - np.outer(mean, mean)
+    a, b, ab = max(float(cov[0, 0]), 0.0), max(float(cov[1, 1]), 0.0), float(cov[0, 1])
     z = lattice(2)[::EVERY]
     root = math.sqrt(a)
     along = ab / root if root > 0.0 else 0.0
     across = math.sqrt(max(b - along**2, 0.0))
-    return float(box.mean @ state) + root * z[:, 0], float(box.mean @ theta) + along * z[:, 0] + across * z[:, 1]
+    return mean[0] + root * z[:, 0], mean[1] + along * z[:, 0] + across * z[:, 1]
 
 
 def _mean_secant(rules: ChainRules, here: Array, there: Array, c: float, s: float) -> float:
@@ -378,11 +379,11 @@ class Found(NamedTuple):
         inverse = np.linalg.inv(self.small)
         return np.asarray(self.sampling * np.kron(inverse @ inverse, box.sampled))
 
-    def variances(self, box: Box, linear: Array) -> Array:
-        """Diagonal of it."""
+    def variances(self, box: Box, linear: Array, others: Sequence[Found]) -> list[Array]:
+        """Diagonals of those of `others`, estimates with about the same S."""
         half = self._half(box, linear)
-        own = ((linear @ self._sampled(box)) * linear).sum(axis=1)
-        return np.asarray(half**2 @ (self.noise + self.unknown) + (half @ self.along) ** 2 + own)
+        own = ((linear @ self._sampled(box)) * linear).sum(axis=1) / max(self.sampling, 1e-300)
+        return [half**2 @ (f.noise + f.unknown) + (half @ f.along) ** 2 + f.sampling * own for f in others]
 
     def _half(self, box: Box, linear: Array) -> Array:
         # inverses are symmetric but for rounding

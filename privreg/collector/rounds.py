@@ -527,7 +527,7 @@ def _framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: floa
     sd = main[-1].sd
     noise = sd**2 * np.eye(plan.size)
     if plan.label:
-        noise = sd**2 * law.public_noise(said, theta, last.corner, _limits(plan, last))
+        noise = sd**2 * law.public_noise(said, theta, last.corner, _limits(plan, last), plan.function)
     noise = noise + law.variance(said, theta, last.corner, theta, scale)
     pilots = [s for s in progress.seen if s.state.role == "pilot" and s.state.corner < WIDE_CORNER * last.corner]
     out, maps = [], []

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.collector.many import Found
     from privreg.collector.rounds import Estimated, Many, Plan, Progress
     from privreg.formula.units import Units
     from privreg.simulation.rounds import RoundsRun
@@ -131,15 +132,17 @@ def _trail_of_many(
     progress: Progress, known: Many, linear: Array, outside: Callable[[Array], Array]
 ) -> list[tuple[int, int, Array, Array]]:
     box, out = progress.box, []
+    found: list[Found] = []
     assert box is not None
     main = [s for s in progress.seen if s.state.role == "main"]
     for k in range(1, len(main)):
         some = known.rounds[:k]
-        here = many.combine(some, box, many.learn(some, box))
+        found.append(many.combine(some, box, many.learn(some, box)))
         people = sum(progress.held[: main[k - 1].state.number + 1])
         senders = round(sum(float(s.weight.sum()) for s in main[:k]))
-        out.append((people, senders, outside(here.theta), here.variances(box, linear)))
-    return out
+        out.append((people, senders, outside(found[-1].theta)))
+    variances = known.found.variances(box, linear, found)
+    return [(*one, variance) for one, variance in zip(out, variances, strict=True)]
 
 
 def _estimates(

@@ -94,6 +94,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         cells=factors,
         nonresponse=spec.nonresponse,
         rows=efficient.schedule.rows,
+        function=spec.scored.tame,
         gauge=efficient.gauge,
         told=efficient.told,
         wide=wide,

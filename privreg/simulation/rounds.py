@@ -164,9 +164,9 @@ class RoundsRun:
         """Play whole blocks that wait, in threads where there are some."""
         rows = self._joined()
         while len(rows.y):
-            # a part ends at a block's end; the last goes on
+            # a part ends at a block's end, wherever results were asked for in it; the last goes on
             left = self.length * (self.part + 1) - self.at if self.part < self.parts - 1 else len(rows.y)
-            m = min(left, len(rows.y))
+            m = min(-(-left // self.block) * self.block, len(rows.y))
             here, rows = _cut(rows, 0, m), _cut(rows, m, len(rows.y))
             blocks = [_cut(here, a, a + self.block) for a in range(0, m, self.block)]
             part = self.part
