@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.linalg import hadamard
 
-from privreg.collector import carried, law, moments, pilot, thresholds
+from privreg.collector import carried, diagonal, law, many, moments, pilot, thresholds
 from privreg.collector import curvature as coordinates
 from privreg.collector import factors as cells
 from privreg.collector.reference import normal_points
+from privreg.families import measures
 from privreg.protocol import codes
 from privreg.protocol.rounds import GROUPS, Reports, State
 from privreg.protocol.schedule import Round, people_of
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.carried import Combined, Curvature
+    from privreg.collector.diagonal import Wide
     from privreg.collector.factors import Cells
     from privreg.collector.law import Law
+    from privreg.collector.many import Box, Found, Learned
     from privreg.collector.moments import Layout, Scatter
     from privreg.collector.pilot import Fitted
     from privreg.collector.thresholds import Search
     from privreg.families.constants import ChainRules
+    from privreg.families.measures import Gauge, Measure
     from privreg.privacy.mechanisms import Mechanism
 
     Array = NDArray[np.float64]
@@ -46,6 +50,7 @@ __all__ = [
     "estimate",
     "inside",
     "linear",
+    "measured",
     "reference",
     "scored",
 ]
@@ -75,6 +80,10 @@ SETTLED: Final = 0.1
 """Standard errors by which an estimate may still move then."""
 
 
+WANDER: Final = 1.0
+"""Sd of a predictor, in corners, to which a step is held where there are many coefficients."""
+
+
 class Plan(NamedTuple):
     """What is fixed and public before the first record."""
 
@@ -96,6 +105,11 @@ class Plan(NamedTuple):
     nonresponse: bool  # Whether it is declared that some records send noise only
     rows: int | None  # Records expected, if known
     function: Callable[[float, float], float] | None = None  # Score over its bound of a family of one's own
+    gauge: Gauge | None = None  # By what fit is measured, before what is learned; None if it is not
+    told: int = 0  # Numbers in a report by which it is measured
+    # Of a design of many columns, whose correlations aren't learned: what is public of them
+    wide: Wide | None = None
+    box: Box | None = None
 
     def people(self, progress: Progress) -> int:
         """Records of the present round."""
@@ -107,9 +121,14 @@ class Plan(NamedTuple):
         return self.blocks * self.d
 
     @property
+    def many(self) -> bool:
+        """Whether there are too many coefficients to learn matrices of curvature."""
+        return not self.label and self.size > diagonal.WIDE
+
+    @property
     def extra(self) -> int:
         """Constants added beside a design without one, while moments are learned."""
-        return 1 - int(self.layout.constant)
+        return 0 if self.wide is not None else 1 - int(self.layout.constant)
 
     @property
     def factors(self) -> tuple[Cells, ...]:
@@ -124,9 +143,13 @@ class Plan(NamedTuple):
         """Numbers in a report of a role."""
         if role == "location":
             return len(self.unscaled)
+        if role == "moments" and self.wide is not None:
+            return 2 * len(self.wide.columns)
         if role == "moments":
             size = self.d + int(self.layout.response) + self.extra
             return size * (size + 1) // 2
+        if role == "measures":
+            return self.told
         return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
 
     def width(self, role: str) -> int:
@@ -134,13 +157,15 @@ class Plan(NamedTuple):
         if self.label and role == "moments":
             size = self.d + self.extra
             return size * (size + 1) // 2
+        if role == "measures":  # and their outer products
+            return self.told * (self.told + 1)
         if self.label and role != "location":
             return self.size + int(self.kappa(role) > 0.0)
         return self.numbers(role)
 
     def radius(self, role: str) -> float:
         """Radius by which a report of a role is randomised."""
-        if role == "location":
+        if role in {"location", "measures"} or (role == "moments" and self.wide is not None):
             return self.mechanism.bits_radius(self.numbers(role))
         if role == "moments":
             return self.mechanism.moment_radius()
@@ -172,16 +197,23 @@ class Progress(NamedTuple):
     curvature: Curvature | None
     held: tuple[int, ...]  # Records in each round behind
     points: Array | None = None  # What stands for records in the law, coordinates of the scores; shape (m, d)
+    box: Box | None = None  # What stands for covariates where there are many coefficients
     prior: Fitted | None = None  # What is known before any pilot report
     # Share of the records with the rarer value of a column of two, and whether that tells it from other factors'
     shares: Array | None = None  # shape (d,)
     tied: NDArray[np.bool_] | None = None  # shape (d,)
+    # Of a round on measures of fit: by what it is measured, and the estimate, made of the rounds before
+    gauge: Gauge | None = None
+    final: Estimated | None = None
 
 
 def begin(plan: Plan) -> Progress:
     """What is known before the first report."""
     size = plan.d + int(plan.layout.response) + plan.extra
-    scatter = moments.start_even(np.eye(size), plan.factors)
+    if plan.wide is not None:
+        scatter = moments.start_from(diagonal.start(plan.wide, np.array([np.ones(plan.d), np.zeros(plan.d)])))
+    else:
+        scatter = moments.start_even(np.eye(size), plan.factors)
     places = thresholds.begin(len(plan.unscaled))
     zero = np.zeros(plan.size)
     state = State(
@@ -241,6 +273,8 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         return progress._replace(state=state._replace(rows=progress.scatter.rows))
     if role in {"location", "moments"}:
         progress, state = _placed(plan, progress, state)
+    if following == "measures":
+        return _settled(plan, progress, state)
     progress, state = _next(plan, progress, state)
     return progress._replace(state=state)
 
@@ -253,6 +287,9 @@ def _groups(role: str) -> int:
 def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
     """Take in a round on second moments."""
     scatter, total = progress.scatter, reports.total.sum(axis=(0, 1))
+    if plan.wide is not None:
+        given = scatter.rows, total, float(reports.weight.sum()), plan.sd("moments")
+        return moments.start_from(diagonal.learn(plan.wide, *given, plan.layout.constant))
     if plan.label:  # covariates are public
         first = not any(r.role == "moments" for r in plan.rounds[: progress.state.number])
         return moments.sizes(scatter, total) if first else moments.exact(scatter, total, plan.gaps)
@@ -273,6 +310,9 @@ def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, St
             m, s = min(max(m, plan.y_low), plan.y_high), min(s, plan.y_high - plan.y_low)
             shift = m if plan.layout.constant else 0.0
             state = state._replace(y_centre=float(shift), y_scale=float(s if shift == m else math.hypot(s, m)))
+            continue
+        if plan.wide is not None:
+            rows[:, j] = 1.0 / s, -m / s if plan.layout.constant else 0.0
             continue
         k = j + plan.extra
         rows[k, k], rows[k, 0] = 1.0 / s, -m / s
@@ -304,6 +344,8 @@ def _pays(plan: Plan, progress: Progress) -> bool:
 def _placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
     """Coordinates of the scores, and where the pilot begins."""
     scatter = progress.scatter
+    if plan.wide is not None:
+        return _placed_wide(plan, progress, state)
     rows = coordinates.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
     near, _ = coordinates.bring_in(rows, (0.0,) * plan.d if plan.label else plan.gaps, plan.layout.constant)
     scatter = moments.start_from(near, scatter)
@@ -337,9 +379,32 @@ def _placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Sta
     state = state._replace(rows=whitener, theta=theta, corner=corner)
     shares, tied = _rarer(plan, progress.scatter, rows, near)
     points = _points(plan, scatter, shares, rows, near)
+    box = many.box_of(points) if plan.many else None
     return progress._replace(
-        scatter=scatter, fitted=fitted, prior=fitted, points=points, shares=shares, tied=tied
+        scatter=scatter, fitted=fitted, prior=fitted, points=points, box=box, shares=shares, tied=tied
     ), state
+
+
+def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
+    """The same for a design of many columns, of each of which a scale and a shift are known."""
+    rules, constant, rows = plan.rules, plan.layout.constant, progress.scatter.rows
+    theta = np.zeros(plan.size)
+    if constant and rules.track and not rules.moving:
+        theta[0] = rules.centre
+    if constant and rules.shape.family == codes.POISSON:
+        theta[0] = math.log(0.5 * rules.shape.a)
+    if plan.theta is not None:
+        guess = np.array(plan.theta) / state.y_scale
+        if constant:
+            guess[0] -= state.y_centre / state.y_scale
+        own = guess.reshape(-1, plan.d) / rows[0]
+        own[:, 0] -= own @ rows[1]
+        theta = own.reshape(-1)
+    corner = plan.corner / state.y_scale if not rules.track and not rules.moving else rules.ratio
+    fitted = pilot.Fitted(theta, 1.0, np.zeros((1, 1)))
+    return progress._replace(fitted=fitted, prior=fitted, box=plan.box), state._replace(
+        rows=rows, theta=theta, corner=corner
+    )
 
 
 def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -383,6 +448,11 @@ def reference(plan: Plan, progress: Progress) -> Law:
 def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
     """State of the next round of scores."""
     assert progress.fitted is not None
+    if plan.many:
+        progress, state = _next_of_many(plan, progress, state)
+        if state.role == "main":
+            state = state._replace(offsets=_offsets(plan, progress, state))
+        return progress, state
     said = reference(plan, progress)
     if progress.seen and progress.seen[-1].state.role == "pilot":
         progress = progress._replace(fitted=_refitted(plan, progress, said))
@@ -404,6 +474,13 @@ def _next(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State
 
 def _refitted(plan: Plan, progress: Progress, said: Law) -> Fitted:
     assert progress.fitted is not None
+    prior = progress.prior
+    assert prior is not None
+    return pilot.fit(said, _observed(plan, progress), progress.fitted, prior)
+
+
+def _observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
+    """Mean reports of pilot rounds."""
     seen = []
     for one in progress.seen:
         people = float(one.weight.sum())
@@ -418,9 +495,7 @@ def _refitted(plan: Plan, progress: Progress, said: Law) -> Fitted:
                 (one.sd**2 + 0.25) / people,
             )
         )
-    prior = progress.prior
-    assert prior is not None
-    return pilot.fit(said, seen, progress.fitted, prior)
+    return seen
 
 
 def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
@@ -508,7 +583,75 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
     return progress._replace(curvature=learned), state._replace(theta=theta)
 
 
+# --- many coefficients -----------------------------------------------------------------------------------------
+
+
+def _next_of_many(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
+    """State of the next round of scores, where there are many coefficients."""
+    box, rules = progress.box, plan.rules
+    assert box is not None
+    assert progress.fitted is not None
+    assert progress.prior is not None
+    if progress.seen and progress.seen[-1].state.role == "pilot":
+        theta, scale, unsure = many.fit(rules, box, _observed(plan, progress), progress.prior)
+        if rules.track:
+            more = min(math.sqrt(unsure), 1.5 * scale) if state.role == "pilot" else 0.0
+            state = state._replace(corner=rules.ratio * math.hypot(scale, more))
+        fitted = pilot.Fitted(theta, scale, np.array([[unsure]]))
+        return progress._replace(fitted=fitted), state._replace(theta=theta)
+    if not progress.seen:
+        return progress, state
+    *_, last = _answered(plan, progress, state.theta)
+    learned = many.learn(_answered(plan, progress, state.theta), box)
+    mean = last.weight @ last.g / last.weight.sum()
+    scaled = rules.track or rules.shape.family == codes.HUBER
+    unit = state.corner if scaled else 1.0
+    precision = float(last.weight.sum()) / (last.variance + last.square / plan.size)
+    step = -box.near(last.small, mean / learned.mean, precision, (WANDER * unit) ** 2)
+    step *= min(1.0, FAR * unit / max(math.sqrt(box.distance2(step)), 1e-300))
+    return progress, state._replace(theta=state.theta + GAIN * step)
+
+
+def _answered(plan: Plan, progress: Progress, theta: Array) -> list[many.Answered]:
+    """Rounds of which the estimate is made, with their curvature up to `theta`."""
+    box = progress.box
+    assert box is not None
+    assert progress.fitted is not None
+    main = [s for s in progress.seen if s.state.role == "main"]
+    out = []
+    for one in main:
+        weight = one.weight.sum(axis=0)
+        mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
+        at = one.state.theta, one.state.corner, theta, progress.fitted.scale
+        small = many.curve(plan.rules, box, *at) * progress.scatter.answering
+        square = many.square(plan.rules, box, *at) * progress.scatter.answering
+        out.append(many.Answered(one.state.theta, one.state.offsets, mean, weight, small, one.sd**2, square))
+    return out
+
+
+def _estimate_of_many(plan: Plan, progress: Progress) -> Estimated:
+    box = progress.box
+    assert box is not None
+    theta = progress.state.theta
+    for _ in range(3):
+        rounds = _answered(plan, progress, theta)
+        learned = many.learn(rounds, box)
+        found = many.combine(rounds, box, learned)
+        theta = found.theta
+    eye = np.eye(plan.size)
+    cov, unknown = found.covariance(box, eye), found.covariance(box, eye, whole=False)
+    return Estimated(theta, cov, unknown, None, None, None, Many(rounds, learned, found))
+
+
 # --- the estimate ----------------------------------------------------------------------------------------------
+
+
+class Many(NamedTuple):
+    """How the estimate of many coefficients was made."""
+
+    rounds: list[many.Answered]
+    learned: Learned
+    found: Found
 
 
 class Estimated(NamedTuple):
@@ -517,16 +660,21 @@ class Estimated(NamedTuple):
     theta: Array  # shape (b d,)
     cov: Array  # shape (b d, b d)
     unknown: Array  # Part of it that comes of what isn't known of the curvature; shape (b d, b d)
-    combined: Combined
-    curvature: Curvature
-    frame: Frame
+    combined: Combined | None
+    curvature: Curvature | None
+    frame: Frame | None
+    many: Many | None = None  # In place of these three where there are many coefficients
 
 
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Coefficients from all rounds so far; None before a main round has begun."""
+    if progress.final is not None:
+        return progress.final
     if not any(s.state.role == "main" for s in progress.seen):
         return None
     assert progress.fitted is not None
+    if plan.many:
+        return _estimate_of_many(plan, progress)
     said, scale = reference(plan, progress), progress.fitted.scale
     theta = progress.state.theta
     for _ in range(TURNS):
@@ -550,6 +698,47 @@ def _possible(plan: Plan, state: State, theta: Array) -> Array:
     return np.clip(theta, *_limits(plan, state))
 
 
+def _settled(plan: Plan, progress: Progress, state: State) -> Progress:
+    """The estimate is made: those who come now tell how well it predicts them."""
+    found = estimate(plan, progress)
+    assert found is not None
+    assert plan.gauge is not None
+    assert progress.fitted is not None
+    spread, centre, residual = 1.0, 0.0, 1.0
+    if plan.layout.response:
+        *slopes, own = np.linalg.inv(progress.scatter.rows)[plan.d]
+        first = int(plan.layout.constant)
+        spread, centre = math.hypot(*slopes[first:], own), float(slopes[0]) if first else 0.0
+        residual = float(own)
+    if plan.rules.track and not plan.rules.moving:
+        residual = progress.fitted.scale
+    reach = measures.REACH
+    gauge = plan.gauge._replace(residual=reach * residual, spread=reach * spread, centre=centre)
+    return progress._replace(state=state._replace(theta=found.theta), gauge=gauge, final=found)
+
+
+def measured(plan: Plan, progress: Progress, reports: Reports, unit: float) -> tuple[Measure, ...]:
+    """Measures of fit, as far as records have told.
+
+    Parameters
+    ----------
+    plan : Plan
+    progress : Progress
+    reports : Reports
+        Of the round on measures.
+    unit : float
+        Response units per internal unit.
+    """
+    m = plan.told
+    if progress.gauge is None or reports.people <= m:
+        return ()
+    weight = float(reports.weight.sum())
+    total = reports.total.sum(axis=(0, 1)) / weight
+    mean = total[:m]
+    cov = (total[m:].reshape(m, m) - np.outer(mean, mean)) / reports.people
+    return measures.summarise(progress.gauge, mean, cov, unit * progress.state.y_scale)
+
+
 def corrections(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array]:
     """One-step estimates of each part of each main round, in order, and their weights.
 
@@ -561,6 +750,11 @@ def corrections(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array
         Weights of which their mean is about the estimate.
     """
     frame, main = found.frame, [s for s in progress.seen if s.state.role == "main"]
+    if found.many is not None:
+        return _corrections_of_many(progress, found.many, main)
+    assert frame is not None
+    assert found.combined is not None
+    assert found.curvature is not None
     turn = np.linalg.solve(frame.root.T, np.linalg.inv(carried.floored(found.curvature.mean)))
     out, weights = [], []
     maps = frame.maps[-len(main) :]
@@ -574,9 +768,23 @@ def corrections(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array
     return np.concatenate(out), np.concatenate(weights)
 
 
+def _corrections_of_many(progress: Progress, known: Many, main: list[Seen]) -> tuple[Array, Array]:
+    box = progress.box
+    assert box is not None
+    out, weights = [], []
+    for one, answered, share in zip(main, known.rounds, known.found.weights, strict=True):
+        each = one.weight.sum(axis=1)
+        heard = each > 0.0
+        mean = one.score.sum(axis=1)[heard] / each[heard, None]
+        shift = (one.weight[heard] @ one.state.offsets) / each[heard, None]
+        out.append(one.state.theta + shift + many.corrected(box, answered.small, known.learned, mean))
+        weights.append(share * each[heard] / each.sum())
+    return np.concatenate(out), np.concatenate(weights)
+
+
 def inside(plan: Plan, state: State, theta: Array) -> Array:
     """Coefficients in internal units, shape (b d,), from those of the scores' coordinates."""
-    out = state.y_scale * (theta.reshape(-1, plan.d) @ state.rows).reshape(-1)
+    out = state.y_scale * coordinates.inside(theta.reshape(-1, plan.d), state.rows).reshape(-1)
     if plan.layout.constant:
         out[0] += state.y_centre
     return np.asarray(out)
@@ -584,4 +792,8 @@ def inside(plan: Plan, state: State, theta: Array) -> Array:
 
 def linear(plan: Plan, state: State) -> Array:
     """Linear part of `inside`, shape (b d, b d)."""
-    return np.asarray(np.kron(np.eye(plan.blocks), state.y_scale * state.rows.T))
+    rows = state.rows
+    if plan.wide is not None:
+        rows = np.diag(rows[0])
+        rows[:, 0] += state.rows[1]
+    return np.asarray(np.kron(np.eye(plan.blocks), state.y_scale * rows.T))

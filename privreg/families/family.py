@@ -94,6 +94,11 @@ class Family:
         return None if own is None else lambda eta, y: float(own(eta, y)) / bound
 
     @property
+    def tame(self) -> Callable[[float, float], float] | None:
+        """The same compiled, by which no record can make anything fail: NaN where the score raises an error."""
+        return None if self._compiled is None else self._compiled.ctypes
+
+    @property
     def binary(self) -> bool:
         """Whether the response is 0/1."""
         return self.response == "binary"

@@ -22,6 +22,11 @@ LOCATION: Final = 0.2
 MOMENTS: Final = (0.2, 0.3, 0.5)
 """Parts of those asked about second moments who are in each round."""
 
+MEANS: Final = (400.0, 20.0)
+"""Records that report means and squares, for each column: in units of 1/μ², and besides."""
+
+MOST_MEANS: Final = 0.05
+
 PILOTS: Final = 4
 """Pilot rounds, each twice as long as the one before."""
 
@@ -39,7 +44,7 @@ QUARTER: Final = 0.25
 class Round(NamedTuple):
     """Records that answer one public state."""
 
-    role: str  # "location", "moments", "pilot" or "main"
+    role: str  # "location", "moments", "pilot", "main" or "measures"
     people: int  # How many records; −1 of a main round: an equal part of those left, or a quarter of those before
     optional: bool = False  # Whether it is held only if covariates turn out to be correlated
 
@@ -56,6 +61,8 @@ def schedule(
     declared: bool = False,
     numbers: bool = True,
     located: float = 0.0,
+    wide: int | None = None,
+    measured: float = 0.0,
 ) -> tuple[Round, ...]:
     """Choose the rounds.
 
@@ -79,6 +86,10 @@ def schedule(
         Whether there is anything to learn of covariates.
     located : float
         Records in a round on location; 0 if all scales are declared.
+    wide : int or None
+        Columns that report means and squares, of a design of so many that correlations aren't learned.
+    measured : float
+        Share of the records, whose number must then be known, that tell how well the fit predicts them.
 
     Returns
     -------
@@ -96,7 +107,9 @@ def schedule(
     out: list[Round] = []
     if located:
         out += [held("location", located, LOCATION / LOCATIONS)] * LOCATIONS
-    if numbers and label:
+    if wide is not None:
+        out += [held("moments", d * (MEANS[0] * noise / 4.0 + MEANS[1]), MOST_MEANS)] if wide else []
+    elif numbers and label:
         out += [held("moments", 15.0 * max(d, 4) ** 2, 0.01), held("moments", 105.0 * max(d, 4) ** 2, 0.03)]
     elif numbers:
         total = max((150.0 if declared else 300.0) * unit * heavy, LEAST_MOMENTS * least)
@@ -108,7 +121,9 @@ def schedule(
     out += [held("pilot", total * 2.0**k / whole, PILOT * 2.0**k / whole) for k in range(pilots)]
     if rows is None:
         return (*out, Round("main", -1))
-    return (*out, *[Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1))
+    out += [Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1)
+    told = int(measured * rows)
+    return (*out, Round("measures", told)) if told else tuple(out)
 
 
 def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None) -> int:
@@ -121,7 +136,7 @@ def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None
     held : tuple of int
         Records of the rounds behind.
     rows : int or None
-        Records expected, if known. Those beyond answer the last state.
+        Records expected, if known. Those beyond belong to the last round.
 
     Returns
     -------
@@ -129,9 +144,12 @@ def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None
     """
     number = len(held)
     here = rounds[min(number, len(rounds) - 1)]
+    if rows is not None and number >= len(rounds) - 1:
+        return ENDLESS
     if here.people >= 0:
         return here.people
     if rows is None:
         return max(int(QUARTER * sum(held)), 1)
-    left = len(rounds) - number
-    return max((rows - sum(held)) // left, 1) if left > 1 else ENDLESS
+    left = sum(r.role == "main" for r in rounds[number:])
+    told = sum(r.people for r in rounds[number:] if r.role == "measures")
+    return max((rows - told - sum(held)) // left, 1)

@@ -107,7 +107,7 @@ def fit_blocks(
         If an option or a method can't be used.
     """
     rows = sum(block.rows for block in blocks)
-    _refuse(spec)
+    _refuse(spec, asked)
     work = Work(spec, asked, start, rows, None)
     stream = begin(spec, asked, start, seed, rows)
     run, left = _rounds(stream), Part(tuple(_dealt(blocks, asked.order, stream)))
@@ -152,7 +152,9 @@ def _rounds(stream: Stream) -> RoundsRun:
     return stream._run
 
 
-def _refuse(spec: ModelSpec) -> None:
+def _refuse(spec: ModelSpec, asked: FitOptions) -> None:
+    if asked.measures is not None:
+        raise OptionError("measures= takes the last people of one stream, and can't be used with parts; leave it out.")
     if spec.people.id is not None:
         raise OptionError("id= counts a person's rows, which workers can't do for each other; leave id= or Dask out.")
     if spec.people.missing == "drop":

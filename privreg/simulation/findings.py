@@ -13,7 +13,7 @@ from privreg.collector import moments, thresholds
 from privreg.collector import rounds as collector
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
-from privreg.simulation.notes import Findings
+from privreg.simulation.notes import RARE, Findings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +32,9 @@ ENOUGH: Final = 400.0
 
 FLAT: Final = 1e-4
 """Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
+
+ROUNDED: Final = 1e-6
+"""Share of the records that rounded sums may take away where there is no noise."""
 
 CHANCE: Final = 1e-6
 """Of a note that people come in an order that matters, where it doesn't."""
@@ -59,13 +62,17 @@ def found_of(
     shares = np.full(d, np.nan) if progress.shares is None else progress.shares
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
     share, error = scatter.told
-    unusable = run.unusable and share < 1.0 - moments.SURE * error
+    unusable = run.unusable and share < 1.0 - max(moments.SURE * error, ROUNDED)
     effective = 2.0 / math.sqrt(plan.sd("main") ** 2 * (1.0 / d if plan.label else 1.0) + 0.7 / d)
     rare: list[int] = []
     wide: list[tuple[int, float]] = []
     if have:
         rare = coordinates.rare(shares, plan.rules, effective * scatter.answering, run.people)
-        wide = coordinates.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant)
+        wide = (
+            []
+            if plan.wide is not None
+            else coordinates.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant)
+        )
     reference = False
     if plan.layout.constant and rare:
         mean = np.linalg.inv(scatter.rows[:d, :d])[:, 0]  # inside, where the two values are at ±1
@@ -101,6 +108,11 @@ def found_of(
         repeated=plan.nonresponse,
         flat=flat,
         changing=have and found is not None and _changing(plan, progress, found),
+        diagonal=None
+        if plan.wide is None
+        else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < RARE).tolist(),
+        measures=plan.gauge is not None,
+        measuring=progress.state.role == "measures",
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
         early=_early(run, settings, estimates),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import carried
+from privreg.collector import carried, many
 from privreg.collector import rounds as collector
 from privreg.errors import InferenceError
 from privreg.inference.batches import batches
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.collector.rounds import Estimated, Plan, Progress
+    from privreg.collector.many import Found
+    from privreg.collector.rounds import Estimated, Many, Plan, Progress
     from privreg.formula.units import Units
     from privreg.simulation.rounds import RoundsRun
     from privreg.simulation.settings import Settings
@@ -83,6 +84,8 @@ def report_of_rounds(
         spending=_spending(plan, run),
         bound=_bound(settings),
         notes=notes(found_of(run, progress, found, settings, estimates), names, order, plan.blocks),
+        measures=run.measured(units.y_scale),
+        told=run.at if progress.state.role == "measures" else 0,
     )
 
 
@@ -108,19 +111,38 @@ def _trail(
     plan: Plan, progress: Progress, found: Estimated, linear: Array, outside: Callable[[Array], Array]
 ) -> list[tuple[int, int, Array, Array]]:
     """Estimates after each main round but the last."""
+    if found.many is not None:
+        return _trail_of_many(progress, found.many, linear, outside)
+    assert found.frame is not None
     out, root = [], np.linalg.inv(found.frame.root.T)
     first = len(found.frame.rounds) - sum(1 for s in progress.seen if s.state.role == "main")
     for k in range(first + 1, len(found.frame.rounds)):
         some = found.frame.rounds[:k]
         learned = carried.learn(some, found.frame.noise)
         here = carried.combine(some, found.frame.noise, learned, brief=True)
-        people = sum(progress.held[: len(progress.held) - len(found.frame.rounds) + k])
+        main = [s for s in progress.seen if s.state.role == "main"][: k - first]
+        people = sum(progress.held[: main[-1].state.number + 1])
         move = linear @ root
-        senders = round(
-            sum(float(s.weight.sum()) for s in [s for s in progress.seen if s.state.role == "main"][: k - first])
-        )
+        senders = round(sum(float(s.weight.sum()) for s in main))
         out.append((people, senders, outside(root @ here.x), np.asarray(((move @ here.cov) * move).sum(axis=1))))
     return out
+
+
+def _trail_of_many(
+    progress: Progress, known: Many, linear: Array, outside: Callable[[Array], Array]
+) -> list[tuple[int, int, Array, Array]]:
+    box, out = progress.box, []
+    found: list[Found] = []
+    assert box is not None
+    main = [s for s in progress.seen if s.state.role == "main"]
+    for k in range(1, len(main)):
+        some = known.rounds[:k]
+        found.append(many.combine(some, box, many.learn(some, box)))
+        people = sum(progress.held[: main[k - 1].state.number + 1])
+        senders = round(sum(float(s.weight.sum()) for s in main[:k]))
+        out.append((people, senders, outside(found[-1].theta)))
+    variances = known.found.variances(box, linear, found)
+    return [(*one, variance) for one, variance in zip(out, variances, strict=True)]
 
 
 def _estimates(
@@ -171,5 +193,6 @@ def _spending(plan: Plan, run: RoundsRun) -> str:
     for role, people in zip(roles, [*run.progress.held, run.at], strict=True):
         if role in counts:
             counts[role] += people
-    parts = [f"{n:,} {ROLES[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
+    words = ROLES if plan.wide is None else ROLES | {"moments": "reported means and squares"}
+    parts = [f"{n:,} {words[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
     return f"{', '.join(parts)}; each person in one role, no extra budget"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.collector import diagonal, thresholds
+from privreg.collector import diagonal, many, thresholds
 from privreg.collector.moments import Layout
 from privreg.collector.rounds import Plan
-from privreg.errors import OptionError
 from privreg.protocol import codes
 from privreg.protocol.plans import LanePlan
 from privreg.protocol.schedule import schedule
@@ -19,6 +18,8 @@ from privreg.simulation.staged.start import order_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.collector.diagonal import Wide
+    from privreg.collector.many import Box
     from privreg.formula.spec import ModelSpec
     from privreg.protocol.rounds import State
     from privreg.simulation.settings import Settings
@@ -46,40 +47,36 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     ndarray, shape (b p, b p)
         Linear part of the map from internal to the user's coefficients, columns in that order.
 
-    Raises
-    ------
-    OptionError
-        If the protocol has no such rounds yet.
     """
     units, family, efficient = spec.units, spec.family, settings.efficient
     assert efficient is not None
     reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
     p = len(spec.design.names)
-    many = diagonal.is_wide(p, label=reports.label)
-    if efficient.told or many:
-        raise OptionError(
-            f"tuning='rounds' has no measures= yet, and at most {diagonal.WIDE} coefficients; use tuning='efficient'."
-        )
-    order, factors = order_of(spec, factors=not reports.label)
+    is_many = diagonal.is_wide(p, label=reports.label)
+    order, factors = order_of(spec, factors=not is_many and not reports.label)
     constant = units.constant_column(probe) is not None
     columns = np.flatnonzero(units.unscaled[order]).tolist()
-    response = units.y_unscaled or (reports.label and family.of_residuals)
+    response = units.y_unscaled or ((reports.label or is_many) and family.of_residuals)
     unscaled = (*columns, p) if response else tuple(columns)
     noise = reports.mechanism.sd(reports.radius(0.0), reports.size(p, 0.0)) ** 2
-    own = reports.label or not family.scaled  # whether moments are of covariates alone
+    own = reports.label or is_many or not family.scaled  # whether moments are of covariates alone
     size = p + int(not constant) + int(not own)
     numbers = size * (size + 1) // 2
+    gaps = units.gaps(probe)[order]
+    wide, box = _wide(spec, order, gaps, unscaled, constant) if is_many else (None, None)
     plan = Plan(
         rounds=schedule(
             d=reports.blocks * p,
             noise=noise,
-            moment_noise=reports.mechanism.sd(reports.mechanism.moment_radius(), numbers) ** 2,
+            moment_noise=0.0 if is_many else reports.mechanism.sd(reports.mechanism.moment_radius(), numbers) ** 2,
             rows=efficient.schedule.rows,
             moving=rules.moving,
             declared=spec.scale_declared,
             label=reports.label,
             numbers=p > int(constant) or not own,
+            wide=None if wide is None else len(wide.columns),
             located=thresholds.PEOPLE * len(unscaled) * max(noise / 4.0, 0.25),
+            measured=efficient.measures,
         ),
         rules=rules,
         layout=Layout(constant, not own),
@@ -92,15 +89,34 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         unscaled=unscaled,
         theta=None if guess is None else guess.reshape(reports.blocks, -1)[:, order].reshape(-1),
         corner=efficient.corner,
-        gaps=tuple(units.gaps(probe)[order].tolist()),
+        gaps=tuple(gaps.tolist()),
         whitened=efficient.whitened,
         cells=factors,
         nonresponse=spec.nonresponse,
         rows=efficient.schedule.rows,
-        function=family.unit,
+        function=spec.scored.tame,
+        gauge=efficient.gauge,
+        told=efficient.told,
+        wide=wide,
+        box=box,
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
     return plan, order, linear
+
+
+def _wide(
+    spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tuple[int, ...], constant: bool
+) -> tuple[Wide, Box]:
+    """What is public about the columns of a design of many coefficients."""
+    inside = spec.units.probe_inside(spec.design.probe)[:, order]
+    wide = diagonal.public(inside, gaps, unscaled, constant)
+    stretch = diagonal.start(wide, np.array([np.ones(len(order)), np.zeros(len(order))]))[0]
+    made: dict[tuple[str, ...], list[int]] = {}
+    for k, j in enumerate(order.tolist()):
+        if gaps[k] > 0.0:
+            made.setdefault(tuple(spec.design.sources[j]), []).append(k)
+    groups = [np.array(g, dtype=np.int64) for g in made.values()]
+    return wide, many.public(inside, wide, groups, stretch, constant=constant)
 
 
 def device_plan(plan: Plan, state: State) -> LanePlan:

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from privreg.families import scores
+from privreg.collector import diagonal
+from privreg.families import measures, scores
 from privreg.protocol import codes
 from privreg.protocol.rounds import GROUPS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.collector.diagonal import Wide
     from privreg.collector.rounds import Plan
+    from privreg.families.measures import Gauge
     from privreg.protocol.plans import Channel
     from privreg.protocol.rounds import State
 
@@ -29,8 +32,12 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST",
     "block_of",
+    "dense",
+    "gauged",
     "indicators",
     "moments",
+    "most",
+    "numbers",
     "public_moments",
     "public_sizes",
     "public_sums",
@@ -44,9 +51,53 @@ MOST: Final = 512 * GROUPS
 """Records that are played together, at most."""
 
 
-def block_of(people: int) -> int:
-    """Records that are played together in a round of so many: equally many consecutive ones of each group."""
-    return GROUPS * min(max(people // (8 * GROUPS), 1), MOST // GROUPS)
+NUMBERS: Final = 1 << 20
+"""Numbers in rows that are played together, at most."""
+
+
+def block_of(people: int, d: int) -> int:
+    """Records that are played together in a round of so many: equally many consecutive ones of each group.
+
+    Of many columns, `d`, they are few enough for memory.
+    """
+    return GROUPS * min(max(people // (8 * GROUPS), 1), most(d) // GROUPS)
+
+
+def most(d: int) -> int:
+    """Records of `d` columns that are played together, at most."""
+    return min(MOST, max(NUMBERS // d // GROUPS, 1) * GROUPS)
+
+
+def dense(x: Array, columns: NDArray[np.int64], d: int) -> Array:
+    """Rows of all columns, shape (n, d), from those in which one column holds the codes of a factor's levels.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, m)
+    columns : ndarray of int, shape (m, 2)
+        The first coefficient of each column and, of one that stands for all levels of a factor, how many there are: a
+        code below 0 is the reference level's.
+    d : int
+    """
+    out = np.zeros((len(x), d))
+    rows = np.arange(len(x))
+    for own, (j, levels) in zip(x.T, columns.tolist(), strict=True):
+        if not levels:
+            out[:, j] = own
+            continue
+        some = own >= 0.0
+        out[rows[some], j + own[some].astype(np.int64)] = 1.0
+        out[np.isnan(own), j] = np.nan
+    return out
+
+
+def _mapped(state: State, x: Array) -> Array:
+    """Rows in the coordinates of the scores, z = W x; W may be a scale and a shift for each column."""
+    if len(state.rows) == x.shape[1]:
+        return np.asarray(x @ state.rows.T)
+    out = x * state.rows[0]
+    out += x[:, :1] * state.rows[1]
+    return np.asarray(out)
 
 
 def _directions(z: Array) -> tuple[Array, Array]:
@@ -77,6 +128,12 @@ def moments(state: State, v: Array, weight: Array | None) -> Array:
     return np.asarray(square[at] * np.where(at[0] == at[1], 1.0, math.sqrt(2.0)))[None]
 
 
+def numbers(wide: Wide, x: Array) -> Array:
+    """Reports on means and squares before noise, one a row: 1/2 of what is no number."""
+    out = diagonal.numbers(wide, x[:, wide.columns])
+    return np.where(np.isnan(out), 0.5, out)
+
+
 def told(plan: Plan, state: State, v: Array) -> Array:
     """Reports on second moments before noise, one a row, shape (n, D (D + 1) / 2)."""
     del plan
@@ -91,7 +148,7 @@ def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
     """Rows z, shape (groups, m, d), factors ψ ω, shape (groups, m) or (groups, m, b), and numbers in joint reports."""
     groups = len(state.offsets)
     m, d, shape = len(y) // groups, x.shape[1], plan.rules.shape
-    raw = x @ state.rows.T
+    raw = _mapped(state, x)
     z, inverse = _directions(raw)
     theta, cube = state.theta + state.offsets, z.reshape(groups, m, d)
     number = None
@@ -253,6 +310,15 @@ def indicators(state: State, v: Array) -> Array:
     with np.errstate(invalid="ignore"):
         above = (cube > state.thresholds[:, None, :]).astype(np.float64)
     return np.where(np.isnan(cube), 0.5, above).reshape(v.shape)
+
+
+def gauged(plan: Plan, gauge: Gauge, state: State, y: Array, x: Array, offset: Array | None) -> Array:
+    """What records tell of how well the state's coefficients predict them, shape (n, m): 1/2 of what is no number."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        eta = _mapped(state, x) @ state.theta.reshape(plan.blocks, -1).T
+        eta = eta if offset is None else eta + offset[:, None]
+        out = measures.values(gauge, eta, y)
+    return np.where(np.isnan(out), 0.5, np.clip(out, 0.0, 1.0))
 
 
 def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Array) -> Array:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.rounds import Estimated, Plan, Progress
+    from privreg.families.measures import Measure
     from privreg.protocol.rounds import State
 
     Array = NDArray[np.float64]
@@ -76,12 +77,22 @@ class RoundsRun:
         Whether records have budgets of their own.
     unusable : bool
         Whether records may send noise only.
+    columns : ndarray of int, shape (m, 2), optional
+        How rows come, if one column holds the codes of a factor's levels; see `play.dense`.
     """
 
     def __init__(
-        self, plan: Plan, to_user: Array, key: bytes | None, *, personal: bool = False, unusable: bool = False
+        self,
+        plan: Plan,
+        to_user: Array,
+        key: bytes | None,
+        *,
+        personal: bool = False,
+        unusable: bool = False,
+        columns: NDArray[np.int64] | None = None,
     ) -> None:
         self.plan, self.to_user, self.personal, self.unusable = plan, to_user, personal, unusable
+        self.columns = columns
         self.progress = collector.begin(plan)
         self.pool: Executor | None = None
         self.threads = 1
@@ -113,7 +124,7 @@ class RoundsRun:
 
     def _begin(self, expected: int, parts: int) -> None:
         plan, role = self.plan, self.progress.state.role
-        self.block = play.block_of(expected) if role in {"location", "main"} else play.MOST
+        self.block = play.block_of(expected, plan.d) if role in {"location", "main"} else play.most(plan.d)
         self.parts = parts
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
         groups = len(self.progress.state.offsets)
@@ -203,6 +214,8 @@ class RoundsRun:
     def _sums(self, rows: _Block, number: int) -> Ints:
         """Sums of one block's reports, multiples of the step."""
         plan, state = self.plan, self.progress.state
+        if self.columns is not None:
+            rows = rows._replace(x=play.dense(rows.x, self.columns, plan.d))
         if self._public:
             out = self._of_public(rows)
         elif self._each:
@@ -213,6 +226,9 @@ class RoundsRun:
                 len(state.offsets), -1, out.shape[1]
             )
             out = out.sum(axis=1)
+        elif state.role == "moments" and plan.wide is not None:
+            told = play.numbers(plan.wide, rows.x)
+            out = (told if rows.weight is None else told * rows.weight[:, None]).sum(axis=0)[None]
         elif state.role == "moments":
             out = play.moments(state, self._moments(rows), rows.weight)
         else:
@@ -273,6 +289,8 @@ class RoundsRun:
     def _noised(self, part: int) -> Array:
         """Sums of the open piece with their noise, which is drawn here and nowhere else."""
         total = self.sum * STEP
+        if self.progress.state.role == "measures":
+            total[:, self.plan.told :] *= self._unit
         sd = self.plan.sd(self.progress.state.role)
         if self.key is None or self._each or self._public or sd <= 0.0:
             return np.asarray(total)
@@ -302,7 +320,7 @@ class RoundsRun:
 
     def _finish(self) -> None:
         self.close()
-        self._over(self._reports())
+        self._over(self._reports)
 
     def _over(self, reports: Reports) -> None:
         """Hand a whole round to the collector, and begin the next."""
@@ -310,6 +328,7 @@ class RoundsRun:
         self.progress = collector.advance(self.plan, self.progress, reports)
         self._begin_round()
 
+    @property
     def _reports(self) -> Reports:
         """What the round has reported, with its noise."""
         return Reports(self.weight, self.total, self.begun)
@@ -320,6 +339,8 @@ class RoundsRun:
     def _each(self) -> bool:
         """Whether every report is randomised by itself: the sum of reports has no simple law."""
         plan, role = self.plan, self.progress.state.role
+        if role == "measures":  # of which outer products are summed, too
+            return True
         scores = role not in {"location", "moments"}
         return plan.mechanism.channel(plan.numbers(role)).kind != codes.GAUSSIAN or (plan.label and scores)
 
@@ -342,6 +363,8 @@ class RoundsRun:
         if self.key is not None:
             noise = self._normals(f"{len(self.progress.held)} block {self.piece} {number}", n * width).reshape(n, width)
         y = self._response(rows.y, None)
+        if role == "measures":
+            return self._measures(rows, y, noise)
         if plan.label and role not in {"location", "moments"}:
             given = y, rows.x, self._offset(rows), rows.weight
             low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
@@ -349,6 +372,9 @@ class RoundsRun:
         centre = np.zeros(size)
         if role == "location":
             before = play.indicators(state, self._columns(rows))
+            centre += 0.5
+        elif role == "moments" and plan.wide is not None:
+            before = play.numbers(plan.wide, rows.x)
             centre += 0.5
         elif role == "moments":
             before = play.told(plan, state, self._moments(rows))
@@ -358,6 +384,23 @@ class RoundsRun:
                 centre[-1] = 0.5 * state.kappa
         out = play.randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
         return np.asarray(out.reshape(groups, n // groups, size).sum(axis=1))
+
+    def _measures(self, rows: _Block, y: Array, noise: Array) -> Array:
+        """Sums of what records tell of the fit, each randomised by itself, and of its outer products; shape (1, …)."""
+        plan, state, gauge = self.plan, self.progress.state, self.progress.gauge
+        assert gauge is not None
+        times = np.ones(len(y)) if rows.weight is None else rows.weight
+        before = play.gauged(plan, gauge, state, y, rows.x, self._offset(rows)) - 0.5
+        radius = plan.radius("measures") / np.sqrt(times)
+        told = play.randomised(plan.mechanism.channel(plan.told), before, radius, noise) + 0.5
+        weighted = told * times[:, None]
+        outer = weighted.T @ told / self._unit
+        return np.concatenate([weighted.sum(axis=0), outer.reshape(-1)])[None]
+
+    @property
+    def _unit(self) -> float:
+        """Public size of a product of two numbers that measure fit, by which their sums are rounded."""
+        return 1.0 + self.plan.sd("measures") ** 2
 
     def _columns(self, rows: _Block) -> Array:
         """Values of the columns whose scale is learned; the response comes last."""
@@ -394,13 +437,18 @@ class RoundsRun:
     def so_far(self) -> Progress:
         """What the collector knows, with what the present round has reported yet; open pieces are closed."""
         self.close()
-        if not self.weight.any() or self.progress.state.role in {"location", "moments"}:
+        if not self.weight.any() or self.progress.state.role in {"location", "moments", "measures"}:
             return self.progress
-        return collector.scored(self.plan, self.progress, self._reports())
+        return collector.scored(self.plan, self.progress, self._reports)
 
     def estimate(self) -> Estimated | None:
         """Coefficients in the coordinates of the scores; None before a main round has begun."""
         return collector.estimate(self.plan, self.so_far())
+
+    def measured(self, unit: float) -> tuple[Measure, ...]:
+        """Measures of fit, as far as records have told; `unit` is the response's per internal unit."""
+        self.close()
+        return collector.measured(self.plan, self.progress, self._reports, unit)
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -411,7 +459,7 @@ class RoundsRun:
         """
         if close:
             self.close()
-        rounds = [*self.behind, self._reports()]
+        rounds = [*self.behind, self._reports]
         out: dict[str, Any] = {"people": np.array([r.people for r in rounds]), "piece": np.array(self.piece)}
         for k, reports in enumerate(rounds):
             out |= {f"weight_{k}": reports.weight.copy(), f"total_{k}": reports.total.copy()}
@@ -438,10 +486,11 @@ class RoundsRun:
         self.key = key
         self.piece += 1
 
-    def secrets(self) -> dict[str, Any]:
-        """The key of noise to come: open pieces, whose noise it tells, are closed first."""
+    def secrets(self, *, close: bool = True) -> dict[str, Any]:
+        """The key of noise to come; open pieces, whose noise it tells, are closed first or left out of what is kept."""
         refuse_fork(self._process)
-        self.close()
+        if close:
+            self.close()
         return {} if self.key is None else {"secret_key": np.frombuffer(self.key, dtype=np.uint8)}
 
     def take_secrets(self, secrets: dict[str, Any]) -> None:

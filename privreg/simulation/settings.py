@@ -64,6 +64,7 @@ class Efficient:
     whitened: bool  # Whether score weights are those of whitened covariates, or of scaled ones
     gauge: Gauge | None = None  # By what fit is measured
     told: int = 0  # Numbers that people report whom it is measured by
+    measures: float = 0.0  # Share of the people who do
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,10 @@ def _of_rounds(run: RoundsRun) -> tuple[dict[str, Any], ...]:
         given = plan.mechanism.channel(m), plan.radius(role)
         if role == "location":
             out.append(reports.of_numbers("location", "numbers", *given, m))
+        elif role == "measures":
+            out.append(reports.of_numbers("measures of fit", "numbers", *given, m))
+        elif role == "moments" and plan.wide is not None:
+            out.append(reports.of_numbers("moments", "numbers", *given, m))
         elif role == "moments":
             out.append(
                 reports.of_numbers("moments", "moments", *given, plan.d + plan.extra + int(plan.layout.response))

@@ -175,17 +175,27 @@ class Stream:
     def _pipeline(self, key: bytes | None, start: Array | None) -> Pipeline:
         """Begin the staged fit."""
         begin, self._order, linear = start_of(self._spec, self._settings, start)
-        design, units = self._spec.design, self._spec.units
-        if begin.wide is not None and isinstance(design, Design) and (np.diff(self._order) > 0).all():
-            narrow, columns = design.narrowed(units.keeps_levels)
-            if columns[:, 1].any():
-                self._design, begin = narrow, begin._replace(columns=columns)
+        if begin.wide is not None:
+            begin = begin._replace(columns=self._narrow())
         return Pipeline(begin, linear, key)
 
     def _rounds(self, key: bytes | None, start: Array | None) -> RoundsRun:
         """Begin a fit by rounds."""
         plan, self._order, linear = plan_of(self._spec, self._settings, start)
-        return RoundsRun(plan, linear, key, personal=self._spec.personal, unusable=self._spec.unusable)
+        columns = self._narrow() if plan.wide is not None else None
+        given = {"personal": self._spec.personal, "unusable": self._spec.unusable}
+        return RoundsRun(plan, linear, key, columns=columns, **given)
+
+    def _narrow(self) -> NDArray[np.int64] | None:
+        """Encode factors of many levels as one column each, where that can be; how columns then come."""
+        design = self._spec.design
+        if not isinstance(design, Design) or not (np.diff(self._order) > 0).all():
+            return None
+        narrow, columns = design.narrowed(self._spec.units.keeps_levels)
+        if not columns[:, 1].any():
+            return None
+        self._design = narrow
+        return columns
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -278,6 +288,8 @@ class Stream:
 
     @property
     def _columns(self) -> NDArray[np.int64] | None:
+        if isinstance(self._run, RoundsRun):
+            return self._run.columns
         return self._run.start.columns if isinstance(self._run, Pipeline) else None
 
     def _encode(self, batch: Any) -> Rows:
@@ -376,6 +388,8 @@ class Stream:
                 f"order='random' needs rows that can be addressed, and those of {source.kind} are read as they come; "
                 "leave it out, or give a DataFrame, arrays or Parquet files."
             )
+        if asked is None and self._spec.people.id is not None:
+            return False  # a person's surplus rows, which are noise, would come ever more often
         return self._settings.tuning == "rounds" and asked != "position" and source.dealt is not None
 
     def read(self, source: Source) -> Iterator[Any]:
@@ -541,8 +555,9 @@ class Stream:
             "probe": hashlib.sha256(self._spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
         }
         run = self._run
-        arrays = run.to_arrays(close=close) if isinstance(run, RoundsRun) else run.to_arrays()
-        return document, arrays | run.secrets()
+        if isinstance(run, RoundsRun):
+            return document, run.to_arrays(close=close) | run.secrets(close=close)
+        return document, run.to_arrays() | run.secrets()
 
     def _resume(self, arrays: dict[str, Any], place: tuple[int, int], *, renew: bool) -> None:
         """Go on from a snapshot of this stream, taken at a `place`; with fresh noise if `renew`."""

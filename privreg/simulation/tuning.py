@@ -121,7 +121,7 @@ def _share(share: float | None, tuning: str, spec: ModelSpec, rows: int | None) 
     """Share of the people whom the fit is measured by; 0 if it is not."""
     if share is None:
         return 0.0
-    if tuning != "efficient":
+    if tuning == "published":
         raise OptionError("measures= goes with tuning='efficient'; the published algorithm has no measures of fit.")
     if rows is None:
         raise OptionError(
@@ -219,7 +219,7 @@ def _efficient(
         mechanism=mechanism,
         methods=methods,
         cut=Layout(schedule.lanes, SPARE, FEWEST_BLOCKS) if any(m.blocks for m in methods) else None,
-        efficient=Efficient(schedule, rules, reports, corner, weights != "unit", gauge, told),
+        efficient=Efficient(schedule, rules, reports, corner, weights != "unit", gauge, told, numbers.measures),
     )
 
 

@@ -350,7 +350,7 @@ def test_no_sum_without_noise_is_kept(monkeypatch):
     for name, value in found[0].items():
         if name.startswith("total"):
             assert (value != found[1][name]).all()
-    assert set(found[0]) == {"position", "weight_0", "total_0"}
+    assert set(found[0]) == {"people", "piece", "weight_0", "total_0"}
 
 
 def test_a_stream_is_saved_and_goes_on(tmp_path):

@@ -2,5 +2,5 @@
 
 `open` tells tables, queries and paths apart, and `files` the formats of paths: `csv`, `parquet`, `feather`. `frames`
 has rows in memory, `tables` other libraries' tables, `arrow` their columns, `database` queries; `source` is what all
-are.
+are, `order` the random order in which rows that can be addressed are read.
 """

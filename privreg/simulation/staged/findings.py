@@ -101,10 +101,11 @@ def rare(run: Pipeline) -> list[int]:
 
 def reference_is_rare(run: Pipeline, columns: Iterable[int]) -> list[int]:
     """The constant, if few people have the lower value of one of these two-valued columns: it is about them, too."""
-    if not run.start.layout.constant:
+    some = list(columns)
+    if not run.start.layout.constant or not some:
         return []
     mean = np.linalg.inv(run.scatter.rows[: run.d, : run.d])[:, 0]  # inside, where the two values are at ±1
-    return [0] if any(mean[j] > 0.0 for j in columns) else []
+    return [0] if any(mean[j] > 0.0 for j in some) else []
 
 
 def wide(run: Pipeline) -> list[tuple[int, float]]:

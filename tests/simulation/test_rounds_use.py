@@ -1,0 +1,71 @@
+"""Options of fits by rounds that are not their own: records of one person, gaps, guesses, scores of one's own."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.errors import DataError
+
+N = 40_000
+BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-8, 9)}
+TRUTH = np.array([0.5, 1.0, -1.0])
+
+
+def frame():
+    rng = np.random.default_rng(1)
+    x = np.clip(rng.normal(size=(N, 2)), -4, 4)
+    return pd.DataFrame({"y": 0.5 + x @ TRUTH[1:] + 0.5 * rng.normal(size=N), "a": x[:, 0], "b": x[:, 1]})
+
+
+def fitted(data, fit=None, **options):
+    model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, bounds=BOUNDS, mu=2, **options)
+    return model.fit(tuning="rounds", progress=False, seed=1, **(fit or {}))
+
+
+def assert_right(res):
+    z = (res.params.to_numpy() - TRUTH) / np.sqrt(res._fit.estimates[0].variances)
+    assert np.abs(z).max() < 4
+    assert np.abs(res.params.to_numpy() - TRUTH).max() < 0.1
+
+
+def test_rows_beyond_those_that_a_person_may_send_are_noise():
+    res = fitted(frame().assign(i=np.arange(N) // 3), id="i", max_per_id=2)
+    assert_right(res)
+    assert res.privacy.total_mu == pytest.approx(2 * math.sqrt(2))
+    assert "unusable" in {note.code for note in res.privacy.notes}
+
+
+def test_rows_with_gaps_are_dropped_or_refused():
+    data = frame()
+    gaps = data.assign(y=data["y"].where(np.arange(N) % 5 > 0))
+    res = fitted(gaps, missing="drop")
+    assert res.nobs == 0.8 * N
+    assert_right(res)
+    assert_right(fitted(data, missing="raise"))
+    with pytest.raises(DataError, match="column 'y' has a value that is missing"):
+        fitted(gaps, missing="raise")
+
+
+@pytest.mark.parametrize("guess", [[0.5, 1.0, -1.0], [3.0, -2.0, 2.0]])
+def test_a_public_guess_is_where_the_pilot_begins(guess):
+    assert_right(fitted(frame(), {"start_params": guess}))
+
+
+def test_unit_weights_of_scaled_covariates():
+    assert_right(fitted(frame(), score_weights="unit"))
+
+
+@pytest.mark.parametrize("private", ["record", "response"])
+def test_a_score_of_ones_own(private):
+    family = pr.families.custom("tanh", lambda eta, y: math.tanh(eta - y), 1.0)
+    assert_right(fitted(frame(), family=family, private=private))
+
+
+def test_no_record_makes_a_score_of_ones_own_fail():
+    family = pr.families.custom("odd", lambda eta, y: math.tanh(eta - y) / (0.0 if y == 9.0 else 1.0), 1.0)
+    data = frame()
+    data.loc[:20, "y"] = 9.0
+    assert_right(fitted(data, family=family))
