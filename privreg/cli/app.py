@@ -42,7 +42,7 @@ def _where(error: BaseException) -> str:
     place, trace = "", error.__traceback__
     while trace is not None:
         file = Path(trace.tb_frame.f_code.co_filename)
-        if file.parent.name == "privreg" or file.parent.parent.name == "privreg":
+        if any(folder.name == "privreg" for folder in file.parents):
             place = f" at {file.name}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place

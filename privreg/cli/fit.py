@@ -60,7 +60,7 @@ what --out writes, by suffix:
 def run(a: argparse.Namespace) -> int:
     """Run the verb."""
     check_order(a)
-    targets = output.targets(a)
+    targets, alpha = output.targets(a), output.alpha(a)
     loss, own = family(a)
     described, asked = {**budget(a), **given(a, "local.formula")}, given(a, "local.fit")
 
@@ -72,7 +72,7 @@ def run(a: argparse.Namespace) -> int:
     if a.exponentiate:  # before anybody's budget is spent
         check_ratios(model.family, model.endog_names)
     res = model.fit(progress=False if a.quiet else None, **asked)
-    shown = {"alpha": output.alpha(a), "simultaneous": a.simultaneous}
+    shown = {"alpha": alpha, "simultaneous": a.simultaneous}
     head = {
         "family": repr(res.family),
         "inference": list(res.methods),

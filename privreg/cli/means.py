@@ -47,14 +47,13 @@ def run(a: argparse.Namespace) -> int:
     if a.formula is None or a.path is None:
         raise OptionError('give a formula and a file: privreg means "age + C(smoker) ~ 1" people.csv --epsilon 1 ...')
     check_order(a)
-    targets, options = output.targets(a), given(a, "means.formula")
+    targets, options, alpha = output.targets(a), given(a, "means.formula"), output.alpha(a)
     # a subgroup is named as its level is printed
     groups = {str(g): g for g in options.get("levels", {}).get(a.by, ())}
     given_own = single("--by-budget", a.by_budget, "GROUP=NUMBER, such as --by-budget north=0.5")
     own = {groups.get(name, name): value for name, value in given_own.items()}
     model = means.PrivateMeans.from_formula(a.formula, a.path, **budget(a), **options, by_budget=own or None)
     res = model.fit(progress=False if a.quiet else None, **given(a, "means.fit"))
-    alpha = output.alpha(a)
     status = output.deliver(output.Shown(res, res.summary(alpha), res.tidy(alpha=alpha), {}, "estimates"), targets, a)
     if a.by is not None and not a.quiet:
         table = res.by_group(alpha=alpha)

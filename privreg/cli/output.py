@@ -40,8 +40,17 @@ def complain(problem: PrivregError, verb: str = "") -> None:
 
 
 def alpha(a: argparse.Namespace) -> float:
-    """One minus the level of intervals."""
-    return round(1.0 - float(a.level), 12)
+    """One minus the level of intervals.
+
+    Raises
+    ------
+    OptionError
+        If nothing is left of it: before anybody's budget is spent.
+    """
+    out = round(1.0 - float(a.level), 12)
+    if not 0.0 < out < 1.0:
+        raise OptionError(f"level={a.level!r} must be a number in (0, 1), and not nearer to 1 than 1e-12.")
+    return out
 
 
 def targets(a: argparse.Namespace) -> list[Path]:

@@ -53,7 +53,7 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
         notes=_notes(plan),
         seeded=seeded,
         certain_mu=plan.total_mu if private else None,
-        neighbours=partial(trials, m) if private else None,
+        neighbours=partial(trials, m, rounds=plan.rounds) if private else None,
     )
 
 

@@ -427,7 +427,8 @@ class PrivacyStatement(View):
     def from_json(cls, doc: Mapping[str, Any], **more: Any) -> PrivacyStatement:
         """Rebuild from :meth:`to_json`, of this version or an older one; `more` are fields that it lacks."""
         b, r = doc["budget"], doc["release"]
-        known = {f.name: doc[f.name] for f in fields(cls) if f.name in doc}
+        known = {f.name: doc[f.name] for f in fields(cls) if f.name in doc and f.name != "neighbours"}
+        archive.expect(known.get("setting", "reports") in tuple(SETTINGS))
         known |= {name: tuple(known.get(name, ())) for name in ("leaked", "mechanics")}
         known |= {name: tuple((a, c) for a, c in known.get(name, ())) for name in ("declared", "fit_measures")}
         # of a file of 0.1 nothing tells whether there were covariates: taken as if

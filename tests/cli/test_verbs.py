@@ -566,3 +566,16 @@ def test_a_fit_is_kept_on_the_way(fit, tmp_path):
     status, _, err = fit("--checkpoint-rows", 1000)
     assert status == 2
     assert "--checkpoint-rows is for fits with a checkpoint; give --checkpoint run.privreg too" in one_line(err)
+
+
+@pytest.mark.parametrize("verb", ["fit", "means"])
+def test_a_level_that_leaves_nothing_is_refused_before_anybody_reports(verb, tmp_path, capsys):
+    path = tmp_path / "people.csv"
+    path.write_text("x,y\n" + "0.5,1\n" * 50)
+    formula = "y ~ x" if verb == "fit" else "x + y ~ 1"
+    out = tmp_path / "out.txt"
+    call = [verb, formula, str(path), "--mu", "1", "--bounds", "x=0:1", "y=0:2", "--out", str(out)]
+    assert main([*call, "--level", "0.9999999999999"]) == 2
+    said = capsys.readouterr().err
+    assert "--level 0.9999999999999 must be a number in (0, 1)" in said
+    assert not out.exists()
