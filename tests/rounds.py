@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from privreg.collector.moments import Layout
-from privreg.collector.rounds import Plan
+from privreg.collector.plan import Plan
 from privreg.families.constants import ChainRules
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape

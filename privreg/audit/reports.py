@@ -115,7 +115,20 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
 
 
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
-    return _reports(m, first, n), _reports(m, second, n)
+    """Reports of each; of Laplace noise their log-likelihood ratios up to a factor, which no line through them tells."""
+    both = _reports(m, first, n), _reports(m, second, n)
+    if _channel_kind(m) != codes.LAPLACE:
+        return both
+    here, there = (_reports(m, row, 1, bare=True)[0] for row in (first, second))
+    a, b = (np.abs(r - here).sum(axis=1) - np.abs(r - there).sum(axis=1) for r in both)
+    return a, b
+
+
+def _channel_kind(m: Mapping[str, Any]) -> int:
+    if m["kind"] in NUMBERS:
+        return int(m["plan"][0][0])
+    plan = _tuples(LanePlan if m["kind"] == "lanes" else Plan, m["plan"])
+    return int((plan.curvature_channel if m["kind"] == "curvature" else plan.channel).kind)
 
 
 def _weight(m: Mapping[str, Any]) -> float:

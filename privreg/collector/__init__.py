@@ -2,7 +2,7 @@
 
 Nothing here imports a row reader, a formula or a device. `thresholds`, `location` and `moments` learn where columns
 lie and how they go together, `factors` the shares of levels, `diagonal` does without correlations; `reference`,
-`curvature` and `law` have what to expect of scores. A fit by `rounds`: the `pilot` begins, `carried` takes every
-round's reports to the estimate, and `many` does so for many coefficients. `sgd`, `steps` and `history` are the
-published chain.
+`curvature` and `law` have what to expect of scores. A fit by rounds: `plan` has its values, `rounds` publishes
+states, by the `pilot` first, `coordinates` are those of scores; `estimate` carries every round's reports to the
+coefficients, by `carried`, or `many` of many. `sgd`, `steps` and `history` are the published chain.
 """

@@ -201,7 +201,7 @@ class PrivacyStatement(View):
         ----------
         n : int
             Reports that each neighbour sends, for every kind of report and pair; more find smaller faults. 20,000
-            find noise that is 20% too small.
+            find Gaussian noise that is 20% too small, and Laplace noise that is half of what it should be.
         alpha : float
             Probability that any of the lower confidence limits lies above its true value.
 

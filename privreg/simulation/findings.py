@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.collector import curvature as coordinates
-from privreg.collector import moments, thresholds
-from privreg.collector import rounds as collector
+from privreg.collector import coordinates, curvature, estimate, moments, thresholds
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
 from privreg.simulation.notes import RARE, Findings
@@ -18,7 +16,7 @@ from privreg.simulation.notes import RARE, Findings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.collector.rounds import Estimated, Plan, Progress
+    from privreg.collector.plan import Estimated, Plan, Progress
     from privreg.inference.methods import Estimate
     from privreg.simulation.rounds import RoundsRun
     from privreg.simulation.settings import Settings
@@ -67,11 +65,11 @@ def found_of(
     rare: list[int] = []
     wide: list[tuple[int, float]] = []
     if have:
-        rare = coordinates.rare(shares, plan.rules, effective * scatter.answering, run.people)
+        rare = curvature.rare(shares, plan.rules, effective * scatter.answering, run.people)
         wide = (
             []
             if plan.wide is not None
-            else coordinates.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant)
+            else curvature.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant)
         )
     reference = False
     if plan.layout.constant and rare:
@@ -130,13 +128,13 @@ def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
     """Whether the location of a response alone has ended at its public limits."""
     if plan.size > 1 or plan.rules.moving or not plan.layout.constant:
         return False
-    own = collector.inside(plan, progress.state, found.theta)[0]
+    own = coordinates.inside(plan, progress.state, found.theta)[0]
     return bool(np.isclose(own, (plan.y_low, plan.y_high), rtol=0.0, atol=1e-9).any())
 
 
 def _changing(plan: Plan, progress: Progress, found: Estimated) -> bool:
     """Whether the first half of the main rounds tells other coefficients than the second, by far more than chance."""
-    moves, weights = collector.corrections(plan, progress, found)
+    moves, weights = estimate.corrections(plan, progress, found)
     half = int(np.searchsorted(np.cumsum(weights), 0.5 * weights.sum()))
     if half < 2 or len(weights) - half < 2:
         return False

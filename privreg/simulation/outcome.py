@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import carried, many
-from privreg.collector import rounds as collector
+from privreg.collector import carried, coordinates, estimate, many
 from privreg.errors import InferenceError
 from privreg.inference.batches import batches
 from privreg.inference.methods import Estimate
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.many import Found
-    from privreg.collector.rounds import Estimated, Many, Plan, Progress
+    from privreg.collector.plan import Estimated, Many, Plan, Progress
     from privreg.formula.units import Units
     from privreg.simulation.rounds import RoundsRun
     from privreg.simulation.settings import Settings
@@ -56,12 +55,12 @@ def report_of_rounds(
         raise InferenceError(
             f"up to {before:,} people set the scales, and {run.people:,} have reported; estimates begin after them."
         )
-    found = collector.estimate(plan, progress)
+    found = estimate.estimate(plan, progress)
     theta = progress.fitted.theta if found is None else found.theta
-    linear = run.to_user @ collector.linear(plan, progress.state)
+    linear = run.to_user @ coordinates.linear(plan, progress.state)
 
     def outside(at: Array) -> Array:
-        return _outside(collector.inside(plan, progress.state, at), order, units)
+        return _outside(coordinates.inside(plan, progress.state, at), order, units)
 
     _refuse_overflow(theta)
     estimates = () if found is None else _estimates(plan, progress, found, settings, linear)
@@ -150,7 +149,7 @@ def _estimates(
 ) -> tuple[Estimate, ...]:
     """Estimates of precision by each method, user's units."""
     out = []
-    moves, weights = collector.corrections(plan, progress, found)
+    moves, weights = estimate.corrections(plan, progress, found)
     total = float(weights.sum())
     unknown = linear @ found.unknown @ linear.T
     for m in settings.methods:

@@ -9,7 +9,7 @@ import numpy as np
 
 from privreg.collector import diagonal, many, thresholds
 from privreg.collector.moments import Layout
-from privreg.collector.rounds import Plan
+from privreg.collector.plan import Plan
 from privreg.protocol import codes
 from privreg.protocol.plans import LanePlan
 from privreg.protocol.schedule import schedule

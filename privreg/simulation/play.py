@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.diagonal import Wide
-    from privreg.collector.rounds import Plan
+    from privreg.collector.plan import Plan
     from privreg.families.measures import Gauge
     from privreg.protocol.plans import Channel
     from privreg.protocol.rounds import State

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from privreg.collector import estimate
 from privreg.collector import rounds as collector
 from privreg.device.sampler import KEY_BYTES, derived_key, normals, refuse_fork
 from privreg.protocol import codes
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.collector.rounds import Estimated, Plan, Progress
+    from privreg.collector.plan import Estimated, Plan, Progress
     from privreg.families.measures import Measure
     from privreg.protocol.rounds import State
 
@@ -443,12 +444,12 @@ class RoundsRun:
 
     def estimate(self) -> Estimated | None:
         """Coefficients in the coordinates of the scores; None before a main round has begun."""
-        return collector.estimate(self.plan, self.so_far())
+        return estimate.estimate(self.plan, self.so_far())
 
     def measured(self, unit: float) -> tuple[Measure, ...]:
         """Measures of fit, as far as records have told; `unit` is the response's per internal unit."""
         self.close()
-        return collector.measured(self.plan, self.progress, self._reports, unit)
+        return estimate.measured(self.plan, self.progress, self._reports, unit)
 
     # --- storage ---------------------------------------------------------------------------------------
 

@@ -271,3 +271,15 @@ def test_audits_that_make_no_sense_are_refused():
         res.privacy.verify(1_000, alpha=2.0)
     with pytest.raises(BudgetError, match="asked for no privacy"):
         fitted(mu=None).privacy.verify(1_000)
+
+
+def test_half_the_laplace_noise_of_several_numbers_is_caught(monkeypatch):
+    rng = np.random.default_rng(4)
+    data = pd.DataFrame({name: rng.random(4000) for name in ("y", "a", "b", "c")})
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ a + b + c", data, epsilon=1.0, mechanism="laplace", bounds=dict.fromkeys(data, (0, 1))
+    )
+    assert model.fit(progress=False).privacy.verify().passed
+    channel = Mechanism.channel
+    monkeypatch.setattr(Mechanism, "channel", lambda m, size: (c := channel(m, size))._replace(scale=0.5 * c.scale))
+    assert not model.fit(progress=False).privacy.verify().passed

@@ -1,0 +1,147 @@
+"""From what rounds on moments told to the coordinates of the scores, and back. Reports and public numbers only."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.collector import curvature as coordinates
+from privreg.collector import factors as cells
+from privreg.collector import law, many, moments, pilot
+from privreg.collector.plan import Plan, Progress
+from privreg.collector.reference import normal_points
+from privreg.protocol import codes
+from privreg.protocol.rounds import State
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.collector.law import Law
+    from privreg.collector.moments import Scatter
+
+    Array = NDArray[np.float64]
+
+__all__ = ["inside", "linear", "placed", "reference"]
+
+LEAST: Final = 1e-3
+"""Share of records by whom factors that go together are told apart, at least: noise may make it none, or less."""
+
+
+def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
+    """Coordinates of the scores, and where the pilot begins."""
+    scatter = progress.scatter
+    if plan.wide is not None:
+        return _placed_wide(plan, progress, state)
+    rows = coordinates.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
+    near, _ = coordinates.bring_in(rows, (0.0,) * plan.d if plan.label else plan.gaps, plan.layout.constant)
+    scatter = moments.start_from(near, scatter)
+    rules, d, constant = plan.rules, plan.d, plan.layout.constant
+    scale, spread = 1.0, 1.0
+    theta: Array = np.zeros(plan.size)
+    whitener = near[:d, :d] if plan.whitened else coordinates.scaled(near[:d, :d], constant)
+    whitener = np.ascontiguousarray(whitener)
+    if plan.layout.response:
+        last = near[d]
+        theta = np.asarray(-np.linalg.solve(near[:d, :d].T, last[:d] / last[d]))
+        if not plan.whitened:
+            theta = np.asarray(np.linalg.solve(whitener.T, near[:d, :d].T @ theta))
+        scale = 1.0 / last[d]
+        theta[0] += rules.centre * scale if constant else 0.0
+        spread = scale
+    elif rules.track and not rules.moving:  # the response was scaled by itself
+        theta[0] += rules.centre if constant else 0.0
+    if rules.shape.family == codes.POISSON and constant:
+        theta[0] = math.log(0.5 * rules.shape.a)
+    if plan.theta is not None:
+        guess = np.array(plan.theta) / state.y_scale
+        if constant:
+            guess[0] -= state.y_centre / state.y_scale
+        theta = np.asarray(np.linalg.solve(whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
+    wide = 9.0 if rules.moving else 16.0 * spread**2
+    prior = np.full(plan.size + 1, wide)
+    prior[-1] = 2.0
+    corner = plan.corner / state.y_scale if not rules.track and not rules.moving else rules.ratio * scale
+    fitted = pilot.Fitted(theta, scale if not rules.moving else 1.0, np.diag(prior))
+    state = state._replace(rows=whitener, theta=theta, corner=corner)
+    shares, tied = _rarer(plan, progress.scatter, rows, near)
+    points = _points(plan, scatter, shares, rows, near)
+    box = many.box_of(points) if plan.many else None
+    return progress._replace(
+        scatter=scatter, fitted=fitted, prior=fitted, points=points, box=box, shares=shares, tied=tied
+    ), state
+
+
+def _placed_wide(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
+    """The same for a design of many columns, of each of which a scale and a shift are known."""
+    rules, constant, rows = plan.rules, plan.layout.constant, progress.scatter.rows
+    theta = np.zeros(plan.size)
+    if constant and rules.track and not rules.moving:
+        theta[0] = rules.centre
+    if constant and rules.shape.family == codes.POISSON:
+        theta[0] = math.log(0.5 * rules.shape.a)
+    if plan.theta is not None:
+        guess = np.array(plan.theta) / state.y_scale
+        if constant:
+            guess[0] -= state.y_centre / state.y_scale
+        own = guess.reshape(-1, plan.d) / rows[0]
+        own[:, 0] -= own @ rows[1]
+        theta = own.reshape(-1)
+    corner = plan.corner / state.y_scale if not rules.track and not rules.moving else rules.ratio
+    fitted = pilot.Fitted(theta, 1.0, np.zeros((1, 1)))
+    return progress._replace(fitted=fitted, prior=fitted, box=plan.box), state._replace(
+        rows=rows, theta=theta, corner=corner
+    )
+
+
+def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Shares of the rarer values, and which columns other factors' levels go together with."""
+    d, here = plan.d, slice(plan.extra, plan.extra + plan.d)
+    tied = np.zeros(d, dtype=np.bool_)
+    _, shares = coordinates.bring_in(rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant)
+    if plan.cells:
+        known = cells.shrunk(plan.cells, scatter.shares)
+        own = cells.rarer(plan.cells, known, d)
+        shares = np.where(np.isnan(own), shares, own)
+        full = moments.start_from(near, scatter)._replace(memory=scatter.memory)
+        tied = cells.tied(plan.factors, known, scatter.rows)[here]
+        shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
+    return shares, tied
+
+
+def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Array) -> Array:
+    """Points that stand for records in the coordinates of the scores: levels by their shares, all else normal."""
+    d, constant = plan.d, plan.layout.constant
+    if d == int(constant):
+        return np.ones((1, 1))
+    if not plan.whitened:
+        return normal_points(coordinates.correlation(near[:d, :d], constant), constant)
+    stretch = (np.diag(near) / np.diag(rows))[:d]
+    known = cells.shrunk(plan.cells, scatter.shares) if plan.cells else []
+    points, _ = cells.stand_ins(plan.cells, known, near[:d, :d], stretch, np.nan_to_num(shares), constant=constant)
+    return points
+
+
+def reference(plan: Plan, progress: Progress) -> Law:
+    """The law in the coordinates of the scores."""
+    assert progress.points is not None
+    answering = progress.scatter.answering
+    return law.law_of(plan.rules, progress.points, blocks=plan.blocks, unit=not plan.label, answering=answering)
+
+
+def inside(plan: Plan, state: State, theta: Array) -> Array:
+    """Coefficients in internal units, shape (b d,), from those of the scores' coordinates."""
+    out = state.y_scale * coordinates.inside(theta.reshape(-1, plan.d), state.rows).reshape(-1)
+    if plan.layout.constant:
+        out[0] += state.y_centre
+    return np.asarray(out)
+
+
+def linear(plan: Plan, state: State) -> Array:
+    """Linear part of `inside`, shape (b d, b d)."""
+    rows = state.rows
+    if plan.wide is not None:
+        rows = np.diag(rows[0])
+        rows[:, 0] += state.rows[1]
+    return np.asarray(np.kron(np.eye(plan.blocks), state.y_scale * rows.T))

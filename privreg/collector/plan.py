@@ -1,0 +1,183 @@
+"""What a fit by rounds fixes before the first record, and what its collector knows after some: values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privreg.collector import carried, diagonal, many
+from privreg.protocol.rounds import State
+from privreg.protocol.schedule import Round, people_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.carried import Combined, Curvature
+    from privreg.collector.diagonal import Wide
+    from privreg.collector.factors import Cells
+    from privreg.collector.many import Box, Found, Learned
+    from privreg.collector.moments import Layout, Scatter
+    from privreg.collector.pilot import Fitted
+    from privreg.collector.thresholds import Search
+    from privreg.families.constants import ChainRules
+    from privreg.families.measures import Gauge
+    from privreg.privacy.mechanisms import Mechanism
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Estimated", "Frame", "Many", "Plan", "Progress", "Seen"]
+
+
+class Plan(NamedTuple):
+    """What is fixed and public before the first record."""
+
+    rounds: tuple[Round, ...]
+    rules: ChainRules
+    layout: Layout
+    mechanism: Mechanism
+    d: int  # Covariates, the constant included
+    blocks: int  # Linear predictors of a record
+    label: bool  # Whether only the response is private
+    y_low: float  # Public limits of the response, internal units
+    y_high: float
+    unscaled: tuple[int, ...]  # Columns whose location and scale are learned; d stands for the response
+    theta: Array | None  # The user's first guess, internal units; shape (b d,)
+    corner: float  # Where it is declared, internal units
+    gaps: tuple[float, ...]  # How far apart the values of two-valued columns are; 0 for others
+    whitened: bool
+    cells: tuple[Cells, ...]
+    nonresponse: bool  # Whether it is declared that some records send noise only
+    rows: int | None  # Records expected, if known
+    function: Callable[[float, float], float] | None = None  # Score over its bound of a family of one's own
+    gauge: Gauge | None = None  # By what fit is measured, before what is learned; None if it is not
+    told: int = 0  # Numbers in a report by which it is measured
+    # Of a design of many columns, whose correlations aren't learned: what is public of them
+    wide: Wide | None = None
+    box: Box | None = None
+
+    def people(self, progress: Progress) -> int:
+        """Records of the present round."""
+        return people_of(self.rounds, progress.held, self.rows)
+
+    @property
+    def size(self) -> int:
+        """Coefficients."""
+        return self.blocks * self.d
+
+    @property
+    def many(self) -> bool:
+        """Whether there are too many coefficients to learn matrices of curvature."""
+        return not self.label and self.size > diagonal.WIDE
+
+    @property
+    def extra(self) -> int:
+        """Constants added beside a design without one, while moments are learned."""
+        return 0 if self.wide is not None else 1 - int(self.layout.constant)
+
+    @property
+    def factors(self) -> tuple[Cells, ...]:
+        """Columns made of factors alone, where moments are told."""
+        return tuple(g._replace(columns=g.columns + self.extra) for g in self.cells)
+
+    def kappa(self, role: str) -> float:
+        """Weight of the number in a report of a role."""
+        return 1.0 if role == "pilot" and self.rules.track else 0.0
+
+    def numbers(self, role: str) -> int:
+        """Numbers in a report of a role."""
+        if role == "location":
+            return len(self.unscaled)
+        if role == "moments" and self.wide is not None:
+            return 2 * len(self.wide.columns)
+        if role == "moments":
+            size = self.d + int(self.layout.response) + self.extra
+            return size * (size + 1) // 2
+        if role == "measures":
+            return self.told
+        return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
+
+    def width(self, role: str) -> int:
+        """Numbers that are summed of a role's reports."""
+        if self.label and role == "moments":
+            size = self.d + self.extra
+            return size * (size + 1) // 2
+        if role == "measures":  # and their outer products
+            return self.told * (self.told + 1)
+        if self.label and role != "location":
+            return self.size + int(self.kappa(role) > 0.0)
+        return self.numbers(role)
+
+    def radius(self, role: str) -> float:
+        """Radius by which a report of a role is randomised."""
+        if role in {"location", "measures"} or (role == "moments" and self.wide is not None):
+            return self.mechanism.bits_radius(self.numbers(role))
+        if role == "moments":
+            return self.mechanism.moment_radius()
+        return self.mechanism.joint_radius(1.0, self.kappa(role))
+
+    def sd(self, role: str) -> float:
+        """Noise sd of a number of a report of a role."""
+        return self.mechanism.sd(self.radius(role), self.numbers(role))
+
+
+class Seen(NamedTuple):
+    """A round of scores: its state, and what was reported."""
+
+    state: State
+    weight: Array  # shape (parts, groups)
+    score: Array  # Sums; shape (parts, groups, b d)
+    number: float | None  # Mean
+    sd: float  # Noise of a number of a report
+
+
+class Progress(NamedTuple):
+    """What the collector knows after some rounds."""
+
+    state: State  # What the next records answer
+    scatter: Scatter
+    places: Search
+    fitted: Fitted | None  # Coefficients and residual scale by the pilot
+    seen: tuple[Seen, ...]
+    curvature: Curvature | None
+    held: tuple[int, ...]  # Records in each round behind
+    points: Array | None = None  # What stands for records in the law, coordinates of the scores; shape (m, d)
+    box: Box | None = None  # What stands for covariates where there are many coefficients
+    prior: Fitted | None = None  # What is known before any pilot report
+    # Share of the records with the rarer value of a column of two, and whether that tells it from other factors'
+    shares: Array | None = None  # shape (d,)
+    tied: NDArray[np.bool_] | None = None  # shape (d,)
+    # Of a round on measures of fit: by what it is measured, and the estimate, made of the rounds before
+    gauge: Gauge | None = None
+    final: Estimated | None = None
+
+
+class Frame(NamedTuple):
+    """Rounds in the law's own coordinates, in which the law says M = I."""
+
+    rounds: list[carried.Answered]
+    noise: Array  # shape (q, q)
+    root: Array  # L, lower triangular: x = L' θ; shape (q, q)
+    maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
+
+
+class Many(NamedTuple):
+    """How the estimate of many coefficients was made."""
+
+    rounds: list[many.Answered]
+    learned: Learned
+    found: Found
+
+
+class Estimated(NamedTuple):
+    """Coefficients in the coordinates of the scores."""
+
+    theta: Array  # shape (b d,)
+    cov: Array  # shape (b d, b d)
+    unknown: Array  # Part of it that comes of what isn't known of the curvature; shape (b d, b d)
+    combined: Combined | None
+    curvature: Curvature | None
+    frame: Frame | None
+    many: Many | None = None  # In place of these three where there are many coefficients
