@@ -115,7 +115,7 @@ def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[T
 
 
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
-    """Reports of each; of Laplace noise their log-likelihood ratios, up to a factor: no line through them is as telling."""
+    """Reports of each; of Laplace noise their log-likelihood ratios, up to a factor: no line tells as much."""
     both = _reports(m, first, n), _reports(m, second, n)
     if _channel_kind(m) != codes.LAPLACE:
         return both
