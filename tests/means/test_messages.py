@@ -23,7 +23,7 @@ def run(**changes):
 
 
 def test_the_good_one_runs():
-    assert len(run().params) == 4
+    assert len(run(seed=1).params) == 4  # who is asked what is drawn, and so few may leave an item without answers
 
 
 @pytest.mark.parametrize(
