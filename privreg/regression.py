@@ -382,7 +382,9 @@ class PrivateOnlineRegression:
 
         Parameters
         ----------
-        tuning : {"efficient", "published"}
+        tuning : {"efficient", "rounds", "published"}
+            "rounds" asks at some twenty public states, as devices could follow them, with "sandwich" intervals by
+            default; it will become the default.
             "efficient": the first people's reports set scales, correlations and the residual scale, then come Newton
             steps in parallel lanes; nothing is left to tune. "published" pins the sources' settings: one averaged
             chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with

@@ -297,7 +297,7 @@ TABLE: Final = (
            hint="what becomes of rows with missing values is missing='noise', 'raise' or 'drop', given to the model"),
     # --- fit -------------------------------------------------------------------------------------------------
     Option("tuning", "local.run", "fit", "choice", "efficient", ("efficient", "rounds", "published"), group="fit",
-           help="efficient (default) or published", curator=_REPORTS, elsewhere="method solver optimizer",
+           help="efficient (default), rounds or published", curator=_REPORTS, elsewhere="method solver optimizer",
            hint="tuning= chooses how it is fitted, of fit()"),
     Option("inference", "local.run", "fit", "names", "auto", _METHODS, group="fit", metavar="M[,M]", curator=_REPORTS,
            help=f"{', '.join(_METHODS)} (with --tuning published), or none; the first gives the standard errors "
