@@ -1,7 +1,7 @@
-"""The collector of a fit by rounds: states out, sums of reports in. Four functions on values.
+"""The collector of a fit by rounds: states out, sums of reports in. Functions on values; nothing here sees a row.
 
 `begin` gives what is known before anybody has reported, `advance` takes in one round's reports and publishes the next
-state, `estimate` carries all that was reported to the coefficients. Nothing here sees a row.
+state; `estimate.estimate` carries all that was reported to the coefficients.
 """
 
 from __future__ import annotations

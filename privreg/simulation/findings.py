@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["before_role", "found_of"]
 
 ENOUGH: Final = 400.0
-"""Records in main rounds, times μ²/d², under which intervals undercover in our simulations (benchmarks/rounds)."""
+"""Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/rounds)."""
 
 FLAT: Final = 1e-4
 """Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
@@ -89,7 +89,7 @@ def found_of(
     strong = FARTHEST if have and not nonresponse and strength > 0.95 * FARTHEST else 0.0
     lost = [j for j, ok in zip(plan.unscaled, thresholds.settled(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main")
-    needed = ENOUGH * plan.size**2 * 4.0 / effective**2 / 4.0
+    needed = ENOUGH * plan.size**2 / effective**2
     return Findings(
         have=have,
         people=run.people,
@@ -115,6 +115,7 @@ def found_of(
         strong=strong,
         early=_early(run, settings, estimates),
         needed=needed / max(people, 1.0) * run.people if people < needed else None,
+        studied=False,
     )
 
 

@@ -59,6 +59,7 @@ class Findings(NamedTuple):
     early: Sequence[Diagnostic] = ()  # Why there are no intervals yet
     needed: float | None = None  # Records from which on intervals hold, if there were fewer
     told: bool = False  # Whether reports made that number larger
+    studied: bool = True  # Whether that number is where simulations showed coverage to fall, or where they began
 
     @property
     def gone(self) -> bool:
@@ -261,10 +262,10 @@ def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:
     if not found.have or found.nonresponse or found.strong or found.needed is None:
         return []
     told = "effects, correlations and silent people" if found.unanswered is not None else "effects and correlations"
+    how = "in simulations coverage fell below its level with" if found.studied else "simulations of many designs had no"
     text = (
-        f"{found.people:,} people are few for {coefficients} coefficients at this budget; in simulations coverage fell "
-        f"below its level with fewer than about {_rounded_up(found.needed):,}"
-        + (f", given what reports tell of {told}" if found.told else "")
+        f"{found.people:,} people are few for {coefficients} coefficients at this budget; {how} fewer than about "
+        f"{_rounded_up(found.needed):,}" + (f", given what reports tell of {told}" if found.told else "")
     )
     return [doubt("few", text)]
 
