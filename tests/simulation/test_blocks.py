@@ -306,3 +306,18 @@ def test_what_blocks_cannot_do(folder, more, error, message):
     how = more.pop("how", {})
     with pytest.raises(error, match=message):
         fit_blocks(model(**more)._spec, FitOptions("rounds", **how), None, 1, whole(folder), in_turn)
+
+
+def test_pieces_of_many_levels_know_how_rows_come(tmp_path):
+    # one column holds the codes of all levels: a worker that took it for a number would find no line
+    rng, names = np.random.default_rng(1), [f"l{k:03d}" for k in range(110)]
+    data = pd.DataFrame({"g": rng.choice(names, 12_000), "x": rng.random(12_000)})
+    data["y"] = data["x"] + 0.1 * rng.standard_normal(12_000)
+    data.to_parquet(tmp_path / "all.parquet", row_group_size=2_000)
+    spec = pr.PrivateOnlineRegression.from_formula(
+        "y ~ g + x", None, mu=100, bounds={"x": (0, 1), "y": (-1, 2)}, levels={"g": names}
+    )._spec
+    stream = fit_blocks(spec, FitOptions("rounds"), None, 3, blocks_of(whole(tmp_path), spec), in_turn)
+    res = stream._results(Release(0, 100.0))
+    assert res.nobs == 12_000
+    assert abs(res.params["x"] - 1.0) < 5 * res.bse["x"] < 0.25
