@@ -1,6 +1,7 @@
 """How near the default and the published tuning come to the asymptotic limit, and whether their intervals hold.
 
-``python -m benchmarks.efficiency [--cells NAME …] [--processes K] [--quick] [--again] [--plot]``
+``python -m benchmarks.efficiency [--cells NAME …] [--tunings NAME …] [--reps R] [--processes K] [--quick] [--again]
+[--plot]``
 
 Data: y = 1 + x₁ + … + x_p + e; p standard normal covariates with correlation ρ^abs(j−k); errors of residual scale
 s = 0.5 (the number with P(abs e − m ≤ s/2) = 0.3829…): normal, Student's t with 3 degrees of freedom, skewed
@@ -35,7 +36,8 @@ public guess that is 10 s away: z'(guess − θ) has root mean square 10 s); ske
 nothing declared, and with bounds at ±4 sd); as-published-….
 
 A cell that is stored is skipped, so that a run can be stopped and resumed; rows keep the date and a hash of the package
-that made them, and --again replaces them. --quick runs 2 replications of cells up to 200,000 people and stores nothing.
+that made them, and --again replaces them. With --tunings only these are run and replaced; --reps holds for every cell.
+--quick runs 2 replications of cells up to 200,000 people and stores nothing.
 """
 
 from __future__ import annotations
@@ -251,7 +253,9 @@ def one(cell: Cell, replication: int) -> list[dict]:
     )  # fmt: skip
     sd = np.sqrt(np.diag(cell.limit()) / cell.n)
     out = []
-    for tuning, seed in zip(cell.tunings, seeds.generate_state(2, np.uint64), strict=False):
+    for tuning, seed in zip(BOTH, seeds.generate_state(2, np.uint64), strict=True):
+        if tuning not in cell.tunings:
+            continue
         truth = cell.truth(tuning)
         guess = None
         if cell.far:
@@ -324,7 +328,9 @@ def stored(path: Path) -> pd.DataFrame:
 def add(rows: pd.DataFrame, path: Path, cells: Sequence[Cell], command: str) -> None:
     """Put a cell's rows into the stored table, in the order of the cells."""
     old = stored(path)
-    old = old[~old.cell.isin(rows.cell)]
+    of = [name for name in ("cell", "tuning") if name in rows.columns]
+    if len(old):
+        old = old[~pd.MultiIndex.from_frame(old[of]).isin(pd.MultiIndex.from_frame(rows[of]))]
     order = {c.name: i for i, c in enumerate(cells)}
     table = pd.concat([old, rows]) if len(old) else rows
     save_table(table.sort_values("cell", key=lambda s: s.map(order), kind="stable"), path, command)
@@ -360,6 +366,9 @@ def run(args: argparse.Namespace, command: str) -> None:
             if args.quick:
                 wanted = wanted and (cell.n <= QUICK_PEOPLE or bool(args.cells))
                 cell = replace(cell, replications=QUICK_REPLICATIONS)
+            tunings = tuple(t for t in cell.tunings if t in args.tunings)
+            cell = replace(cell, replications=args.reps or cell.replications, tunings=tunings)
+            wanted = wanted and bool(tunings)
             if wanted and (args.quick or args.again or cell.name not in set(done.cell)):
                 todo.append((path, cells, cell))
         others = done[done.code != code].cell.nunique()
@@ -425,6 +434,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--cells", nargs="+", default=[], metavar="NAME", help="cells to run; * and ? stand for others")
+    parser.add_argument("--tunings", nargs="+", default=list(BOTH), choices=BOTH, metavar="NAME", help="default both")
+    parser.add_argument("--reps", type=int, help="replications of each cell; default 200 of a named one, else 20")
     parser.add_argument("--processes", type=int, default=1, help="default 1")
     parser.add_argument("--quick", action="store_true", help="a look: few replications, nothing stored")
     parser.add_argument("--again", action="store_true", help="run stored cells again and replace them")

@@ -25,7 +25,7 @@ import privreg as pr
 from benchmarks.store import save_table
 from privreg.collector import sgd
 from privreg.device.sampler import NoiseStream, derived_key, seeded_key
-from privreg.simulation.staged import kernels
+from privreg.simulation import sgd_kernels as kernels
 
 CHUNK, P, SEED = 1_000_000, 4, 3
 NAMES = ["const", "x1", "x2", "x3"]

@@ -9,7 +9,7 @@ at 20; the families …_one fit "y ~ 1" to 1 + 0.5 e. The custom score is tanh(2
 
 A cell is called family-mechanism-private-way. Gaussian noise is at μ = 1, the other mechanisms at pure ε = 4. The ways
 are whitened (the default), unit (``score_weights="unit"``), published (``tuning="published"``) and published_unit
-(the same with unit weights); the first two have intervals between lanes, the others by random scaling.
+(the same with unit weights); the first two have sandwich intervals, the others those by random scaling.
 
 The estimand is the zero of the mean score, weighted as the fit weights it, found numerically where it is not what the
 simulation says: for expectiles at the fit's own corner, both hinges, clamped counts and clamped least squares.
@@ -17,8 +17,9 @@ simulation says: for expectiles at the fit's own corner, both hinges, clamped co
 The limit is A⁻¹ (S + C) A⁻¹/n: A the mean derivative of the weighted score, S its second moment, C the mechanism's own
 exact mean covariance on the score reports, all at the estimand and in the chain's coordinates (the true whitening, or
 the declared box under published tuning), by 2¹⁸ scrambled Sobol points. Its n, "effective" in the table, is not all
-people as in `benchmarks.limits` but those whose scores enter the estimate: the lanes', and the common chain's times the
-weight of a joint report, 1/(1 + κ²/4); all under published tuning. What pilots cost is not held against a fit here.
+people as in `benchmarks.limits` but those whose scores enter the estimate: of main rounds, and of the last two pilot
+rounds times the weight of a joint report, 1/(1 + κ²/4); all under published tuning. What learning scales costs is not
+held against a fit here.
 
 Columns of the results, one line a cell:
 
@@ -72,9 +73,10 @@ from benchmarks.efficiency import add, code_hash, stored
 from benchmarks.limits import NORMAL_975, SCALE
 from privreg import families
 from privreg.families import scores
+from privreg.formula.spec import ModelSpec
 from privreg.protocol import codes
+from privreg.simulation.plan import plan_of
 from privreg.simulation.settings import FitOptions, Settings
-from privreg.simulation.staged.schedule import kappa_of
 from privreg.simulation.tuning import resolve_tuning
 
 TABLE = "families.csv"
@@ -282,6 +284,7 @@ class Chain:
     ----------
     cell : Cell
     settings : Settings
+    spec : ModelSpec
     z, y, uniform : ndarray
         Covariates of the chain, shape (N, d), response inside, and the uniform numbers it came from.
     x : ndarray, shape (N, p)
@@ -292,6 +295,7 @@ class Chain:
 
     cell: Cell
     settings: Settings
+    spec: ModelSpec
     z: np.ndarray
     y: np.ndarray
     x: np.ndarray
@@ -427,10 +431,10 @@ class Chain:
         """How many people's scores enter the estimate."""
         if self.settings.efficient is None:
             return float(PEOPLE)
-        schedule, rules = self.settings.efficient.schedule, self.settings.efficient.rules
-        held = sum(s.people for s in schedule.stages if s.kind != "lanes" and not s.optional)
-        common = schedule.people("common")
-        return PEOPLE - held + common / (1.0 + 0.25 * kappa_of("common", rules) ** 2)
+        plan = plan_of(self.spec, self.settings, None)[0]
+        pilots = [r.people for r in plan.rounds if r.role == "pilot"]
+        main = PEOPLE - sum(r.people for r in plan.rounds if r.people > 0 and not r.optional)
+        return main + sum(pilots[-2:]) / (1.0 + 0.25 * plan.kappa("pilot") ** 2)
 
 
 _known: dict[tuple, Any] = {}
@@ -453,7 +457,7 @@ def chain(cell: Cell) -> Chain:
         z, to_user = (x - units.centre) / units.scale, units.matrix
     else:
         z, to_user = x, units.y_scale * np.eye(x.shape[1])
-    return Chain(cell, settings, z, units.response_inside(y), x, to_user, units.shift)
+    return Chain(cell, settings, few._spec, z, units.response_inside(y), x, to_user, units.shift)
 
 
 def limit(cell: Cell) -> Limit:

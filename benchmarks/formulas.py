@@ -1,6 +1,6 @@
 """Whether default intervals hold in formulas with factors, powers, logarithms and splines, and what notes then say.
 
-``python -m benchmarks.formulas [--reps R] [--processes P] [--cells NAME …]``
+``python -m benchmarks.formulas [--reps R] [--processes P] [--cells NAME …] [--tuning NAME] [--out FOLDER]``
 
 People are made up from public laws (`people`): age uniform on 18 to 65, income lognormal within wide bounds, factors
 of two, four and ten levels with the stated shares. The response is a sum of terms of the formula plus normal errors, so
@@ -18,11 +18,16 @@ noted
     Share of fits with a note that says not to rely on the intervals.
 unnoted
     Coverage in the fits without such a note, in %.
+length, rmse
+    Geometric means, over coefficients, of the mean length and of the root mean square error.
+
+Lines are stored as they are made.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -55,6 +60,7 @@ EFFECT = 0.4
 MOST = 20
 """Counts, at most."""
 
+PERCENT = ["coverage", "low_999", "high_999", "least", "noted", "unnoted"]
 KEY = ["formula", "family", "people", "mu", "silent"]
 """Columns of the table that tell its lines apart."""
 
@@ -133,7 +139,7 @@ def truth(cell: Cell, names: Sequence[str]) -> np.ndarray:
     return np.array(own)
 
 
-def fit(cell: Cell, rep: int) -> pd.DataFrame:
+def fit(cell: Cell, tuning: str, rep: int) -> pd.DataFrame:
     """One fit: what each interval did."""
     seed = zlib.crc32(f"{cell.name} {rep}".encode())
     rng = np.random.default_rng(seed)
@@ -159,7 +165,7 @@ def fit(cell: Cell, rep: int) -> pd.DataFrame:
         mu=cell.mu,
         bounds={c: b for c, b in BOUNDS.items() if c in cell.right or (c == "y" and number)},
         levels={c: v for c, v in LEVELS.items() if c in cell.right} | ({"y": [0, 1]} if logistic else {}),
-    ).fit(seed=seed, progress=False)
+    ).fit(tuning=tuning, seed=seed, progress=False, threads=1)
     assert list(res.params.index) == names
     low, high = res.conf_int().to_numpy().T
     return pd.DataFrame(
@@ -168,6 +174,8 @@ def fit(cell: Cell, rep: int) -> pd.DataFrame:
             "rep": rep,
             "term": names,
             "held": (low <= beta) & (beta <= high),
+            "length": high - low,
+            "square": (res.params.to_numpy() - beta) ** 2,
             "noted": bool(res.privacy.doubts),
         }
     )
@@ -177,7 +185,8 @@ def line(cell: Cell, rows: pd.DataFrame) -> dict[str, object]:
     """A line of the table."""
     trials = len(rows)
     low, high = (100 * float(binom.ppf(q, trials, 0.95)) / trials for q in (0.0005, 0.9995))
-    held = 100 * rows.groupby("term")["held"].mean()
+    terms = rows.groupby("term")
+    held = 100 * terms["held"].mean()
     coverage, quiet = float(100 * rows["held"].mean()), rows.loc[~rows["noted"], "held"]
     return {
         "formula": cell.right,
@@ -194,6 +203,8 @@ def line(cell: Cell, rows: pd.DataFrame) -> dict[str, object]:
         "term": held.idxmin(),
         "noted": float(100 * rows.groupby("rep")["noted"].first().mean()),
         "unnoted": float(100 * quiet.mean()) if len(quiet) else float("nan"),
+        "length": float(np.exp(np.log(terms["length"].mean()).mean())),
+        "rmse": float(np.exp(0.5 * np.log(terms["square"].mean()).mean())),
     }
 
 
@@ -203,23 +214,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--reps", type=int, default=100)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--cells", nargs="+", default=["*"], help="names with * and ?; other stored lines are kept")
+    parser.add_argument("--tuning", default="efficient", help="of the fits")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     a = parser.parse_args(arguments)
     cells = [c for c in CELLS if any(fnmatch(c.name, pattern) for pattern in a.cells)]
-    lines = []
+    path, order = a.out / "formulas.csv", {(c.right, c.family, c.n, c.mu, c.silent): k for k, c in enumerate(CELLS)}
+    command = " ".join(["python -m benchmarks.formulas", *(sys.argv[1:] if arguments is None else arguments)])
     with ProcessPoolExecutor(a.processes) as pool:
         for cell in cells:
-            rows = pd.concat(pool.map(partial(fit, cell), range(a.reps)))
-            lines.append(line(cell, rows))
-            print(*lines[-1].values(), sep=" | ", flush=True)
-    table = pd.DataFrame(lines).round(2)
-    print(table.to_string(index=False))
-    path = a.out / "formulas.csv"
-    if path.exists():
-        table = pd.concat([table, read_table(path)]).drop_duplicates(KEY)
-    order = {(c.right, c.family, c.n, c.mu, c.silent): k for k, c in enumerate(CELLS)}
-    place = [order.get(tuple(key), len(order)) for key in table[KEY].itertuples(index=False)]
-    save_table(table.iloc[np.argsort(place, kind="stable")], path, f"python -m benchmarks.formulas --reps {a.reps}")
+            rows = pd.concat(pool.map(partial(fit, cell, a.tuning), range(a.reps)))
+            table = pd.DataFrame([line(cell, rows)]).round({c: 2 for c in PERCENT})
+            print(*table.iloc[0], sep=" | ", flush=True)
+            if path.exists():
+                table = pd.concat([table, read_table(path)]).drop_duplicates(KEY)
+            place = [order.get(tuple(key), len(order)) for key in table[KEY].itertuples(index=False)]
+            save_table(table.iloc[np.argsort(place, kind="stable")], path, command)
 
 
 if __name__ == "__main__":

@@ -220,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run and store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--designs", nargs="*", choices=DESIGNS, default=list(DESIGNS), metavar="NAME")
-    parser.add_argument("--tunings", nargs="*", default=["rounds"], metavar="NAME")
+    parser.add_argument("--tunings", nargs="*", default=["efficient"], metavar="NAME")
     parser.add_argument("--n", type=int, default=200_000)
     parser.add_argument("--mu", type=float, default=1.0)
     parser.add_argument("--reps", type=int, default=200)

@@ -14,11 +14,9 @@ noise alone
 kernel
     The published algorithm, `engine.Run.advance` over arrays in internal units that are already in memory; noise is
     drawn on the way.
-lanes
-    `pipeline.Pipeline.advance` over the same arrays in the last stage of the default fit: whitening, 16 lanes, noise.
 fit()
     The whole of `fit` on a model that is already described: reading, checking, clamping, coding, scaling,
-    noise, pilots, lanes, inference. Default options but for one thread.
+    noise, rounds, inference. Default options but for one thread.
 threads
     fit() over arrays with one and with two threads, in turns; the estimates are compared to be the same.
 scikit-learn
@@ -63,7 +61,6 @@ from privreg.device.sampler import NoiseStream
 from privreg.files.archive import write_bytes
 from privreg.protocol import codes
 from privreg.simulation.sgd import AveragedSGD
-from privreg.simulation.staged.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = Path("benchmarks/results/speed.csv")
@@ -75,7 +72,6 @@ FEWER = NUMBERS[:4]  # with the factors' six dummies and the intercept: p = 11 a
 NUMERIC = "y ~ " + " + ".join(NUMBERS)
 MIXED = "y ~ " + " + ".join([*FEWER, *FACTORS])
 NOISE, FULL, SKLEARN = "noise alone", "kernel, full matrix", "scikit-learn averaged Huber SGD, arrays"
-LANES = "lanes, 16"
 FRAME = "fit(), DataFrame, 10 numeric columns"
 KEY = bytes(32)
 
@@ -171,17 +167,6 @@ def kernel(n: int, p: int, mode: int) -> Job:
     return n, lambda: fresh_run(model, mode).advance(inside, x)
 
 
-def lanes(n: int, p: int) -> Job:
-    """The last stage of the default fit, entered by as many people as the earlier ones take."""
-    y, x = arrays(n, p)
-    run = array_model(y, x).start(lanes=16, seed=1)._run
-    assert isinstance(run, Pipeline)
-    inside = y / RANGE
-    while run.kind != "lanes":
-        run.advance(inside, x)
-    return n, lambda: run.advance(inside, x)
-
-
 def noise(n: int, p: int) -> Job:
     def draw() -> None:
         stream, left = NoiseStream(KEY, p), n
@@ -273,7 +258,6 @@ def side_by_side(n: int, rounds: int) -> list[Row]:
         "kernel, no inference": kernel(n, 11, codes.NONE),
         "kernel, diagonal": kernel(n, 11, codes.DIAGONAL),
         FULL: kernel(n, 11, codes.FULL),
-        LANES: lanes(n, 11),
         "fit(), arrays": fit(array_model(y, x), n),
         FRAME: fit(formula_model(NUMERIC, data), n),
         "from_formula() and fit(), the same": (
@@ -318,7 +302,8 @@ def growth_in_coefficients(n: int, widths: Sequence[int], rounds: int) -> list[R
     out = []
     for p in widths:
         rows = max(n * 11 // max(p, 11), 1000)
-        jobs = {NOISE: noise(rows, p), FULL: kernel(rows, p, codes.FULL), LANES: lanes(rows, p)}
+        whole = fit(array_model(*arrays(rows, p)), rows)
+        jobs = {NOISE: noise(rows, p), FULL: kernel(rows, p, codes.FULL), "fit(), arrays": whole}
         times = take_turns(jobs, rounds)
         out += [
             Row(
@@ -343,7 +328,10 @@ def threads(n: int, rounds: int) -> list[Row]:
     one, two = (model.fit(progress=False, threads=t, seed=1).params for t in (1, 2))
     assert one.equals(two), "threads changed the estimates"
     jobs: dict[str, Job] = {
-        f"fit(), arrays, {t} thread{'s' * (t > 1)}": (n, lambda t=t: model.fit(progress=False, threads=t))
+        f"fit(), arrays, {t} thread{'s' * (t > 1)}": (
+            n,
+            lambda t=t: model.fit(progress=False, threads=t),
+        )
         for t in (1, 2)
     }
     times = take_turns(jobs, rounds)

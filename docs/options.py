@@ -20,7 +20,7 @@ def _cell(text: str) -> str:
 
 
 def _row(o: Option) -> str:
-    values = ", ".join(o.choices) or o.what.format(high=o.high) or o.kind
+    values = ", ".join(o.choices) or o.what.format(low=o.low, high=o.high) or o.kind
     default = "" if o.default is None else f"`{o.default!r}`"
     return f"| `{o.name}` | {default} | {_cell(values)} | {_cell(o.help)} |"
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from privreg.regression import PrivateOnlineRegression
     from privreg.results.comparison import compare
     from privreg.schema.declarations import Schema
+    from privreg.simulation.simulate import simulate
     from privreg.theory import rates
 
 
@@ -76,6 +77,7 @@ __all__ = [
     "plan",
     "rates",
     "rowwise",
+    "simulate",
     "sql",
 ]
 
@@ -101,6 +103,7 @@ _HOMES = {
     "plan": "privreg.planning.power",
     "rates": "privreg.theory",
     "rowwise": "privreg.formula.parse",
+    "simulate": "privreg.simulation.simulate",
     "sql": "privreg.data.sources.database",
 }
 

@@ -51,6 +51,7 @@ CODES: Final = {
     "unusable": Code("info", "some records could not be used"),
     # about plans
     "clamped": Code("caution", "assumed responses lie outside the declared range"),
+    "covariates_assumed": Code("info", "covariates were taken for even and independent"),
     "power": Code("info", "which test the power is of"),
     "raised": Code("info", "more people than the precision takes, so that intervals can be relied on"),
     "scale_assumed": Code("info", "the residual sd was not given"),

@@ -101,4 +101,6 @@ def upgraded(document: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(out["family"], list):
         name, c, scale = out["family"]
         out["family"] = (FAMILIES["huber"](c, scale) if name == "Huber" else FAMILIES[name.lower()]()).to_json()
-    return {"baseline": [], "measures": [], **out} if out["kind"] != archive.STREAM else out
+    if out["kind"] == archive.STREAM:
+        return out
+    return {"baseline": [], "measures": [], "rounds": [], "equation": None, **out}

@@ -18,8 +18,10 @@ from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 from privreg.simulation.checkpoint import forget, read_checkpoint, take_all
+from privreg.simulation.fit_plan import FitPlan, plan_fit
 from privreg.simulation.settings import FitOptions
 from privreg.simulation.stream import Stream, begin
+from privreg.simulation.tuning import warn_of_steps
 
 if TYPE_CHECKING:
     from privreg.families.family import Family
@@ -99,10 +101,10 @@ class PrivateOnlineRegression:
     -----
     Frozen: `fit` returns results and leaves the model unchanged. Pickling a model leaves its data out.
 
-    With more than 100 coefficients the covariates' correlations are not learned, and random scaling keeps variances
-    only: intervals and tests of single coefficients; for tests of several ask for between_lanes, batch_means or
-    random_scaling_full, which keeps the whole matrix (8 p² bytes) of up to 4,000 coefficients. Factors with many levels
-    are then encoded as one column of numbers, which changes no bit.
+    With more than 100 coefficients the covariates' correlations are not learned, and with published tuning random
+    scaling keeps variances only: intervals and tests of single coefficients; for tests of several ask for batch_means
+    or random_scaling_full, which keeps the whole matrix (8 p² bytes) of up to 4,000 coefficients. Factors with many
+    levels are then encoded as one column of numbers, which changes no bit.
 
     References
     ----------
@@ -302,6 +304,49 @@ class PrivateOnlineRegression:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_source": None}
 
+    # --- planning --------------------------------------------------------------------------------------
+
+    def plan(
+        self,
+        rows: int | None = None,
+        *,
+        tuning: str = "efficient",
+        inference: Any = "auto",
+        lanes: int | None = None,
+        threads: int | None = None,
+        batch_size: int | None = None,
+        alpha: float | None = None,
+        step: float | None = None,
+        start_params: Any = None,
+        measures: float | None = None,
+        rounds: int = 20,
+        **unknown: Any,
+    ) -> FitPlan:
+        """Lay a fit's public plan open before anybody reports: declarations, guarantee, mechanism, rounds.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Records expected; as many as the model's data have, or its ``rows=``, by default.
+        tuning, inference, lanes, threads, batch_size, alpha, step, start_params, measures, rounds
+            As for `fit`.
+
+        Returns
+        -------
+        FitPlan
+            It can be printed, is plain JSON by ``to_dict()``, and is played by `privreg.simulate`. How many people a
+            study needs is told by `privreg.plan`.
+
+        Raises
+        ------
+        OptionError, InferenceError
+            If an option is out of range or a method can't do what is asked.
+        """
+        refuse_unknown("local.start", unknown)
+        expected = self._expected() if rows is None else check("local.formula", "rows", rows)
+        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, None, rounds)
+        return plan_fit(self._spec, asked, start_params, expected)
+
     # --- fitting ---------------------------------------------------------------------------------------
 
     def _expected(self) -> int | None:
@@ -322,6 +367,7 @@ class PrivateOnlineRegression:
         step: float | None = None,
         start_params: Any = None,
         measures: float | None = None,
+        rounds: int = 20,
         seed: int | None = None,
         **unknown: Any,
     ) -> Stream:
@@ -342,7 +388,8 @@ class PrivateOnlineRegression:
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
         """
         refuse_unknown("local.start", unknown)
-        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures)
+        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, None, rounds)
+        warn_of_steps(asked, 2)
         stream = self._begin(asked, start_params, seed)
         LEDGER.check(None, stream.total_mu)
         return stream
@@ -367,6 +414,7 @@ class PrivateOnlineRegression:
         step: float | None = None,
         start_params: Any = None,
         measures: float | None = None,
+        rounds: int = 20,
         order: str | None = None,
         seed: int | None = None,
         progress: bool | None = None,
@@ -382,33 +430,27 @@ class PrivateOnlineRegression:
 
         Parameters
         ----------
-        tuning : {"efficient", "rounds", "published"}
-            "rounds" asks at some twenty public states, as devices could follow them, with "sandwich" intervals by
-            default; it will become the default.
-            "efficient": the first people's reports set scales, correlations and the residual scale, then come Newton
-            steps in parallel lanes; nothing is left to tune. "published" pins the sources' settings: one averaged
-            chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with
+        tuning : {"efficient", "published"}
+            "efficient": some twenty public states, which devices could follow. The first rounds' reports set scales,
+            correlations and the residual scale; every main round's state follows what was reported, and the estimate
+            comes from regressing reports on the states they answered. "published" pins the sources' settings: one
+            averaged chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with
             ``allow_leak=("scale",)``, as in their applications).
         inference : str, tuple of str, or None
-            The first is the default of bse, t and p. "auto" is "between_lanes" (how far the lanes lie apart, with
-            Student's t), or "random_scaling" with fewer than 8 lanes or published tuning. Others are
-            "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "plug_in", "path_curvature",
-            "random_scaling_full" (the whole matrix with more than 100 coefficients), and with ``tuning="published"``
-            "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes.
-            None gives estimates only.
+            The first is the default of bse, t and p. "auto" is "sandwich" (noise is known, curvature is learned from
+            how random groups' reports differ, and what isn't known of it is in the error), or "random_scaling" with
+            published tuning. Others are "between_lanes" (how far random groups lie apart, with Student's t),
+            "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "random_scaling_full", "plug_in" and
+            "path_curvature" (the sandwich, but for published tuning), and with ``tuning="published"``
+            "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes. None gives estimates
+            only.
         lanes : int, optional
-            Parallel chains, 8 to 16 by default as the number of people allows; 1 unless "between_lanes" is wanted.
+            Random groups of records that answer a little apart in each main round: 8, 16 (default), 32 or 64.
         threads : int, optional
-            Threads, at most one for each lane; all processors up to 4 by default on long fits. The result does not
-            depend on it.
-        batch_size : int, optional
-            Records asked at the same iterate; their noisy reports are averaged. 32 by default, fewer in short
-            streams; 1 with published tuning.
-        alpha : float, optional
-            Exponent of the steps, in (0, 1); intervals need more than 1/2. 0.7 by default.
-        step : float, optional
-            Factor of all steps, 1 by default; with published tuning γ > 0 of the steps γ (k + i0)^(−α), internal
-            units.
+            Threads; all processors up to 4 by default on long fits. The result does not depend on it.
+        batch_size, alpha, step : optional
+            Of ``tuning="published"``: records asked at one iterate (1), and α and γ > 0 of the steps γ (k + i0)^(−α),
+            internal units; intervals need α above 1/2. A fit by rounds has no steps; it ignores them with a warning.
         start_params : array_like or mapping, shape (p,), optional
             A *public* guess, user's units. By default the reports on second moments give the first guess; zeros inside
             (the middle of the declared box) with published tuning.
@@ -416,11 +458,16 @@ class PrivateOnlineRegression:
             Share of the people, the last ones, who tell how well the fit predicts them instead of sending a score, in
             (0, 0.5): ``res.fit_measures`` then has a private R², deviance explained, accuracy or the like. Needs a
             known number of people.
+        rounds : int
+            Public states that are answered, 10 to 100, 20 by default: 3 on second moments
+            (fewer where there is less to learn of covariates), 4 of the pilot, and `rounds` − 7 main ones. 10 cost a
+            few percent of precision. Rounds on location, where scales are private, and one more on moments, where
+            covariates are correlated, come on top. A stream of unknown length has as many as it needs.
         order : {"random", "position"}, optional
-            With ``tuning="rounds"``: in which order rows are read. "random" is the default where rows can be addressed:
-            short blocks of rows of arrays and DataFrames (pandas, polars, Arrow), and row groups of Parquet files, each
-            of which is read once. The order is as secret as the noise. "position" takes rows as they lie, as those of
-            CSV files, queries and streams always are.
+            In which order rows are read. "random" is the default where rows can be addressed: short blocks of rows of
+            arrays and DataFrames (pandas, polars, Arrow), and row groups of Parquet files, each of which is read once.
+            The order is as secret as the noise. "position" takes rows as they lie, as those of CSV files, queries and
+            streams always are.
         seed : int, optional
             Reproducible noise, for simulation only: it protects nobody, and the results say so.
         progress : bool, optional
@@ -442,10 +489,8 @@ class PrivateOnlineRegression:
             Continue only what you saved: whoever makes up a checkpoint chooses its noise.
         client : distributed.Client or "local", optional
             Where the parts of the files are worked on: on a Dask cluster's workers, who must see the same files, or on
-            this machine's processors, one each. A Dask DataFrame of Parquet files is always fitted so. The plan differs
-            from that of one stream: every part has lanes of its own; with ``tuning="rounds"`` it is the same, and
-            workers play blocks of rows (row groups of Parquet files) that are dealt to rounds. No bit depends on the
-            number of workers.
+            this machine's processors, one each. A Dask DataFrame of Parquet files is always fitted so. Workers play
+            blocks of rows (row groups of Parquet files) that are dealt to rounds; no bit depends on their number.
 
         Returns
         -------
@@ -480,7 +525,8 @@ class PrivateOnlineRegression:
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
-        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, order)
+        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, order, rounds)
+        warn_of_steps(asked, 2)
         if client is not None or source.parts:
             if kept is not None:
                 raise OptionError(
@@ -494,7 +540,7 @@ class PrivateOnlineRegression:
         stream = begin(self._spec, asked, start_params, seed, rows)
         LEDGER.check(source.identity, stream.total_mu)
         with progress_bar(rows, progress) as bar:
-            take_all(stream, source, read_threads(threads, stream.lanes, rows), bar, kept)
+            take_all(stream, source, read_threads(threads, rows, parallel=stream.parallel), bar, kept)
         res = stream._results(LEDGER.spend(source.identity, stream.total_mu))
         forget(kept)
         res._caution()

@@ -103,21 +103,20 @@ def small_blocks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def small_blocks_and_the_same_stages() -> Iterator[None]:
-    """Less noise is made ahead, for tests that look at every number of it, and twins are in the same stages.
+def the_same_rounds() -> Iterator[None]:
+    """Less noise is made ahead, and twins hold the same rounds.
 
     Whether the optional round of moments is held is decided by what reports have shown: here it always is.
     """
-    from privreg.simulation.staged.pipeline import Pipeline
-
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.device.sampler.NORMALS", 1 << 10)
-        m.setattr(Pipeline, "_correlated", lambda _: True)
+        m.setattr("privreg.collector.rounds._pays", lambda *_: True)
         yield
 
 
 @pytest.fixture
 def coarse_contours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contours of a plan over fewer budgets and numbers of people."""
+    """Contours of a plan over fewer budgets and numbers of people, and fits rehearsed at fewer of these."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("privreg.planning.plots.POINTS", (5, 5))
+    monkeypatch.setattr("privreg.planning.precision.TIMES", 4096)

@@ -74,8 +74,8 @@ def published(**fit: Any) -> list[float]:
 def streamed() -> list[float]:
     """A stream of unknown length."""
     stream = pr.PrivateOnlineRegression.from_formula("y ~ x + g", mu=2, **DECLARED).start(seed=7)
-    for a in range(0, 4 * N, 700):
-        stream.update(rows().iloc[np.arange(a, min(a + 700, 4 * N)) % N])
+    for a in range(0, 6 * N, 700):
+        stream.update(rows().iloc[np.arange(a, min(a + 700, 6 * N)) % N])
     return numbers(stream.results())
 
 
@@ -218,7 +218,7 @@ CASES: dict[str, Callable[[], list[float]]] = {
     ),
     "unit weights": lambda: local(score_weights="unit"),
     "start": lambda: local(fit={"start_params": [5, 0, 0, 0, 0]}),
-    "lanes": lambda: local(fit={"lanes": 9, "batch_size": 4, "alpha": 0.6, "step": 0.8}),
+    "lanes": lambda: local(fit={"lanes": 8}),
     "threads": lambda: local(fit={"threads": 2}),
     "measures": lambda: local(fit={"measures": 0.2}),
     "splines": lambda: local("y ~ bs(x, knots=[0], lower_bound=-1, upper_bound=1) + z:g + I(z ** 2)"),

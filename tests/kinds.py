@@ -6,14 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 import privreg as pr
-from privreg.families.constants import ChainRules
 from privreg.families.family import Family
-from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol import codes
-from privreg.protocol.plans import Channel, LanePlan, Shape
-from privreg.simulation.staged.schedule import Reports, Schedule, Stage, lane_plan
+from privreg.protocol.plans import Channel, ScorePlan, Shape
 
 
 def softsign(eta, y):
@@ -75,25 +72,23 @@ def mechanism(name: str, strength: float = 2.0) -> Mechanism:
     return Mechanism(name, Budget.declare(epsilon=strength) if name in PURE else Budget.declare(mu=strength))
 
 
-def reports_of(kind: Kind, name: str, *, label: bool, blocks: int = 1, strength: float = 2.0) -> Reports:
-    reach = SCORE_WEIGHTS["unit"].reach
-    return Reports(mechanism(name, strength), reach, blocks, label, kind.low, kind.high)
+def plan_of(kind: Kind, name: str, d: int, *, joint: bool, label: bool = False, blocks: int = 1, strength: float = 2.0):
+    """The library's own plan of reports of scores of `kind`, or of a multinomial response; joint ones as pilots are."""
+    mech, kappa = mechanism(name, strength), float(joint)
+    return ScorePlan(
+        shape=kind.shape if blocks == 1 else Shape(codes.MULTINOMIAL, 0.0, 0.0, 0),
+        blocks=blocks,
+        reach=math.inf if label else 1.0,
+        kappa=kappa,
+        radius=mech.joint_radius(1.0, kappa),
+        channel=mech.channel((1 if label else blocks * d) + int(joint)),
+        label=int(label),
+        y_low=kind.low,
+        y_high=kind.high,
+    )
 
 
-def plan_of(
-    kind: Kind, reports: Reports, d: int, *, joint: bool, batch: int = 4, lanes: int = 3, worth: float = 1.0
-) -> LanePlan:
-    """The library's own plan of lanes of `kind`, or of a multinomial response; joint reports as the pilot's are."""
-    shape = kind.shape if reports.blocks == 1 else Shape(codes.MULTINOMIAL, 0.0, 0.0, 0)
-    rules = ChainRules(shape, 1.0, joint, 0.4, 0.4, 0.352, moving=False)
-    schedule = Schedule((), batch, lanes, 0.7, 1.0, None, 0, 1.0, 1.0)
-    stage = Stage("pilot" if joint else "lanes", 16 * batch, wanted=16 * batch * worth)
-    plan = lane_plan(stage, schedule, rules, reports, d, path=True, gram=True, worth=worth)
-    assert (plan.kappa > 0.0) == joint
-    return plan._replace(lanes=lanes)
-
-
-def quiet(plan: LanePlan) -> LanePlan:
+def quiet(plan: ScorePlan) -> ScorePlan:
     """The plan without noise."""
     return plan._replace(channel=Channel(codes.GAUSSIAN, 0.0, 0.0, 0.0))
 
@@ -113,8 +108,3 @@ def adversarial(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     x[2::3] = rng.choice(EXTREME, (len(x[2::3]), d))
     x[n // 2] = 0.0
     return x
-
-
-def spared(run):
-    """People whom a stage of a pipeline that was not held would have taken."""
-    return sum(s.people for s, n in zip(run.start.schedule.stages, run.past, strict=False) if s.optional and not n)

@@ -4,8 +4,9 @@ Three searches. *Sentinels*: numbers and texts planted in the rows, looked for i
 raw value, residual, mean, sd, quantile and count, in the user's and in internal units, looked for among all numbers
 that can be reached from an object. *Twins*: completely different rows under the same declarations and the same
 noise, after which everything but the randomised numbers must be equal. The searches are themselves tested on leaks
-planted in results. All three look at the staged fit in each of its stages, with public and with private scales and
-with a 0/1 response, and at the published algorithm.
+planted in results. All three look at fits by rounds in rounds of every role, with public and with private scales and
+with a 0/1 response, and at the published algorithm. What a stream holds of raw rows (`Raw`) is the devices', not looked
+at in memory, and never in anything kept.
 """
 
 import math
@@ -20,7 +21,7 @@ import pytest
 
 import privreg as pr
 from privreg.errors import InferenceError
-from privreg.simulation.staged.pipeline import Pipeline
+from privreg.simulation.rounds import Raw
 
 N = 400
 FORMULA = "y ~ a + I(a**2) + b + g"
@@ -33,17 +34,17 @@ OPTIONS = {
     "rows": N,
 }
 FROM_PATHS = ("random_scaling", "batch_means", "block_bootstrap", "block_bootstrap_t", "plug_in", "path_curvature")
-LANES, BOTH = ("between_lanes", *FROM_PATHS), FROM_PATHS
+EVERY = ("sandwich", "between_lanes", *FROM_PATHS)
 WAYS = {
-    "default": ({}, {"inference": LANES}),
-    "private": ({"scaling": "private", "bounds": {"o": BOX["o"]}, "family": pr.Huber()}, {"inference": LANES}),
-    "logistic": ({"formula": FORMULA.replace("y ~", "h ~"), "family": pr.Logistic()}, {"inference": LANES}),
-    "published": ({}, {"tuning": "published", "inference": BOTH}),
+    "default": ({}, {"inference": EVERY}),
+    "private": ({"scaling": "private", "bounds": {"o": BOX["o"]}, "family": pr.Huber()}, {"inference": EVERY}),
+    "logistic": ({"formula": FORMULA.replace("y ~", "h ~"), "family": pr.Logistic()}, {"inference": EVERY}),
+    "published": ({}, {"tuning": "published", "inference": FROM_PATHS}),
 }
 """Options of the model and of the fit."""
 
 EVERY_WAY = pytest.mark.parametrize("way", WAYS)
-STAGED = pytest.mark.parametrize("way", [w for w in WAYS if w != "published"])
+BY_ROUNDS = pytest.mark.parametrize("way", [w for w in WAYS if w != "published"])
 WORD, ROW = "SECRET-LEVEL", "SECRET-ROW"
 ROUNDING = 1e-15
 TRACES = ("31415.926", "27182.818", "16180.339", "SECRET", "NEVERREAD")
@@ -97,18 +98,15 @@ def streamed(seed=1, wild=True, way="default", people=N, mu=1):
 
 @cache
 def places(way="default"):
-    """How many people bring a stream into the middle of a stage of each kind; at last all of them."""
+    """How many people bring a stream into the middle of a round of each role; at last all of them."""
     if way == "published":
         return {"published": N}
     stream, data, at = started(way), rows(), {}
     for i in range(N):
-        at.setdefault((stream._run.kind, stream._run.stage), []).append(i)
+        at.setdefault((stream._run.progress.state.role, len(stream._run.progress.held)), []).append(i)
         stream.update(data.iloc[i : i + 1])
-    # of several stages of a kind the last
-    return {kind: people[len(people) // 2] for (kind, _), people in at.items()} | {"end": N}
-
-
-DECIDED = Pipeline._correlated
+    # of several rounds of a role the last
+    return {role: people[len(people) // 2] for (role, _), people in at.items()} | {"end": N}
 
 
 # --- the searches --------------------------------------------------------------------------------------
@@ -117,7 +115,8 @@ DECIDED = Pipeline._correlated
 def reach(thing, seen=None):
     """Texts, bytes and numbers that can be reached from an object by any chain of attributes and items."""
     seen = {} if seen is None else seen
-    if id(thing) in seen or isinstance(thing, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
+    skipped = type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType | Raw
+    if id(thing) in seen or isinstance(thing, skipped):
         return
     seen[id(thing)] = thing
     if isinstance(thing, str | bytes | int | float | np.generic):
@@ -145,7 +144,8 @@ def reach(thing, seen=None):
 def leaves(thing, path="", seen=None):
     """Numbers and arrays of numbers that can be reached from an object, by the way to them."""
     seen = {} if seen is None else seen
-    if isinstance(thing, bool | str | bytes | type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
+    skipped = type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType | Raw
+    if isinstance(thing, bool | str | bytes | skipped):
         return {}
     if isinstance(thing, int | float | np.number | np.ndarray):
         return {path: thing} if np.asarray(thing).dtype.kind in "iuf" else {}

@@ -6,7 +6,7 @@ import numpy as np
 
 from privreg.collector.moments import Layout
 from privreg.collector.plan import Plan
-from privreg.families.constants import ChainRules
+from privreg.families.constants import ScoreRules
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS, State
@@ -26,7 +26,7 @@ def plan_by_rounds(kind, name="gaussian", *, d=3, label=False, blocks=1, track=F
     shape = kind.shape if blocks == 1 else Shape(codes.MULTINOMIAL, 0.0, 0.0, 0)
     given = {
         "rounds": SCHEDULE,
-        "rules": ChainRules(shape, 0.7, track, 0.4, 0.4, 0.352, moving=False),
+        "rules": ScoreRules(shape, 0.7, track, 0.4, moving=False),
         "layout": Layout(True, False),
         "mechanism": mechanism(name, strength),
         "d": d,

@@ -25,7 +25,8 @@ def model(data, formula=FORMULA, **more):
 
 
 def bits(data, tuning="efficient", **more):
-    res = model(data, **more).fit(seed=1, progress=False, threads=1, tuning=tuning)
+    how = {"order": "position"} if tuning == "efficient" else {}  # as files and queries are read
+    res = model(data, **more).fit(seed=1, progress=False, threads=1, tuning=tuning, **how)
     return res.nobs, res.params.to_numpy().tobytes(), res.bse.to_numpy().tobytes()
 
 

@@ -104,9 +104,9 @@ def estimates_only():
 
 @cache
 def early():
-    """Results of the default fit before its lanes have begun, and so without intervals."""
+    """Results of the default fit before main rounds have begun, and so without intervals."""
     going, at = stream(), 0
-    while going._run.kind != "pilot":
+    while going._run.progress.fitted is None:
         going.update(rows().iloc[at : at + 1])
         at += 1
     return going.results()

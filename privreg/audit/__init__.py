@@ -1,5 +1,5 @@
 """Audits: how well can reports of two neighbours be told apart?
 
 `neighbours` bounds the budget of any mechanism from below; `verification` does so for trials, which the front doors
-make of the mechanisms they use; `reports` makes those of regressions.
+make of the mechanisms they use; `reports` makes those of regressions, with `chain` for the published algorithm.
 """

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from privreg.audit.verification import Trial
-from privreg.collector import sgd
 from privreg.device.sampler import NoiseStream, fresh_key
-from privreg.privacy.mechanisms import released
+from privreg.device.score import scored, second_moments
+from privreg.families import scores
+from privreg.privacy.channels import randomised, width
 from privreg.protocol import codes
-from privreg.protocol.plans import Channel, LanePlan, Plan, Shape
-from privreg.simulation.staged import kernels, lanes
+from privreg.protocol.plans import Channel, Plan, ScorePlan, Shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["of_chain", "of_lanes", "of_numbers", "of_smaller_budget", "trials"]
+__all__ = ["of_chain", "of_numbers", "of_scores", "of_smaller_budget", "trials"]
 
 FAR: Final = 1e6
 
@@ -38,7 +38,10 @@ LONG: Final = 1e3
 
 OFFSET: Final = 2.0
 INSIDE: Final = 1.0 - 1e-9
-NUMBERS: Final = frozenset({"moments", "location", "numbers"})
+NUMBERS: Final = frozenset({"moments", "numbers"})
+
+LANES: Final = (0, 1, 5, 6, 7, 8, 9, 10, 11)
+"""Places of a `ScorePlan`'s numbers among those that version 0.1 saved of its lanes."""
 
 
 class Row(NamedTuple):
@@ -52,9 +55,9 @@ class Row(NamedTuple):
 # --- what is kept of a fit: numbers only, for JSON -------------------------------------------------------
 
 
-def of_lanes(name: str, plan: LanePlan, theta: Array, c: float) -> dict[str, Any]:
-    """Describe the reports of a stage of chains, as `trials` reads it."""
-    return {"report": name, "kind": "lanes", "plan": _plain(plan), "theta": theta.tolist(), "c": float(c)}
+def of_scores(name: str, plan: ScorePlan, theta: Array, c: float) -> dict[str, Any]:
+    """Describe the reports of a round of scores, as `trials` reads it."""
+    return {"report": name, "kind": "scores", "plan": _plain(plan), "theta": theta.tolist(), "c": float(c)}
 
 
 def of_chain(
@@ -69,7 +72,7 @@ def of_chain(
 
 
 def of_numbers(name: str, kind: str, channel: Channel, radius: float, size: int) -> dict[str, Any]:
-    """Describe reports of numbers: `kind` "moments" of `size` coordinates, "location" of `size` columns, "numbers"."""
+    """Describe reports of numbers: `kind` "moments" of `size` coordinates, or "numbers"."""
     return {"report": name, "kind": kind, "plan": [_plain(channel), radius], "theta": [0.0] * size, "c": 1.0}
 
 
@@ -106,12 +109,21 @@ def _tuples(kind: Any, saved: Sequence[Any]) -> Any:
 
 
 def trials(mechanics: Sequence[Mapping[str, Any]], budget: Budget) -> Iterator[Trial]:
-    """Every kind of report, described by `of_lanes`, `of_chain` or `of_numbers`, on the neighbours farthest apart."""
+    """Every kind of report, described by `of_scores`, `of_chain` or `of_numbers`, on the neighbours farthest apart."""
     pure = math.isfinite(budget.epsilon)
-    for m in mechanics:
+    for m in map(_current, mechanics):
         claim = ("epsilon", budget.epsilon) if pure else ("mu", budget.mu * math.sqrt(_weight(m)))
         for first, second, words, distance in _pairs(m):
             yield Trial(m["report"], words, *claim, partial(_both, m, first, second), distance)
+
+
+def _current(m: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same as this version describes it, if version 0.1 saved it."""
+    if m["kind"] == "lanes":
+        return {**m, "kind": "scores", "plan": [m["plan"][k] for k in LANES]}
+    if m["kind"] == "location":  # two bits a column
+        return {**m, "kind": "numbers", "theta": [*m["theta"], *m["theta"]]}
+    return m
 
 
 def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array, Array]:
@@ -127,7 +139,7 @@ def _both(m: Mapping[str, Any], first: Row, second: Row, n: int) -> tuple[Array,
 def _channel_kind(m: Mapping[str, Any]) -> int:
     if m["kind"] in NUMBERS:
         return int(m["plan"][0][0])
-    plan = _tuples(LanePlan if m["kind"] == "lanes" else Plan, m["plan"])
+    plan = _tuples(ScorePlan if m["kind"] == "scores" else Plan, m["plan"])
     return int((plan.curvature_channel if m["kind"] == "curvature" else plan.channel).kind)
 
 
@@ -143,7 +155,7 @@ def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
     rows = list(_rows(m))
     bare = [_reports(m, row, 1, bare=True)[0] for _, row in rows]
     diameters = [_diameter(m, row) for _, row in rows]
-    public = m["kind"] == "lanes" and _tuples(LanePlan, m["plan"]).label  # the same for neighbours: x, offset
+    public = m["kind"] == "scores" and _tuples(ScorePlan, m["plan"]).label  # the same for neighbours: x, offset
     apart: dict[str, list[tuple[float, int, int]]] = {}
     for i, j in itertools.combinations(range(len(rows)), 2):
         offsets = rows[i][1].offset, rows[j][1].offset
@@ -171,9 +183,9 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
         for j in range(min(d, 3)):
             yield f"number {j + 1} far out", Row(FAR * np.eye(d)[j], 0.0)
         return
-    plan = _tuples(LanePlan if m["kind"] == "lanes" else Plan, m["plan"])
+    plan = _tuples(ScorePlan if m["kind"] == "scores" else Plan, m["plan"])
     d = d // plan.blocks
-    label = m["kind"] == "lanes" and plan.label
+    label = m["kind"] == "scores" and plan.label
     one, axes = np.ones(d), np.eye(d)
     if m["kind"] in {"curvature", "central"}:
         yield from _bent_rows(plan, theta, alone=bool(m.get("alone")))
@@ -182,12 +194,13 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
         xs = [("x = 1", axes[0])]  # covariates that are public, or none, are the same for neighbours
     else:
         # where published weights, min(1, 2/‖x‖²), make the most of a row
-        edge = math.sqrt(2.0) * axes[-1] + (axes[0] if plan.weights == codes.PUBLISHED_SLOPES else 0.0)
+        slopes = m["kind"] == "chain" and plan.weights == codes.PUBLISHED_SLOPES
+        edge = math.sqrt(2.0) * axes[-1] + (axes[0] if slopes else 0.0)
         xs = [("x = 1", one), ("first axis", axes[0]), ("last axis", axes[-1]), ("x = -1", -one)]
         xs += [("x huge", FAR * one), ("x = 0", 0.0 * one), ("last down", -axes[-1])]
         xs += [("x of length √2", edge), ("its opposite", -edge)]
     yield "silent", Row(xs[0][1] if label else 0.0 * one, math.nan)
-    c = float(m["c"]) if m["kind"] == "lanes" else plan.c
+    c = float(m["c"]) if m["kind"] == "scores" else plan.c
     tried = [(name, x, 0.0) for name, x in xs]
     if plan.blocks == 1 and not m.get("alone"):
         tried += [(f"{xs[0][0]}, offset {sign}", xs[0][1], v) for sign, v in (("up", OFFSET), ("down", -OFFSET))]
@@ -197,7 +210,7 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
             yield f"{x_name}, {y_name}", Row(x, y, offset)
 
 
-def _responses(plan: LanePlan | Plan, eta: float, c: float) -> list[tuple[str, float]]:
+def _responses(plan: ScorePlan | Plan, eta: float, c: float) -> list[tuple[str, float]]:
     """Responses as far out as they can be, and just within the corner c of the predictor."""
     shape = plan.shape
     if shape.family in {codes.LOGISTIC, codes.BALANCED, codes.HINGE, codes.SMOOTHED_HINGE}:
@@ -235,14 +248,14 @@ def _diameter(m: Mapping[str, Any], row: Row) -> float:
     """Largest distance that the noise of this row's report is made for."""
     if m["kind"] in NUMBERS:
         return 2.0 * float(m["plan"][1])
-    plan = _tuples(LanePlan if m["kind"] == "lanes" else Plan, m["plan"])
+    plan = _tuples(ScorePlan if m["kind"] == "scores" else Plan, m["plan"])
     if m["kind"] == "curvature":
         return 2.0 * float(plan.curvature_radius)
     if m["kind"] == "central":  # in units of the noise, as `_release_reports` has them; μ of both together
         return math.sqrt(sum((math.sqrt(2.0) * b / sd) ** 2 for b, sd in zip(_bounds(plan), m["sds"], strict=True)))
-    if m["kind"] == "lanes" and plan.label:
-        eta = float(row.x @ np.array(m["theta"])) + row.offset
-        ends = [kernels.unit_score(plan.shape, m["c"], eta, y) for y in (plan.y_low, plan.y_high)]
+    if m["kind"] == "scores" and plan.label:
+        eta = np.full(2, float(row.x @ np.array(m["theta"])) + row.offset)
+        ends = scores.unit(plan.shape, m["c"], eta, np.array([plan.y_low, plan.y_high]))
         return math.hypot(ends[0] - ends[1], plan.kappa)
     return 2.0 * float(plan.radius)
 
@@ -253,110 +266,37 @@ def _bounds(plan: Plan) -> tuple[float, float]:
 
 def _reports(m: Mapping[str, Any], row: Row, n: int, *, bare: bool = False) -> Array:
     """Reports that the kernels make of one row, again and again; without noise if `bare`, shape (n, size)."""
-    draw = {
-        "lanes": _lane_reports,
-        "chain": _chain_reports,
-        "curvature": _curvature_reports,
-        "central": _release_reports,
-    }.get(str(m["kind"]), _number_reports)
-    return draw(m, row, n, bare)
+    if m["kind"] in NUMBERS:
+        return _number_reports(m, row, n, bare)
+    if m["kind"] == "scores":
+        return _score_reports(m, row, n, bare)
+    from privreg.audit import chain  # whose loop is compiled
+
+    draw = {"chain": chain.scores, "curvature": chain.curvatures, "central": chain.releases}[str(m["kind"])]
+    return draw(_tuples(Plan, m["plan"]), np.array(m["theta"]), m, row, n, bare)
 
 
-def _noise(width: int, n: int, bare: bool) -> Array:
-    return np.zeros((n, width)) if bare else NoiseStream(fresh_key(), width).draw(n)
+def _score_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
+    plan, theta, w = _tuples(ScorePlan, m["plan"]), np.array(m["theta"]), _weight(m)
+    told = scored(plan, np.eye(len(theta) // plan.blocks), theta, m["c"], row.x, row.y, row.offset)
+    return told.finish(_randomised(plan.channel, told.report, told.radius / math.sqrt(w), n, bare))
 
 
-def _silenced(channel: Channel, bare: bool) -> Channel:
-    return Channel(codes.GAUSSIAN, 0.0, 0.0, 0.0) if bare else channel
-
-
-def _width(channel: Channel, size: int) -> int:
-    kinds = {codes.GAUSSIAN: size, codes.LAPLACE: 3 * size, codes.PRIVUNIT: size + 2}
-    return max(kinds.get(channel.kind, 1), size)
-
-
-def _lane_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    plan, theta = _tuples(LanePlan, m["plan"]), np.array(m["theta"])
-    d, w = len(theta) // plan.blocks, _weight(m)
-    size = (1 if plan.label else len(theta)) + int(plan.kappa > 0.0)
-    noise, start = _noise(_width(plan.channel, size), n, bare), math.log(m["c"])
-    # a lane for everybody keeps reports apart; their number moves log c, too little to be clipped
-    gain = 2.0**-20 / (1.0 + plan.channel.scale * plan.radius / math.sqrt(w))
-    plan = plan._replace(batch=1, lanes=n, path=0, gram=0, worth=1.0, target=0.0, widest=math.inf)
-    plan = plan._replace(channel=_silenced(plan.channel, bare))
-    state = lanes.init(theta, start, plan)
-    many = np.tile(row.x, (n, 1)), np.full(n, row.y), np.full(n, row.offset), np.full(n, w)
-    newton = np.eye(d), np.zeros((len(theta),) * 2)
-    kernels.run_lanes(*many, *newton, np.zeros(1), np.full(1, gain), noise, 0, 0, 1, plan, state)
-    out = state.score / m["c"]
-    if plan.kappa > 0.0:
-        out = np.column_stack([out, (start - state.log_c) / gain * plan.kappa])
-    return np.asarray(out / w)
-
-
-def _still(m: Mapping[str, Any], bare: bool, **more: Any) -> tuple[Plan, Array]:
-    """Plan of the single chain that keeps the reports alone, and where people are asked."""
-    plan = _tuples(Plan, m["plan"])
-    channels = {k: _silenced(getattr(plan, k), bare) for k in ("channel", "curvature_channel")}
-    kept = {"outer": 0, "batch": 1, "curvature_share": 0, "central": 0, "scaling_mode": codes.NONE}
-    return plan._replace(**{**kept, **channels, **more}), np.array(m["theta"])
-
-
-def _chain_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    plan, theta = _still(m, bare, outer=1)
-    none, block = np.empty((0, 0)), codes.BLOCK
-    noise = _noise(_width(_tuples(Plan, m["plan"]).channel, len(theta)), n, bare)
-    x, y, off, still = np.tile(row.x, (block, 1)), *(np.full(block, v) for v in (row.y, row.offset, 0.0))
-    out = np.empty((n, len(theta)))
-    for a in range(0, n, block):
-        b = min(block, n - a)
-        state = sgd.init(theta, plan, np.zeros(len(theta)))
-        kernels.fused(x[:b], y[:b], off[:b], still[:b], noise[a : a + b], none, plan, state, none, none)
-        out[a : a + b] = state.reports[:, :b].T
-    return out
-
-
-def _curvature_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    plan, theta = _still(m, bare, curvature_share=2**32)  # everybody's turn
-    size, none = len(theta) * (len(theta) + 1) // 2, np.empty((0, 0))
-    noise, still = _noise(_width(_tuples(Plan, m["plan"]).curvature_channel, size), n, bare), np.zeros(1)
-    x, y, off, quiet = row.x[None], np.array([row.y]), np.array([row.offset]), np.zeros((1, len(theta)))
-    state, out = sgd.init(theta, plan, np.zeros(len(theta))), np.empty((n, size))
-    for k in range(n):
-        state.curvature[:] = 0.0
-        kernels.fused(x, y, off, still, quiet, noise[k : k + 1], plan, state, none, none)
-        out[k] = state.curvature
-    return out
-
-
-def _release_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
-    """Releases of one person's sums, in units of their noise."""
-    plan, theta = _still(m, True, central=1)
-    d, one = len(theta), np.zeros(1)
-    raw, quiet = np.zeros((2, d, d)), np.zeros((1, _width(plan.channel, d)))
-    state = sgd.init(theta, plan, np.zeros(d))
-    given = row.x[None], np.array([row.y]), np.array([row.offset]), one, quiet, np.empty((0, 0))
-    kernels.fused(*given, plan, state, raw[0], raw[1])
-    noise = _noise(d * (d + 1), n, bare).reshape(n, 2, -1)
-    out = released(raw, m["sds"], noise) / np.array(m["sds"])[:, None]
-    return np.asarray(out.reshape(n, -1))
+def _randomised(channel: Channel, report: Array, radius: float, n: int, bare: bool) -> Array:
+    """The same report, randomised again and again."""
+    rows = np.tile(report, (n, 1))
+    return (
+        rows
+        if bare
+        else randomised(channel, rows, radius, NoiseStream(fresh_key(), width(channel, len(report))).draw(n))
+    )
 
 
 def _number_reports(m: Mapping[str, Any], row: Row, n: int, bare: bool) -> Array:
     saved, radius = m["plan"]
-    channel, d = _silenced(Channel(saved[0], *map(_number, saved[1:])), bare), len(m["theta"])
-    v, one, w = row.x.reshape(1, -1), np.ones(d), _weight(m)
-    size = {"moments": d * (d + 1) // 2, "location": 2 * d}.get(str(m["kind"]), d)
-    noise = _noise(_width(Channel(saved[0], 0.0, 0.0, 0.0), size), n, bare)
-    out, weight = np.empty((n, size)), np.full(1, w)
-    for k in range(n):
-        total = np.zeros(size)
-        given = (noise[k : k + 1], channel, radius, weight, total, 0, 1)
-        if m["kind"] == "moments":
-            kernels.moment_reports(v, np.eye(d), *given)
-        elif m["kind"] == "location":
-            kernels.location_reports(v, 0.0 * one, one, *given)
-        else:
-            kernels.number_reports(np.clip(v, 0.0, 1.0), *given, np.empty((0, 0)))
-        out[k] = total
-    return np.asarray(out / w)
+    channel = Channel(saved[0], *map(_number, saved[1:]))
+    if m["kind"] == "moments":
+        told, centre = second_moments(np.eye(len(row.x)), row.x), 0.0
+    else:
+        told, centre = np.where(np.isnan(row.x), 0.5, np.clip(row.x, 0.0, 1.0)) - 0.5, 0.5
+    return _randomised(channel, told, radius / math.sqrt(_weight(m)), n, bare) + centre

@@ -1,6 +1,6 @@
 """Collector side of the wall: reports in, sums and estimates out.
 
-Nothing here imports a row reader, a formula or a device. `thresholds`, `location` and `moments` learn where columns
+Nothing here imports a row reader, a formula or a device. `thresholds` and `moments` learn where columns
 lie and how they go together, `factors` the shares of levels, `diagonal` does without correlations; `reference`,
 `curvature` and `law` have what to expect of scores. A fit by rounds: `plan` has its values, `rounds` publishes
 states, by the `pilot` first, `coordinates` are those of scores; `estimate` carries every round's reports to the

@@ -54,22 +54,26 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
         theta[0] += rules.centre if constant else 0.0
     if rules.shape.family == codes.POISSON and constant:
         theta[0] = math.log(0.5 * rules.shape.a)
+    known = theta
     if plan.theta is not None:
         guess = np.array(plan.theta) / state.y_scale
         if constant:
             guess[0] -= state.y_centre / state.y_scale
         theta = np.asarray(np.linalg.solve(whitener.T, guess.reshape(-1, d).T).T.reshape(-1))
+    if not plan.layout.response:  # moments say nothing of coefficients
+        known = theta
     wide = 9.0 if rules.moving else 16.0 * spread**2
     prior = np.full(plan.size + 1, wide)
     prior[-1] = 2.0
     corner = plan.corner / state.y_scale if not rules.track and not rules.moving else rules.ratio * scale
     fitted = pilot.Fitted(theta, scale if not rules.moving else 1.0, np.diag(prior))
+    before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
     state = state._replace(rows=whitener, theta=theta, corner=corner)
     shares, tied = _rarer(plan, progress.scatter, rows, near)
     points = _points(plan, scatter, shares, rows, near)
     box = many.box_of(points) if plan.many else None
     return progress._replace(
-        scatter=scatter, fitted=fitted, prior=fitted, points=points, box=box, shares=shares, tied=tied
+        scatter=scatter, fitted=fitted, prior=before, points=points, box=box, shares=shares, tied=tied
     ), state
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "WIDE",
     "Wide",
-    "between",
     "is_diagonal",
     "is_wide",
     "learn",
@@ -72,11 +71,6 @@ class Wide(NamedTuple):
 def is_wide(d: int, *, label: bool) -> bool:
     """Whether a staged fit of so many columns learns no correlations; public covariates tell them without noise."""
     return d > WIDE and not label
-
-
-def between(probe: Array) -> int:
-    """Columns that take values between their ends, over rows of the public box."""
-    return int(((probe > probe.min(axis=0)) & (probe < probe.max(axis=0))).any(axis=0).sum())
 
 
 class Map(NamedTuple):

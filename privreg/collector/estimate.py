@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from privreg.collector import carried, law, many
-from privreg.collector import curvature as coordinates
 from privreg.collector.coordinates import reference
 from privreg.collector.plan import Estimated, Frame, Many, Plan, Progress, Seen
 from privreg.families import measures
 from privreg.protocol.rounds import Reports, State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
     from privreg.collector.law import Law
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["answered", "corrections", "estimate", "framed", "measured"]
+__all__ = ["answered", "corrections", "counted", "equation", "estimate", "framed", "measured", "of_groups"]
 
 WIDE_CORNER: Final = 2.0
 """Corner of a round, relative to the last, up to which it enters the estimate."""
@@ -29,13 +31,19 @@ WIDE_CORNER: Final = 2.0
 TURNS: Final = 3
 """Times that rounds are carried by secants to the estimate before, at most."""
 
+REACH: Final = 0.5
+"""Length from the mean state, on the scale of the predictor, up to which curvature is looked up by the law."""
+
+FLATTEST: Final = 0.01
+"""Least singular value of a slope, relative to its largest, that is inverted as it is."""
+
 SETTLED: Final = 0.1
 """Standard errors by which an estimate may still move then."""
 
 
 def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float, *, nearby: bool = False) -> Frame:
     """Rounds in the law's own coordinates at `theta`; `nearby` takes all states for so near that the law is linear."""
-    main = [s for s in progress.seen if s.state.role == "main"]
+    main = progress.main
     last = main[-1].state
     own = _symmetric(law.secant(said, theta, last.corner, theta, scale))
     root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
@@ -45,9 +53,8 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     if plan.label:
         noise = sd**2 * law.public_noise(said, theta, last.corner, _limits(plan, last), plan.function)
     noise = noise + law.variance(said, theta, last.corner, theta, scale)
-    pilots = [s for s in progress.seen if s.state.role == "pilot" and s.state.corner < WIDE_CORNER * last.corner]
-    out, maps = [], []
-    for one in [*pilots[-2:], *main]:
+    out, maps, bends = [], [], []
+    for one in counted(progress):
         here = own
         if not nearby or one.state.corner != last.corner:
             here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
@@ -59,8 +66,66 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         times = (one.sd / max(sd, 1e-12)) ** 2 * float(np.trace(map_ @ map_.T) / np.trace(inverse @ inverse.T))
         times = times if sd > 0.0 else 1.0
         maps.append(map_)
-        out.append(carried.Answered(states, mean @ map_.T, weight / max(times, 1e-12)))
-    return Frame(out, inverse @ noise @ inverse.T, root, maps)
+        bends.append(_bend(plan, said, theta, one.state, scale))
+        out.append(carried.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
+    return Frame(out, inverse @ noise @ inverse.T, root, maps, bends)
+
+
+def _bend(plan: Plan, said: Law, theta: Array, state: State, scale: float) -> Array:
+    """What groups' offsets add to a round's mean report by the law, as scores are no straight lines.
+
+    Nothing if errors are symmetric; skewness, which nobody knows, remains in the estimand.
+    """
+    spread = float(np.mean(state.offsets**2))
+    if spread == 0.0 or not (plan.rules.moving or plan.rules.centre != 0.0):
+        return np.zeros(plan.size)
+    return law.bend(said, theta, spread, state.corner, scale)
+
+
+def counted(progress: Progress) -> list[Seen]:
+    """Rounds of which the estimate is made: main ones, and the last of the pilot if their corner is about the same."""
+    main = progress.main
+    corner = WIDE_CORNER * main[-1].state.corner
+    pilots = [s for s in progress.seen if s.state.role == "pilot" and s.state.corner < corner and s.weight.any()]
+    return [*pilots[-2:], *main]
+
+
+def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, Array, Array, Array]:
+    """What the estimate solves: Σ_j a_j E ω z ψ_j(z'(θ + δ_j), y) = e.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Weights a, sum 1: of the rounds in the estimate, divided among groups as reports were.
+    ndarray, shape (m,)
+        Corners of ψ.
+    ndarray, shape (m, b d)
+        Offsets δ of the groups, coordinates of the scores. States with the same corner and offset count together.
+    ndarray, shape (b d,)
+        What offsets add by the law, e.
+    """
+    rounds, weights = counted(progress), None if found.combined is None else found.combined.weights
+    if found.many is not None:
+        rounds, weights = progress.main, found.many.found.weights
+    assert weights is not None
+    last, theta = rounds[-1].state, found.theta
+    parts: dict[tuple[float, bytes], float] = {}
+    bends = [np.zeros(plan.size)] * len(rounds) if found.frame is None else found.frame.bends
+    bend = np.zeros(plan.size)
+    for k, (one, share) in enumerate(zip(rounds, weights.tolist(), strict=True)):
+        state, each = one.state, one.weight.sum(axis=0)
+        if state.corner != last.corner and found.many is None and progress.fitted is not None:
+            # a report's mean is carried by its own curvature
+            said, scale = reference(plan, progress), progress.fitted.scale
+            own, here = (law.secant(said, theta, c, theta, scale) for c in (last.corner, state.corner))
+            share *= float(np.trace(own @ np.linalg.inv(_kept(here)))) / len(theta)
+        bend += share * bends[k]
+        for offset, weight in zip(state.offsets, (share * each / each.sum()).tolist(), strict=True):
+            at = state.corner, (offset + 0.0).tobytes()
+            parts[at] = parts.get(at, 0.0) + weight
+    out = np.array(list(parts.values()))
+    offsets = np.array([np.frombuffer(given) for _, given in parts])
+    return out / out.sum(), np.array([c for c, _ in parts]), offsets, bend / out.sum()
 
 
 def _limits(plan: Plan, state: State) -> tuple[float, float]:
@@ -69,13 +134,17 @@ def _limits(plan: Plan, state: State) -> tuple[float, float]:
 
 
 def _symmetric(matrix: Array) -> Array:
-    return _kept(0.5 * (matrix + matrix.T))
+    """Symmetric, with eigenvalues whose roots can be divided by: far off the law may tell no curvature at all."""
+    values, vectors = np.linalg.eigh(np.nan_to_num(0.5 * (matrix + matrix.T)))
+    top = float(values[-1])
+    values = np.maximum(values, FLATTEST * (top if top > 0.0 else 1.0))
+    return np.asarray((vectors * values) @ vectors.T)
 
 
 def _kept(matrix: Array) -> Array:
     """With singular values that can be divided by."""
-    u, values, v = np.linalg.svd(matrix)
-    return np.asarray((u * np.maximum(values, coordinates.FLATTEST * (float(values[0]) or 1.0))) @ v)
+    u, values, v = np.linalg.svd(np.nan_to_num(matrix))
+    return np.asarray((u * np.maximum(values, FLATTEST * (float(values[0]) or 1.0))) @ v)
 
 
 def answered(plan: Plan, progress: Progress, theta: Array) -> list[many.Answered]:
@@ -83,7 +152,7 @@ def answered(plan: Plan, progress: Progress, theta: Array) -> list[many.Answered
     box = progress.box
     assert box is not None
     assert progress.fitted is not None
-    main = [s for s in progress.seen if s.state.role == "main"]
+    main = progress.main
     out = []
     for one in main:
         weight = one.weight.sum(axis=0)
@@ -113,20 +182,24 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Coefficients from all rounds so far; None before a main round has begun."""
     if progress.final is not None:
         return progress.final
-    if not any(s.state.role == "main" for s in progress.seen):
+    if not progress.main:
         return None
     assert progress.fitted is not None
     if plan.many:
         return _estimate_of_many(plan, progress)
     said, scale = reference(plan, progress), progress.fitted.scale
-    theta = progress.state.theta
+    at = progress.state.theta
     for _ in range(TURNS):
-        before = theta
-        frame = framed(plan, progress, said, theta, scale)
+        before = at
+        frame = framed(plan, progress, said, at, scale)
         learned = carried.learn(frame.rounds, frame.noise)
         found = carried.combine(frame.rounds, frame.noise, learned)
         theta = np.asarray(np.linalg.solve(frame.root.T, found.x), dtype=np.float64)
-        moved = frame.root.T @ (theta - before)
+        at = theta
+        if plan.rules.moving:  # far from all states curvature is the law's alone, and noise would choose it
+            away = np.linalg.solve(frame.root.T, found.moved)
+            at = theta + away * (1.0 - min(1.0, REACH / max(float(np.linalg.norm(away)), 1e-300)))
+        moved = frame.root.T @ (at - before)
         if float(np.max(moved**2 / np.diag(found.cov))) < SETTLED**2:
             break
     theta = _possible(plan, progress.state, theta)
@@ -173,34 +246,57 @@ def corrections(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array
     ndarray, shape (m,)
         Weights of which their mean is about the estimate.
     """
-    frame, main = found.frame, [s for s in progress.seen if s.state.role == "main"]
+    out, weights = [], []
+    for one, share, carry in _carried(progress, found):
+        each = one.weight.sum(axis=1)
+        heard = each > 0.0
+        mean = one.score.sum(axis=1)[heard] / each[heard, None]
+        shift = (one.weight[heard] @ one.state.offsets) / each[heard, None]
+        out.append(one.state.theta + shift + carry(mean))
+        weights.append(share * each[heard] / each.sum())
+    return np.concatenate(out), np.concatenate(weights)
+
+
+def of_groups(progress: Progress, found: Estimated) -> tuple[Array, Array]:
+    """One-step estimates of each random group over all main rounds, and their weights.
+
+    Returns
+    -------
+    ndarray, shape (groups, b d)
+        Coordinates of the scores.
+    ndarray, shape (groups,)
+        Weights of which their mean is about the estimate.
+    """
+    out, weights = np.zeros((1, 1)), np.zeros(1)
+    for one, share, carry in _carried(progress, found):
+        each = one.weight.sum(axis=0)
+        mean = one.score.sum(axis=0) / np.maximum(each, 1e-300)[:, None]
+        here = share * each / each.sum()
+        out = out + here[:, None] * (one.state.theta + one.state.offsets + carry(mean))
+        weights = weights + here
+    return np.asarray(out / np.maximum(weights, 1e-300)[:, None]), weights
+
+
+def _carried(progress: Progress, found: Estimated) -> Iterator[tuple[Seen, float, Callable[[Array], Array]]]:
+    """Main rounds with their weights, and how far mean reports carry a state."""
+    main = progress.main
     if found.many is not None:
-        return _corrections_of_many(progress, found.many, main)
+        box, known = progress.box, found.many
+        assert box is not None
+        for one, answered, share in zip(main, known.rounds, known.found.weights, strict=True):
+            yield one, float(share), partial(many.corrected, box, answered.small, known.learned)
+        return
+    frame = found.frame
     assert frame is not None
     assert found.combined is not None
     assert found.curvature is not None
     turn = np.linalg.solve(frame.root.T, np.linalg.inv(carried.floored(found.curvature.mean)))
-    out, weights = [], []
-    maps = frame.maps[-len(main) :]
-    for one, map_, share in zip(main, maps, found.combined.weights[-len(main) :], strict=True):
-        each = one.weight.sum(axis=1)
-        heard = each > 0.0
-        mean = one.score.sum(axis=1)[heard] / each[heard, None]
-        shift = (one.weight[heard] @ one.state.offsets) / each[heard, None]
-        out.append(one.state.theta + shift - mean @ (turn @ map_).T)
-        weights.append(share * each[heard] / each.sum())
-    return np.concatenate(out), np.concatenate(weights)
+    last = slice(-len(main), None)
+    for one, map_, bend, share in zip(
+        main, frame.maps[last], frame.bends[last], found.combined.weights[last], strict=True
+    ):
+        yield one, float(share), partial(_stepped, turn @ map_, bend)
 
 
-def _corrections_of_many(progress: Progress, known: Many, main: list[Seen]) -> tuple[Array, Array]:
-    box = progress.box
-    assert box is not None
-    out, weights = [], []
-    for one, answered, share in zip(main, known.rounds, known.found.weights, strict=True):
-        each = one.weight.sum(axis=1)
-        heard = each > 0.0
-        mean = one.score.sum(axis=1)[heard] / each[heard, None]
-        shift = (one.weight[heard] @ one.state.offsets) / each[heard, None]
-        out.append(one.state.theta + shift + many.corrected(box, answered.small, known.learned, mean))
-        weights.append(share * each[heard] / each.sum())
-    return np.concatenate(out), np.concatenate(weights)
+def _stepped(matrix: Array, bend: Array, mean: Array) -> Array:
+    return np.asarray((bend - mean) @ matrix.T)

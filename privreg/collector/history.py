@@ -7,7 +7,7 @@ same bits for any number of threads, so that neither chunks nor threads can chan
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["FULLEST", "History", "fold"]
+__all__ = ["FULLEST", "fold"]
 
 FULLEST: Final = 4000
 """Coefficients for which a whole matrix is kept, at most: 8 p² bytes each, 32 MB at 2,000 and 128 MB here."""
@@ -84,80 +84,3 @@ def variances(sums: Array, waiting: Array, weighted: Array, mean: Array, squares
     out[mapped.places] = own * mapped.own**2
     out[mapped.places[0]] = first
     return out
-
-
-class History:
-    """Second moments of the paths of parallel lanes, noted when all of them have had as many updates.
-
-    Parameters
-    ----------
-    lanes, d : int
-        Lanes, and coefficients of each.
-
-    Attributes
-    ----------
-    rounds : int
-        Updates of each lane so far.
-    lines : ndarray, shape (d, m)
-        Partial sums of the last rounds, lane by lane, which are not yet in `sums`.
-    sums : ndarray, shape (d, d)
-        Σ s sᵀ over rounds and lanes, lower triangle.
-    weighted : ndarray, shape (lanes, d)
-        Σ k s_k over rounds k.
-    last : ndarray, shape (lanes, d)
-        Partial sums after the last round.
-    """
-
-    def __init__(self, lanes: int, d: int) -> None:
-        self.lanes, self.rounds = lanes, 0
-        self.block = max(LINES // lanes, 1)
-        self.lines = np.zeros((d, self.block * lanes))
-        self.sums = np.zeros((d, d))
-        self.weighted, self.last = np.zeros((lanes, d)), np.zeros((lanes, d))
-
-    def note(self, partial: Array) -> None:
-        """Take in the lanes' partial sums after another round, shape (lanes, d)."""
-        at = self.rounds % self.block * self.lanes
-        self.lines[:, at : at + self.lanes] = partial.T
-        self.rounds += 1
-        self.weighted += self.rounds * partial
-        self.last[:] = partial
-        if self.rounds % self.block == 0:
-            fold(self.lines, self.sums)
-
-    @property
-    def _waiting(self) -> Array:
-        return self.lines[:, : self.rounds % self.block * self.lanes]
-
-    @property
-    def _squares(self) -> float:
-        t = float(self.rounds)
-        return t * (t + 1.0) * (2.0 * t + 1.0) / 6.0
-
-    def matrix(self) -> Array:
-        """Random-scaling matrix of √updates times a lane's mean correction, averaged over lanes, shape (d, d)."""
-        t, sums = float(self.rounds), self.sums.copy()
-        fold(self._waiting, sums)
-        mean = self.last / t
-        cross = mean.T @ (self.weighted - 0.5 * self._squares * mean)
-        out = symmetric(sums)
-        out -= cross + cross.T
-        out /= t**2 * self.lanes
-        return out
-
-    def variances(self, mapped: Map) -> Array:
-        """Diagonal of that matrix behind a map to the user's coefficients, shape (d,), without the matrix."""
-        t = float(self.rounds)
-        given = (self.sums, self._waiting, self.weighted, self.last / t, self._squares)
-        return variances(*given, mapped) / (t**2 * self.lanes)
-
-    def to_arrays(self) -> dict[str, Any]:
-        """All there is to save; public."""
-        names = ("lines", "sums", "weighted", "last")
-        return {f"history_{name}": getattr(self, name) for name in names}
-
-    def from_arrays(self, arrays: dict[str, Any], rounds: int) -> None:
-        """Take over what `to_arrays` gave after so many rounds."""
-        for name in self.to_arrays():
-            setattr(self, name.removeprefix("history_"), np.array(arrays[name]))
-        self.rounds = rounds

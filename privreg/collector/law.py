@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.families.constants import ChainRules
+    from privreg.families.constants import ScoreRules
 
     Array = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ SMALL: Final = 1e-4
 class Law(NamedTuple):
     """Points and a family; θ is in their coordinates."""
 
-    rules: ChainRules
+    rules: ScoreRules
     points: Array  # Whitened covariates, equally likely; shape (m, d)
     weight: Array  # ω(z) of each; shape (m,)
     blocks: int  # Linear predictors of a record
@@ -51,7 +51,7 @@ class Law(NamedTuple):
 _RESIDUALS: Final = frozenset({codes.HUBER, codes.EXPECTILE, codes.QUANTILE})
 
 
-def law_of(rules: ChainRules, points: Array, *, blocks: int = 1, unit: bool = True, answering: float = 1.0) -> Law:
+def law_of(rules: ScoreRules, points: Array, *, blocks: int = 1, unit: bool = True, answering: float = 1.0) -> Law:
     """A law over `points`, shape (m, d), with ω = 1/‖z‖ if `unit`, else bounded leverage."""
     norm = np.linalg.norm(points, axis=1)
     far = math.sqrt(codes.LEVER2 * points.shape[1])
@@ -115,6 +115,39 @@ def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
     return np.asarray((z * (w * kappa)[:, None]).T @ z)
 
 
+def bend(law: Law, theta: Array, spread: float, c: float, s: float) -> Array:
+    """Mean report at θ of groups that answer apart, beyond what a straight line would give, shape (b d,).
+
+    Parameters
+    ----------
+    law : Law
+    theta : ndarray, shape (b d,)
+    spread : float
+        Mean square of a coordinate of the groups' offsets, which are balanced and not correlated.
+    c, s : float
+        Corner and residual scale.
+    """
+    z = law.points
+    apart = np.sqrt(spread * np.einsum("ij,ij->i", z, z))
+    w = law.weight * law.answering / len(z)
+    if law.blocks == 1:
+        there = z @ theta
+        up, middle, down = (
+            _scalar(law.rules, there + v, there, c, s, brief=True)[0] for v in (apart, 0.0 * apart, -apart)
+        )
+        return np.asarray(z.T @ (w * (0.5 * (up + down) - middle)))
+    eta = z @ theta.reshape(law.blocks, -1).T
+    there = _softmax(theta, z, law.blocks)
+    out = np.zeros((law.blocks, z.shape[1]))
+    for k in range(law.blocks):
+        for sign in (0.5, -0.5):
+            moved = eta.copy()
+            moved[:, k] += 2.0 * sign * apart
+            here = _shares(moved)
+            out += ((here - there)[:, 1:] * (0.5 * w / _apart(here, law.blocks))[:, None]).T @ z
+    return out.reshape(-1)
+
+
 def variance(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
     """Second moments of a report before noise under the law, shape (b d, b d)."""
     d = law.points.shape[1]
@@ -152,11 +185,11 @@ def _phi(v: Array) -> Array:
 
 
 def _scalar(
-    rules: ChainRules, here: Array, there: Array, c: float, s: float, *, brief: bool = False
+    rules: ScoreRules, here: Array, there: Array, c: float, s: float | Array, *, brief: bool = False
 ) -> tuple[Array, ...]:
     """Mean unit score at `here` if `there` is the truth; its derivatives by `there` and log s; the same of the number.
 
-    All of shape (m,); the first two alone if `brief`.
+    All of shape (m,); the first two alone if `brief`. Residuals may have a scale each.
     """
     found = _predicted(rules, here, there) if not _of_residuals(rules) else None
     if found is not None:
@@ -190,18 +223,18 @@ def _scalar(
     return (score, slope, density_at * (mean / s + rules.centre) / top, *_window(rules, mean, c, s))
 
 
-def _of_residuals(rules: ChainRules) -> bool:
+def _of_residuals(rules: ScoreRules) -> bool:
     """Whether the law of a score is that of a residual with a scale."""
     return rules.track or rules.shape.family in _RESIDUALS
 
 
-def _sides(rules: ChainRules) -> tuple[float, float]:
+def _sides(rules: ScoreRules) -> tuple[float, float]:
     """Weights of residuals above and below 0, of Huber and Expectile."""
     a = rules.shape.a
     return (0.5, 0.5) if rules.shape.family == codes.HUBER else (a, 1.0 - a)
 
 
-def _predicted(rules: ChainRules, here: Array, there: Array) -> tuple[Array, Array]:
+def _predicted(rules: ScoreRules, here: Array, there: Array) -> tuple[Array, Array]:
     """Mean unit score and its derivative by `there` where the predictor alone tells the law of the response."""
     ends = _ends(rules, here)
     if rules.shape.family == codes.SQUARED:
@@ -219,13 +252,13 @@ def _predicted(rules: ChainRules, here: Array, there: Array) -> tuple[Array, Arr
     return ends[0] + rise * share, rise * share * (1.0 - share)
 
 
-def _ends(rules: ChainRules, here: Array) -> tuple[Array, Array]:
+def _ends(rules: ScoreRules, here: Array) -> tuple[Array, Array]:
     """Unit scores at responses 0 and 1, between which they are linear."""
     one = np.ones_like(here)
     return scores.unit(rules.shape, 1.0, here, 0.0 * one), scores.unit(rules.shape, 1.0, here, one)
 
 
-def _window(rules: ChainRules, mean: Array, c: float, s: float) -> tuple[Array, Array, Array]:
+def _window(rules: ScoreRules, mean: Array, c: float, s: float | Array) -> tuple[Array, Array, Array]:
     """P(abs r ≤ c) and its derivatives by the mean and by log s."""
     low, high = (-c - mean) / s, (c - mean) / s
     f_low, f_high = _phi(low), _phi(high)
@@ -233,7 +266,7 @@ def _window(rules: ChainRules, mean: Array, c: float, s: float) -> tuple[Array, 
     return number, -(f_high - f_low) / s, -(f_high * (high - rules.centre) - f_low * (low - rules.centre))
 
 
-def _square(rules: ChainRules, here: Array, there: Array, c: float, s: float) -> Array:
+def _square(rules: ScoreRules, here: Array, there: Array, c: float, s: float | Array) -> Array:
     """Mean squared unit score, shape (m,)."""
     family = rules.shape.family
     if family in {codes.HUBER, codes.EXPECTILE}:
@@ -269,7 +302,12 @@ def _square(rules: ChainRules, here: Array, there: Array, c: float, s: float) ->
 
 
 def _softmax(theta: Array, z: Array, blocks: int) -> Array:
-    eta = np.column_stack([np.zeros(len(z)), z @ theta.reshape(blocks, -1).T])
+    return _shares(z @ theta.reshape(blocks, -1).T)
+
+
+def _shares(predictors: Array) -> Array:
+    """Probabilities of all classes, shape (m, b + 1), from the predictors of all but the first."""
+    eta = np.column_stack([np.zeros(len(predictors)), predictors])
     share = np.exp(eta - eta.max(axis=1, keepdims=True))
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from privreg.collector.diagonal import Wide
     from privreg.collector.pilot import Fitted, Observed
-    from privreg.families.constants import ChainRules
+    from privreg.families.constants import ScoreRules
 
     Array = NDArray[np.float64]
 
@@ -181,7 +181,7 @@ def _boxed(mean: Array, second: Array, gram: Array, unit: Array) -> Box:
 
 
 def curve(
-    rules: ChainRules, box: Box, state: Array, c: float, theta: Array, s: float, *, constant: bool = True
+    rules: ScoreRules, box: Box, state: Array, c: float, theta: Array, s: float, *, constant: bool = True
 ) -> Array:
     """S with mean report S ⊗ G (state − θ) if `theta` were the truth and `s` the residual scale, shape (b, b)."""
     if rules.shape.family == codes.MULTINOMIAL:
@@ -190,7 +190,7 @@ def curve(
     return np.array([[_mean_secant(rules, here, there, c, s)]])
 
 
-def square(rules: ChainRules, box: Box, state: Array, c: float, theta: Array, s: float) -> float:
+def square(rules: ScoreRules, box: Box, state: Array, c: float, theta: Array, s: float) -> float:
     """Mean squared length of a score before noise."""
     if rules.shape.family == codes.MULTINOMIAL:
         return 0.5
@@ -210,7 +210,7 @@ def _predictors(box: Box, state: Array, theta: Array) -> tuple[Array, Array]:
     return mean[0] + root * z[:, 0], mean[1] + along * z[:, 0] + across * z[:, 1]
 
 
-def _mean_secant(rules: ChainRules, here: Array, there: Array, c: float, s: float) -> float:
+def _mean_secant(rules: ScoreRules, here: Array, there: Array, c: float, s: float) -> float:
     apart = here - there
     score, slope, *_ = law._scalar(rules, here, there, c, s)
     scaled = rules.track or rules.shape.family in law._RESIDUALS
@@ -243,12 +243,12 @@ def _shares(eta: Array) -> Array:
 # --- where to begin --------------------------------------------------------------------------------------------
 
 
-def fit(rules: ChainRules, box: Box, seen: Sequence[Observed], prior: Fitted) -> tuple[Array, float, float]:
+def fit(rules: ScoreRules, box: Box, seen: Sequence[Observed], prior: Fitted) -> tuple[Array, float, float]:
     """Coefficients and residual scale from pilot reports.
 
     Parameters
     ----------
-    rules : ChainRules
+    rules : ScoreRules
     box : Box
     seen : sequence of Observed
     prior : Fitted
@@ -285,7 +285,7 @@ def fit(rules: ChainRules, box: Box, seen: Sequence[Observed], prior: Fitted) ->
     return theta, s, unsure
 
 
-def _scale(rules: ChainRules, box: Box, seen: Sequence[Observed], theta: Array, s: float) -> float:
+def _scale(rules: ScoreRules, box: Box, seen: Sequence[Observed], theta: Array, s: float) -> float:
     """Residual scale at which the numbers in joint reports are those that were reported."""
     told = [(r, *_predictors(box, r.theta, theta)) for r in seen if r.number is not None]
     low, high = math.log(s) - 3.0, math.log(s) + 3.0

@@ -54,7 +54,7 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
     law : Law
     seen : sequence of Observed
     guess : Fitted
-        Where to begin.
+        Where to begin, unless the prior's mean agrees better with what was reported.
     prior : Fitted
         What is known before any pilot report, with its covariance.
 
@@ -67,6 +67,10 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
     at = np.append(guess.theta, math.log(guess.scale))
     origin = np.append(prior.theta, math.log(prior.scale))
     value, gradient, hessian = _distance(law, seen, at, origin, precision)
+    if len(seen) == 1 and not np.array_equal(at, origin):
+        found = _distance(law, seen, origin, origin, precision)
+        if found[0] < value:
+            at, (value, gradient, hessian) = origin, found
     damping = 1e-3
     for _ in range(TURNS):
         step = -np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)

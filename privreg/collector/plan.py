@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from privreg.collector import carried, diagonal, many
-from privreg.protocol.rounds import State
+from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from privreg.collector.moments import Layout, Scatter
     from privreg.collector.pilot import Fitted
     from privreg.collector.thresholds import Search
-    from privreg.families.constants import ChainRules
+    from privreg.families.constants import ScoreRules
     from privreg.families.measures import Gauge
     from privreg.privacy.mechanisms import Mechanism
 
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     """What is fixed and public before the first record."""
 
     rounds: tuple[Round, ...]
-    rules: ChainRules
+    rules: ScoreRules
     layout: Layout
     mechanism: Mechanism
     d: int  # Covariates, the constant included
@@ -51,6 +51,7 @@ class Plan(NamedTuple):
     cells: tuple[Cells, ...]
     nonresponse: bool  # Whether it is declared that some records send noise only
     rows: int | None  # Records expected, if known
+    groups: int = GROUPS  # Random groups of a main round
     function: Callable[[float, float], float] | None = None  # Score over its bound of a family of one's own
     gauge: Gauge | None = None  # By what fit is measured, before what is learned; None if it is not
     told: int = 0  # Numbers in a report by which it is measured
@@ -81,6 +82,10 @@ class Plan(NamedTuple):
     def factors(self) -> tuple[Cells, ...]:
         """Columns made of factors alone, where moments are told."""
         return tuple(g._replace(columns=g.columns + self.extra) for g in self.cells)
+
+    def apart(self, role: str) -> int:
+        """Groups that answer apart in a round of a role."""
+        return {"location": GROUPS, "main": self.groups}.get(role, 1)
 
     def kappa(self, role: str) -> float:
         """Weight of the number in a report of a role."""
@@ -153,6 +158,11 @@ class Progress(NamedTuple):
     gauge: Gauge | None = None
     final: Estimated | None = None
 
+    @property
+    def main(self) -> list[Seen]:
+        """Main rounds that any reports have come of."""
+        return [s for s in self.seen if s.state.role == "main" and s.weight.any()]
+
 
 class Frame(NamedTuple):
     """Rounds in the law's own coordinates, in which the law says M = I."""
@@ -161,6 +171,7 @@ class Frame(NamedTuple):
     noise: Array  # shape (q, q)
     root: Array  # L, lower triangular: x = L' θ; shape (q, q)
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
+    bends: list[Array]  # What was taken off each round's mean report, scores' coordinates; shape (q,)
 
 
 class Many(NamedTuple):

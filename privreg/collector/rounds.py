@@ -20,27 +20,46 @@ from privreg.collector.estimate import answered, estimate, framed
 from privreg.collector.plan import Plan, Progress, Seen
 from privreg.families import measures
 from privreg.protocol import codes
-from privreg.protocol.rounds import GROUPS, Reports, State
+from privreg.protocol.rounds import Reports, State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from privreg.collector.carried import Answered
     from privreg.collector.law import Law
     from privreg.collector.moments import Scatter
     from privreg.collector.pilot import Fitted
 
     Array = NDArray[np.float64]
 
-__all__ = ["advance", "begin", "scored"]
+__all__ = ["advance", "begin", "late", "scored"]
 
 GAIN: Final = 0.6
 """Part of the way from a state to its own reports' one-step estimate that the next state goes."""
+
+STEADY: Final = 0.5
+"""Sd, on the scale of the predictor, that the noise of one round gives the next state, at most, where curvature depends
+on the coefficients: it falls off outwards, and states that wander there multiply noise."""
+
+SLOWEST: Final = 0.1
+"""Part of the way that is gone even so."""
 
 OFFSET: Final = 0.35
 """Length of a group's offset in corners with few records in main rounds; it falls with the fourth root of more."""
 
 OFFSET_PEOPLE: Final = 170_000.0
 """Records in main rounds, at μ = 1, up to which it is that long."""
+
+ENOUGH: Final = 0.8
+"""Reports by which a state follows its predecessor, relative to the largest round's."""
+
+MARGIN: Final = 0.7
+"""Length of offsets of hinges, on the scale of the predictor: with longer ones they moved what is estimated."""
+
+BENT: Final = 0.25
+"""Length of offsets, relative to that of others, where curvature changes with the predictor of many coefficients."""
 
 FAR: Final = 1.5
 """Corners by which a state may move in one round."""
@@ -66,7 +85,7 @@ def begin(plan: Plan) -> Progress:
         1.0,
         zero,
         1.0,
-        np.zeros((_groups(plan.rounds[0].role), plan.size)),
+        np.zeros((plan.apart(plan.rounds[0].role), plan.size)),
         plan.kappa(plan.rounds[0].role),
         places.thresholds,
     )
@@ -121,11 +140,6 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     return progress._replace(state=state)
 
 
-def _groups(role: str) -> int:
-    """Groups that answer apart in a round of a role."""
-    return GROUPS if role in {"location", "main"} else 1
-
-
 def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
     """Take in a round on second moments."""
     scatter, total = progress.scatter, reports.total.sum(axis=(0, 1))
@@ -169,6 +183,36 @@ def scored(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         number = float(reports.total[..., -1].sum() / weight.sum()) / kappa
     score = reports.total[..., : plan.size]
     return progress._replace(seen=(*progress.seen, Seen(state, weight, score, number, plan.sd(state.role))))
+
+
+def late(progress: Progress, number: int, reports: Reports) -> Progress:
+    """Take in reports that came after their round was over: they count with the state that they answered.
+
+    Parameters
+    ----------
+    progress : Progress
+    number : int
+        Of that state, in a round of scores.
+    reports : Reports
+        Its people are those who were not counted before.
+
+    Returns
+    -------
+    Progress
+        What is known; states that are out already stay as they are.
+    """
+    seen = []
+    for one in progress.seen:
+        if one.state.number == number:
+            weight, told = one.weight + reports.weight, one.number
+            if told is not None and weight.any():
+                told = told * float(one.weight.sum()) + float(reports.total[..., -1].sum()) / one.state.kappa
+                told /= float(weight.sum())
+            score = one.score + reports.total[..., : one.score.shape[-1]]
+            one = one._replace(weight=weight, score=score, number=told)
+        seen.append(one)
+    held = [n + reports.people * (k == number) for k, n in enumerate(progress.held)]
+    return progress._replace(seen=tuple(seen), held=tuple(held))
 
 
 def _pays(plan: Plan, progress: Progress) -> bool:
@@ -240,11 +284,15 @@ def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
     effective = people * 4.0 / (plan.sd("main") ** 2 + 0.7 / plan.d)
     size = OFFSET * min(1.0, (OFFSET_PEOPLE / max(effective, 1.0)) ** 0.25)
     length = size * (state.corner if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
-    if q < GROUPS:
-        signs = hadamard(GROUPS)[:, 1 : q + 1].astype(np.float64) * (-1.0) ** state.number
+    if plan.rules.moving and plan.rules.track:
+        length = size * MARGIN  # the corner is that of a window about a margin
+    if plan.many and plan.rules.from_predictor:
+        length *= BENT  # what they add to a mean report is not taken off
+    if q < plan.groups:
+        signs = hadamard(plan.groups)[:, 1 : q + 1].astype(np.float64) * (-1.0) ** state.number
     else:
         rng = np.random.Generator(np.random.PCG64([41, state.number]))
-        half = rng.choice([-1.0, 1.0], (GROUPS // 2, q))
+        half = rng.choice([-1.0, 1.0], (plan.groups // 2, q))
         signs = np.concatenate([half, -half])
     return np.asarray(signs * (length / math.sqrt(q)))
 
@@ -254,14 +302,34 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
     assert progress.fitted is not None
     frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
     learned = carried.learn(frame.rounds, frame.noise)
-    last = frame.rounds[-1]
-    x = last.weight @ last.x / last.weight.sum()
-    g = last.weight @ last.g / last.weight.sum()
-    step = -np.linalg.solve(frame.root.T, np.linalg.solve(carried.floored(learned.mean), g))
-    most = FAR * (state.corner if said.scaled else 1.0)
-    step *= min(1.0, most / max(float(np.linalg.norm(step)), 1e-300))
-    theta = np.linalg.solve(frame.root.T, x) + GAIN * step
+    m = carried.floored(learned.mean)
+    x, g = _latest(frame.rounds, m)
+    back = np.linalg.solve(frame.root.T, np.linalg.inv(m))
+    step, unit = -back @ g, state.corner if said.scaled else 1.0
+    step *= min(1.0, FAR * unit / max(float(np.linalg.norm(step)), 1e-300))
+    gain = GAIN
+    if plan.rules.moving:
+        told = max(float(r.weight.sum()) for r in frame.rounds)
+        sd = math.sqrt(float(np.trace(back @ frame.noise @ back.T)) / max(told, 1e-300))
+        gain = min(GAIN, max(STEADY / max(sd, 1e-300), SLOWEST))
+    theta = np.linalg.solve(frame.root.T, x) + gain * step
     return progress._replace(curvature=learned), state._replace(theta=theta)
+
+
+def _latest(rounds: Sequence[Answered], m: Array) -> tuple[Array, Array]:
+    """The last state, and the mean report there: the last round's, or of several rounds as much as one holds.
+
+    Where many reports come late, the last round's are few; those of states before are carried to the last one by `m`.
+    """
+    total = np.array([r.weight.sum() for r in rounds])
+    x = np.array([r.weight @ r.x for r in rounds]) / total[:, None]
+    g = np.array([r.weight @ r.g for r in rounds]) / total[:, None]
+    most, share = float(total.max()), np.zeros(len(rounds))
+    for k in reversed(range(len(rounds))):
+        share[k] = min(total[k], most - share.sum())
+        if share.sum() >= ENOUGH * most:
+            break
+    return x[-1], share @ (g + (x[-1] - x) @ m.T) / share.sum()
 
 
 def _next_of_many(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:

@@ -16,7 +16,7 @@ from privreg.collector.steps import Steps
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE
 from privreg.protocol.plans import Plan, State
-from privreg.simulation.staged import kernels
+from privreg.simulation import sgd_kernels as kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,6 @@ __all__ = [
     "folded",
     "init",
     "is_turn",
-    "merge",
     "moved_gram",
     "recentred",
     "symmetric",
@@ -282,35 +281,3 @@ def _from_triangle(entries: Array, p: int) -> Array:
     rows, cols = np.triu_indices(p)
     out[rows, cols] = np.where(rows == cols, entries, entries / np.sqrt(2.0))
     return out + np.triu(out, 1).T
-
-
-def merge(a: ChainSummary, b: ChainSummary) -> ChainSummary:
-    """Two groups of lanes as one: averages by people, random-scaling matrices by lanes.
-
-    Parameters
-    ----------
-    a, b : ChainSummary
-        Chains over disjoint people.
-
-    Returns
-    -------
-    ChainSummary
-        Associative and order-free up to rounding.
-    """
-
-    def mix(x: Array, y: Array, m: float, n: float) -> Array:
-        if not m or not n:
-            return x if m else y
-        return (m * x + n * y) / (m + n)
-
-    return ChainSummary(
-        a.people + b.people,
-        a.updates + b.updates,
-        mix(a.mean, b.mean, a.people, b.people),
-        mix(a.last, b.last, a.people, b.people),
-        mix(a.scaling, b.scaling, a.lanes, b.lanes),
-        mix(a.outer, b.outer, a.updates, b.updates),
-        mix(a.curvature, b.curvature, a.curvature_people, b.curvature_people),
-        a.curvature_people + b.curvature_people,
-        a.lanes + b.lanes,
-    )

@@ -35,6 +35,9 @@ ZOOMS: Final = 3
 GUARDS: Final = 4
 """Thresholds far outside of what is likely, by which a search that went astray comes back."""
 
+NEIGHBOURS: Final = 1
+"""Values on either side of the best centre among which the next search for it goes."""
+
 RECENT: Final = 3
 """Rounds whose thresholds centres are looked for at."""
 
@@ -114,17 +117,20 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
     """Centre and scale of one column, what isn't known of them, and thresholds that would tell most."""
     ends = np.unique(tried[-RECENT * GROUPS :])
     centres = np.unique(np.concatenate([ends, 0.5 * (ends[1:] + ends[:-1])]))
-    gap = max(float(np.diff(ends).min(initial=np.inf)), 1e-9 * float(np.abs(ends).max()))
+    gap = max(float(np.diff(ends).min(initial=np.inf)), 1e-9 * float(np.median(np.abs(ends))))
     gap = gap if np.isfinite(gap) and gap > 0.0 else 1e-9
     sizes = np.geomspace(0.1 * gap, 3.0 * max(float(np.ptp(ends)), gap), 2 * GRID)
     c, s = np.meshgrid(centres, sizes, indexing="ij")
     value = _likelihood(tried, shares, variance, c, s)
     best = np.unravel_index(int(np.argmax(value)), value.shape)
     centre, scale = float(c[best]), float(s[best])
-    reach = (4.0, 3.0)
+    # a scale far below the distance of thresholds is all one: the centre may be anywhere between its neighbours
+    near = centres[[max(int(best[0]) - NEIGHBOURS, 0), min(int(best[0]) + NEIGHBOURS, len(centres) - 1)]]
+    reach = (max(4.0, float(np.abs(near - centre).max()) / scale), 3.0)
     steps = np.linspace(-1.0, 1.0, GRID)
     for _ in range(ZOOMS):
-        c, s = np.meshgrid(centre + scale * reach[0] * steps, scale * np.exp(reach[1] * steps), indexing="ij")
+        sizes = np.maximum(scale * np.exp(reach[1] * steps), 0.5 * reach[0] * scale / GRID)
+        c, s = np.meshgrid(centre + scale * reach[0] * steps, sizes, indexing="ij")
         value = _likelihood(tried, shares, variance, c, s)
         best = np.unravel_index(int(np.argmax(value)), value.shape)
         likely = value > value[best] - 4.0

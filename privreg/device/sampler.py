@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from privreg.device import ziggurat
 from privreg.errors import StreamError
 from privreg.protocol import codes
 
@@ -23,13 +23,30 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
     from numpy.typing import NDArray
 
-__all__ = ["KEY_BYTES", "NoiseStream", "derived_key", "fresh_key", "normals", "refuse_fork", "seeded_key", "words"]
+__all__ = [
+    "KEY_BYTES",
+    "Key",
+    "NoiseStream",
+    "derived_key",
+    "fresh_key",
+    "normals",
+    "refuse_fork",
+    "seeded_key",
+    "words",
+]
 
 KEY_BYTES: Final = 32
 NORMALS: Final = 1 << 16
 """Standard normals a block holds at most; rows per block follow from p alone."""
 _SPARE: Final = 1.03
 _PAD: Final = 16
+
+
+@dataclass(frozen=True)
+class Key:
+    """A secret that no log prints."""
+
+    value: bytes = field(repr=False)
 
 
 def fresh_key() -> bytes:
@@ -162,6 +179,8 @@ class NoiseStream:
         self, key: bytes, buffer: NDArray[np.float64], scratch: NDArray[np.uint64]
     ) -> tuple[bytes, NDArray[np.float64]]:
         """Next key, and `buffer` full of this key's normals."""
+        from privreg.device import ziggurat  # compiled
+
         cipher = self._cipher(key)
         following = cipher.update(bytes(KEY_BYTES))
         flat = buffer.reshape(-1)

@@ -22,10 +22,9 @@ from privreg.families import scores
 from privreg.families.scores import Score
 from privreg.families.weights import ScoreWeights
 from privreg.privacy.mechanisms import Mechanism
-from privreg.protocol import codes
+from privreg.protocol import codes, normal
 from privreg.protocol.codes import LEVER2, TINY
-from privreg.protocol.plans import Channel, LanePlan
-from privreg.simulation.staged.kernels import normal_cdf, normal_quantile
+from privreg.protocol.plans import Channel, ScorePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,12 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Device",
+    "Told",
     "curvature_report",
-    "lane_report",
-    "location_report",
     "moment_report",
     "randomised",
+    "round_report",
     "score_report",
+    "scored",
+    "second_moments",
     "threshold_report",
 ]
 
@@ -77,17 +78,17 @@ def randomised(channel: Channel, report: Array, radius: float, noise: Array) -> 
         )
     if channel.kind == codes.RESPONSE:
         share = min(max(float(report[0]) / radius, -1.0), 1.0) if radius > 0.0 else 0.0
-        up = normal_cdf(float(noise[0])) < 0.5 + 0.5 * share / channel.scale
+        up = normal.cdf(float(noise[0])) < 0.5 + 0.5 * share / channel.scale
         return np.array([scale if up else -scale])
     norm = math.sqrt(_inner(report, report))
     tiny = not norm > 1e-140
     share = 0.0 if tiny else min(norm / radius, 1.0)
-    sign = 1.0 if normal_cdf(float(noise[size])) < 0.5 + 0.5 * share else -1.0
+    sign = 1.0 if normal.cdf(float(noise[size])) < 0.5 + 0.5 * share else -1.0
     unit = [(1.0 if j == 0 else 0.0) if tiny else float(v) / norm for j, v in enumerate(report)]
     along = _inner(np.array(unit), noise[:size])
-    uniform = normal_cdf(along)
-    in_cap = normal_cdf(float(noise[size + 1])) < channel.accept
-    drawn = -normal_quantile(uniform * channel.above) if in_cap else normal_quantile(uniform * (1.0 - channel.above))
+    uniform = normal.cdf(along)
+    in_cap = normal.cdf(float(noise[size + 1])) < channel.accept
+    drawn = -normal.quantile(uniform * channel.above) if in_cap else normal.quantile(uniform * (1.0 - channel.above))
     return np.array([scale * (float(noise[j]) + (sign * drawn - along) * unit[j]) for j in range(size)])
 
 
@@ -130,8 +131,6 @@ def _leverage(norm2: float, d: int) -> float:
 def _weight(weights: ScoreWeights, norm2: float, first: float, d: int) -> float:
     if weights.name == "unit":
         return 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
-    if weights.name == "leverage":
-        return _leverage(norm2, d)
     if weights.name == "published_slopes":
         norm2 = norm2 - first * first
     return 2.0 / norm2 if norm2 > 2.0 else 1.0
@@ -239,36 +238,6 @@ def curvature_report(device: Device, centre: Array, x: Array, y: float, noise: A
     return randomised(device.mechanism.channel(len(out)), np.array(out), radius, noise)
 
 
-def location_report(mechanism: Mechanism, location: Array, spread: Array, v: Array, noise: Array) -> Array:
-    """One person's report on where each of m numbers lies, for columns whose scale nobody declared.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-    location, spread : ndarray, shape (m,)
-        Current public guesses; spread > 0.
-    v : ndarray, shape (m,)
-        The person's numbers; NaN for one who has nothing to tell.
-    noise : ndarray, shape (width,)
-        Standard normals drawn for this person and never used again.
-
-    Returns
-    -------
-    ndarray, shape (2m,)
-        For each number, with a = (v − location) / spread, the bits 1{a > 0} and 1{abs a > 1}, randomised about 1/2.
-    """
-    bits: list[float] = []
-    for j in range(len(v)):
-        with np.errstate(over="ignore"):
-            a = float((v[j] - location[j]) / spread[j])
-        if math.isnan(a):
-            bits += [0.0, codes.OUTSIDE - 0.5]
-        else:
-            bits += [0.5 if a > 0.0 else -0.5, (1.0 if abs(a) > 1.0 else 0.0) - 0.5]
-    radius = mechanism.bits_radius(len(bits))
-    return randomised(mechanism.channel(len(bits)), np.array(bits), radius, noise) + 0.5
-
-
 def threshold_report(mechanism: Mechanism, thresholds: Array, v: Array, noise: Array) -> Array:
     """One person's report, in a fit by rounds, on where each of m numbers lies whose scale nobody declared.
 
@@ -298,6 +267,24 @@ def _whitened(rows: Array, x: Array) -> Array:
     return np.array([_inner(rows[j, : j + 1], x[: j + 1]) for j in range(len(x))])
 
 
+class Told(NamedTuple):
+    """A report before it is randomised: a point of the ball of `radius` about 0, and what is made of the answer."""
+
+    report: Array  # shape (size,)
+    radius: float
+    centre: Array  # Public, added to the answer; shape (size,)
+    carried: Array | None = None  # Public covariates that multiply its first number, where only a response is private
+
+    def finish(self, answer: Array) -> Array:
+        """What leaves the device, of randomised reports of shape (…, size)."""
+        out = answer + self.centre
+        if self.carried is None:
+            return np.asarray(out)
+        with np.errstate(over="ignore", invalid="ignore"):
+            score = np.where(out[..., :1] * self.carried != 0.0, out[..., :1] * self.carried, 0.0)
+        return np.concatenate([score, out[..., 1:]], axis=-1)
+
+
 def moment_report(mechanism: Mechanism, rows: Array, v: Array, noise: Array) -> Array:
     """One person's report on second moments.
 
@@ -317,6 +304,12 @@ def moment_report(mechanism: Mechanism, rows: Array, v: Array, noise: Array) -> 
         Lower triangle of u uᵀ, u = z/‖z‖, z = `rows` v, off-diagonal entries times √2, randomised: u uᵀ is positive
         semidefinite of trace and Frobenius norm 1. Where v can't be used, noise only.
     """
+    told = second_moments(rows, v)
+    return randomised(mechanism.channel(len(told)), told, mechanism.moment_radius(), noise)
+
+
+def second_moments(rows: Array, v: Array) -> Array:
+    """What a report on second moments says before it is randomised; see `moment_report`."""
     d = len(v)
     with np.errstate(over="ignore", invalid="ignore"):
         z = _whitened(rows, v)
@@ -328,11 +321,11 @@ def moment_report(mechanism: Mechanism, rows: Array, v: Array, noise: Array) -> 
         for m in range(j + 1):
             entry = 0.0 if silent else factor * float(z[j]) * float(z[m])
             entries.append(entry * math.sqrt(2.0) if m < j else entry)
-    return randomised(mechanism.channel(len(entries)), np.array(entries), mechanism.moment_radius(), noise)
+    return np.array(entries)
 
 
-def lane_report(
-    plan: LanePlan,
+def round_report(
+    plan: ScorePlan,
     rows: Array,
     theta: Array,
     c: float,
@@ -343,18 +336,18 @@ def lane_report(
     function: Function = None,
     weight: float = 1.0,
 ) -> Array:
-    """One person's report to a chain: the weighted unit score, and in a joint report a number that tells curvature.
+    """One person's report in a round of scores: the weighted unit score, and in a pilot a number that tells curvature.
 
     Parameters
     ----------
-    plan : LanePlan
+    plan : ScorePlan
         Family, bound, weight kappa of the number (0: none is sent), channel and radius.
     rows : ndarray, shape (d, d) or (2, d)
         Public row map, lower triangular; z = `rows` x. Or the scales and shifts of z_j = s_j x_j + t_j x_0.
     theta : ndarray, shape (b d,)
-        Current public iterate, whitened coordinates, b the number of blocks.
+        The group's public coefficients, whitened coordinates, b the number of blocks.
     c : float
-        Current public corner, internal units.
+        Public corner, internal units.
     x, y, offset
         The person's row, internal units; NaN for one who has nothing to tell.
     noise : ndarray, shape (width,)
@@ -367,13 +360,28 @@ def lane_report(
     Returns
     -------
     ndarray, shape (b d,) or (b d + 1,)
-        ψ ω z, abs ψ ≤ 1, and kappa times the number, randomised. With label privacy ψ alone is randomised, about the
+        ψ z/‖z‖, abs ψ ≤ 1, and kappa times the number, randomised. With label privacy ψ alone is randomised, about the
         middle of its range over y at this predictor, and the public ω z multiplies it, ω = min(1, 8 √d/‖z‖).
     """
+    told = scored(plan, rows, theta, c, x, y, offset, function)
+    return told.finish(randomised(plan.channel, told.report, told.radius / math.sqrt(weight), noise))
+
+
+def scored(
+    plan: ScorePlan,
+    rows: Array,
+    theta: Array,
+    c: float,
+    x: Array,
+    y: float,
+    offset: float = 0.0,
+    function: Function = None,
+) -> Told:
+    """What a report of scores says before it is randomised; arguments as of `round_report`."""
     with np.errstate(over="ignore", invalid="ignore"):
         z = _whitened(rows, x)
         norm2 = _inner(z, z)
-        if plan.weights == codes.LEVERAGE:
+        if plan.label:
             omega = _leverage(norm2, len(z))
         else:
             omega = 1.0 / math.sqrt(norm2) if norm2 > TINY else 0.0
@@ -383,7 +391,7 @@ def lane_report(
             eta = _inner(z, theta) + float(offset)
             psi = float(scores.unit(plan.shape, c, _one(eta), _one(float(y)), function)[0])
     if plan.label:
-        return _label_report(plan, z, omega, psi, eta, c, y, noise, function, weight)
+        return _of_response(plan, z, omega, psi, eta, c, y, function)
     if plan.blocks == 1:
         factor = psi * omega
         norm = abs(factor) * math.sqrt(norm2) if norm2 >= 0.0 else math.nan
@@ -392,32 +400,22 @@ def lane_report(
         elif not norm <= plan.reach:
             factor = 0.0
         score = [factor * float(a) if factor != 0.0 else 0.0 for a in z]
+    centre = np.zeros(len(score) + int(plan.kappa > 0.0))
     if plan.kappa > 0.0:
         score = [*score, plan.kappa * (_number(plan, c, eta, y, function) - 0.5)]
-    out = randomised(plan.channel, np.array(score), plan.radius / math.sqrt(weight), noise)
-    if plan.kappa > 0.0:
-        out[-1] += 0.5 * plan.kappa
-    return out
+        centre[-1] = 0.5 * plan.kappa
+    return Told(np.array(score), plan.radius, centre)
 
 
-def _number(plan: LanePlan, c: float, eta: float, y: float, function: Function) -> float:
+def _number(plan: ScorePlan, c: float, eta: float, y: float, function: Function) -> float:
     if math.isnan(eta) or math.isnan(y):
         return 0.0  # so that c grows with the share of the silent, and steps with it
     return float(scores.told(plan.shape, c, _one(eta), _one(float(y)), function)[0])
 
 
-def _label_report(
-    plan: LanePlan,
-    z: Array,
-    omega: float,
-    psi: float,
-    eta: float,
-    c: float,
-    y: float,
-    noise: Array,
-    function: Function,
-    weight: float,
-) -> Array:
+def _of_response(
+    plan: ScorePlan, z: Array, omega: float, psi: float, eta: float, c: float, y: float, function: Function
+) -> Told:
     ends = scores.unit(plan.shape, c, np.array([eta, eta]), np.array([plan.y_high, plan.y_low]), function)
     low, high = float(ends[0]), float(ends[1])
     if plan.shape.family == codes.CUSTOM:  # one that is not a number there, at infinity: its bound is known
@@ -429,12 +427,12 @@ def _label_report(
     radius = math.sqrt(half * half + 0.25 * (plan.kappa * plan.kappa))
     if not (radius < math.inf and _inner(z, z) < math.inf):
         omega, middle, radius, report = 0.0, 0.0, 1.0, [0.0]
+    centre = [middle]
     if plan.kappa > 0.0:
         report.append(plan.kappa * (_number(plan, c, eta, y, function) - 0.5))
-    out = randomised(plan.channel, np.array(report), radius / math.sqrt(weight), noise)
-    g = omega * (float(out[0]) + middle)
-    moved = [g * float(a) if g != 0.0 else 0.0 for a in z]
-    return np.array([*moved, float(out[1]) + 0.5 * plan.kappa] if plan.kappa > 0.0 else moved)
+        centre.append(0.5 * plan.kappa)
+    carried = np.array([omega * float(a) for a in z]) if omega != 0.0 else np.zeros(len(z))
+    return Told(np.array(report), radius, np.array(centre), carried)
 
 
 def _blocks_score(

@@ -36,7 +36,7 @@ TRAIN: Final = 800_000
 BATCH: Final = 10_000
 METHODS: Final = {
     "published": ("random_scaling", "batch_means", "block_bootstrap"),
-    "efficient": ("between_lanes", "random_scaling", "batch_means", "block_bootstrap"),
+    "efficient": ("sandwich", "random_scaling", "batch_means", "block_bootstrap"),
 }
 
 

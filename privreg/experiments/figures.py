@@ -52,7 +52,8 @@ METHODS: Final = {
     "random_scaling": "random scaling",
     "block_bootstrap": "block bootstrap",
     "path_curvature": "path curvature",
-    "between_lanes": "between lanes",
+    "sandwich": "sandwich",
+    "between_lanes": "between groups",
 }
 
 

@@ -24,7 +24,7 @@ MUS: Final = (1.0, 2.0, None)
 NORMAL_975: Final = 1.959963984540054
 STREAMED: Final = ("random_scaling", "batch_means", "block_bootstrap", "path_curvature")
 """Methods of one pass under published tuning."""
-DEFAULTS: Final = ("between_lanes", "random_scaling", "batch_means", "block_bootstrap", "path_curvature")
+DEFAULTS: Final = ("sandwich", "between_lanes", "random_scaling", "batch_means", "block_bootstrap")
 """Methods of one pass under efficient tuning."""
 TWINS: Final = {"plug_in_central": "plug_in"}
 """What is shown beside a method that efficient tuning doesn't have."""
@@ -202,7 +202,8 @@ def compare(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for row in own.itertuples():
         there = default[(default.p == row.p) & (default.rho == row.rho) & (default.mu == row.mu) & (default.n == row.n)]
-        names = [m for m in (row.method, TWINS.get(str(row.method)), "between_lanes") if m in set(there.method)]
+        like = (row.method, TWINS.get(str(row.method)), "sandwich", "between_lanes")
+        names = [m for m in like if m in set(there.method)]
         other = there[there.method == names[0]].iloc[0] if names else None
         coverage, length = _printed(row)
         rows.append(

@@ -1,7 +1,7 @@
 """Families: frozen values that say which loss is meant, and what its score and curvature are.
 
 A `Family` is what the user writes; `Family.resolve` turns it into a `Score` of the published algorithm, and
-`constants.chain_rules` into what the chains of an efficient fit need. NumPy twins of the scores are in `scores`.
+`constants.score_rules` into what the chains of an efficient fit need. NumPy twins of the scores are in `scores`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from numba import cfunc
-
 from privreg.errors import OptionError, PrivregWarning
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def compiled(score: Callable[[float, float], float], bound: float, *, binary: bo
     PrivregWarning
         If it exceeds its bound or falls with η.
     """
-    from numba import njit
+    from numba import cfunc, njit
 
     plain = getattr(score, "py_func", score)
     wrong = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["HAVE_CURVATURE", "Score", "curvature", "ends", "expected_curvature", "multinomial", "psi", "told", "unit"]
+__all__ = ["HAVE_CURVATURE", "Score", "curvature", "ends", "multinomial", "psi", "told", "unit"]
 
 HAVE_CURVATURE: Final = frozenset({codes.HUBER, codes.LOGISTIC, codes.EXPECTILE, codes.SMOOTHED_HINGE, codes.SQUARED})
 """Families whose curvature one person's record tells, so that it can be reported."""
@@ -48,17 +48,17 @@ class Score:
 
 
 def unit(
-    shape: Shape, c: float, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
+    shape: Shape, c: float | Array, eta: Array, y: Array, function: Callable[[float, float], float] | None = None
 ) -> Array:
     """Scalar score over its bound, in [−1, 1].
 
     Parameters
     ----------
     shape : Shape
-    c : float
-        Corner of Huber and Expectile.
+    c : float or ndarray
+        Corner of Huber and Expectile, of a shape that goes with the others.
     eta, y : ndarray, shape (n,)
-        Linear predictor and response, internal units.
+        Linear predictor and response, internal units; of any shape but for a family of one's own.
     function : callable, optional
         Score over its bound of a user's own family.
 
@@ -198,36 +198,3 @@ def multinomial(theta: Array, z: Array, y: Array) -> Array:
     ends = np.eye(eta.shape[1])[:, 1:]
     apart = np.linalg.norm(share[:, None, 1:] - ends[None], axis=2).max(axis=1)
     return np.asarray((share[:, 1:] - ends[y.astype(np.intp)]) / apart[:, None])
-
-
-def expected_curvature(shape: Shape, eta: Array) -> Array:
-    """Mean curvature of the unit score given the linear predictor, where the model holds; shape of `eta`.
-
-    Of hinge losses up to a factor.
-    """
-    with np.errstate(over="ignore"):
-        match shape.family:
-            case codes.BALANCED:
-                e = np.exp(-np.abs(eta))
-                return np.asarray(e / (1.0 + e))
-            case codes.LOGISTIC:
-                e = np.exp(-np.abs(eta))
-                return np.asarray(e / (1.0 + e) ** 2)
-            case codes.POISSON:
-                ratio = shape.a * np.exp(-eta) - 1.0  # (y_max − mean) / mean
-                return np.asarray(1.0 / np.maximum(ratio, 1.0))
-            case codes.HINGE:
-                return _near_margin(eta, lambda slack: np.exp(-0.5 * (slack / KINK) ** 2))
-            case codes.SMOOTHED_HINGE:
-                return _near_margin(eta, lambda slack: ((slack > 0.0) & (slack < shape.a)).astype(np.float64))
-    return np.ones_like(eta)
-
-
-def _near_margin(eta: Array, density: Callable[[Array], Array]) -> Array:
-    """Curvature of hinge losses, up to a factor: of people on either side whose margin is near 1.
-
-    Which side people are on is taken to follow a logistic law with twice the predictor, as for a fit of middling
-    separation; only the shape over η matters.
-    """
-    share = _logistic(2.0 * eta)
-    return np.asarray(share * density(1.0 - eta) + (1.0 - share) * density(1.0 + eta) + LEAST_DENSITY)

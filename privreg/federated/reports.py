@@ -15,10 +15,10 @@ import numpy as np
 from privreg.errors import OptionError
 from privreg.federated.geometry import AngleBox, attenuation, from_angles, magnitude_sensitivity, to_angles
 from privreg.options.table import check
+from privreg.privacy.channels import randomised
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
-from privreg.simulation.staged import kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -189,9 +189,7 @@ class UpdateMechanism:
             drawn = normals[self.size :].reshape(self.coordinates, 2)
             out[told] = self.number.randomise(update[told], drawn) * (self.size / self.coordinates)
             return out
-        out = np.array(update, dtype=np.float64)
-        kernels.randomise(out, self.size, self.radius, self.whole.channel(self.size), normals)
-        return out
+        return np.asarray(randomised(self.whole.channel(self.size), update[None], self.radius, normals[None])[0])
 
     def release(self, update: Array, normals: Array) -> tuple[Array, Array]:
         """Noised magnitude and angles of a geometric mechanism; its report is computed from these alone.

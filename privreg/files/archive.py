@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CHECKPOINT", "STREAM", "expect", "read", "refuse_suffix", "write_archive", "write_bytes"]
+__all__ = ["CHECKPOINT", "STREAM", "expect", "like", "read", "refuse_suffix", "write_archive", "write_bytes"]
 
 FORMAT: Final = 1
 STREAM: Final = "stream"
@@ -35,6 +35,13 @@ _OPEN: Final = ("results", "central results", "means")
 """Kinds of files that hold noise keys."""
 _DOCUMENT: Final = "privreg.json"
 _SEAL: Final = "seal"
+
+
+def like(own: Any, saved: Any) -> Any:
+    """Take over a saved array only with its place's shape and type: compiled loops don't check their indices."""
+    if saved.shape != own.shape or saved.dtype != own.dtype or not np.isfinite(saved).all():
+        raise ValueError("a saved array of another plan")
+    return np.ascontiguousarray(saved)
 
 
 def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: bool = False) -> None:

@@ -1,11 +1,10 @@
-"""Maps of whole batches of rows, in place and row by row, so that how rows are cut can't change a bit. Compiled."""
+"""Maps of whole batches of rows, in place and number by number, so that how rows are cut can't change a bit."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,25 +14,18 @@ if TYPE_CHECKING:
 __all__ = ["affine_rows", "linear_rows"]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def affine_rows(x: Array, centre: Array, scale: Array) -> None:
     """x[:, j] ← (x[:, j] − centre[j]) / scale[j], in place."""
-    n, p = x.shape
-    for i in range(n):
-        for j in range(p):
-            x[i, j] = (x[i, j] - centre[j]) / scale[j]
+    with np.errstate(all="ignore"):  # a warning would tell of one value
+        np.subtract(x, centre, out=x)
+        np.divide(x, scale, out=x)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def linear_rows(x: Array, matrix_t: Array) -> None:
-    """X ← x @ matrix_t in place, each row on its own so that the split into chunks can't change a bit."""
-    n, p = x.shape
-    out = np.empty(p)
-    for i in range(n):
-        out[:] = 0.0
-        for j in range(p):
-            a = x[i, j]
-            for m in range(p):
-                out[m] += a * matrix_t[j, m]
-        for m in range(p):
-            x[i, m] = out[m]
+    """X ← x @ matrix_t in place, column by column: a matrix product's bits depend on how many rows it is given."""
+    with np.errstate(all="ignore"):
+        whole = [np.zeros(len(x)) for _ in matrix_t]
+        for j, m in np.argwhere(matrix_t != 0.0):
+            whole[m] += x[:, j] * matrix_t[j, m]
+    for m, column in enumerate(whole):
+        x[:, m] = column

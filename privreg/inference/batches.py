@@ -141,7 +141,7 @@ def path_sandwich(found: Regression, updates: float, steps: float, floor: float)
     if not unsure > UNSURE:
         return out
     text = (
-        f"with these steps the curvature is known to some {100 * unsure:.0f}% only; use between_lanes or "
-        "random_scaling, or ask more people"
+        f"with these steps the curvature is known to some {100 * unsure:.0f}% only; use random_scaling, "
+        "or ask more people"
     )
     return out._replace(notes=(doubt("curvature", text, of="the path-curvature intervals"), *out.notes))

@@ -50,7 +50,6 @@ class Method:
     central: bool = False
     streaming: bool = True  # Whether results may be taken again and again along the stream
     tuning: str = "any"  # The tuning it goes with, or "any"
-    lanes: bool = False  # Whether it compares lanes
     # Whether it needs sums of the path at equal marks, or products of reports and iterates
     blocks: bool = False
     path: bool = False
@@ -67,15 +66,14 @@ METHODS: Final = {
             "sandwich",
             "no people and no budget",
             "known noise; curvature as reports and the reference law have it, and what isn't known of it in the error",
-            tuning="rounds",
+            tuning="efficient",
         ),
         Method(
             "between_lanes",
-            "between lanes",
-            "no people and no budget; 8 lanes or more",
-            "lanes that are long enough to be normal; nothing about curvature or noise",
+            "between groups",
+            "no people and no budget",
+            "random groups that are large enough to be normal; what isn't known of the curvature in the error",
             tuning="efficient",
-            lanes=True,
             tests="t_test, wald_test of fewer restrictions than groups",
         ),
         Method(
@@ -128,7 +126,7 @@ METHODS: Final = {
             "plug_in",
             "plug-in (local)",
             "a tenth of the people send curvature instead of a score (published tuning); none (efficient tuning)",
-            "smooth loss, non-singular curvature (published tuning); that curvature is what the pilots say (efficient)",
+            "smooth loss, non-singular curvature (published tuning); as sandwich, whose numbers it gives (efficient)",
             outer=True,
             curvature=True,
         ),
@@ -136,7 +134,8 @@ METHODS: Final = {
             "path_curvature",
             "path curvature",
             "no people and no budget; p² numbers of memory",
-            "non-singular curvature and a path that wanders enough to show it: long streams",
+            "non-singular curvature and a path that wanders enough to show it: long streams (published tuning); as "
+            "sandwich, whose numbers it gives (efficient)",
             outer=True,
             path=True,
         ),

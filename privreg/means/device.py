@@ -15,7 +15,7 @@ from privreg.data.columns import prepare
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Plan, Vector
 from privreg.means.terms import Term
-from privreg.simulation.staged import kernels
+from privreg.privacy.channels import randomised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,6 +129,4 @@ def _whole(plan: Plan, vector: Vector, values: Sequence[Array], normals: Array) 
         else:
             out[:, item.at] = np.nan_to_num(given)
     channel, radius = vector.mechanism.channel(vector.size), vector.radius
-    for report, z in zip(out, normals, strict=True):
-        kernels.randomise(report, vector.size, radius, channel, z)
-    return out + centre
+    return randomised(channel, out, radius, normals) + centre

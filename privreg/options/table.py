@@ -109,7 +109,8 @@ class Option(NamedTuple):
             number = real(value)
             if number is not None and self.low < number and (number < top or (self.closed and number == top)):
                 return number
-        raise OptionError(f"{called or f'{self.name}='}{shown(value)} must be {self.what.format(high=top)}.")
+        allowed = self.what.format(low=self.low, high=top)
+        raise OptionError(f"{called or f'{self.name}='}{shown(value)} must be {allowed}.")
 
 
 BUDGET: Final = "budget per person (exactly one form)"
@@ -296,29 +297,33 @@ TABLE: Final = (
            elsewhere="dropna drop_na na_action nan_policy",
            hint="what becomes of rows with missing values is missing='noise', 'raise' or 'drop', given to the model"),
     # --- fit -------------------------------------------------------------------------------------------------
-    Option("tuning", "local.run", "fit", "choice", "efficient", ("efficient", "rounds", "published"), group="fit",
-           help="efficient (default), rounds or published", curator=_REPORTS, elsewhere="method solver optimizer",
+    Option("tuning", "local.run", "fit", "choice", "efficient", ("efficient", "published"), group="fit",
+           help="efficient (default) or published", curator=_REPORTS, elsewhere="method solver optimizer",
            hint="tuning= chooses how it is fitted, of fit()"),
     Option("inference", "local.run", "fit", "names", "auto", _METHODS, group="fit", metavar="M[,M]", curator=_REPORTS,
            help=f"{', '.join(_METHODS)} (with --tuning published), or none; the first gives the standard errors "
            "(default: what suits the tuning)", elsewhere="cov_type cov_kwds use_t",
            hint="standard errors come from the inference method; choose it with inference="),
     Option("batch_size", "local.run", "fit", "whole", low=1, high=10**9, what=_COUNT.format(what="people"), group="fit",
-           metavar="B", help="people asked at the same iterate (default: at most 32)"),
-    Option("lanes", "local.run plan", "fit", "whole", low=1, high=1024, what=_COUNT.format(what="chains"), group="fit",
-           metavar="K", help="independent chains that share the people, averaged at the end"),
+           metavar="B", help="with --tuning published: people asked at the same iterate (default 1)"),
+    Option("lanes", "local.run", "fit", "whole", low=1, high=64, what="a power of two from 8 to {high}",
+           group="fit", metavar="K", help="random groups that answer a little apart: 8, 16 (default), 32 or 64"),
+    Option("rounds", "local.run", "fit", "whole", 20, low=10, high=100, group="fit", metavar="R", curator=_REPORTS,
+           what="a whole number of public states, {low:,} to {high:,}",
+           help="public states that are answered: of moments, of the pilot and of main rounds together (default 20)"),
     Option("threads", "local.run", "fit", "whole", low=1, high=256, what=_COUNT.format(what="threads"), group="fit",
-           metavar="T", help="processor threads that run the lanes", curator=_REPORTS,
+           metavar="T", help="processor threads that play the devices", curator=_REPORTS,
            elsewhere="n_jobs workers num_threads n_threads", hint="processor threads are threads=, of fit()"),
     Option("order", "local.fit", "fit", "choice", None, ("random", "position"), group="fit", metavar="O",
-           help="with --tuning rounds: random (default where rows can be addressed) reads blocks of rows in random "
-           "order, position as they lie"),
+           help="random (default where rows can be addressed) reads blocks of rows in random order, position as they "
+           "lie"),
     Option("step", "local.run", "fit", "number", what="a number above 0", group="fit", metavar="GAMMA",
-           help="size of the steps, above 0", elsewhere="learning_rate lr eta eta0 step_size gamma",
-           hint="the size of the steps is step=, a factor; 1 (the default) suits most fits"),
+           help="with --tuning published: size of the steps, above 0",
+           elsewhere="learning_rate lr eta eta0 step_size gamma",
+           hint="the size of the steps is step=, with tuning='published'; a fit by rounds has none"),
     Option("alpha", "local.run", "fit", "number", high=1.0, what="a number in (0, 1)", group="fit", metavar="A",
-           shell="step-exponent", help="decay of the steps, in (0.5, 1) for intervals", curator=_REPORTS,
-           elsewhere="alpha",
+           shell="step-exponent", help="with --tuning published: decay of the steps, in (0.5, 1) for intervals",
+           curator=_REPORTS, elsewhere="alpha",
            hint="alpha= of fit() is the exponent of the steps, alpha= of conf_int() and summary() the "
            "level of intervals"),
     Option("start_params", "local.run", curator=_REPORTS),

@@ -70,9 +70,11 @@ def read_start(start_params: Any, names: Sequence[str]) -> Array | None:
     return values
 
 
-def read_threads(threads: Any, lanes: int, rows: int | None) -> int:
-    """Threads of a fit: as asked, or as many as pay; at most one for each lane."""
+def read_threads(threads: Any, rows: int | None, *, parallel: bool) -> int:
+    """Threads of a fit: as asked, or as many as pay; one if more are of no use."""
+    if not parallel:
+        return 1
     if threads is not None:
-        return min(int(threads), lanes)
+        return int(threads)
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, MOST_DEFAULT_THREADS, lanes) if rows is not None and rows >= LONG else 1
+    return min(usable, MOST_DEFAULT_THREADS) if rows is not None and rows >= LONG else 1

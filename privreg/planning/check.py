@@ -11,8 +11,8 @@ import pandas as pd
 from scipy.stats import binom
 
 from privreg.errors import OptionError
+from privreg.planning.precision import ASKED
 from privreg.regression import PrivateOnlineRegression
-from privreg.simulation.settings import FitOptions
 from privreg.simulation.stream import begin
 
 if TYPE_CHECKING:
@@ -37,17 +37,16 @@ def simulate(plan: StudyPlan, reps: int, seed: int | None, done: Callable[[], An
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)
     model._build(spec, None, plan.n)
     streams = np.random.SeedSequence(seed).spawn(reps)
-    asked = FitOptions(lanes=plan.lanes)
     widths, held, found, truth = [], [], [], None
     name = spec.design.endog_bare if spec.design.endog_bare is not None else spec.design.endog_name
     for k, state in enumerate(streams):
         rng = np.random.Generator(np.random.SFC64(state))
-        stream = begin(model._spec, asked, None, None if seed is None else (seed + k) % 2**63, plan.n)
+        stream = begin(model._spec, ASKED, None, None if seed is None else (seed + k) % 2**63, plan.n)
         left = plan.n
         while left:
             m = min(left, CHUNK)
-            rows, x = assumed.exog(spec, m, rng)
-            stream.update({**rows, name: assumed.responses(spec, x, rng)})
+            rows, x, scale = assumed.exog(spec, m, rng)
+            stream.update({**rows, name: assumed.responses(spec, x, scale, rng)})
             left -= m
         if truth is None:
             efficient = stream._settings.efficient
@@ -59,12 +58,13 @@ def simulate(plan: StudyPlan, reps: int, seed: int | None, done: Callable[[], An
         held.append((low <= truth) & (truth <= high))
         found.append((low > 0.0) | (high < 0.0))
         done()
+    assert truth is not None
     table = plan.table()
     mean = np.mean(widths, axis=0)
     out = pd.DataFrame({"planned": table["width"], "simulated": mean})
     out["ratio"] = out["simulated"] / out["planned"]
     out["ratio_se"] = np.std(widths, axis=0, ddof=1) / math.sqrt(reps) / out["planned"]
-    out["coverage"] = np.mean(held, axis=0)
+    out["coverage"] = np.where(np.isnan(truth), math.nan, np.mean(held, axis=0))
     low_, high_ = binom.interval(SURE, reps, 1.0 - plan.alpha)
     out["at_least"], out["at_most"] = low_ / reps, high_ / reps
     if plan.goal.effects:

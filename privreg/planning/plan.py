@@ -4,61 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln, nctdtr
-from scipy.stats import norm, t
+from scipy.optimize import brentq
+from scipy.stats import norm
 
-from privreg.collector.curvature import rare
 from privreg.diagnostics import Diagnostic
-from privreg.errors import InferenceError, OptionError, shown
+from privreg.errors import OptionError, shown
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
-from privreg.planning.precision import PerPerson, per_person, taking_part
+from privreg.planning.precision import Precision, precision_of, worth
 from privreg.privacy.ledger import Budget
-from privreg.simulation.settings import FitOptions, Settings
-from privreg.simulation.staged.findings import wanted_more
-from privreg.simulation.tuning import resolve_tuning
 from privreg.tables import Lines, Notes, Paragraph, Table, View, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from privreg.formula.spec import ModelSpec
     from privreg.planning.scenario import Assumed
     from privreg.tables import Part
 
-    Array = NDArray[np.float64]
-
 __all__ = [
     "MOST_PEOPLE",
-    "SEED",
     "Goal",
     "StudyPlan",
-    "assumed_rows",
+    "distance",
     "find",
     "least",
-    "precision_of",
-    "reached",
+    "people_for",
     "read_people",
     "reliable_from",
+    "table_of",
     "with_mu",
 ]
 
 MOST_PEOPLE: Final = 10**13
 FEWEST: Final = 100
-NUMBERS: Final = 4_000_000
-"""Numbers in the assumed rows, at most."""
-ROWS: Final = 65_536
+START: Final = 64_000
+TRIALS: Final = 30
+CLOSE: Final = 1e-4
+"""Where the search for a number of people begins, how often it goes on at most, and when it ends."""
 MOST_OUTSIDE: Final = 0.02
 """Share of responses beyond their declared range from which on a plan warns."""
-SEED: Final = 20_250_508
-"""Of the assumed rows: the same question has the same answer."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +86,6 @@ class StudyPlan(View):
     assumed : Assumed
     alpha : float
         One minus the level of intervals and tests.
-    lanes : int or None
     reliable : int
         People from whom on the fit's intervals can be relied on.
     needed : int
@@ -109,10 +98,9 @@ class StudyPlan(View):
     goal: Goal
     assumed: Assumed
     alpha: float
-    lanes: int | None
     reliable: int
     needed: int
-    _per_person: PerPerson = field(repr=False, compare=False)
+    _precision: Precision = field(repr=False, compare=False)
 
     @property
     def mu(self) -> float:
@@ -154,7 +142,7 @@ class StudyPlan(View):
         if n is None and mu is None and epsilon is None:
             if coef is not None:
                 raise OptionError("coef= is for tables over n= or mu=; leave it out, or give one of them.")
-            return _table(self, self.n, self._per_person)
+            return table_of(self, self.n, self._precision)
         people = [self.n] if n is None else [read_people(v) for v in _several(n)]
         budgets: dict[float | str, Budget]
         if mu is not None:
@@ -164,26 +152,36 @@ class StudyPlan(View):
         else:
             label, budgets = "budget", {str(self.budget): self.budget}
         name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
-        out, x = {}, assumed_rows(self.spec, self.assumed)
+        out = {}
         for key, budget in budgets.items():
-            here = replace(self, spec=replace(self.spec, budget=budget))
-            each = precision_of(here.spec, self.assumed, self.lanes, x)
-            out[key] = [_value(_table(here, k, each), name, "width") for k in people]
+            own = budget == self.budget
+            each = self._precision if own else precision_of(replace(self.spec, budget=budget), self.assumed)
+            out[key] = [_value(table_of(self, k, each), name, "width") for k in people]
         found = pd.DataFrame(out, index=pd.Index(people, name="n"))
         found.columns.name = label
         found.attrs["coef"] = name
         return found
 
+    def _nearby(self, people: list[int], budgets: list[float], coef: str, *, pure: bool) -> pd.DataFrame:
+        """Mean widths as of `table`, but for a few percent: of as many people at this budget as are worth the same."""
+        at = list(self.spec.coefficients).index(coef)
+        twice, own = 2.0 * float(norm.isf(self.alpha / 2.0)), worth(self.spec)
+        out = {}
+        for b in budgets:
+            budget = Budget.declare(epsilon=b) if pure else Budget.declare(b)
+            more = worth(replace(self.spec, budget=budget)) / own
+            out[b] = [twice * float(self._precision.std_errors(n * more)[at]) for n in people]
+        found = pd.DataFrame(out, index=pd.Index(people, name="n"))
+        found.columns.name = "epsilon" if pure else "mu"
+        return found
+
     @property
     def critical(self) -> str:
         """The coefficient whose goal is hardest to reach; without a goal the one with the widest interval."""
-        table = _table(self, self.n, self._per_person)
-        hard = {c: _value(table, c, "width") / w for c, w in self.goal.widths.items()}
-        found = float(norm.isf(self.alpha / 2.0) + norm.ppf(self.goal.power))  # in standard errors
-        for c, e in self.goal.effects.items():
-            hard[c] = max(hard.get(c, 0.0), found * _value(table, c, "std_error") / abs(e))
+        hard = _hardness(self, self.n, self._precision)
         if hard:
             return str(max(hard, key=lambda c: hard[c]))
+        table = table_of(self, self.n, self._precision)
         slopes = table.drop(index="Intercept", errors="ignore")
         return str((slopes if len(slopes) else table)["width"].idxmax())
 
@@ -240,7 +238,7 @@ class StudyPlan(View):
         return str(self)
 
     def _layout(self) -> list[Part]:
-        table = _table(self, self.n, self._per_person)
+        table = table_of(self, self.n, self._precision)
         rows = [["" if math.isnan(v) else number(v, 3) for v in row] for row in table.to_numpy()]
         shown = Table([str(i) for i in table.index], [str(c).replace("_", " ") for c in table.columns], rows)
         said = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self._assumptions())
@@ -269,11 +267,11 @@ class StudyPlan(View):
         """What to know about the answer."""
         low = f"{100.0 * (1.0 - self.alpha):g}%"
         out = {
-            "widths": f"widths are mean lengths of {low} intervals between lanes, the default, and std error is their "
-            "scatter from fit to fit; people who run the stages before the lanes are counted in"
+            "widths": f"widths are mean lengths of {low} intervals by the default method, of fits rehearsed on what "
+            "the people assumed would report on average; those who report before the main rounds are counted in"
         }
         if self.goal.effects:
-            out["power"] = f"power is that of the two-sided t test of each coefficient at level {self.alpha:g}"
+            out["power"] = f"power is that of the two-sided test of each coefficient at level {self.alpha:g}"
         if self.asked == "people" and self.needed < self.n:
             out["raised"] = (
                 f"{self.needed:,} people would do for that precision, but intervals can be relied on from "
@@ -292,10 +290,15 @@ class StudyPlan(View):
                 f"some {100.0 * outside:.0f}% of the responses, as assumed, lie outside the declared range and would "
                 "be clamped, which moves the estimates and is not planned for: declare a wider range, or mend params="
             )
+        if self.assumed.made_up(self.spec):
+            out["covariates_assumed"] = (
+                "covariates are taken for independent and even, which is the easiest case: real ones, skewed or "
+                "related, may need up to 20 times as many people; give public rows like them in covariates="
+            )
         if self.spec.family.scaled and self.assumed.usual:
             low_, high = self.spec.design.endog_limits
             out["scale_assumed"] = (
-                f"the residual sd was not given: {self.assumed.scale:.4g} is a quarter of the declared range of "
+                f"the residual sd was not given: {self.assumed.spread} is a quarter of the declared range of "
                 f"{self.spec.design.endog_name}, {low_:g} to {high:g}; widths go with it, so give scale= if it is known"
             )
         return tuple(Diagnostic(code, text) for code, text in out.items())
@@ -304,58 +307,59 @@ class StudyPlan(View):
 # --- precision -------------------------------------------------------------------------------------------
 
 
-def assumed_rows(spec: ModelSpec, assumed: Assumed) -> Array:
-    """Rows of the design over which expectations are taken, user's units: the same for the same question."""
-    p = len(spec.design.names)
-    rows = max(min(ROWS, NUMBERS // p), 40 * p)
-    return assumed.exog(spec, rows, np.random.Generator(np.random.PCG64(SEED)))[1]
-
-
-def precision_of(spec: ModelSpec, assumed: Assumed, lanes: int | None, x: Array) -> PerPerson:
-    """Precision of one person's report, over assumed rows of the design.
-
-    Raises
-    ------
-    InferenceError
-        If people as assumed don't determine the coefficients.
-    """
-    with suppress(np.linalg.LinAlgError):
-        return per_person(spec, _settings(spec, None, lanes), x, assumed.params, assumed.scale)
-    raise InferenceError(
-        "people as assumed don't determine the coefficients: a column hardly varies, or params= leave nothing to "
-        "chance; give other shares=, covariates= or params=."
-    )
-
-
-def _settings(spec: ModelSpec, n: int | None, lanes: int | None) -> Settings:
-    return resolve_tuning(FitOptions(lanes=lanes), spec, n)
-
-
-def _table(plan: StudyPlan, n: int, each: PerPerson) -> pd.DataFrame:
+def table_of(plan: StudyPlan, n: int, each: Precision) -> pd.DataFrame:
+    """Precision of all coefficients with `n` people; see `StudyPlan.table`."""
     names = list(plan.spec.coefficients)
-    settings = _settings(plan.spec, n, plan.lanes)
-    people, _, groups = taking_part(settings, n, len(plan.spec.design.names), each)
-    se = np.sqrt(np.diag(each.covariance) / max(people, 1e-9))
-    df = groups - 1
-    crit = float(t.isf(plan.alpha / 2.0, df))
-    # the estimated standard error is smaller on average than what it estimates
-    mean = math.sqrt(2.0 / df) * math.exp(gammaln((df + 1) / 2.0) - gammaln(df / 2.0))
-    out = pd.DataFrame({"std_error": se, "width": 2.0 * crit * mean * se}, index=pd.Index(names, name="coefficient"))
+    se = each.std_errors(n)
+    crit = float(norm.isf(plan.alpha / 2.0))
+    out = pd.DataFrame({"std_error": se, "width": 2.0 * crit * se}, index=pd.Index(names, name="coefficient"))
     if plan.goal.effects:
         effects = np.array([plan.goal.effects.get(name, math.nan) for name in names])
         out["effect"] = effects
-        shift = np.abs(effects) / se
-        # where the law of t-ratios lies far beyond the critical value, SciPy's tails are not numbers but 0
-        above, below = (np.nan_to_num(nctdtr(df, shift, c)) for c in (crit, -crit))
-        out["power"] = np.where(np.isnan(shift), np.nan, 1.0 - above + below)
+        out["power"] = _power(np.abs(effects) / se, crit)
     return out
 
 
-def reached(plan: StudyPlan, n: int, each: PerPerson) -> bool:
-    """Whether so many people reach the plan's goal."""
-    table = _table(plan, n, each)
-    narrow = all(_value(table, c, "width") <= w for c, w in plan.goal.widths.items())
-    return narrow and all(_value(table, c, "power") >= plan.goal.power for c in plan.goal.effects)
+def _power(shift: Any, crit: float) -> Any:
+    """Of the two-sided test of an effect of `shift` standard errors."""
+    return norm.sf(crit - shift) + norm.cdf(-crit - shift)
+
+
+def distance(plan: StudyPlan, n: float, each: Precision) -> float:
+    """Standard errors with `n` people, relative to those that the plan's goal allows; the hardest one's."""
+    hard = _hardness(plan, n, each)
+    return max(hard.values())
+
+
+def _hardness(plan: StudyPlan, n: float, each: Precision) -> dict[str, float]:
+    se = dict(zip(plan.spec.coefficients, each.std_errors(n), strict=True))
+    crit = float(norm.isf(plan.alpha / 2.0))
+    hard = {c: 2.0 * crit * float(se[c]) / w for c, w in plan.goal.widths.items()}
+    if plan.goal.effects:
+        shift = float(brentq(lambda v: _power(v, crit) - plan.goal.power, 0.0, 60.0))
+        for c, e in plan.goal.effects.items():
+            hard[c] = max(hard.get(c, 0.0), shift * float(se[c]) / abs(e))
+    return hard
+
+
+def people_for(plan: StudyPlan, each: Precision) -> int:
+    """Least number of people that reach the plan's goal, to three digits; above `MOST_PEOPLE` if none does."""
+    n = float(START)
+    for _ in range(TRIALS):
+        apart = distance(plan, n, each)
+        n = min(max(n * apart**2, FEWEST), 2.0 * MOST_PEOPLE)
+        if abs(apart - 1.0) < CLOSE or n in {FEWEST, 2.0 * MOST_PEOPLE}:
+            break
+    out = _rounded(n)
+    while out <= MOST_PEOPLE and distance(plan, out, each) > 1.0:
+        out = _rounded(out * 1.002)
+    return out
+
+
+def _rounded(n: float) -> int:
+    """Up to three digits."""
+    unit = 10.0 ** max(math.floor(math.log10(n)) - 2, 0)
+    return int(math.ceil(n / unit) * unit)
 
 
 def _value(table: pd.DataFrame, name: str, column: str) -> float:
@@ -364,18 +368,7 @@ def _value(table: pd.DataFrame, name: str, column: str) -> float:
 
 def reliable_from(plan: StudyPlan) -> int:
     """People from whom on the fit doesn't say that its intervals can't be relied on."""
-    d = len(plan.spec.coefficients)
-    each = plan._per_person
-
-    def enough(n: int) -> bool:
-        settings = _settings(plan.spec, n, plan.lanes)
-        assert settings.efficient is not None
-        _, lanes, _ = taking_part(settings, n, len(plan.spec.design.names), each)
-        more = wanted_more(each.variance_inflation, correlated=each.correlated, moving=settings.efficient.rules.moving)
-        schedule, rules = settings.efficient.schedule, settings.efficient.rules
-        return lanes >= schedule.wanted(d) * more and not rare(each.shares, rules, schedule.effective, n)
-
-    return least(enough)
+    return least(plan._precision.reliable)
 
 
 def least(enough: Callable[[int], bool]) -> int:
@@ -385,12 +378,10 @@ def least(enough: Callable[[int], bool]) -> int:
         return FEWEST
     if not enough(MOST_PEOPLE):
         return MOST_PEOPLE + 1
-    while high - low > 1e-4:
+    while high - low > 1e-3:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(int(math.exp(middle))) else (middle, high)
-    n = math.exp(high)
-    unit = 10.0 ** max(math.floor(math.log10(n)) - 2, 0)
-    return int(math.ceil(n / unit) * unit)
+    return _rounded(math.exp(high))
 
 
 def find(coef: object, names: Sequence[str]) -> list[str]:

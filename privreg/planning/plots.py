@@ -45,7 +45,7 @@ def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
     middle = at if math.isfinite(at) else 1.0
     budgets = np.geomspace(AROUND[0] * middle, AROUND[1] * middle, POINTS[0]).tolist()
     n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int)).tolist()
-    table = plan.table(n=n, coef=coef, **{"epsilon" if pure else "mu": budgets})
+    table = plan._nearby(n, budgets, coef, pure=pure)
     if ax is not None:
         return _draw(ax, plan, coef, table, at)
     with panels(1, 1, (COLUMN, 0.8 * COLUMN)) as (_, axes):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OUTSIDE: Final = 4096
 """Assumed people by whom it is found how many responses lie outside the declared range."""
 
-__all__ = ["USUAL_SCALE", "Assumed", "check_covariates", "read_shares"]
+__all__ = ["USUAL_SCALE", "Assumed", "check_covariates", "read_scale", "read_shares"]
 
 USUAL_SCALE: Final = 0.25
 """Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""
@@ -59,6 +59,34 @@ def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
     return out
 
 
+def read_scale(scale: Any, covariates: Any) -> float | Array:
+    """Sd of the residuals: one, or one for each public row.
+
+    Parameters
+    ----------
+    scale : float, str or sequence
+        A column of `covariates` by its name, or numbers.
+    covariates : DataFrame or None
+
+    Raises
+    ------
+    OptionError
+    """
+    one = real(scale)
+    if one is not None and 0.0 < one < math.inf:
+        return one
+    if covariates is not None and isinstance(scale, str) and scale in covariates:
+        scale = covariates[scale].to_numpy()
+    if covariates is not None and np.ndim(scale) == 1 and len(scale) == len(covariates):
+        numbers = [real(v) for v in scale]
+        if all(v is not None and 0.0 < v < math.inf for v in numbers):
+            return np.array(numbers, dtype=np.float64)
+        raise OptionError("scale= by row must be positive numbers, the sd of each row's residual.")
+    named = isinstance(scale, str) or np.ndim(scale)
+    fix = ", a column of covariates= or one number for each of its rows" if named else ""
+    raise OptionError(f"scale={shown(scale)} must be a positive number, the sd of the residuals to expect{fix}.")
+
+
 def _listed(names: Any) -> str:
     return ", ".join(map(repr, names)) or "none"
 
@@ -68,19 +96,22 @@ class Assumed:
     """What is assumed of the people to come."""
 
     shares: dict[str, tuple[float, ...]]  # Of the levels of factors; equal ones for those left out
-    scale: float  # Sd of the residuals, in the units of the response as the formula has it
+    # Sd of the residuals, in the units of the response as the formula has it: one, or one for each of `covariates`
+    scale: float | Array
     params: Array = field(repr=False)  # Coefficients, user's units; shape (p,)
     covariates: pd.DataFrame | None = field(default=None, repr=False)  # Public rows to take covariates from
     usual: bool = False  # Whether nobody gave the scale
 
-    def rows(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> dict[str, Any]:
-        """Raw columns of `n` people, with a response in the middle of its range."""
+    def rows(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array]:
+        """Raw columns of `n` people, with a response in the middle of its range, and sds of residuals, shape (n,)."""
         design, schema = spec.design, spec.design.schema
         own = design.endog_sources
         names = [c for c in design.columns if c not in own]
         out: dict[str, Any] = {}
+        scale = np.full(n, self.scale) if np.ndim(self.scale) == 0 else np.empty(n)
         if self.covariates is not None:
             at = rng.integers(0, len(self.covariates), n)
+            scale = scale if np.ndim(self.scale) == 0 else np.asarray(self.scale)[at]
             out = {c: self.covariates[c].to_numpy()[at] for c in names}
         else:
             numbers = [c for c in names if c not in schema.levels]
@@ -97,14 +128,14 @@ class Assumed:
             else:
                 low, high = schema.reference(c)
                 out[c] = np.full(n, round(0.5 * (low + high)))
-        return {c: out[c] for c in design.columns}
+        return {c: out[c] for c in design.columns}, scale
 
-    def exog(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array]:
-        """Raw columns of `n` people, and their rows of the design, shape (n, p), user's units."""
-        rows = self.rows(spec, n, rng)
-        return rows, np.asarray(spec.design.encode(rows, "raise").exog)
+    def exog(self, spec: ModelSpec, n: int, rng: np.random.Generator) -> tuple[dict[str, Any], Array, Array]:
+        """Raw columns of `n` people, their rows of the design, shape (n, p), user's units, and sds of residuals."""
+        rows, scale = self.rows(spec, n, rng)
+        return rows, np.asarray(spec.design.encode(rows, "raise").exog), scale
 
-    def responses(self, spec: ModelSpec, x: Array, rng: np.random.Generator) -> Any:
+    def responses(self, spec: ModelSpec, x: Array, scale: Array, rng: np.random.Generator) -> Any:
         """Responses that people with these rows of the design give, as the response's column holds them.
 
         Raises
@@ -121,7 +152,7 @@ class Assumed:
             )
         eta = x @ self.params.reshape(-1, x.shape[1]).T
         if family.response == "number":
-            return eta[:, 0] + self.scale * rng.standard_normal(len(x))
+            return eta[:, 0] + scale * rng.standard_normal(len(x))
         if family.code == codes.POISSON:
             return np.minimum(rng.poisson(np.exp(np.minimum(eta[:, 0], 20.0))), family.y_max)
         levels = design.schema.levels.get(name, (0, 1))
@@ -134,15 +165,18 @@ class Assumed:
         design, family = spec.design, spec.family
         if not family.scaled and family.code != codes.POISSON:
             return 0.0
-        _, x = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
+        _, x, scale = self.exog(spec, OUTSIDE, np.random.Generator(np.random.PCG64(OUTSIDE)))
         eta = x @ self.params
         if family.code == codes.POISSON:
             return float(poisson.sf(family.y_max, np.exp(np.minimum(eta, 20.0))).mean())
         low, high = design.endog_limits
-        return float((ndtr((low - eta) / self.scale) + ndtr((eta - high) / self.scale)).mean())
+        return float((ndtr((low - eta) / scale) + ndtr((eta - high) / scale)).mean())
 
     def truth(self, spec: ModelSpec, ratio: float) -> Array:
-        """Coefficients that a fit estimates, user's units; `ratio` is the corner in residual sd."""
+        """Coefficients that a fit estimates, user's units; `ratio` is the corner in residual sd.
+
+        NaN where residuals' sds differ and no line runs at the same distance in each.
+        """
         out, family = np.array(self.params), spec.family
         centre = 0.0
         if family.code == codes.QUANTILE:
@@ -150,13 +184,28 @@ class Assumed:
         elif family.code == codes.EXPECTILE:
             centre = normal_expectile(family.tau, ratio)
         constant = np.asarray(spec.units.constant)
-        return out + self.scale * centre * constant if family.of_residuals else out
+        if centre and np.ndim(self.scale):
+            return np.full(len(out), math.nan)
+        return out + float(self.scale) * centre * constant if family.of_residuals and centre else out
+
+    def made_up(self, spec: ModelSpec) -> bool:
+        """Whether some numbers are made up with nothing but their ranges known."""
+        schema = spec.design.schema
+        own = [c for c in spec.design.columns if c not in spec.design.endog_sources]
+        return self.covariates is None and any(c not in schema.levels and c not in schema.moments for c in own)
+
+    @property
+    def spread(self) -> str:
+        """Sd of the residuals, in words."""
+        if np.ndim(self.scale) == 0:
+            return f"{self.scale:.4g}"
+        return f"{np.min(self.scale):.4g} to {np.max(self.scale):.4g}, by row"
 
     def words(self, spec: ModelSpec) -> list[tuple[str, str]]:
         """Assumptions by column, in words."""
         schema, out = spec.design.schema, []
         if spec.family.scaled:
-            out.append((spec.design.endog_name, f"residuals normal with sd {self.scale:.4g}"))
+            out.append((spec.design.endog_name, f"residuals normal with sd {self.spread}"))
         if self.covariates is not None:
             return [*out, ("covariates", f"drawn from {len(self.covariates):,} public rows")]
         for c in spec.design.columns:

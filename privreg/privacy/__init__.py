@@ -1,6 +1,7 @@
 """The guarantee as numbers.
 
 `budget` and `conversions` say what a person may lose, in any form; `mechanisms` has mechanisms with their sensitivities
-(but those of a curator and of silos, in `central` and `federated`), `scalar` those for one number. `ledger` and
+(but those of a curator and of silos, in `central` and `federated`), `channels` how they randomise many reports,
+`scalar` those for one number. `ledger` and
 `accounts` keep what was released of whom, `amplification` is by shuffling.
 """

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privreg.errors import OptionError, choose
+from privreg.privacy.channels import width
 from privreg.privacy.ledger import Budget, at_least
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel
@@ -138,7 +139,7 @@ class Mechanism:
 
     def width(self, size: int) -> int:
         """Standard normals that a report of `size` numbers takes."""
-        return {"gaussian": size, "laplace": 3 * size, "privunit": size + 2, "randomized_response": 1}[self._kind(size)]
+        return width(self.channel(size), size)
 
     def radius(self, sensitivity: float, bound: float) -> float:
         """Radius by which a report is randomised whose ℓ2 `sensitivity` and largest norm, `bound`, are known.

@@ -1,5 +1,5 @@
 """What crosses the wall between devices and the collector. Public numbers, the standard library only.
 
-`schedule` says who is asked what, `rounds` has public states and sums of reports, `codes` constants, `plans` what a
-loop is handed and what a collector keeps. Both sides import it, it imports neither.
+`schedule` says who is asked what, `rounds` has public states and sums of reports, `codes` constants, `normal` the
+normal law, `plans` what a loop is handed and what a collector keeps. Both sides import it, it imports neither.
 """

@@ -28,16 +28,12 @@ CUSTOM: Final = 10
 PUBLISHED: Final = 1
 UNIT: Final = 2
 PUBLISHED_SLOPES: Final = 3
-LEVERAGE: Final = 4
 
 LEVER2: Final = 64.0
 """Squared whitened length, per coordinate, of mean 1, up to which a public row has the weight 1: of rare levels too."""
 
 WITHIN2: Final = 25.0
 """The same in common scales, beyond which a public row counts for no more in second moments."""
-
-SHORT: Final = 24
-"""Coefficients below which a row map's sums are taken one by one."""
 
 BEYOND: Final = 100.0
 """Logarithms of public numbers beyond it tell no scale."""
@@ -46,9 +42,6 @@ GAUSSIAN: Final = 0
 LAPLACE: Final = 1
 PRIVUNIT: Final = 2
 RESPONSE: Final = 3
-
-OUTSIDE: Final = 0.3173105078629141
-"""P(abs z > 1) of a standard normal: the share of people whom a settled search for a scale leaves outside."""
 
 NONE: Final = 0
 DIAGONAL: Final = 1

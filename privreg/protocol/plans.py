@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["Channel", "LanePlan", "Lanes", "Plan", "Shape", "State"]
+__all__ = ["Channel", "Plan", "ScorePlan", "Shape", "State"]
 
 
 class Shape(NamedTuple):
@@ -83,14 +83,11 @@ class State(NamedTuple):
     counts: Ints
 
 
-class LanePlan(NamedTuple):
-    """What is fixed for one stage of chains: numbers only, all public."""
+class ScorePlan(NamedTuple):
+    """How records report scores in a fit by rounds: numbers only, all public."""
 
     shape: Shape  # The score, whose unit form lies in [−1, 1] (of norm at most 1 with several blocks)
-    blocks: int  # Linear predictors of a person: 1, or one less than the classes of a multinomial response
-    weights: int  # Kernel code of the score weights ω(z)
-    batch: int  # People who are asked at one iterate
-    lanes: int  # Parallel chains; batch g of the stage goes to lane g mod `lanes`
+    blocks: int  # Linear predictors of a record: 1, or one less than the classes of a multinomial response
     reach: float  # Bound of a weighted unit score's ℓ2 norm; the device clips to it
     kappa: float  # Weight of the number in [0, 1] that a joint report carries; 0 if scores are sent alone
     radius: float  # Half the sensitivity of a report; a ball that holds all reports has this radius
@@ -99,41 +96,3 @@ class LanePlan(NamedTuple):
     # Public limits of the response, internal units, by which label privacy knows a score's range
     y_low: float
     y_high: float
-    target: float  # Mean of that number at which c stands still, when c is tracked
-    widest: float  # Largest log c: no residual scale is wider than a response's public range
-    late: int  # Updates from this one on enter the late averages
-    # 1 if the second moments of the path are kept, for random scaling; 2 if their diagonal alone is; 3 if others keep
-    # them (`privreg.collector.history`)
-    path: int
-    gram: int  # 1 if those of reports and iterates are kept, for plug-in and path curvature
-    worth: float  # Mean weight of a person's report: 1, or less where personal budgets are below the largest
-    precision: float  # Inverse variance of a report's score, relative to that of one which carries the score alone
-
-
-class Lanes(NamedTuple):
-    """State of K parallel chains in whitened coordinates: sums of reports and of iterates, nothing else.
-
-    d is the number of coefficients, over all blocks.
-    """
-
-    theta: Array  # Current iterates; shape (K, d)
-    log_c: Array  # Log of the corner c, internal response units; shape (K,)
-    origin: Array  # Common start; sums are taken about it, against cancellation; shape (d,)
-    # Σ w (θ − origin) over the iterates at which people were asked, w the weight of their batch; shape (K, d)
-    total: Array
-    score: Array  # Σ c ḡ over batches, ḡ the batch's mean report, times w; shape (K, d)
-    late: Array  # Σ (θ − origin, log c) after the updates of the stage's second half; shape (K, d + 1)
-    # Reports of the unfinished batch, summed; the last entry is that of the numbers in joint reports; shape (K, d + 1)
-    batch: Array
-    partial: Array  # Σ w (u_k − origin), u_k = θ_{k−1} − c P ḡ_k the one-step corrections; shape (K, d)
-    # Σ (s_k, k)(s_k, k)ᵀ of those partial sums, lower triangle, if the path is kept; or their diagonal's Σ (s_k, 0)²
-    # and Σ k (s_k, k); shape (K, d + 1, d + 1)
-    sums: Array
-    # Where the diagonal alone is kept, coordinate 0 is this functional of s_k (the user's intercept); shape (d,)
-    functional: Array
-    gram: Array  # Σ v vᵀ, v = (c ḡ, θ − origin, w), lower triangle, if it is kept; shape (K, 2 d + 1, 2 d + 1)
-    # Σ w over batches, w = 1 for people of one budget; and people's weights in the unfinished batch, summed; shape (K,
-    # 2)
-    weight: Array
-    updates: Ints  # shape (K,)
-    in_batch: Ints  # People in the unfinished batch; shape (K,)

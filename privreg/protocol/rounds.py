@@ -10,10 +10,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["GROUPS", "PARTS", "Reports", "State"]
+__all__ = ["GROUPS", "LEAST_GROUPS", "MOST_GROUPS", "PARTS", "Reports", "State"]
 
 GROUPS: Final = 16
-"""Groups of records that answer a little apart in a main round."""
+"""Random groups of records that answer a little apart in a main round."""
+
+LEAST_GROUPS, MOST_GROUPS = 8, 64
 
 PARTS: Final = 8
 """Runs of records, in order, into which a main round's sums are cut, for methods that go by order."""
@@ -41,4 +43,4 @@ class Reports(NamedTuple):
 
     weight: Array  # Records, or weights of those with smaller budgets, summed; shape (parts, groups)
     total: Array  # shape (parts, groups, numbers)
-    people: int  # Records, whatever their weights
+    people: int  # Records that were asked, whatever their weights

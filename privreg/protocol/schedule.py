@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-__all__ = ["FEWEST_ROUNDS", "ROUNDS", "Round", "people_of", "schedule"]
+__all__ = ["ROUNDS", "Round", "people_of", "schedule"]
 
 ROUNDS: Final = 20
-FEWEST_ROUNDS: Final = 10
-
 LOCATIONS: Final = 8
 """Rounds on where columns lie whose scale nobody declared: a mean up to 10⁵ sd away from 0 is found."""
 
@@ -75,7 +73,7 @@ def schedule(
     rows : int or None
         Records expected, if known.
     rounds : int
-        Of moments, pilot and main together.
+        Of moments, pilot and main together: moments count as three even where fewer are held.
     label : bool
         Whether covariates are public, so that their moments carry no noise.
     moving : bool

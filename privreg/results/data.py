@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from privreg.errors import OptionError
 from privreg.families.family import Family
 from privreg.families.measures import Measure
 from privreg.inference.methods import Estimate
+from privreg.results.equation import Equation
 from privreg.results.statement import PrivacyStatement
 
 if TYPE_CHECKING:
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ResultData"]
+__all__ = ["ResultData", "RoundHeld"]
+
+
+class RoundHeld(NamedTuple):
+    """One round of a fit by rounds."""
+
+    number: int  # From 1, in the order in which states are published
+    role: str
+    records: int  # Asked
+    reports: float  # That came, each counted by its weight (μ_i/μ_max)² where records have budgets of their own
+    moved: float  # Largest change of a coefficient, in standard errors of the last estimate; NaN of rounds on scales
 
 
 class Labelled:
@@ -107,6 +118,8 @@ class ResultData(Labelled):
     baseline: tuple[str, ...] = ()  # Levels of a multinomial response, the baseline first; empty for other families
     measures: tuple[Measure, ...] = ()  # Privately released measures of fit
     spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
+    rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
+    equation: Equation | None = None  # That the estimates solve
     # the reports that these results are made of, in this process: two results with the same origin are one release
     origin: object = field(default_factory=object, repr=False, compare=False)
 

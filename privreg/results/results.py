@@ -11,6 +11,7 @@ import pandas as pd
 
 from privreg import evaluation
 from privreg.errors import flag
+from privreg.estimand import estimand
 from privreg.families.family import Family, check_ratios
 from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
@@ -83,6 +84,62 @@ class PrivateResults(Results):
         """
         return measures_frame(self._fit.measures)
 
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """Rounds that records answered, one a row; no rows with ``tuning="published"``.
+
+        Returns
+        -------
+        DataFrame
+            round : int
+                From 1, in the order in which states were published.
+            role : str
+                "location" (of columns whose scale is private), "moments", "pilot", "main" or "measures".
+            records : int
+                Who were asked.
+            reports : float
+                Reports that came: as many, but for what is lost in `privreg.simulate`; records with budgets of their
+                own count by their weight (μ_i/μ_max)².
+            moved : float
+                How far the round's reports moved the estimate: the largest change of a coefficient, in standard errors
+                of these results' estimate by the default method. NaN where a round tells of no coefficient.
+        """
+        columns = ["round", "role", "records", "reports", "moved"]
+        return pd.DataFrame(list(self._fit.rounds), columns=columns)
+
+    def estimand(self, rows: Any) -> pd.Series | pd.DataFrame:
+        """Solve this fit's own equation on *public or simulated* rows, without noise: what its intervals are for.
+
+        Parameters
+        ----------
+        rows : DataFrame, mapping of arrays, path of a file, or (endog, exog) for array models
+            With the response, and the columns of exposure, offset and personal budgets if the model has them; numbers
+            are clamped to their declared bounds as in the fit. Nothing protects these rows.
+
+        Returns
+        -------
+        Series
+            Shaped and labelled like :attr:`params`: θ with Σ w_k n_kg E ω(z) z ψ_k(z'(θ + δ_kg), y) = 0, where ψ_k has
+            the corner of round k, z are covariates by the row map that this run learned, δ_kg is the offset of group g,
+            and w_k n_kg is what its reports weigh in the estimate.
+
+        Notes
+        -----
+        Where the model is right and errors are symmetric, this is the truth up to the rows' own sampling error. Where
+        it is wrong or errors are skewed, intervals cover these numbers, and another run, with another corner and other
+        weights, targets others.
+
+        Raises
+        ------
+        NotPrivateError
+            If no rows are given, or they were fitted privately in this process (unless with a seed, in a simulation).
+        InferenceError
+            If the results hold no equation, or it has no root on these rows.
+        DataError, SchemaError
+            If the rows can't be used: they are public, so that a value that is missing or not declared is an error.
+        """
+        return self._fit.shaped(estimand(self._fit, rows))
+
     def evaluate(self, public_test: Any) -> pd.DataFrame:
         """Compare predictions with responses of a *public* test set, rows or a file; see `privreg.evaluation`."""
         return evaluation.evaluate(self._fit, public_test)
@@ -149,11 +206,8 @@ class PrivateResults(Results):
 
         Notes
         -----
-        Measured with default tuning, 200,000 people, 3 to 10 covariates, μ = 1 and 2 (benchmarks/intervals.py): between
-        lanes, random scaling and batch means hold their level. The bootstrap's percentile form comes out 1 to 2 points
-        low at level 99% (97.1 to 99.0), the plug-in at 3 covariates and μ = 1 (92.1% of 95%, 97.2% of 99%); path
-        curvature misses either way and says so in a note. Anytime intervals cover more than their level at one look.
-        Under published tuning all but random scaling are below their level on short streams.
+        Anytime intervals cover more than their level at one look. Under published tuning all but random scaling are
+        below their level on short streams; see benchmarks/rounds.py and benchmarks/intervals.py.
         """
         at = np.arange(len(self._fit.names)) if cols is None else np.array(self._fit.places(cols), dtype=int)
         half = self._half(alpha, method, simultaneous, at)
@@ -394,8 +448,8 @@ class PrivateResults(Results):
         -------
         DataFrame
             term, n, estimate, low, high; before them the level for multinomial fits. The bands are those of anytime
-            if it was asked for, else of random scaling, else of between_lanes; NaN where there are none, as before
-            the lanes begin. Only those of anytime hold at all n at once.
+            if it was asked for, else of sandwich, or of random scaling with published tuning; NaN where there are
+            none, as before main rounds begin. Only those of anytime hold at all n at once.
 
         Raises
         ------

@@ -11,7 +11,8 @@ from privreg.diagnostics import Diagnostic
 from privreg.families.measures import Measure
 from privreg.files import archive
 from privreg.inference.methods import METHODS, Anytime, Bootstrap, Estimate, Normal, Pivot, RandomScaling, StudentT
-from privreg.results.data import ResultData
+from privreg.results.data import ResultData, RoundHeld
+from privreg.results.equation import equation_from
 from privreg.results.statement import PrivacyStatement
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays["spreads"] = fit.spreads
     if fit.measures:
         arrays["measures"] = np.array([[m.estimate, m.std_error] for m in fit.measures])
+    if fit.rounds:
+        arrays["rounds"] = np.array([[r.number, r.records, r.reports, r.moved] for r in fit.rounds])
+    if fit.equation is not None:
+        arrays |= fit.equation.arrays()
     document = {
         "design": fit.design.to_json(),
         "family": fit.family.to_json(),
@@ -48,6 +53,8 @@ def parts(fit: ResultData) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "statement": fit.statement.to_json(),
         "baseline": list(fit.baseline),
         "measures": [[m.name, m.meaning] for m in fit.measures],
+        "rounds": [r.role for r in fit.rounds],
+        "equation": None if fit.equation is None else fit.equation.to_json(),
     }
     return document, arrays
 
@@ -84,6 +91,11 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
     numbers = arrays["measures"] if told else np.empty((0, 2))
     archive.expect(numbers.shape == (len(told), 2))
     measures = [(str(name), a, b, str(meaning)) for (name, meaning), (a, b) in zip(told, numbers.tolist(), strict=True)]
+    roles = document["rounds"]
+    lines = arrays["rounds"] if roles else np.empty((0, 4))
+    archive.expect(lines.shape == (len(roles), 4))
+    held = zip(roles, lines.tolist(), strict=True)
+    equation = None if document["equation"] is None else equation_from(document["equation"], arrays, len(names))
     return ResultData(
         design=design,
         family=family,
@@ -97,6 +109,8 @@ def restored(document: Mapping[str, Any], arrays: Mapping[str, Any], design: Any
         updates=updates,
         statement=statement,
         spreads=spreads,
+        rounds=tuple(RoundHeld(int(k), str(role), int(n), came, moved) for role, (k, n, came, moved) in held),
+        equation=equation,
         **{name: arrays[name] for name in wanted},
     )
 

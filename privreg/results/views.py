@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["BANDS", "band", "inference_table", "trajectory"]
 
 
-BANDS: Final = ("anytime", "random_scaling", "random_scaling_full", "between_lanes")
+BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
 """Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
 
 
@@ -30,17 +30,15 @@ def band(fit: ResultData, method: str | None = None) -> str | None:
     InferenceError
         If `method` is another.
     """
-    own = next((name for name in BANDS if name in {e.method for e in fit.estimates}), None)
+    kept = bool(np.isfinite(fit.trail_variances).any())
+    own = next((name for name in BANDS if kept and name in {e.method for e in fit.estimates}), None)
     if method is None or choose("method", method, METHODS) == own:
         return own
     has = f"this one has that of {own}" if own is not None else "this one has none"
-    if method not in BANDS:
-        fix = f"bands come from {', '.join(BANDS)}"
-    elif own == "anytime" or (str(own).startswith("random_scaling") and method == "between_lanes"):
-        fix = f"fit without inference={own!r} and with inference={method!r}"
-    else:
-        fix = f"fit with inference={method!r}"
-    raise InferenceError(f"a fit keeps one band along the way, and {has}, not of {method}; {fix}.")
+    raise InferenceError(
+        f"a fit keeps one band along the way, and {has}, not of {method}; it is that of anytime if it was asked for, "
+        "else of sandwich, or of random_scaling with tuning='published'."
+    )
 
 
 def trajectory(fit: ResultData, alpha: float, method: str | None = None) -> pd.DataFrame:

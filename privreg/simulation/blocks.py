@@ -15,11 +15,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.data.sources.order import PUBLIC, spread
-from privreg.device.sampler import derived_key
+from privreg.device.sampler import Key, derived_key
 from privreg.errors import DataError, OptionError
-from privreg.simulation.partitions import Each, Key, Part, Span, Work, quiet
 from privreg.simulation.rounds import PIECE, PieceRun, RoundsRun, Sent
 from privreg.simulation.stream import begin
+from privreg.simulation.work import Each, Part, Span, Work, quiet
 
 if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
@@ -95,7 +95,7 @@ def fit_blocks(
         For simulation only.
     blocks : sequence of Span
     each : callable
-        How functions are called; see `partitions.Each`.
+        How functions are called; see `work.Each`.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def fit_blocks(
     """
     rows = sum(block.rows for block in blocks)
     _refuse(spec, asked)
-    work = Work(spec, asked, start, rows, None)
+    work = Work(spec, asked, start, rows)
     stream = begin(spec, asked, start, seed, rows)
     run, left = _rounds(stream), Part(tuple(_dealt(blocks, asked.order, stream)))
     while left.rows:
@@ -153,6 +153,8 @@ def _rounds(stream: Stream) -> RoundsRun:
 
 
 def _refuse(spec: ModelSpec, asked: FitOptions) -> None:
+    if asked.tuning == "published":
+        raise OptionError("tuning='published' is a single chain, which can't be cut into parts; leave tuning= out.")
     if asked.measures is not None:
         raise OptionError("measures= takes the last people of one stream, and can't be used with parts; leave it out.")
     if spec.people.id is not None:

@@ -19,14 +19,14 @@ from privreg.options.progress import progress_bar
 from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER
 from privreg.simulation.blocks import blocks_of, fit_blocks
-from privreg.simulation.partitions import Span, cut, fit_parts
 from privreg.simulation.stream import begin
+from privreg.simulation.work import Span
 
 if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.results.results import PrivateResults
-    from privreg.simulation.partitions import Each
     from privreg.simulation.settings import FitOptions
+    from privreg.simulation.work import Each
 
 __all__ = ["connected", "files_of", "fit", "spread"]
 
@@ -47,16 +47,11 @@ def fit(
 ) -> PrivateResults:
     """Fit the parts of a source's files on a cluster; see `PrivateOnlineRegression.fit`."""
     files = files_of(source, spec)
-    total, rounds = sum(file.rows for file in files), asked.tuning == "rounds"
-    parts = cut(files)
-    many = None if rounds else len(parts)
-    LEDGER.check(source.identity, begin(spec, asked, start, seed, total, many).total_mu)
+    total = sum(file.rows for file in files)
+    LEDGER.check(source.identity, begin(spec, asked, start, seed, total).total_mu)
     with connected(client) as connection, progress_bar(total, progress) as bar:
         each, seed = spread(connection, bar.update), check("local.fit", "seed", seed)
-        if rounds:
-            stream = fit_blocks(spec, asked, start, seed, blocks_of(files, spec), each)
-        else:
-            stream = fit_parts(spec, asked, start, seed, parts, each)
+        stream = fit_blocks(spec, asked, start, seed, blocks_of(files, spec), each)
         bar.update(total - bar.n)
     return stream._results(LEDGER.spend(source.identity, stream.total_mu))
 
@@ -110,7 +105,7 @@ def spread(client: Any, done: Callable[[int], None]) -> Each:
     Returns
     -------
     callable
-        See `partitions.Each`.
+        See `work.Each`.
     """
     as_completed = need("distributed", "dask", "a fit over several processes").as_completed
     run = uuid.uuid4().hex[:8]

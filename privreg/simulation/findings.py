@@ -11,6 +11,7 @@ from scipy.special import ndtr
 from privreg.collector import coordinates, curvature, estimate, moments, thresholds
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
+from privreg.inference.resampling import FIRST
 from privreg.simulation.notes import RARE, Findings
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["before_role", "found_of"]
+__all__ = ["before_role", "effective_mu", "found_of", "wanted"]
 
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/rounds)."""
@@ -61,7 +62,7 @@ def found_of(
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
     share, error = scatter.told
     unusable = run.unusable and share < 1.0 - max(moments.SURE * error, ROUNDED)
-    effective = 2.0 / math.sqrt(plan.sd("main") ** 2 * (1.0 / d if plan.label else 1.0) + 0.7 / d)
+    effective = effective_mu(plan)
     rare: list[int] = []
     wide: list[tuple[int, float]] = []
     if have:
@@ -89,7 +90,7 @@ def found_of(
     strong = FARTHEST if have and not nonresponse and strength > 0.95 * FARTHEST else 0.0
     lost = [j for j, ok in zip(plan.unscaled, thresholds.settled(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main")
-    needed = ENOUGH * plan.size**2 / effective**2
+    needed = wanted(plan)
     return Findings(
         have=have,
         people=run.people,
@@ -113,10 +114,20 @@ def found_of(
         measuring=progress.state.role == "measures",
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
-        early=_early(run, settings, estimates),
+        early=_early(run, settings, estimates, round(people), begun=found is not None),
         needed=needed / max(people, 1.0) * run.people if people < needed else None,
         studied=False,
     )
+
+
+def effective_mu(plan: Plan) -> float:
+    """The budget μ that Gaussian noise of the size of a score report's error, sampling included, would have."""
+    return 2.0 / math.sqrt(plan.sd("main") ** 2 * (1.0 / plan.d if plan.label else 1.0) + 0.7 / plan.d)
+
+
+def wanted(plan: Plan) -> float:
+    """Records in main rounds from whom on a fit doesn't say that they are few."""
+    return ENOUGH * plan.size**2 / effective_mu(plan) ** 2
 
 
 def _strength(plan: Plan, theta: Array) -> float:
@@ -154,12 +165,19 @@ def before_role(plan: Plan, progress: Progress, *roles: str) -> int:
     return sum(held) + sum(r.people for r in plan.rounds[len(held) : first])
 
 
-def _early(run: RoundsRun, settings: Settings, estimates: tuple[Estimate, ...]) -> list[Diagnostic]:
+def _early(
+    run: RoundsRun, settings: Settings, estimates: tuple[Estimate, ...], senders: int, *, begun: bool
+) -> list[Diagnostic]:
     """Why there are no intervals yet, by some methods asked for or by any."""
     missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
     if not missing:
         return []
+    if begun:  # all but those that begin later; what was asked for first, if it isn't there, hides the others
+        text = (
+            f"no intervals yet by anytime: they begin at {FIRST:,} people whose reports enter the estimate, and "
+            f"{senders:,} have"
+        )
+        return [Diagnostic("early", text, methods=("anytime",))]
     before = before_role(run.plan, run.progress, "main")
-    by = f" by {', '.join(missing)}" if estimates else ""
-    text = f"no intervals yet{by}: main rounds begin after {before:,} people, and {run.people:,} have reported"
-    return [Diagnostic("early", text, methods=missing if estimates else ())]
+    text = f"no intervals yet: main rounds begin after {before:,} people, and {run.people:,} have reported"
+    return [Diagnostic("early", text)]

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privreg.collector import diagonal, many, thresholds
+from privreg.collector import factors as cells
 from privreg.collector.moments import Layout
 from privreg.collector.plan import Plan
-from privreg.protocol import codes
-from privreg.protocol.plans import LanePlan
+from privreg.protocol.plans import ScorePlan
 from privreg.protocol.schedule import schedule
-from privreg.simulation.staged.start import order_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.diagonal import Wide
+    from privreg.collector.factors import Cells
     from privreg.collector.many import Box
     from privreg.formula.spec import ModelSpec
     from privreg.protocol.rounds import State
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["device_plan", "plan_of"]
+__all__ = ["device_plan", "order_of", "plan_of"]
 
 
 def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp], Array]:
@@ -53,12 +53,12 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     reports, rules, probe = efficient.reports, efficient.rules, spec.design.probe
     p = len(spec.design.names)
     is_many = diagonal.is_wide(p, label=reports.label)
-    order, factors = order_of(spec, factors=not is_many and not reports.label)
+    order, held = order_of(spec, factors=not is_many and not reports.label)
     constant = units.constant_column(probe) is not None
     columns = np.flatnonzero(units.unscaled[order]).tolist()
     response = units.y_unscaled or ((reports.label or is_many) and family.of_residuals)
     unscaled = (*columns, p) if response else tuple(columns)
-    noise = reports.mechanism.sd(reports.radius(0.0), reports.size(p, 0.0)) ** 2
+    noise = reports.noise(p)
     own = reports.label or is_many or not family.scaled  # whether moments are of covariates alone
     size = p + int(not constant) + int(not own)
     numbers = size * (size + 1) // 2
@@ -69,7 +69,8 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             d=reports.blocks * p,
             noise=noise,
             moment_noise=0.0 if is_many else reports.mechanism.sd(reports.mechanism.moment_radius(), numbers) ** 2,
-            rows=efficient.schedule.rows,
+            rows=efficient.rows,
+            rounds=efficient.rounds,
             moving=rules.moving,
             declared=spec.scale_declared,
             label=reports.label,
@@ -91,9 +92,10 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         corner=efficient.corner,
         gaps=tuple(gaps.tolist()),
         whitened=efficient.whitened,
-        cells=factors,
+        cells=held,
         nonresponse=spec.nonresponse,
-        rows=efficient.schedule.rows,
+        rows=efficient.rows,
+        groups=efficient.groups,
         function=spec.scored.tame,
         gauge=efficient.gauge,
         told=efficient.told,
@@ -119,14 +121,25 @@ def _wide(
     return wide, many.public(inside, wide, groups, stretch, constant=constant)
 
 
-def device_plan(plan: Plan, state: State) -> LanePlan:
+def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple[Cells, ...]]:
+    """Order of columns inside: the constant, what is made of factors alone if `factors`, the others; and the second."""
+    probe = spec.design.probe
+    constant = spec.units.constant_column(probe)
+    groups: tuple[Cells, ...] = ()
+    if factors:
+        groups = cells.groups(spec.design.sources, spec.design.schema.levels, spec.units.probe_inside(probe))
+    first = [] if constant is None else [constant]
+    first += [int(j) for g in groups for j in g.columns if j != constant]
+    order = np.array([*first, *(j for j in range(probe.shape[1]) if j not in first)], dtype=np.intp)
+    place = np.argsort(order)
+    return order, tuple(g._replace(columns=place[g.columns]) for g in groups)
+
+
+def device_plan(plan: Plan, state: State) -> ScorePlan:
     """What a device is told of a round of scores beside the state's coefficients, corner and row map."""
-    return LanePlan(
+    return ScorePlan(
         shape=plan.rules.shape,
         blocks=plan.blocks,
-        weights=codes.LEVERAGE if plan.label else codes.UNIT,
-        batch=1,
-        lanes=1,
         reach=math.inf if plan.label else 1.0,
         kappa=plan.kappa(state.role),
         radius=plan.radius(state.role),
@@ -134,11 +147,4 @@ def device_plan(plan: Plan, state: State) -> LanePlan:
         label=int(plan.label),
         y_low=(plan.y_low - state.y_centre) / state.y_scale,
         y_high=(plan.y_high - state.y_centre) / state.y_scale,
-        target=plan.rules.target,
-        widest=math.inf,
-        late=0,
-        path=0,
-        gram=0,
-        worth=1.0,
-        precision=1.0,
     )

@@ -2,7 +2,7 @@
 
 The same arithmetic as one device's (`privreg.device.score`), in NumPy, on blocks of rows fixed by position. Whoever
 calls adds the noise, once for a sum of Gaussian reports, before the sum is kept, stored or sent; other mechanisms
-randomise every report here (`randomised`).
+randomise every report here.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from privreg.collector import diagonal
 from privreg.families import measures, scores
+from privreg.privacy.channels import randomised
 from privreg.protocol import codes
-from privreg.protocol.rounds import GROUPS
+from privreg.protocol.rounds import MOST_GROUPS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from privreg.collector.diagonal import Wide
     from privreg.collector.plan import Plan
     from privreg.families.measures import Gauge
-    from privreg.protocol.plans import Channel
     from privreg.protocol.rounds import State
 
     Array = NDArray[np.float64]
@@ -41,13 +40,13 @@ __all__ = [
     "public_moments",
     "public_sizes",
     "public_sums",
-    "randomised",
     "reports",
+    "root_of",
     "sums",
     "told",
 ]
 
-MOST: Final = 512 * GROUPS
+MOST: Final = 8192
 """Records that are played together, at most."""
 
 
@@ -55,17 +54,17 @@ NUMBERS: Final = 1 << 20
 """Numbers in rows that are played together, at most."""
 
 
-def block_of(people: int, d: int) -> int:
+def block_of(people: int, d: int, groups: int) -> int:
     """Records that are played together in a round of so many: equally many consecutive ones of each group.
 
     Of many columns, `d`, they are few enough for memory.
     """
-    return GROUPS * min(max(people // (8 * GROUPS), 1), most(d) // GROUPS)
+    return groups * min(max(people // (8 * groups), 1), most(d) // groups)
 
 
 def most(d: int) -> int:
     """Records of `d` columns that are played together, at most."""
-    return min(MOST, max(NUMBERS // d // GROUPS, 1) * GROUPS)
+    return min(MOST, max(NUMBERS // d // MOST_GROUPS, 1) * MOST_GROUPS)
 
 
 def dense(x: Array, columns: NDArray[np.int64], d: int) -> Array:
@@ -98,6 +97,11 @@ def _mapped(state: State, x: Array) -> Array:
     out = x * state.rows[0]
     out += x[:, :1] * state.rows[1]
     return np.asarray(out)
+
+
+def root_of(weight: Array) -> Array:
+    """Roots of records' weights; 1 of those that never reported, whose weight is 0."""
+    return np.sqrt(np.where(weight > 0.0, weight, 1.0))
 
 
 def _directions(z: Array) -> tuple[Array, Array]:
@@ -291,7 +295,7 @@ def public_sums(
             number = scores.told(shape, state.corner, eta, y, plan.function)
             number = np.where((norm2 < math.inf) & ~np.isnan(eta) & ~np.isnan(y), number, 0.0)
             told.append(state.kappa * (number - 0.5))
-    radius = radius if weight is None else radius / np.sqrt(weight)
+    radius = radius if weight is None else radius / root_of(weight)
     channel = plan.mechanism.channel(len(told))
     out = randomised(channel, np.column_stack(told), radius, noise)
     times = np.ones(n) if weight is None else weight
@@ -319,44 +323,3 @@ def gauged(plan: Plan, gauge: Gauge, state: State, y: Array, x: Array, offset: A
         eta = eta if offset is None else eta + offset[:, None]
         out = measures.values(gauge, eta, y)
     return np.where(np.isnan(out), 0.5, np.clip(out, 0.0, 1.0))
-
-
-def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Array) -> Array:
-    """Randomise reports in the ball of `radius` about 0, one a row; see `privreg.device.score.randomised`.
-
-    Parameters
-    ----------
-    channel : Channel
-    rows : ndarray, shape (n, size)
-    radius : float or ndarray, shape (n,)
-    noise : ndarray, shape (n, width)
-        Standard normals drawn for these records and never used again.
-
-    Returns
-    -------
-    ndarray, shape (n, size)
-    """
-    n, size = rows.shape
-    radius = np.broadcast_to(radius, (n,))
-    scale = (channel.scale * radius)[:, None]
-    if channel.kind == codes.GAUSSIAN:
-        return np.asarray(rows + scale * noise[:, :size])
-    if channel.kind == codes.LAPLACE:
-        three = noise[:, : 3 * size].reshape(n, size, 3)
-        return np.asarray(rows + scale * (np.hypot(three[..., 0], three[..., 1]) * three[..., 2]))
-    if channel.kind == codes.RESPONSE:
-        share = np.clip(rows[:, 0] / np.where(radius > 0.0, radius, 1.0), -1.0, 1.0)
-        up = ndtr(noise[:, 0]) < 0.5 + 0.5 * share / channel.scale
-        return np.where(up[:, None], scale, -scale)
-    norm = np.linalg.norm(rows, axis=1)
-    tiny = ~(norm > 1e-140)
-    share = np.where(tiny, 0.0, np.minimum(norm / radius, 1.0))
-    unit = rows / np.where(tiny, 1.0, norm)[:, None]
-    unit[tiny] = 0.0
-    unit[tiny, 0] = 1.0
-    sign = np.where(ndtr(noise[:, size]) < 0.5 + 0.5 * share, 1.0, -1.0)
-    along = np.einsum("ij,ij->i", unit, noise[:, :size])
-    uniform = ndtr(along)
-    in_cap = ndtr(noise[:, size + 1]) < channel.accept
-    drawn = np.where(in_cap, -ndtri(uniform * channel.above), ndtri(uniform * (1.0 - channel.above)))
-    return np.asarray(scale * (noise[:, :size] + (sign * drawn - along)[:, None] * unit))

@@ -14,9 +14,11 @@ import numpy as np
 
 from privreg.collector import estimate
 from privreg.collector import rounds as collector
-from privreg.device.sampler import KEY_BYTES, derived_key, normals, refuse_fork
+from privreg.device.sampler import KEY_BYTES, Key, derived_key, normals, refuse_fork
+from privreg.files.archive import like
+from privreg.privacy.channels import randomised
 from privreg.protocol import codes
-from privreg.protocol.rounds import GROUPS, PARTS, Reports
+from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import play
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["PieceRun", "RoundsRun", "Sent"]
+__all__ = ["Block", "PieceRun", "Raw", "RoundsRun", "Sent"]
 
 STEP: Final = 2.0**-32
 """Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2."""
@@ -54,13 +56,31 @@ class Sent(NamedTuple):
     total: Ints  # Multiples of the step; shape (groups, numbers)
 
 
-class _Block(NamedTuple):
+class Block(NamedTuple):
     """Consecutive rows that are played together."""
 
     y: Array
     x: Array
     offset: Array | None
     weight: Array | None
+    delay: Ints | None = None  # Rounds after its own in which a record's report arrives
+
+
+class Raw:
+    """All that a stream in progress holds of raw rows: those that wait, and sums of reports that have no noise yet.
+
+    It is never saved, pickled or printed.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[Block] = []
+        self.sum: Ints = np.zeros((0, 0), dtype=np.int64)  # Of the open piece, multiples of the step
+
+    def __repr__(self) -> str:
+        return "<rows and sums without noise>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("rows and sums without noise can't be pickled; save() the stream")
 
 
 class RoundsRun:
@@ -97,12 +117,21 @@ class RoundsRun:
         self.progress = collector.begin(plan)
         self.pool: Executor | None = None
         self.threads = 1
-        self.key = key
+        self._key = None if key is None else Key(key)
         self._process = os.getpid()
         self.behind: list[Reports] = []  # Of the rounds that are over
-        self._waiting: list[_Block] = []
+        self.raw = Raw()
         self._held = 0  # rows waiting
         self._begin_round()
+
+    @property
+    def key(self) -> bytes | None:
+        """Secret key of the noise to come."""
+        return None if self._key is None else self._key.value
+
+    @key.setter
+    def key(self, key: bytes | None) -> None:
+        self._key = None if key is None else Key(key)
 
     # --- people ----------------------------------------------------------------------------------------
 
@@ -116,28 +145,38 @@ class RoundsRun:
         """Records whose reports are in sums that have their noise."""
         return sum(self.progress.held) + self.begun
 
+    @property
+    def came(self) -> list[int]:
+        """Records that have reported in each round, the present one last."""
+        return [*self.progress.held, self.at]
+
     def _begin_round(self) -> None:
         self.size = self.plan.people(self.progress)
         expected = self.size
         if expected == ENDLESS:
-            expected = max((self.plan.rows or 0) - sum(self.progress.held), GROUPS)
+            expected = max((self.plan.rows or 0) - sum(self.progress.held), self.plan.groups)
         self._begin(expected, PARTS if self.progress.state.role == "main" else 1)
 
     def _begin(self, expected: int, parts: int) -> None:
         plan, role = self.plan, self.progress.state.role
-        self.block = play.block_of(expected, plan.d) if role in {"location", "main"} else play.most(plan.d)
+        groups = len(self.progress.state.offsets)
+        self.block = play.block_of(expected, plan.d, groups) if groups > 1 else play.most(plan.d)
         self.parts = parts
         self.length = max(expected // self.parts // self.block, 1) * self.block  # of a part
-        groups = len(self.progress.state.offsets)
         self.at, self.piece = 0, 0
-        self.weight = np.zeros((self.parts, groups))
-        self.total = np.zeros((self.parts, groups, plan.width(role)))
+        self.weight = np.zeros((*self.delays, self.parts, groups))
+        self.total = np.zeros((*self.delays, self.parts, groups, plan.width(role)))
         self._open()
 
+    @property
+    def delays(self) -> tuple[int, ...]:
+        """Shape of the delays by which sums are kept apart: none, as all reports arrive at once."""
+        return ()
+
     def _open(self) -> None:
-        groups = self.weight.shape[1]
-        self.sum = np.zeros((groups, self.total.shape[2]), dtype=np.int64)
-        self.open_weight = np.zeros(groups)
+        groups = self.weight.shape[-1]
+        self.raw.sum = np.zeros((*self.delays, groups, self.total.shape[-1]), dtype=np.int64)
+        self.open_weight = np.zeros((*self.delays, groups))
         self.begun = self.at  # records of the round before the open piece
 
     @property
@@ -162,33 +201,32 @@ class RoundsRun:
         -------
         int
         """
-        i, n = 0, len(y)
+        self._enter(Block(y, x, offset, weight))
+        return len(y)
+
+    def _enter(self, rows: Block) -> None:
+        """Let these rows wait, and play what is whole."""
+        i, n = 0, len(rows.y)
         while i < n:
             m = min(n - i, self.size - self.at - self._held)
             end = i + m
             whole = (self._held + m) // self.block * self.block - self._held
             if whole > 0:  # up to the last whole block; what is left waits
                 end = i + whole
-            here = slice(i, end)
-            self._waiting.append(
-                _Block(
-                    y[here], x[here], None if offset is None else offset[here], None if weight is None else weight[here]
-                )
-            )
+            self.raw.waiting.append(_cut(rows, i, end))
             self._held += end - i
             i = end
             if self._held % self.block == 0:
                 self._play()
             if self.at + self._held == self.size:
                 self._finish()
-        return n
 
-    def _joined(self) -> _Block:
-        out, self._waiting, self._held = self._waiting, [], 0
+    def _joined(self) -> Block:
+        out, self.raw.waiting, self._held = self.raw.waiting, [], 0
         if len(out) == 1:
             return out[0]
         columns = zip(*out, strict=True)
-        return _Block._make(None if c[0] is None else np.concatenate(c) for c in columns)
+        return Block._make(None if c[0] is None else np.concatenate(c) for c in columns)
 
     def _play(self) -> None:
         """Play whole blocks that wait, in threads where there are some."""
@@ -207,12 +245,12 @@ class RoundsRun:
             else:
                 found = list(self.pool.map(self._sums, blocks, range(len(blocks))))
             for one, block in zip(found, blocks, strict=True):
-                self._take(one, block)
+                self._take(one, block, self.open_weight.shape[-1])
             self.at += m
             if self.at >= edge:
                 self.close(part)
 
-    def _sums(self, rows: _Block, number: int) -> Ints:
+    def _sums(self, rows: Block, number: int) -> Ints:
         """Sums of one block's reports, multiples of the step."""
         plan, state = self.plan, self.progress.state
         if self.columns is not None:
@@ -236,23 +274,25 @@ class RoundsRun:
             out = play.sums(plan, state, self._response(rows.y, None), rows.x, self._offset(rows), rows.weight)
         return np.asarray(np.rint(out / STEP), dtype=np.int64)
 
-    def _take(self, some: Ints, rows: _Block) -> None:
-        groups = len(self.open_weight)
+    def _take(self, some: Ints, rows: Block, groups: int) -> None:
+        """Add sums of a block's reports, of the first so many groups."""
+        self.raw.sum[..., :groups, :] += some
+        self.open_weight[..., :groups] += self._weights(rows, groups)
+
+    def _weights(self, rows: Block, groups: int) -> Array:
+        """Weights of a block's reports, summed by group."""
         if rows.weight is None:
-            weight = np.full(groups, len(rows.y) / groups)
-        else:
-            weight = rows.weight.reshape(groups, -1).sum(axis=1)
-        self.sum += some
-        self.open_weight += weight
+            return np.full(groups, len(rows.y) / groups)
+        return np.asarray(rows.weight.reshape(groups, -1).sum(axis=1))
 
     def _tail(self) -> None:
         """Play what waits and is no whole block: each group as many, and the first groups one more."""
         rows = self._joined()
-        groups = len(self.open_weight)
+        groups = self.open_weight.shape[-1]
         each = len(rows.y) // groups * groups
         if each:
             block = _cut(rows, 0, each)
-            self._take(self._sums(block, 0), block)
+            self._take(self._sums(block, 0), block, groups)
         left = len(rows.y) - each
         if left:
             state = self.progress.state
@@ -263,8 +303,7 @@ class RoundsRun:
                 found = self._sums(rest, 1)
             finally:
                 self.progress = self.progress._replace(state=state)
-            self.sum[:left] += found
-            self.open_weight[:left] += 1.0 if rest.weight is None else rest.weight
+            self._take(found, rest, left)
         self.at += len(rows.y)
 
     def close(self, part: int | None = None) -> None:
@@ -272,12 +311,12 @@ class RoundsRun:
         part = self.part if part is None else part
         if self._held:
             self._tail()
-        if not self.open_weight.any():
+        if self.at == self.begun:
             return
-        self.total[part] += self._noised(part)
+        self.total[..., part, :, :] += self._noised(part)
         if self.key is not None:
             self.key = derived_key(self.key, "following")  # the key of noise that was used is forgotten
-        self.weight[part] += self.open_weight
+        self.weight[..., part, :] += self.open_weight
         self.piece += 1
         self._open()
 
@@ -289,14 +328,14 @@ class RoundsRun:
 
     def _noised(self, part: int) -> Array:
         """Sums of the open piece with their noise, which is drawn here and nowhere else."""
-        total = self.sum * STEP
+        total = self.raw.sum * STEP
         if self.progress.state.role == "measures":
-            total[:, self.plan.told :] *= self._unit
+            total[..., self.plan.told :] *= self._unit
         sd = self.plan.sd(self.progress.state.role)
         if self.key is None or self._each or self._public or sd <= 0.0:
             return np.asarray(total)
         noise = self._normals(f"{len(self.progress.held)} {part} {self.piece}", total.size).reshape(total.shape)
-        return np.asarray(total + sd * np.sqrt(self.open_weight)[:, None] * noise)
+        return np.asarray(total + sd * np.sqrt(self.open_weight)[..., None] * noise)
 
     def pieces(self, rows: int) -> list[tuple[int, int]]:
         """Parts and sizes of the pieces of a round that is played elsewhere, in order, of `rows` records at most."""
@@ -321,7 +360,7 @@ class RoundsRun:
 
     def _finish(self) -> None:
         self.close()
-        self._over(self._reports)
+        self._over(self.reports)
 
     def _over(self, reports: Reports) -> None:
         """Hand a whole round to the collector, and begin the next."""
@@ -330,7 +369,12 @@ class RoundsRun:
         self._begin_round()
 
     @property
-    def _reports(self) -> Reports:
+    def open(self) -> bool:
+        """Whether the present round has had anybody."""
+        return self.at > 0
+
+    @property
+    def reports(self) -> Reports:
         """What the round has reported, with its noise."""
         return Reports(self.weight, self.total, self.begun)
 
@@ -350,12 +394,12 @@ class RoundsRun:
         """Whether the round tells of public covariates."""
         return self.plan.label and self.progress.state.role == "moments"
 
-    def _of_public(self, rows: _Block) -> Array:
+    def _of_public(self, rows: Block) -> Array:
         number, state = self.progress.state.number, self.progress.state
         first = not any(r.role == "moments" for r in self.plan.rounds[:number])
         return (play.public_sizes if first else play.public_moments)(state, self._moments(rows))
 
-    def _by_record(self, rows: _Block, number: int) -> Array:
+    def _by_record(self, rows: Block, number: int) -> Array:
         plan, state = self.plan, self.progress.state
         groups, n, role = len(state.offsets), len(rows.y), state.role
         size = plan.numbers(role)
@@ -383,17 +427,18 @@ class RoundsRun:
             before = play.reports(plan, state, y, rows.x, self._offset(rows))
             if state.kappa > 0.0:
                 centre[-1] = 0.5 * state.kappa
-        out = play.randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
+        out = randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
+        out = out if rows.weight is None else out * rows.weight[:, None]
         return np.asarray(out.reshape(groups, n // groups, size).sum(axis=1))
 
-    def _measures(self, rows: _Block, y: Array, noise: Array) -> Array:
+    def _measures(self, rows: Block, y: Array, noise: Array) -> Array:
         """Sums of what records tell of the fit, each randomised by itself, and of its outer products; shape (1, …)."""
         plan, state, gauge = self.plan, self.progress.state, self.progress.gauge
         assert gauge is not None
         times = np.ones(len(y)) if rows.weight is None else rows.weight
         before = play.gauged(plan, gauge, state, y, rows.x, self._offset(rows)) - 0.5
-        radius = plan.radius("measures") / np.sqrt(times)
-        told = play.randomised(plan.mechanism.channel(plan.told), before, radius, noise) + 0.5
+        radius = plan.radius("measures") / play.root_of(times)
+        told = randomised(plan.mechanism.channel(plan.told), before, radius, noise) + 0.5
         weighted = told * times[:, None]
         outer = weighted.T @ told / self._unit
         return np.concatenate([weighted.sum(axis=0), outer.reshape(-1)])[None]
@@ -403,7 +448,7 @@ class RoundsRun:
         """Public size of a product of two numbers that measure fit, by which their sums are rounded."""
         return 1.0 + self.plan.sd("measures") ** 2
 
-    def _columns(self, rows: _Block) -> Array:
+    def _columns(self, rows: Block) -> Array:
         """Values of the columns whose scale is learned; the response comes last."""
         d = self.plan.d
         own = rows.x[:, [j for j in self.plan.unscaled if j < d]]
@@ -411,7 +456,7 @@ class RoundsRun:
             return own
         return np.column_stack([own, self._response(rows.y, rows.offset)])
 
-    def _moments(self, rows: _Block) -> Array:
+    def _moments(self, rows: Block) -> Array:
         plan = self.plan
         more = [np.ones((len(rows.y), plan.extra)), rows.x]
         if plan.layout.response:
@@ -427,7 +472,7 @@ class RoundsRun:
                 return r
             return np.asarray((r - state.y_centre) / state.y_scale)
 
-    def _offset(self, rows: _Block) -> Array | None:
+    def _offset(self, rows: Block) -> Array | None:
         if rows.offset is None:
             return None
         with np.errstate(over="ignore"):
@@ -440,7 +485,7 @@ class RoundsRun:
         self.close()
         if not self.weight.any() or self.progress.state.role in {"location", "moments", "measures"}:
             return self.progress
-        return collector.scored(self.plan, self.progress, self._reports)
+        return collector.scored(self.plan, self.progress, self.reports)
 
     def estimate(self) -> Estimated | None:
         """Coefficients in the coordinates of the scores; None before a main round has begun."""
@@ -449,7 +494,7 @@ class RoundsRun:
     def measured(self, unit: float) -> tuple[Measure, ...]:
         """Measures of fit, as far as records have told; `unit` is the response's per internal unit."""
         self.close()
-        return estimate.measured(self.plan, self.progress, self._reports, unit)
+        return estimate.measured(self.plan, self.progress, self.reports, unit)
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -460,7 +505,7 @@ class RoundsRun:
         """
         if close:
             self.close()
-        rounds = [*self.behind, self._reports]
+        rounds = [*self.behind, self.reports]
         out: dict[str, Any] = {"people": np.array([r.people for r in rounds]), "piece": np.array(self.piece)}
         for k, reports in enumerate(rounds):
             out |= {f"weight_{k}": reports.weight.copy(), f"total_{k}": reports.total.copy()}
@@ -468,14 +513,20 @@ class RoundsRun:
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Take over what `to_arrays` gave; a ValueError says that an array doesn't fit the plan."""
-        held, self.behind, self._waiting, self._held = arrays["people"].tolist(), [], [], 0
+        held, self.behind, self.raw, self._held = arrays["people"], [], Raw(), 0
+        counts = held.dtype == arrays["piece"].dtype == np.int64 and (held.ndim, arrays["piece"].ndim) == (1, 0)
+        if not counts or not 0 < len(held) == sum(k.startswith("weight_") for k in arrays) or arrays["piece"] < 0:
+            raise ValueError("no counts")
         self.progress = collector.begin(self.plan)
         self._begin_round()
-        for k, people in enumerate(held):
-            reports = Reports(np.array(arrays[f"weight_{k}"]), np.array(arrays[f"total_{k}"]), int(people))
-            if reports.weight.shape != self.weight.shape or reports.total.shape != self.total.shape:
+        for k, people in enumerate(held.tolist()):
+            weight, total = like(self.weight, arrays[f"weight_{k}"]), like(self.total, arrays[f"total_{k}"])
+            reports = Reports(weight.copy(), total.copy(), people)
+            over, records = k < len(held) - 1, float(weight.sum())
+            told = records <= people * (1.0 + 1e-9) if self.personal else records == people
+            if weight.min() < 0.0 or not told or (people != self.size if over else people > self.size):
                 raise ValueError(f"round {k} of another plan")
-            if k < len(held) - 1:
+            if over:
                 self._over(reports)
                 continue
             self.weight, self.total, self.at = reports
@@ -543,7 +594,7 @@ class PieceRun(RoundsRun):
             self._follow()
 
 
-def _cut(rows: _Block, a: int, b: int) -> _Block:
+def _cut(rows: Block, a: int, b: int) -> Block:
     if a == 0 and b >= len(rows.y):
         return rows
-    return _Block._make(None if c is None else c[a:b] for c in rows)
+    return Block._make(None if c is None else c[a:b] for c in rows)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from privreg.collector.steps import Steps
 from privreg.diagnostics import Diagnostic, doubt
-from privreg.families.constants import ChainRules
+from privreg.families.constants import ScoreRules
 from privreg.families.measures import Gauge
 from privreg.families.scores import Score
 from privreg.families.weights import ScoreWeights
@@ -18,14 +18,13 @@ from privreg.inference.blocks import Layout
 from privreg.inference.methods import Method
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
-from privreg.simulation.staged.schedule import Reports, Schedule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["Efficient", "FitOptions", "Settings"]
+__all__ = ["Efficient", "FitOptions", "ScoreReports", "Settings"]
 
 NO_STEPS: Final = Steps(0.0, 0.0, 0.0)
 MIXING: Final = 10.0
@@ -44,7 +43,8 @@ class FitOptions:
     step: Any = None
     threads: Any = None
     measures: Any = None
-    order: Any = None  # Which is at random where rows can be addressed, in a fit by rounds
+    order: Any = None  # Which is at random where rows can be addressed
+    rounds: Any = 20  # Public states of moments, pilot and main together
 
     def plain(self, methods: list[str]) -> dict[str, Any]:
         """Options as plain numbers and names, from which a saved stream is rebuilt."""
@@ -53,18 +53,43 @@ class FitOptions:
         return {n: named if n == "inference" else check("local.fit", n, value) for n, value in given.items()}
 
 
+class ScoreReports(NamedTuple):
+    """How records report scores in a fit by rounds; public."""
+
+    mechanism: Mechanism
+    blocks: int = 1  # Linear predictors of a record
+    label: bool = False  # Whether one number, the scalar score, is randomised: covariates are public, or there are none
+    y_low: float = -math.inf  # Public limits of the response, internal units before a learned scale
+    y_high: float = math.inf
+
+    def size(self, d: int) -> int:
+        """Numbers that are randomised in a report with `d` covariates."""
+        return 1 if self.label else self.blocks * d
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball of such reports, of norm 1 at most; with label privacy the largest that occurs."""
+        return self.mechanism.joint_radius(1.0, 0.0)
+
+    def noise(self, d: int) -> float:
+        """Noise variance of a number of a report."""
+        return self.mechanism.sd(self.radius, self.size(d)) ** 2
+
+
 @dataclass(frozen=True)
 class Efficient:
-    """What the staged fit needs beyond `Settings`; public."""
+    """What a fit by rounds needs beyond `Settings`; public."""
 
-    schedule: Schedule
-    rules: ChainRules
-    reports: Reports
+    rows: int | None  # Records expected, if known
+    rules: ScoreRules
+    reports: ScoreReports
     corner: float  # Huber's c where it is declared, internal units
     whitened: bool  # Whether score weights are those of whitened covariates, or of scaled ones
+    groups: int  # Random groups of a main round
     gauge: Gauge | None = None  # By what fit is measured
     told: int = 0  # Numbers that people report whom it is measured by
     measures: float = 0.0  # Share of the people who do
+    rounds: int = 20  # Public states of moments, pilot and main together, of a fit by rounds
 
 
 @dataclass(frozen=True)
@@ -85,11 +110,11 @@ class Settings:
     alone: bool = False  # Whether the single chain has no covariates but the constant
     blocks: int = 1  # Linear predictors of a person in the single chain
     cut: Layout | None = None  # How paths are cut into blocks, if they are
-    efficient: Efficient | None = None  # The staged fit; None for the single chain of the published algorithm
+    efficient: Efficient | None = None  # By rounds; None for the single chain of the published algorithm
 
     @property
     def bound(self) -> float:
-        """Bound of the weighted score's ℓ2 norm, internal units; of the unit score in a staged fit."""
+        """Bound of the weighted score's ℓ2 norm, internal units; of the unit score in a fit by rounds."""
         if self.efficient is not None and self.efficient.reports.label:
             return 1.0
         return self.weights.reach if self.efficient else self.score.bound * self.weights.reach
@@ -102,8 +127,7 @@ class Settings:
     def _report(self, p: int) -> tuple[float, int]:
         """Radius and size of a score report with `p` covariates."""
         if self.efficient is not None:
-            reports = self.efficient.reports
-            return reports.radius(0.0), reports.size(p, 0.0)
+            return self.efficient.reports.radius, self.efficient.reports.size(p)
         low, high = self.score.range
         return self.mechanism.score_radius(0.5 * (high - low) if self.alone else self.bound), p * self.blocks
 

@@ -15,19 +15,20 @@ from privreg.collector import diagonal, sgd
 from privreg.collector.steps import Steps
 from privreg.device.sampler import NoiseStream, derived_key
 from privreg.device.score import Device
+from privreg.files.archive import like
 from privreg.inference import blocks
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
 from privreg.protocol.plans import Plan, State
+from privreg.simulation import sgd_kernels as kernels
 from privreg.simulation.chain_intervals import chain_variances
-from privreg.simulation.staged import kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["AveragedSGD", "like", "make_plan", "next_mark"]
+__all__ = ["AveragedSGD", "make_plan", "next_mark"]
 
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK
@@ -126,6 +127,7 @@ class AveragedSGD:
         self.raw_outer = np.zeros((side, side))
         self.trail = Trail([], [], [], [])
         self.anytime = anytime
+        self.central_key: bytes | None = None  # Of the curator's one release; None once it was made
         self.blocks = None if cut is None else blocks.begin(cut, len(state.theta))
         self.early_at: list[int] = []  # updates after which the products of reports and iterates were noted
         self.early_grams: list[Array] = []
@@ -292,13 +294,6 @@ class AveragedSGD:
             if BURN_IN * k >= updates >= BURN_IN // 2 * k:
                 return k, sgd.symmetric(gram)
         return 0, np.zeros((2 * len(self.state.theta) + 1,) * 2)
-
-
-def like(own: Any, saved: Any) -> Any:
-    """Take over a saved array only with its place's shape and type: compiled loops don't check their indices."""
-    if saved.shape != own.shape or saved.dtype != own.dtype or not np.isfinite(saved).all():
-        raise ValueError("a saved array doesn't fit the plan")
-    return np.ascontiguousarray(saved)
 
 
 def scaling_variances(scaling: Array, to_user: Array) -> Array:

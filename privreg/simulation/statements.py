@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from privreg.audit import reports
 from privreg.diagnostics import Diagnostic
 from privreg.privacy.ledger import Release, at_least
@@ -13,16 +11,14 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD, closing_notes, opening_notes
 from privreg.simulation.plan import device_plan
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.sgd import AveragedSGD
-from privreg.simulation.staged.schedule import lane_plan
 
 if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.privacy.mechanisms import Mechanism
     from privreg.protocol.plans import Plan
-    from privreg.simulation.assemble import FitOutcome
+    from privreg.simulation.outcome import FitOutcome
     from privreg.simulation.settings import Settings
-    from privreg.simulation.staged.pipeline import Pipeline
+    from privreg.simulation.sgd import AveragedSGD
 
 __all__ = ["statement", "title"]
 
@@ -30,12 +26,6 @@ PROTECTS: Final = {
     "record": WHOLE_RECORD,
     "response": f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours "
     "replace one response",
-}
-CHAINS: Final = {
-    "search": "score, search",
-    "pilot": "score, pilot",
-    "common": "score, common chain",
-    "lanes": "score, lanes",
 }
 SMALLER: Final = 0.25
 """Weight of a budget half the largest, for which personal budgets are audited too."""
@@ -64,7 +54,7 @@ def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tupl
 def statement(
     spec: ModelSpec,
     s: Settings,
-    run: AveragedSGD | Pipeline | RoundsRun,
+    run: AveragedSGD | RoundsRun,
     report: FitOutcome,
     release: Release,
     *,
@@ -106,10 +96,10 @@ def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
     return mechanism.central_sd(plan.curvature_bound), mechanism.central_sd(plan.bound**2)
 
 
-def _mechanics(s: Settings, run: AveragedSGD | Pipeline | RoundsRun) -> tuple[dict[str, Any], ...]:
+def _mechanics(s: Settings, run: AveragedSGD | RoundsRun) -> tuple[dict[str, Any], ...]:
     """What is needed to audit the reports: numbers only."""
     mechanism = s.mechanism
-    if isinstance(run, AveragedSGD):
+    if not isinstance(run, RoundsRun):
         plan, theta = run.plan, run.state.theta
         out = [reports.of_chain("score", "chain", plan, theta, alone=s.alone)]
         if plan.curvature_share:
@@ -118,28 +108,11 @@ def _mechanics(s: Settings, run: AveragedSGD | Pipeline | RoundsRun) -> tuple[di
             sds = curator_sds(mechanism, plan)
             out.append(reports.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
         return tuple(out)
-    if isinstance(run, RoundsRun):
-        return _of_rounds(run)
-    start, out = run.start, []
-    if start.unscaled:
-        m = len(start.unscaled)
-        given = mechanism.channel(2 * m), mechanism.bits_radius(2 * m), m
-        out.append(reports.of_numbers("location", "location", *given))
-    if not start.reports.label and run.moment_numbers():
-        m, many = run.moment_numbers(), start.wide is not None
-        given = mechanism.channel(m), run.moment_radius(), m if many else run.size(before=True)
-        out.append(reports.of_numbers("moments", "numbers" if many else "moments", *given))
-    if start.told:
-        given = mechanism.channel(start.told), mechanism.bits_radius(start.told), start.told
-        out.append(reports.of_numbers("measures of fit", "numbers", *given))
-    out += _chains(run)
-    if start.personal:  # smaller budgets by more noise
-        out += [reports.of_smaller_budget(m, SMALLER) for m in out]
-    return tuple(out)
+    return _of_rounds(run)
 
 
 def _of_rounds(run: RoundsRun) -> tuple[dict[str, Any], ...]:
-    """The same of every role that has had its rounds."""
+    """The reports of every role that has had its rounds."""
     plan, out, seen = run.plan, [], set()
     for k in range(len(run.progress.held) + 1):
         role = plan.rounds[min(k, len(plan.rounds) - 1)].role
@@ -160,34 +133,10 @@ def _of_rounds(run: RoundsRun) -> tuple[dict[str, Any], ...]:
             )
         else:
             state = run.progress.state._replace(role=role)
-            lane = device_plan(plan, state)
-            out.append(reports.of_lanes(f"score, {role}", lane, state.theta, state.corner))
+            out.append(reports.of_scores(f"score, {role}", device_plan(plan, state), state.theta, state.corner))
     if run.personal:  # smaller budgets by more noise
         out += [reports.of_smaller_budget(m, SMALLER) for m in out]
     return tuple(out)
-
-
-def _chains(run: Pipeline) -> list[dict[str, Any]]:
-    """The same of every kind of chains that was held; of those whose state is gone, at the present estimates."""
-    if run.chains is None:
-        return []
-    start, out, seen = run.start, [], set()
-    for stage, people in run.roles():
-        if stage.kind not in CHAINS or not people or stage.kind in seen:
-            continue
-        seen.add(stage.kind)
-        chains = run.common if stage.kind == "common" and run.common is not None else run.chains
-        plan = chains.plan
-        if stage.kind in {"search", "pilot"}:
-            plan = lane_plan(
-                *(stage, start.schedule, start.rules, start.reports, run.d),
-                path=False,
-                y_centre=run.y_centre,
-                y_scale=run.y_scale,
-            )
-        c = float(np.exp(np.mean(chains.state.log_c)))
-        out.append(reports.of_lanes(CHAINS[stage.kind], plan, chains.state.theta.mean(axis=0), c))
-    return out
 
 
 def _notes(

@@ -10,16 +10,14 @@ import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import astuple
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector import diagonal, sgd
 from privreg.data.sources.open import chunk_of, one_batch, pieces, rows_of
-from privreg.device.sampler import NoiseStream, derived_key, fresh_key, seeded_key
-from privreg.device.score import Device
+from privreg.device.sampler import Key, derived_key, fresh_key, seeded_key
 from privreg.errors import (
     InferenceError,
     PrivregError,
@@ -31,30 +29,24 @@ from privreg.errors import (
 from privreg.files import archive
 from privreg.formula.design import Design
 from privreg.formula.spec import ModelSpec
-from privreg.inference.sandwich import central_sandwich
 from privreg.options.table import check
 from privreg.options.values import read_start
 from privreg.privacy.ledger import Release
-from privreg.privacy.mechanisms import released
-from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
-from privreg.simulation.assemble import report_of_chain, report_of_pipeline
 from privreg.simulation.outcome import report_of_rounds
 from privreg.simulation.plan import plan_of
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.settings import FitOptions, Settings
-from privreg.simulation.sgd import AveragedSGD, make_plan
-from privreg.simulation.staged.pipeline import Pipeline
-from privreg.simulation.staged.start import start_of
-from privreg.simulation.statements import curator_sds, statement, title
+from privreg.simulation.statements import statement, title
 from privreg.simulation.tuning import resolve_tuning
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.collector.sgd import ChainSummary as Chain
     from privreg.data.sources.open import Source
+    from privreg.results.equation import Equation
+    from privreg.simulation.sgd import AveragedSGD
 
     Array = NDArray[np.float64]
 
@@ -125,17 +117,20 @@ class Stream:
         key = None
         if spec.budget.private:
             key = fresh_key() if seed is None else seeded_key(seed)
-        self._central_key: bytes | None = None
         # of the order in which rows are read
-        self.deal_key = derived_key(key, "order") if key is not None and settings.tuning == "rounds" else None
+        self._deal: Key | None = None
+        if key is not None and settings.efficient is not None:
+            self._deal = Key(derived_key(key, "order"))
         self._counter = spec.people.counter()
         self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
         self._design = spec.design  # by which rows are encoded
-        self._run: AveragedSGD | Pipeline | RoundsRun
+        self._run: AveragedSGD | RoundsRun
         if settings.efficient is None:
-            self._run = self._chain(key, start)
+            from privreg.simulation import published  # whose loop is compiled
+
+            self._run = published.begin(spec, settings, key, start)
         else:
-            self._run = (self._rounds if settings.tuning == "rounds" else self._pipeline)(key, start)
+            self._run = self._rounds(key, start)
         self._lock = threading.Lock()
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -143,41 +138,6 @@ class Stream:
         self._marks: list[tuple[int, int]] = []  # Rows read and people before the batches that open sums are of
         self._skip = 0  # People of the next rows whose reports are in sums already
         self._origin = object()
-
-    def _chain(self, key: bytes | None, start: Array | None) -> AveragedSGD:
-        """Begin the single chain of the published algorithm."""
-        s, family, p = self._settings, self._spec.family, len(self._order)
-        to_user = np.asarray(np.kron(np.eye(s.blocks), self._spec.units.matrix))
-        device = Device(s.score, s.weights, s.mechanism, s.weights.reach, s.curvature_bound, family.unit, s.alone)
-        mode = NONE
-        if any(m.scaling for m in s.methods):
-            mode = DIAGONAL if s.blocks == 1 and diagonal.is_diagonal(to_user) else FULL
-            if any(m.full for m in s.methods):
-                mode = HISTORY if len(to_user) > diagonal.WIDE else FULL
-        plan = make_plan(
-            device,
-            p,
-            s.blocks,
-            batch=s.batch,
-            scaling_mode=mode,
-            outer=2 if any(m.path for m in s.methods) else int(any(m.outer for m in s.methods)),
-            curvature_share=s.curvature_share,
-            central=any(m.central for m in s.methods),
-        )
-        if plan.central and key is not None:
-            self._central_key = derived_key(key, "central")
-        theta = np.zeros(p * s.blocks) if start is None else start
-        anytime = any(m.name == "anytime" for m in s.methods)
-        widths = s.mechanism.width(p * s.blocks), s.mechanism.width(p * (p + 1) // 2)
-        state = sgd.init(theta, plan, to_user[0])
-        return AveragedSGD(plan, s.steps, state, to_user, key, widths, s.cut, anytime=anytime)
-
-    def _pipeline(self, key: bytes | None, start: Array | None) -> Pipeline:
-        """Begin the staged fit."""
-        begin, self._order, linear = start_of(self._spec, self._settings, start)
-        if begin.wide is not None:
-            begin = begin._replace(columns=self._narrow())
-        return Pipeline(begin, linear, key)
 
     def _rounds(self, key: bytes | None, start: Array | None) -> RoundsRun:
         """Begin a fit by rounds."""
@@ -228,9 +188,9 @@ class Stream:
         return math.sqrt(self._settings.parts * self._spec.people.max_per_id) * self._settings.mechanism.budget.mu
 
     @property
-    def lanes(self) -> int:
-        """Parallel chains: the most threads that can be of use."""
-        return 1 if self._settings.efficient is None else self._settings.efficient.schedule.lanes
+    def parallel(self) -> bool:
+        """Whether several threads are of use."""
+        return self._settings.efficient is not None
 
     def update(self, batch: Any) -> Stream:
         """Play the devices of the people in `batch`, each once, in order.
@@ -264,7 +224,7 @@ class Stream:
         together = together if most is None else max(min(together, most), 1)
         with self._alone(), ThreadPoolExecutor(threads) as pool:
             waiting = pieces(batches, chunk_of(len(self._order if self._columns is None else self._columns)))
-            if isinstance(self._run, Pipeline | RoundsRun) and threads > 1:
+            if isinstance(self._run, RoundsRun) and threads > 1:
                 self._run.pool, self._run.threads = pool, threads
             try:
                 problem = None
@@ -283,14 +243,12 @@ class Stream:
                 if problem is not None:
                     raise problem
             finally:
-                if isinstance(self._run, Pipeline | RoundsRun):
+                if isinstance(self._run, RoundsRun):
                     self._run.pool = None
 
     @property
     def _columns(self) -> NDArray[np.int64] | None:
-        if isinstance(self._run, RoundsRun):
-            return self._run.columns
-        return self._run.start.columns if isinstance(self._run, Pipeline) else None
+        return self._run.columns if isinstance(self._run, RoundsRun) else None
 
     def _encode(self, batch: Any) -> Rows:
         """Rows in internal units, in the engine's order of columns."""
@@ -309,17 +267,7 @@ class Stream:
             hashes = hashes if rows.kept is None else hashes[rows.kept]
         return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, rows_of(batch))
 
-    def _lead(self, batches: Iterable[Any]) -> bool:
-        """Update until the lanes begin; whether they have."""
-        with self._alone():
-            assert isinstance(self._run, Pipeline)
-            for batch in batches:
-                self._take(self._encode(batch), lead=True)
-                if self._run.kind == "lanes":
-                    return True
-        return False
-
-    def _take(self, rows: Rows, *, lead: bool = False) -> None:
+    def _take(self, rows: Rows) -> None:
         skip = min(self._skip, len(rows.endog))
         if skip:
             self._skip -= skip
@@ -329,21 +277,18 @@ class Stream:
         if self._counter is not None:
             silent |= self._counter.count(rows.hashes)
         if silent.any():
-            # what is not a number is sent as pure noise; the single chain, and public covariates, want zeros beside it
+            # what is not a number is sent as pure noise; the single chain wants zeros beside it
             lacking = np.isnan(x[:, 0]) if self._label else silent
-            x = np.where(lacking[:, None], self._silent_row(x.shape[1]), x)
+            x = np.where(lacking[:, None], 0.0 if not isinstance(self._run, RoundsRun) else np.nan, x)
             y = np.where(silent, np.nan, y)
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         self._broken = True  # an interrupt inside would leave noise used but not marked
-        read = rows.read
         self._marks.append((self.rows_read, self.nobs - skip))
-        if isinstance(self._run, AveragedSGD):
+        if not isinstance(self._run, RoundsRun):
             self._run.advance(y, x, offset)
-        elif lead and isinstance(self._run, Pipeline):
-            read = self._run.advance(y, x, offset, rows.weight, lead=True)
         else:
             self._run.advance(y, x, offset, rows.weight)
-        self.rows_read += read
+        self.rows_read += rows.read
         settled = self._run.settled if isinstance(self._run, RoundsRun) else self.nobs
         while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= settled:
             self._marks.pop(0)
@@ -352,8 +297,7 @@ class Stream:
     @property
     def _label(self) -> bool:
         """Whether covariates are public: whether a response is missing then is as private as what it is."""
-        run = self._run
-        return run.start.reports.label if isinstance(run, Pipeline) else isinstance(run, RoundsRun) and run.plan.label
+        return isinstance(self._run, RoundsRun) and self._run.plan.label
 
     @property
     def place(self) -> tuple[int, int]:
@@ -363,16 +307,6 @@ class Stream:
         assert isinstance(self._run, RoundsRun)
         rows, people = self._marks[0]
         return rows, self._run.settled - people
-
-    def _silent_row(self, p: int) -> Array:
-        """What stands for the `p` covariates of somebody who sends noise only."""
-        if isinstance(self._run, AveragedSGD):
-            return np.zeros(p)
-        if isinstance(self._run, RoundsRun):
-            return np.full(p, np.nan)
-        if not self._run.start.reports.label:
-            return np.full(p, np.nan)
-        return np.eye(p)[0] if self._run.start.layout.constant else np.zeros(p)
 
     def deals(self, source: Source) -> bool:
         """Whether rows of a source are read in random order.
@@ -390,7 +324,7 @@ class Stream:
             )
         if asked is None and self._spec.people.id is not None:
             return False  # a person's surplus rows, which are noise, would come ever more often
-        return self._settings.tuning == "rounds" and asked != "position" and source.dealt is not None
+        return self._settings.efficient is not None and asked != "position" and source.dealt is not None
 
     def read(self, source: Source) -> Iterator[Any]:
         """Batches of a source from the first row on that wasn't read yet."""
@@ -398,6 +332,11 @@ class Stream:
             return source.batches(self.rows_read)
         assert source.dealt is not None
         return source.dealt(self.deal_key)(self.rows_read)
+
+    @property
+    def deal_key(self) -> bytes | None:
+        """The key of the order in which rows are read."""
+        return None if self._deal is None else self._deal.value
 
     def deal_secret(self) -> dict[str, Any]:
         """The key of the order in which rows are read, for who goes on with them."""
@@ -431,12 +370,12 @@ class Stream:
     def _results(self, release: Release) -> PrivateResults:
         spec, settings = self._spec, self._settings
         names = [*np.array(spec.design.names)[self._order].tolist(), spec.design.endog_name]
-        if isinstance(self._run, AveragedSGD):
-            report = report_of_chain(self._run, settings, spec.units, self._release_central)
-        elif isinstance(self._run, RoundsRun):
-            report = report_of_rounds(self._run, settings, spec.units, self._order, names)
+        if not isinstance(self._run, RoundsRun):
+            from privreg.simulation import published
+
+            report = published.report_of_chain(self._run, settings, spec.units)
         else:
-            report = report_of_pipeline(self._run, settings, spec.units, self._order, names)
+            report = report_of_rounds(self._run, settings, spec.units, self._order, names)
         return PrivateResults(
             ResultData(
                 design=spec.design,
@@ -446,6 +385,8 @@ class Stream:
                 baseline=spec.baseline,
                 measures=report.measures,
                 spreads=report.spreads,
+                rounds=report.rounds,
+                equation=self._counted_by_budget(report.equation),
                 params=report.params,
                 last=report.last,
                 estimates=report.estimates,
@@ -465,27 +406,12 @@ class Stream:
             )
         )
 
-    def _release_central(self, chain: Chain) -> Any:
-        """Randomise the raw sums of curvature and scores, once, as a trusted curator; then forget them."""
-        run, n = self._run, chain.people
-        assert isinstance(run, AveragedSGD)
-        summed = int(run.state.counts[PEOPLE])  # those of an unfinished batch are in the sums too
-        p = chain.mean.shape[0]
-        size = p * (p + 1) // 2
-        rows, cols = np.triu_indices(p)
-        noise = np.zeros((2, size))
-        if self._central_key is not None:
-            noise = NoiseStream(self._central_key, size).peek()[:2].copy()
-        elif self._spec.budget.private:
-            raise InferenceError("the central plug-in was already released once; fit again for another release.")
-        self._central_key = None
-        sds = curator_sds(self._settings.mechanism, run.plan)
-        told = released(np.array([run.raw_curvature, run.raw_outer]), sds, noise) / summed
-        run.raw_curvature[:], run.raw_outer[:] = 0.0, 0.0
-        out = np.zeros((2, p, p))
-        out[:, rows, cols] = told
-        out += np.triu(out, 1).transpose(0, 2, 1)
-        return central_sandwich(out[0], out[1], n, run.plan.channel.scale * run.plan.radius)
+    def _counted_by_budget(self, equation: Equation | None) -> Equation | None:
+        """The equation of estimates, with what personal budgets are read from."""
+        people = self._spec.people
+        if equation is None or people.mu is None or people.mu_max is None:
+            return equation
+        return replace(equation, budgets=(people.mu, people.mu_max))
 
     # --- storage ---------------------------------------------------------------------------------------
 
@@ -567,7 +493,7 @@ class Stream:
         if not self._spec.budget.private:
             return
         if self.deal_key is not None:  # also with fresh noise, so that no row comes twice
-            self.deal_key = arrays["secret_order"].tobytes()
+            self._deal = Key(arrays["secret_order"].tobytes())
         if renew and self._seed is None:
             self._run.renew(fresh_key())
         else:
@@ -601,14 +527,9 @@ class Stream:
     def _plan(self) -> list[Any]:
         """Public numbers by which a saved stream is known to be this one's."""
         run = self._run
-        if isinstance(run, AveragedSGD):
+        if not isinstance(run, RoundsRun):
             return [_plain(run.plan), _plain(run.steps)]
-        if isinstance(run, RoundsRun):
-            return [_plain(run.plan.rounds), run.plan.mechanism.name, run.plan.d, run.plan.blocks]
-        start = run.start
-        mechanism, *reports = start.reports
-        parts = (start.schedule, astuple(start.rules), mechanism.name, reports, start.unscaled, start.personal)
-        return [_plain(part) for part in parts]
+        return [_plain(run.plan.rounds), run.plan.mechanism.name, run.plan.d, run.plan.blocks, run.plan.groups]
 
     def __reduce__(self) -> str:
         raise TypeError("a stream holds a secret key and can't be pickled; use save(path) and privreg.load(path)")
@@ -617,9 +538,7 @@ class Stream:
         return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} people so far, {self._spec.budget}>"
 
 
-def begin(
-    spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None, partitions: int | None = None
-) -> Stream:
+def begin(spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None) -> Stream:
     """A stream that waits for its first rows.
 
     Parameters
@@ -632,8 +551,6 @@ def begin(
         For simulation only.
     rows : int or None
         Records expected, if known.
-    partitions : int or None
-        Parts of the stream that go through lanes of their own, if it is cut.
 
     Raises
     ------
@@ -641,7 +558,7 @@ def begin(
         If an option is out of range, or a method can't do what is asked.
     """
     seed = check("local.fit", "seed", seed)
-    settings = resolve_tuning(asked, spec, rows, partitions)
+    settings = resolve_tuning(asked, spec, rows)
     options = asked.plain([m.name for m in settings.methods]) | {"rows": rows}
     start = read_start(start_params, spec.coefficients)
     if start is not None:

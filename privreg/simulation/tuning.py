@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.diagonal import WIDE, between, is_wide
 from privreg.collector.history import FULLEST
 from privreg.collector.steps import Steps
-from privreg.errors import InferenceError, OptionError
-from privreg.families.constants import ChainRules, chain_rules
+from privreg.errors import InferenceError, OptionError, PrivregWarning
+from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
 from privreg.families.scores import Score
@@ -21,11 +20,11 @@ from privreg.formula.spec import ModelSpec
 from privreg.inference.blocks import Layout, growing_edges
 from privreg.inference.methods import METHODS, Method, resolve_methods
 from privreg.inference.resampling import FIRST
-from privreg.options.table import check
+from privreg.options.table import check, find
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
+from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
 from privreg.simulation.chain_intervals import BATCHES
-from privreg.simulation.settings import Efficient, FitOptions, Settings
-from privreg.simulation.staged.schedule import FEWEST_LANES, Reports, make_schedule
+from privreg.simulation.settings import Efficient, FitOptions, ScoreReports, Settings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,22 +33,16 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["resolve_tuning"]
+__all__ = ["resolve_tuning", "warn_of_steps"]
 
 CURVATURE_SHARE: Final = 0.1
 LEAST_RATIO: Final = 0.1
 MOST_RATIO: Final = 2.0
-SPARE: Final = 0.25
-FEWEST_BLOCKS: Final = 64
-"""Blocks of the lanes' one-step corrections, which hardly depend on each other: n^SPARE, these at least."""
-
 FEWEST_OF_CHAIN: Final = 16
-"""Blocks of the single chain, whose iterates do."""
+"""Blocks of the single chain."""
 
 
-def resolve_tuning(
-    asked: FitOptions, spec: ModelSpec, rows: int | None = None, partitions: int | None = None
-) -> Settings:
+def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) -> Settings:
     """Choose the numbers of a fit.
 
     Parameters
@@ -58,8 +51,6 @@ def resolve_tuning(
     spec : ModelSpec
     rows : int or None
         Records expected, if known.
-    partitions : int or None
-        Parts of the stream that go through lanes of their own, if it is cut.
 
     Returns
     -------
@@ -79,33 +70,30 @@ def resolve_tuning(
     told = {name: check("local.fit", name, getattr(asked, name)) for name in ("tuning", "threads", *_Numbers._fields)}
     check("local.formula", "score_weights", spec.score_weights)
     how = told["tuning"]
-    if check("local.fit", "order", asked.order) is not None and how != "rounds":
-        raise OptionError(f"order={asked.order!r} goes with tuning='rounds'; other fits go by position: leave it out.")
+    if check("local.fit", "order", asked.order) is not None and how == "published":
+        raise OptionError(
+            f"order={asked.order!r} goes with tuning='efficient'; the published algorithm goes by position."
+        )
+    if told["rounds"] != find("local.fit", "rounds").default:
+        _refuse_rounds(told["rounds"], how, rows)
     numbers = _Numbers(*(told[name] for name in _Numbers._fields))._replace(
         measures=_share(told["measures"], how, spec, rows)
     )
-    methods = _methods(asked.inference, how, numbers.lanes)
+    methods = _methods(asked.inference, how)
     size = spec.blocks * spec.units.centre.shape[0]
     if size > FULLEST and any(m.full for m in methods):
         raise InferenceError(
             f"inference='random_scaling_full' keeps {size:,} × {size:,} numbers ({8e-6 * size**2:,.0f} MB), and as "
             f"many again for results; it is held with at most {FULLEST:,} coefficients. Use 'random_scaling', which "
-            "keeps variances, or 'between_lanes' or 'batch_means'."
+            "keeps variances, or 'sandwich' or 'batch_means'."
         )
-    if size > WIDE and spec.personal and any(m.full for m in methods):
-        raise InferenceError(
-            f"inference='random_scaling_full' with more than {WIDE} coefficients takes all lanes' paths together, "
-            "which personal budgets (mu= as a column) make of unequal weight; use 'between_lanes' or 'batch_means'."
-        )
-    if numbers.alpha is not None and numbers.alpha <= 0.5 and methods:
+    if how == "published" and numbers.alpha is not None and numbers.alpha <= 0.5 and methods:
         raise InferenceError(
             f"alpha={numbers.alpha:g} is the exponent of the steps, and intervals need it above 1/2 (inference=None "
             "gives estimates alone); the level of intervals is set in summary(alpha=) and conf_int(alpha=)."
         )
-    if how == "rounds":
-        return replace(_efficient(methods, numbers, spec, rows, partitions), tuning="rounds")
     if how == "efficient":
-        return _efficient(methods, numbers, spec, rows, partitions)
+        return _efficient(methods, numbers, spec, rows)
     return _published(methods, numbers, spec, rows)
 
 
@@ -115,6 +103,20 @@ class _Numbers(NamedTuple):
     alpha: float | None
     step: float | None
     measures: float
+    rounds: int
+
+
+def _refuse_rounds(rounds: int, tuning: str, rows: int | None) -> None:
+    """Refuse a number of rounds of a fit that has none, or as many as people need."""
+    if tuning == "published":
+        raise OptionError(
+            f"rounds={rounds} goes with tuning='efficient'; the published algorithm has none: leave it out."
+        )
+    if rows is None:
+        raise OptionError(
+            f"rounds={rounds} needs to know how many people will come, and of a stream of unknown length every round "
+            "holds a quarter of those before; give rows= to the model, or leave rounds= out."
+        )
 
 
 def _share(share: float | None, tuning: str, spec: ModelSpec, rows: int | None) -> float:
@@ -132,15 +134,12 @@ def _share(share: float | None, tuning: str, spec: ModelSpec, rows: int | None) 
     return share
 
 
-def _methods(inference: object, tuning: str, lanes: int | None) -> tuple[Method, ...]:
+def _methods(inference: object, tuning: str) -> tuple[Method, ...]:
     """Inference methods, the default being what suits the tuning."""
     if inference is None:
         return ()
-    few = lanes is not None and lanes < FEWEST_LANES
     if isinstance(inference, str) and inference == "auto":
-        if tuning == "rounds":
-            return (METHODS["sandwich"],)
-        return (METHODS["random_scaling" if tuning == "published" or few else "between_lanes"],)
+        return (METHODS["random_scaling" if tuning == "published" else "sandwich"],)
     methods = resolve_methods(inference)
     for m in methods:
         if m.tuning not in {"any", tuning}:
@@ -148,18 +147,11 @@ def _methods(inference: object, tuning: str, lanes: int | None) -> tuple[Method,
             raise InferenceError(
                 f"inference={m.name!r} needs tuning={m.tuning!r}; with tuning={tuning!r} there are {fits}."
             )
-        if m.lanes and few:
-            raise InferenceError(
-                f"inference={m.name!r} compares lanes and needs at least {FEWEST_LANES}; got lanes={lanes}. "
-                "Leave lanes= out, or use inference='random_scaling'."
-            )
     return methods
 
 
-def _efficient(
-    methods: tuple[Method, ...], numbers: _Numbers, spec: ModelSpec, rows: int | None, partitions: int | None
-) -> Settings:
-    """Settings of the staged fit: unit scores in learned coordinates, Newton steps, lanes."""
+def _efficient(methods: tuple[Method, ...], numbers: _Numbers, spec: ModelSpec, rows: int | None) -> Settings:
+    """Settings of a fit by rounds: unit scores in learned coordinates."""
     family, budget, units, weights = spec.scored, spec.budget, spec.units, spec.score_weights
     if weights not in {None, "unit", "whitened"}:
         raise OptionError(
@@ -167,7 +159,7 @@ def _efficient(
         )
     p = units.centre.shape[0]
     low, high = spec.response_limits
-    rules = chain_rules(family, p, budget.mu, low=low, high=high, label=spec.scalar, nonresponse=spec.nonresponse)
+    rules = score_rules(family, p, budget.mu, low=low, high=high, label=spec.scalar)
     if family.cornered and rules.track and not LEAST_RATIO <= rules.ratio <= MOST_RATIO:
         name = repr(family).partition("(")[0]
         raise OptionError(
@@ -175,39 +167,10 @@ def _efficient(
             f"tells little outside {LEAST_RATIO:g} to {MOST_RATIO:g}; declare it, as in {name}(c={rules.ratio:g}, "
             "scale=...)."
         )
-    scalar, size = spec.scalar, 1 if spec.scalar else spec.blocks * p
-    mechanism = spec.mechanism_for(size, scalar=scalar)
-    reports = Reports(mechanism, SCORE_WEIGHTS["unit"].reach, spec.blocks, scalar, low, high)
+    scalar = spec.scalar
+    mechanism = spec.mechanism_for(1 if scalar else spec.blocks * p, scalar=scalar)
+    reports = ScoreReports(mechanism, spec.blocks, scalar, low, high)
     words, corner = _score_words(family, rules, units)
-    noise = mechanism.sd(reports.radius(0.0), size) ** 2
-    many = is_wide(p, label=scalar)
-    if many and any(m.outer for m in methods):
-        raise InferenceError(
-            f"inference={next(m.name for m in methods if m.outer)!r} keeps {(2 * p + 1) ** 2:,} numbers a lane with "
-            f"{p} coefficients, and is held with at most {WIDE}; use 'between_lanes', "
-            "'batch_means' or 'random_scaling'."
-        )
-    numbers_each = (p + 1) * (p + 2) // 2
-    schedule = make_schedule(
-        d=spec.blocks * p,
-        noise=noise,
-        moment_noise=0.0 if many else mechanism.sd(mechanism.moment_radius(), numbers_each) ** 2,
-        rows=rows,
-        unscaled=int(units.unscaled.sum()) + int(units.y_unscaled or ((scalar or many) and family.of_residuals)),
-        declared=spec.scale_declared,
-        batch=numbers.batch_size,
-        lanes=numbers.lanes,
-        alpha=numbers.alpha,
-        pace=numbers.step,
-        between=any(m.lanes for m in methods) or not methods,
-        moving=rules.moving,
-        shaped=rules.shaped,
-        curvature=rules.curvature,
-        label=scalar,
-        wide=between(spec.probe) if many else None,
-        measures=numbers.measures,
-        partitions=partitions,
-    )
     told = count(family, spec.classes) + int(spec.unusable) if numbers.measures else 0
     start = (1.0, 1.0, 0.0)  # of residuals, responses and their centre, until they are learned
     gauge = Gauge(family.code, family.tau, spec.classes, *start, family.y_max, spec.unusable) if told else None
@@ -218,12 +181,38 @@ def _efficient(
         weights=SCORE_WEIGHTS["leverage" if scalar else "unit"],
         mechanism=mechanism,
         methods=methods,
-        cut=Layout(schedule.lanes, SPARE, FEWEST_BLOCKS) if any(m.blocks for m in methods) else None,
-        efficient=Efficient(schedule, rules, reports, corner, weights != "unit", gauge, told, numbers.measures),
+        efficient=Efficient(
+            *(rows, rules, reports, corner, weights != "unit", _groups(numbers.lanes), gauge, told, numbers.measures),
+            rounds=numbers.rounds,
+        ),
     )
 
 
-def _score_words(family: Family, rules: ChainRules, units: Units) -> tuple[str, float]:
+def _groups(lanes: int | None) -> int:
+    """Random groups of a main round."""
+    if lanes is None:
+        return GROUPS
+    if not LEAST_GROUPS <= lanes <= MOST_GROUPS or lanes & (lanes - 1):
+        raise OptionError(
+            f"lanes={lanes} is the number of random groups, which must be a power of two from {LEAST_GROUPS} to "
+            f"{MOST_GROUPS}; leave it out ({GROUPS})."
+        )
+    return lanes
+
+
+def warn_of_steps(asked: FitOptions, stacklevel: int) -> None:
+    """Say that a fit by rounds has no steps, if some were asked for."""
+    given = [f"{name}=" for name in ("step", "alpha", "batch_size") if getattr(asked, name) is not None]
+    if given and asked.tuning == "efficient":
+        warnings.warn(
+            f"{', '.join(given)} has no meaning in a fit by rounds and is ignored; it belongs to tuning='published', "
+            "and the next version will refuse it here.",
+            PrivregWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _score_words(family: Family, rules: ScoreRules, units: Units) -> tuple[str, float]:
     """The family with its constants, and its corner where it is declared, internal units."""
     name = family.name if family.code != EXPECTILE else f"Expectile({family.tau:g})"
     if family.cornered and rules.track:
@@ -286,7 +275,7 @@ def _published(methods: tuple[Method, ...], numbers: _Numbers, spec: ModelSpec, 
     if wants_curvature and not math.isfinite(score.curvature_bound):
         raise InferenceError(
             f"{wants_curvature[0].name} needs curvature that one person's record tells, and {family!r} has none; use "
-            "inference='random_scaling', or tuning='efficient' with 'between_lanes'."
+            "inference='random_scaling', or tuning='efficient' with 'sandwich'."
         )
     if wants_curvature and budget.private and not math.isfinite(curvature_bound):
         raise InferenceError(

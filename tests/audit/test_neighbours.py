@@ -16,7 +16,7 @@ from privreg.privacy.conversions import pure_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, psd_sensitivity, score_sensitivity
 from privreg.protocol import codes
-from privreg.simulation.staged import kernels
+from privreg.simulation import sgd_kernels as kernels
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan, with_noise
 
 HUGE = [1e300, -1e300, 1e155, 1e-155, 1e-300, 5e-324, 0.0, 1.0, -3.0, 1e8]

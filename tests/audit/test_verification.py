@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.audit import chain
 from privreg.audit import reports as audited
 from privreg.errors import BudgetError, OptionError
 from privreg.families.builtin import custom
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import MECHANISMS, Mechanism
 from privreg.results.statement import PrivacyStatement
-from privreg.simulation.staged.schedule import Reports
 from tests.kinds import softsign
 
 N = 6_000
@@ -81,7 +81,7 @@ def test_a_claim_a_fifth_below_the_truth_is_caught(way):
     found = dataclasses.replace(statement, budget=Budget.declare(**{form: options[form]})).verify(20_000)
     too_far = set(found.table["report"][found.table["lower"] > found.table["claimed"]])
     if form == "epsilon":  # reports of two numbers and more, on scales and joint ones, are told apart less well
-        assert too_far & {"score", "score, lanes"}
+        assert too_far & {"score", "score, main"}
     else:
         assert too_far == set(found.table["report"])
 
@@ -113,17 +113,16 @@ def weakened(statement, factor, which=""):
 WEAK = {
     "moments": ("default", "moments"),
     "measures of fit": ("measured", "measures of fit"),
+    "location": ("response only", "location"),
     "pilot": ("default", "score, pilot"),
-    "search": ("logistic", "score, search"),
-    "common chain": ("default", "score, common chain"),
-    "lanes": ("response only", "score, lanes"),
+    "main": ("response only", "score, main"),
     "single chain": ("published", "score"),
     "curvature": ("plug_in", "curvature"),
     "curator": ("curator", "curator's release"),
 }
 
 
-@pytest.mark.parametrize("kind", others_are_statistical(WEAK, {"moments", "measures of fit", "lanes", "curvature"}))
+@pytest.mark.parametrize("kind", others_are_statistical(WEAK, {"moments", "measures of fit", "main", "curvature"}))
 def test_noise_a_fifth_too_small_is_caught_in_every_kind_of_report(kind):
     way, report = WEAK[kind]
     found = weakened(fitted(**WAYS[way]).privacy, 0.8, report).verify(20_000)
@@ -140,7 +139,7 @@ def test_half_the_budget_is_audited_by_itself():
     assert (found.table["claimed"] == np.where(half, 0.5, 1.0)).all()
     assert set(found.table["report"][half]) == {f"{r}, 0.5 mu" for r in found.table["report"][~half]}
     assert found.table["distance"].max() <= 1 + 1e-9
-    which = "score, lanes, 0.5 mu"
+    which = "score, main, 0.5 mu"
     alone = dataclasses.replace(statement, mechanics=tuple(m for m in statement.mechanics if m["report"] == which))
     assert alone.verify(100_000).passed
     assert not weakened(alone, 0.8).verify(100_000).passed
@@ -151,7 +150,7 @@ def less(method):
 
 
 MUTANTS = {
-    "joint reports": (Reports, "radius", "default", {"score, pilot", "score, common chain", "score, lanes"}),
+    "joint reports": (Mechanism, "joint_radius", "default", {"score, pilot", "score, main"}),
     "curvature": (Mechanism, "curvature_radius", "plug_in", {"curvature"}),
     "curator": (Mechanism, "central_sd", "curator", {"curator's release"}),
 }
@@ -166,8 +165,8 @@ def test_a_library_that_adds_too_little_noise_is_caught(name, monkeypatch):
 
 
 def test_a_curator_who_adds_too_little_noise_is_caught(monkeypatch):
-    released = audited.released
-    monkeypatch.setattr(audited, "released", lambda raw, sds, noise: released(raw, sds, 0.8 * noise))
+    released = chain.released
+    monkeypatch.setattr(chain, "released", lambda raw, sds, noise: released(raw, sds, 0.8 * noise))
     assert not fitted(**WAYS["curator"]).privacy.verify(20_000).passed
 
 
@@ -184,7 +183,7 @@ FAMILIES = {
     "multinomial": pr.Multinomial(),
 }
 SHAPES = {
-    "staged": ("y ~ a + b", {}, {}),
+    "by rounds": ("y ~ a + b", {}, {}),
     "labels": ("y ~ a + b", {"private": "response"}, {}),
     "alone": ("y ~ 1", {}, {}),
     "published": ("y ~ a + b", {}, {"tuning": "published"}),
@@ -210,7 +209,7 @@ def test_no_two_made_up_rows_lie_farther_apart_than_claimed(family, shape):
     frame["y"] = coded.get(kind, y)
     tried = 0
     for name in MECHANISMS:
-        several = kind == "levels" or shape in {"staged", "published"}
+        several = kind == "levels" or shape in {"by rounds", "published"}
         if name == "randomized_response" and several:
             continue
         budget = {"mu": 1} if name == "gaussian" else {"epsilon": 2}
@@ -242,10 +241,9 @@ def test_every_kind_of_report_is_tried_with_somebody_silent():
     table = fitted(mu=1, measures=0.2).privacy.verify(1_000).table
     assert list(dict.fromkeys(table["report"])) == [
         "moments",
-        "measures of fit",
         "score, pilot",
-        "score, common chain",
-        "score, lanes",
+        "score, main",
+        "measures of fit",
     ]
     for _, lines in table.groupby("report"):
         assert lines["neighbours"].str.contains("silent").any()

@@ -112,10 +112,13 @@ def test_every_kind_of_file(fit, tmp_path):
 
 @pytest.mark.parametrize("tuning", ["efficient", "published"])
 def test_the_command_gives_the_numbers_of_the_python_call(fit, people, tmp_path, tuning):
-    pace = {"published": {"lanes": 1}, "efficient": {"lanes": 10, "threads": 2}}[tuning]
-    more = [word for name, value in pace.items() for word in (f"--{name}", value)]
-    fit("--seed", 5, "--out", tmp_path / "t.csv", "--quiet", "--tuning", tuning, "--step-exponent", 0.7, "--step", 2,
-        "--batch-size", 2, *more)  # fmt: skip
+    pace = {
+        "published": {"lanes": 1, "alpha": 0.7, "step": 2, "batch_size": 2},
+        "efficient": {"lanes": 8, "threads": 2},
+    }[tuning]
+    called = {"alpha": "step-exponent", "batch_size": "batch-size"}
+    more = [word for name, value in pace.items() for word in (f"--{called.get(name, name)}", value)]
+    fit("--seed", 5, "--out", tmp_path / "t.csv", "--quiet", "--tuning", tuning, *more)
     model = pr.PrivateOnlineRegression.from_formula(
         FORMULA,
         people,
@@ -124,7 +127,7 @@ def test_the_command_gives_the_numbers_of_the_python_call(fit, people, tmp_path,
         bounds={"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)},
         levels={"smoker": ["no", "yes"]},
     )
-    res = model.fit(seed=5, tuning=tuning, alpha=0.7, step=2, batch_size=2, **pace)
+    res = model.fit(seed=5, tuning=tuning, **pace)
     assert len(res.methods) == 1
     pd.testing.assert_frame_equal(exactly(tmp_path / "t.csv"), res.tidy())
 
@@ -147,7 +150,7 @@ def test_budgets(fit, budget, printed):
 @pytest.mark.parametrize(
     ("tuning", "methods", "word"),
     [
-        ("efficient", "between_lanes,random_scaling", "between lanes"),
+        ("efficient", "between_lanes,random_scaling", "between groups"),
         ("published", "plug_in,random_scaling", "plug-in"),
     ],
 )
@@ -176,7 +179,7 @@ def test_offset_moments_published_tuning_and_no_inference(fit):
 
 
 def test_private_scaling_and_whitened_weights(people, capsys):
-    command = ["fit", "charges ~ age + bmi", str(people), "--mu", "1", "--scaling", "private"]
+    command = ["fit", "charges ~ age + bmi", str(people), "--mu", "10", "--scaling", "private"]
     assert main([*command, "--score-weights", "whitened"]) == 0
     out, err = capsys.readouterr()
     assert beside_few(err) == ""
@@ -184,8 +187,8 @@ def test_private_scaling_and_whitened_weights(people, capsys):
     assert "bounds" not in out
 
 
-def test_rows_set_the_stages_and_are_counted_by_default(people, tmp_path, capsys):
-    """Told of more people than come, the fit ends before its lanes or even its estimates begin, and says so."""
+def test_rows_set_the_rounds_and_are_counted_by_default(people, tmp_path, capsys):
+    """Told of more people than come, the fit ends before its main rounds or even its estimates begin, and says so."""
     for more in ([], ["--rows", "3000"]):
         assert main(["fit", FORMULA, str(people), "--mu", "1", "--seed", "1", *more, *PUBLIC]) == 0
     out, err = capsys.readouterr()
@@ -195,7 +198,7 @@ def test_rows_set_the_stages_and_are_counted_by_default(people, tmp_path, capsys
     assert err.count("don't rely on") == err.count("\n") == 2
     assert main(["fit", FORMULA, str(people), "--mu", "1", "--rows", "12000", *PUBLIC]) == 0
     out, err = capsys.readouterr()
-    assert "no intervals yet: lanes begin after" in out
+    assert "no intervals yet: main rounds begin after" in out
     assert "std err" not in out
     assert err == ""
     assert main(["fit", FORMULA, str(people), "--mu", "0.5", "--rows", "3000000", *PUBLIC]) == 2
@@ -234,8 +237,8 @@ def test_quiet_prints_nothing(fit, tmp_path):
         (["--quiet"], "--out"),
         (["--rho", "1"], "--mu and --rho"),
         (["--level", "95"], "--level"),
-        (["--step-exponent", "1.5"], "--step-exponent"),
-        (["--step-exponent", "0.3"], "--step-exponent"),
+        (["--tuning", "published", "--step-exponent", "1.5"], "--step-exponent"),
+        (["--tuning", "published", "--step-exponent", "0.3"], "--step-exponent"),
         (["--bounds", "age"], "NAME=LOW:HIGH"),
         (["--bounds", "--levels", "x=a,b"], "--bounds"),
         (["--moments"], "--moments"),
@@ -250,9 +253,9 @@ def test_quiet_prints_nothing(fit, tmp_path):
         (["--mu", "one"], "--mu"),
         (["--mu", "-1"], "positive"),
         (["--exponentiate", "--out", "a.tex"], ".tex"),
-        (["--batch-size", "0"], "--batch-size 0"),
+        (["--tuning", "published", "--batch-size", "0"], "--batch-size 0"),
         (["--lanes", "0"], "lanes"),
-        (["--lanes", "2", "--inference", "between_lanes"], "at least 8"),
+        (["--lanes", "2"], "a power of two from 8 to 64"),
         (["--threads", "0"], "threads"),
         (["--inference", "plug_in_central"], "--tuning published"),
         (["--tuning", "published", "--inference", "between_lanes"], "--tuning efficient"),

@@ -63,7 +63,7 @@ def test_the_posterior_of_curvature_covers(people):
     assert abs(np.mean(inside) - 0.95) < 4 * error
 
 
-@pytest.mark.parametrize("far", [0.002, 0.1])
+@pytest.mark.parametrize("far", [0.002, 0.1, 1.0])
 def test_estimates_are_without_bias_and_cover(far):
     rng, people = np.random.default_rng(4), 1e5
     off, inside = [], []

@@ -9,8 +9,7 @@ import privreg as pr
 from privreg.collector import factors, moments
 from privreg.formula.design import formula_design
 from privreg.schema.files import combined
-from privreg.simulation.staged import beginning, pipeline
-from privreg.simulation.staged.start import order_of
+from privreg.simulation.plan import order_of
 
 BOUNDS = {"x": (-2.0, 2.0), "y": (-20.0, 20.0)}
 SHARES = {"f": [0.7, 0.3], "g": [0.2, 0.5, 0.3], "h": [0.1, 0.2, 0.3, 0.15, 0.25]}
@@ -176,33 +175,6 @@ def test_every_coefficient_is_its_own(right):
     np.testing.assert_allclose(res.params, beta, atol=0.05)
 
 
-@pytest.mark.parametrize(("right", "mu"), [("g", 1.0), ("h", 2.0), ("x + f + h", 2.0), ("0 + h", 2.0)])
-def test_newton_steps_fit_what_there_is(right, mu, monkeypatch):
-    """P A, whose distance from the identity is what lanes keep of the error they share, of real people's A."""
-    seen = []
-    begin = beginning.begin_chains
-
-    def spy(run):
-        begin(run)
-        seen.append((run.kind, run.whitener.copy(), run.chains.newton.copy()))
-
-    monkeypatch.setattr(pipeline.beginning, "begin_chains", spy)
-    frame = people(100_000, 8)
-    model = made(right)
-    x = model._spec.design.encode_exog(frame)
-    frame["y"] = x @ np.ones(x.shape[1]) + np.random.default_rng(9).normal(size=len(frame))
-    used = {"bounds": model.schema.bounds, "levels": {k: v for k, v in LEVELS.items() if k in right}}
-    pr.PrivateOnlineRegression.from_formula(model.formula, frame, mu=mu, **used).fit(seed=1, progress=False)
-    kind, rows, newton = seen[-1]
-    assert kind == "lanes"
-    order, _ = order_of(model._spec, factors=True)
-    z = model._spec.units.probe_inside(x)[:, order] @ rows.T
-    curvature = 0.3829 * (z.T @ (z / np.linalg.norm(z, axis=1)[:, None])) / len(z)
-    values = np.sort(np.linalg.eigvals(newton @ curvature).real)
-    assert values[0] > 0.6
-    assert values[-1] < 1.5
-
-
 def test_cells_that_formulas_do_not_show_are_left_alone():
     """More combinations than probe rows, or columns that don't tell them apart: nothing is certain then."""
     rng = np.random.default_rng(0)
@@ -276,7 +248,7 @@ def test_factors_that_nearly_repeat_each_other_are_doubted(levels, agree):
     assert "C(b)[T.1]" in doubts[0]
     assert "C(a)" not in doubts[0]
     assert not any("rarer value" in note for note in res.privacy.doubts)
-    assert run.tied.tolist() == [False] * levels + [True] * (levels - 1)
+    assert run.progress.tied.tolist() == [False] * levels + [True] * (levels - 1)
 
 
 def test_what_ties_factors_is_saved(tmp_path):
@@ -284,10 +256,10 @@ def test_what_ties_factors_is_saved(tmp_path):
     given = {"bounds": {"y": BOUNDS["y"]}, "levels": {"a": [0, 1], "b": [0, 1]}}
     stream = pr.PrivateOnlineRegression.from_formula("y ~ a + b", None, mu=2.0, rows=len(frame), **given).start(seed=2)
     stream.update(frame.iloc[:40_000])
-    assert stream._run.tied.any()
+    assert stream._run.progress.tied.any()
     stream.save(tmp_path / "s")
     again = pr.load(tmp_path / "s")
-    assert again._run.tied.tolist() == stream._run.tied.tolist()
+    assert again._run.progress.tied.tolist() == stream._run.progress.tied.tolist()
     for s in (stream, again):
         s.update(frame.iloc[40_000:])
     assert again.results().privacy.doubts == stream.results().privacy.doubts

@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import hadamard
 from scipy.special import ndtri
 
 from privreg.collector import law
+from privreg.collector.estimate import framed
+from privreg.collector.plan import Progress, Seen
 from privreg.families import scores
-from privreg.families.constants import chain_rules
+from privreg.families.constants import score_rules
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
+from privreg.protocol.rounds import GROUPS
 from tests.kinds import KINDS
+from tests.rounds import plan_by_rounds, state_of
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 M, D, STEP = 400, 3, 1e-6
@@ -17,7 +22,7 @@ M, D, STEP = 400, 3, 1e-6
 
 def rules_of(kind):
     own = KINDS[kind]
-    return chain_rules(own.family, D, 1.0, low=own.low, high=own.high, label=not own.balanced)
+    return score_rules(own.family, D, 1.0, low=own.low, high=own.high, label=not own.balanced)
 
 
 def made(kind, *, unit=True, answering=1.0, seed=1):
@@ -107,6 +112,20 @@ def test_where_the_state_is_the_truth_nothing_is_expected(kind):
     score = law.expected(said, theta, rules_of(kind).ratio * 0.9, theta, 0.9).score
     # the centre of a robust expectile is known to the mesh of 4,000 quantiles by which it is found
     np.testing.assert_allclose(score, 0.0, atol=2e-4)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "poisson", "balanced"])
+def test_what_offsets_add_to_a_round_s_reports_is_taken_off(kind):
+    # groups whose reports follow the law, about the truth: what is left of their mean is of fourth order
+    said, truth = made(kind), np.array([0.6, -0.3, 0.2])
+    plan = plan_by_rounds(KINDS[kind], rules=said.rules, d=D)
+    offsets = 0.2 * hadamard(GROUPS)[:, [1, 2, 4]]  # products of three have mean 0, too
+    state = state_of(plan, "main", np.random.default_rng(0), theta=truth)._replace(offsets=offsets, corner=0.8)
+    told = np.array([law.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets])
+    seen = Seen(state, np.ones((1, GROUPS)), told[None], None, 0.5)
+    frame = framed(plan, Progress(state, None, None, None, (seen,), None, (GROUPS,)), said, truth, 1.0)
+    added = frame.maps[0] @ told.mean(axis=0)
+    assert np.linalg.norm(frame.rounds[0].g.mean(axis=0)) < 0.1 * np.linalg.norm(added)
 
 
 def test_squared_loss_bends_a_little_beyond_the_limits_of_the_response():

@@ -35,7 +35,8 @@ def rows(n=N, seed=0, carried=CARRIED):
 
 
 def fit(data, formula=FORMULA, **more):
-    return pr.PrivateOnlineRegression.from_formula(formula, data, mu=2, **more).fit(seed=1, progress=False)
+    how = {} if "trust" in more else {"order": "position"}
+    return pr.PrivateOnlineRegression.from_formula(formula, data, mu=2, **more).fit(seed=1, progress=False, **how)
 
 
 def sourced(res):

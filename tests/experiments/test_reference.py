@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy.stats import binom, chi2
+from scipy.stats import binom
 
 import privreg as pr
 from benchmarks.store import read_table
@@ -33,28 +33,26 @@ def heavy_tailed():
 
 
 def agreement(stream, x, score, curvature, other):
-    """Differences of the staged fit from another estimator over their sd, and reported over asymptotic errors.
+    """Differences of a fit from another estimator over their sd, and reported over asymptotic errors.
 
     `score` and `curvature` are ψ/‖z‖ and ψ'/‖z‖ but for the length, at the other estimator's coefficients; `other` is
     its influence on each coefficient, a row a person. Only the people who came last sent scores.
     """
     res, n = stream.results(), len(x)
-    short = 1 / np.linalg.norm(x @ stream._run.whitener.T, axis=1)  # internal units are the user's here
+    short = 1 / np.linalg.norm(x[:, stream._order] @ stream._run.progress.state.rows.T, axis=1)
     information = (x * (short * curvature)[:, None]).T @ x / n
     own = (x * (short * score)[:, None]) @ np.linalg.inv(information)
     own[: n - res._fit.senders] = 0.0
     own /= res._fit.senders
     gap_sd, error = np.sqrt(((own - other / n) ** 2).sum(axis=0)), np.sqrt((own**2).sum(axis=0))
-    return res.params.to_numpy(), gap_sd, res.bse.to_numpy() / error, error
+    of_all = error * np.sqrt(res._fit.senders / n)  # had nobody told scales instead of a score
+    return res.params.to_numpy(), gap_sd, res.bse.to_numpy() / error, of_all
 
 
-def check_agreement(gap, gap_sd, ratio, error, other_error, stream):
-    # four coefficients, 1e-4 each, and as much variance again for what is of second order in the chain
+def check_agreement(gap, gap_sd, ratio, error, other_error):
+    # four coefficients, 1e-4 each, and as much variance again for what is of second order
     assert np.abs(gap / gap_sd).max() < 3.9 * np.sqrt(2)
-    df = stream._run.start.schedule.lanes
-    low, high = chi2.ppf([1e-4, 1 - 1e-4], df) / df
-    assert (ratio**2 > low).all()
-    assert (ratio**2 < high).all()
+    assert ((ratio > 0.8) & (ratio < 1.25)).all()  # without noise the curvature is learned to some 10%
     assert (error < 1.06 * other_error).all()  # little is lost by the bounded length of scores
 
 
@@ -67,7 +65,7 @@ def test_efficient_fit_without_privacy_agrees_with_rlm():
         (x[np.abs(r) <= corner].T / n) @ x[np.abs(r) <= corner]
     )
     params, *found = agreement(stream, x, np.clip(r, -c, c), np.abs(r) <= c, theirs)
-    check_agreement(params - rlm.params, *found, rlm.bse, stream)
+    check_agreement(params - rlm.params, *found, rlm.bse)
 
 
 def test_efficient_fit_without_privacy_agrees_with_logit():
@@ -79,7 +77,7 @@ def test_efficient_fit_without_privacy_agrees_with_logit():
     likelier = np.maximum(p, 1 - p)
     theirs = (x * (y - p)[:, None]) @ np.linalg.inv((x * (p * (1 - p))[:, None]).T @ x / n)
     params, *found = agreement(stream, x, (y - p) / likelier, np.minimum(p, 1 - p), theirs)
-    check_agreement(params - logit.params, *found, logit.bse, stream)
+    check_agreement(params - logit.params, *found, logit.bse)
 
 
 def test_published_tuning_without_privacy_agrees_with_rlm():
@@ -103,13 +101,11 @@ RANDHIE = "lncoins + idp + lpi + fmde + physlm + disea + hlthg + hlthf + hlthp"
 
 
 @pytest.mark.parametrize(
-    ("response", "family", "people", "enough"),
-    [("mdvis", pr.Huber(0.5, scale=4.0), 1_000_000, True), ("I(mdvis > 0)", pr.Logistic(), 600_000, False)],
+    ("response", "family", "people"),
+    [("mdvis", pr.Huber(0.5, scale=4.0), 1_000_000), ("I(mdvis > 0)", pr.Logistic(), 600_000)],
 )
-def test_rand_health_insurance_experiment(response, family, people, enough):
-    """The 20,190 records are too few for ten correlated covariates under μ = 1, and the fit says so; a million are not,
-    but for a logistic fit.
-    """
+def test_rand_health_insurance_experiment(response, family, people):
+    """20,190 records are too few for ten correlated covariates under μ = 1, and the fit says so; more are not."""
     data, schema = pr.datasets.randhie(), pr.datasets.randhie_schema()
     formula = f"{response} ~ {RANDHIE}"
     options = {"family": family, **schema}
@@ -118,7 +114,7 @@ def test_rand_health_insurance_experiment(response, family, people, enough):
     assert any("20,190 people are few for 10 coefficients" in note for note in few.privacy.notes)
     many = data.sample(people, replace=True, random_state=1)
     private = pr.PrivateOnlineRegression.from_formula(formula, many, mu=1, **options).fit(seed=4)
-    assert any("people are few" in note for note in private.privacy.notes) != enough
+    assert not any("people are few" in note for note in private.privacy.notes)
     free = pr.PrivateOnlineRegression.from_formula(formula, many, mu=None, **options).fit()
     limits = private.conf_int()
     inside = (limits[0] <= free.params) & (free.params <= limits[1])

@@ -1,4 +1,4 @@
-"""Inference from one path, by every method there is: what sums mean, what fits say, and that nothing but people counts.
+"""Inference from one pass, by every method there is: what sums mean, what fits say, and that nothing but people counts.
 
 People from whom on `anytime` gives intervals are 30,000; where streams are compared bit for bit they are 300, so that
 short ones have all the methods.
@@ -28,8 +28,9 @@ from privreg.results.results import PrivateResults
 from tests.helpers import NAMES, array_model, people
 
 RARE = 1e-6
-EVERY = tuple(n for n, m in METHODS.items() if n != "plug_in_central" and m.tuning != "rounds")
-OF_CHAIN = tuple(m for m in EVERY if m != "between_lanes")
+EVERY = tuple(n for n in METHODS if n != "plug_in_central")
+OF_CHAIN = tuple(m for m in EVERY if METHODS[m].tuning == "any")
+SANDWICHES = ("sandwich", "plug_in", "path_curvature")
 V = np.array([[2.0, 0.8], [0.8, 0.5]])
 
 
@@ -195,7 +196,7 @@ def test_a_note_takes_back_what_the_path_is_unsure_of(weakest, enough):
     (note,) = path_sandwich(found, 100.0, 0.99 * enough, 1e-3).notes
     assert note.startswith("don't rely on the path-curvature intervals: with these steps")
     assert "to some 25% only" in note
-    assert "between_lanes or random_scaling" in note
+    assert "use random_scaling" in note
     assert len(path_sandwich(found, 100.0, 0.0, 1e-3).notes) == 1
     # with a curvature under the floor it is the floor that is believed
     low = path_sandwich(Regression(np.diag([-1.0, 5.0]), np.eye(2)), 100.0, 1e4, 0.2)
@@ -226,7 +227,6 @@ def rows_of(n=N):
 
 @pytest.fixture
 def anytime_from_300(monkeypatch):
-    monkeypatch.setattr("privreg.simulation.staged.intervals.FIRST", 300)
     monkeypatch.setattr("privreg.simulation.chain_intervals.FIRST", 300)
     monkeypatch.setattr("privreg.results.views.FIRST", 300)
     monkeypatch.setattr("privreg.simulation.tuning.FIRST", 300)
@@ -235,7 +235,6 @@ def anytime_from_300(monkeypatch):
 class Way(NamedTuple):
     how: dict
     options: dict = {}  # noqa: RUF012
-    personal: bool = False
 
 
 WAYS = {
@@ -243,11 +242,6 @@ WAYS = {
     "published, one a batch": Way({"tuning": "published", "inference": OF_CHAIN}),
     "published, edges": Way({"tuning": "published", "inference": OF_CHAIN[:5], "batch_size": 4}, {"rows": N}),
     "published, not private": Way({"tuning": "published", "inference": OF_CHAIN}, {"rows": N, "mu": None}),
-    "efficient": Way({"inference": EVERY}, {"rows": N}),
-    "one lane": Way({"inference": EVERY[1:], "lanes": 1, "batch_size": 1}, {"rows": N}),
-    "personal": Way({"inference": EVERY}, {"rows": N, "mu": "mu", "mu_max": 2.0}, personal=True),
-    "not private": Way({"inference": EVERY}, {"rows": N, "mu": None}),
-    "measured": Way({"inference": EVERY, "measures": 0.45, "lanes": 8}, {"rows": N}),
 }
 EVERY_WAY = pytest.mark.parametrize("way", WAYS)
 
@@ -255,24 +249,17 @@ EVERY_WAY = pytest.mark.parametrize("way", WAYS)
 def begin(way):
     case = WAYS[way]
     seed = None if case.options.get("mu", 1) is None else 4
-    if not case.personal:
-        return array_model(N, **case.options).start(seed=seed, **case.how)
-    bounds = {"a": (-1, 1), "b": (-1, 1), "c": (-1, 1), "y": (-4, 4)}
-    given_ = {"bounds": bounds, "family": pr.Huber(scale=0.3), **case.options}
-    return pr.PrivateOnlineRegression.from_formula("y ~ a + b + c", None, **given_).start(seed=seed, **case.how)
+    return array_model(N, **case.options).start(seed=seed, **case.how)
 
 
-def part(way, a, b):
+def part(a, b):
     x, y = rows_of()
-    if not WAYS[way].personal:
-        return y[a:b], x[a:b]
-    budgets = np.random.default_rng(6).choice([0.25, 1.0, 2.0], N)
-    return pd.DataFrame({"a": x[a:b, 1], "b": x[a:b, 2], "c": x[a:b, 3], "y": y[a:b], "mu": budgets[a:b]})
+    return y[a:b], x[a:b]
 
 
 @functools.cache
 def whole(way):
-    return begin(way).update(part(way, 0, N))
+    return begin(way).update(part(0, N))
 
 
 def assert_same(one, two):
@@ -303,8 +290,7 @@ def test_fits_have_all_the_methods_that_were_asked_for(way):
     res = stream.results()
     assert res.methods == WAYS[way].how["inference"]
     assert stream._run.blocks.sums.shape[0] >= 4
-    if WAYS[way].how.get("tuning") == "published":
-        assert bool(stream._run.blocks.layout.edges) == (way == "published, edges")
+    assert bool(stream._run.blocks.layout.edges) == (way == "published, edges")
     bands = res.trajectory().dropna()
     assert (bands["high"] > bands["low"]).all()
     assert len(bands) > 4
@@ -319,7 +305,7 @@ def test_fits_have_all_the_methods_that_were_asked_for(way):
 def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, way, cuts, stop):
     path, stream = tmp_path_factory.mktemp("s") / "run.privreg", begin(way)
     for a, b in pairwise(sorted({0, N, stop, *cuts})):
-        stream.update(part(way, a, b))
+        stream.update(part(a, b))
         if b == stop:
             stream.save(path)
             stream = pr.load(path)
@@ -327,12 +313,11 @@ def test_chunks_and_a_save_in_the_middle_change_no_bit(tmp_path_factory, way, cu
 
 
 @pytest.mark.usefixtures("anytime_from_300")
-@pytest.mark.parametrize("way", ["published, edges", "measured"])
-def test_people_one_by_one_change_no_bit(way):
-    # the last people of a measured stream are not the lanes', however many they are
+def test_people_one_by_one_change_no_bit():
+    way = "published, edges"
     stream = begin(way)
     for i in range(N):
-        stream.update(part(way, i, i + 1))
+        stream.update(part(i, i + 1))
     assert_same(stream, whole(way))
 
 
@@ -367,32 +352,6 @@ def test_sums_of_the_chain_are_those_of_its_path(batch):
     np.testing.assert_allclose(res._fit.estimates[1].pivot.moves, moves, rtol=1e-7)
 
 
-def test_variances_of_a_staged_fit_are_those_of_its_lanes_blocks_times_the_lanes_share():
-    names = ("batch_means", "block_bootstrap", "plug_in")
-    x, y = rows_of()
-    stream = array_model(N, rows=N).start(inference=names, lanes=8, seed=2).update((y[:1990], x[:1990]))
-    run, res = stream._run, stream.results()
-    common, *lanes = run.groups()
-    share = sum(g.weight for g in lanes) / (common.weight + sum(g.weight for g in lanes))
-    assert 0.3 < share < 0.95
-    linear, state, found = run.to_user @ run.linear(), run.chains.state, run.blocks
-    assert found.length > 1
-    total = float(state.updates.sum())  # one of the lanes may be ahead, and people are left over
-    assert len(found.sums) * found.length * 8 < total
-    own = np.diff(found.sums, axis=0, prepend=0.0).reshape(-1, 4)
-    away = own - found.length * state.partial.sum(axis=0) / total
-    cov = away.T @ away / found.length / (len(own) - 1) / total
-    np.testing.assert_allclose(res.cov_params("batch_means"), linear @ cov @ linear.T * share, rtol=1e-8)
-    moves = away @ linear.T / total * math.sqrt(share * len(own) / (len(own) - 1))
-    np.testing.assert_allclose(res._fit.estimates[1].pivot.moves, moves, rtol=1e-7, atol=1e-12)
-    assert res._fit.estimates[0].pivot == StudentT(len(own) - 1)
-    newton = run.chains.newton
-    reports = sum(np.tril(g) + np.tril(g, -1).T for g in state.gram)[:4, :4]
-    np.testing.assert_allclose(
-        res.cov_params("plug_in"), linear @ newton @ reports @ newton.T @ linear.T / total**2 * share, rtol=1e-8
-    )
-
-
 def test_batches_of_a_chain_of_unknown_length_are_about_the_published_ones():
     x, y = rows_of()
     for n in (100, 700, 1999):
@@ -420,17 +379,17 @@ DOUBTED = (0.2, 10.0)
 believed no further than to a fifth of what was expected, and the others are a quarter off themselves."""
 
 
-def one_pass(tuning, inference, lanes=None):
+def one_pass(tuning, inference):
     how = {"tuning": "published", "step": 2.0, "seed": 1}  # with steps that forget where they began
     if tuning == "efficient":
-        how = {"lanes": lanes, "seed": 11}
+        how = {"seed": 11}
     return array_model(MANY, 2).fit(inference=inference, progress=False, **how)
 
 
 @functools.cache
 def fitted(tuning):
     names = {"efficient": EVERY, "published": OF_CHAIN, "central": ("random_scaling", "plug_in_central")}
-    return one_pass(tuning, names[tuning], 16)
+    return one_pass(tuning, names[tuning])
 
 
 @EVERY_CASE
@@ -438,11 +397,13 @@ def test_intervals_of_all_methods_are_about_as_long(tuning, method):
     res = fitted(tuning)
     assert method in res.methods
     assert list(res.params.index) == NAMES
-    reference = np.diff(res.conf_int(method="between_lanes" if tuning == "efficient" else "random_scaling"))
+    reference = np.diff(res.conf_int(method="sandwich" if tuning == "efficient" else "random_scaling"))
     ratio = np.diff(res.conf_int(method=method)) / reference
     # random scaling of one chain is 1.36 times as long as it need be, on average
     doubted = method == "path_curvature" and any("the path-curvature" in n for n in res._doubts(method))
-    low, high = DOUBTED if doubted else (0.5 if tuning == "efficient" else 0.45, 2.0)
+    low, high = DOUBTED if doubted else (0.45, 2.0)
+    if tuning == "efficient" and "scaling" in method:
+        low, high = 0.46, 3.7  # 6.75/1.96 times the root of ∫ bridge², its 0.1% and 99.9% points
     assert ((ratio > low) & (ratio < high)).all()
     truth = np.array([0.5, 1.0, -1.0, 0.25])
     found = res.conf_int(1e-4 if method != "plug_in" else 0.002, method=method)
@@ -454,7 +415,7 @@ def test_a_method_alone_says_what_it_says_among_others(tuning, method):
     among = fitted(tuning)
     if tuning == "published" and method != "plug_in":  # which takes people for curvature: others come from all
         among = one_pass(tuning, tuple(m for m in OF_CHAIN if m != "plug_in"))
-    alone = one_pass(tuning, method, 16)
+    alone = one_pass(tuning, method)
     assert alone.methods == (method,)
     np.testing.assert_array_equal(alone.params, among.params)
     pd.testing.assert_frame_equal(alone.tidy(), among.tidy(method=method), rtol=1e-9)
@@ -541,7 +502,7 @@ def test_bands_of_anytime_hold_from_30_000_people_on_and_end_with_its_intervals(
     bands = res.trajectory(0.1)
     senders = np.repeat(res._fit.trail_senders, 4)
     np.testing.assert_array_equal(bands["low"].isna(), senders < 30_000)
-    assert (senders >= 30_000).sum() >= 8
+    assert (senders >= 30_000).sum() >= 8  # two numbers of people
     end = bands[bands["n"] == bands["n"].max()].set_index("term")
     np.testing.assert_allclose(end[["low", "high"]], res.conf_int(0.1, method="anytime"), rtol=1e-7)
     at = bands.dropna().iloc[0]
@@ -555,10 +516,8 @@ def test_a_method_that_was_not_asked_for_says_how_to_ask():
     for method in EVERY[1:]:
         with pytest.raises(InferenceError) as caught:
             default.conf_int(method=method)
-        assert str(caught.value) == (
-            f"this fit has no {method!r}; it has between_lanes. Ask for it with "
-            f"fit(inference=('between_lanes', {method!r}))."
-        )
+        assert str(caught.value).startswith(f"this fit has no {method!r}; it has sandwich. Ask for it with fit(")
+        assert str(caught.value).endswith(f"inference=('sandwich', {method!r})).")
     with pytest.raises(InferenceError, match=r"fit\(tuning='efficient', inference=\('random_scaling', 'between_lanes'"):
         published.conf_int(method="between_lanes")
     with pytest.raises(InferenceError, match=r"fit\(inference=\('random_scaling', 'anytime'\)\)"):
@@ -568,7 +527,7 @@ def test_a_method_that_was_not_asked_for_says_how_to_ask():
 # --- fits that are too short for a method ------------------------------------------------------------------
 
 
-def test_a_staged_fit_too_short_for_anytime_has_the_others_and_says_so():
+def test_a_fit_too_short_for_anytime_has_the_others_and_says_so():
     res = array_model(3000).fit(inference=("batch_means", "anytime"), seed=1, progress=False)
     assert res.methods == ("batch_means",)
     (note,) = (n for n in res.privacy.notes if n.startswith("no intervals yet"))
@@ -580,16 +539,11 @@ def test_a_staged_fit_too_short_for_anytime_has_the_others_and_says_so():
     assert str(caught.value) == f"{note}; update the stream by more, or use 'batch_means'."
     assert res.conf_int(method="batch_means").notna().all(axis=None)
     assert res.trajectory()["low"].isna().all()
-    alone = array_model(3000).fit(inference="anytime", lanes=res_lanes(res), seed=1, progress=False)
+    alone = array_model(3000).fit(inference="anytime", seed=1, progress=False)
     assert alone.methods == ()
     with pytest.raises(InferenceError) as caught:
         _ = alone.bse
     assert str(caught.value) == f"{note}; update the stream by more."
-
-
-def res_lanes(res):
-    (line,) = (v for k, v in res._fit.title if k == "Tuning")
-    return int(line.rpartition(", ")[2].partition(" ")[0])
 
 
 def test_a_published_fit_too_short_for_anytime_is_refused():
@@ -604,38 +558,27 @@ def test_a_published_fit_too_short_for_anytime_is_refused():
         stream.results()
 
 
-@pytest.mark.parametrize("method", ["batch_means", "block_bootstrap", "plug_in", "path_curvature"])
-def test_notes_of_a_single_lane_say_what_is_so(method):
-    res = array_model(3000, mu=0.5).fit(inference=method, seed=1, progress=False)
-    assert res_lanes(res) == 1
-    assert not any(n.startswith("no intervals yet") for n in res.privacy.notes)
-    assert any("3,000 people are few for 4 coefficients" in n for n in res._doubts())
-
-
-@pytest.mark.parametrize("lanes", [1, 8])
-def test_results_may_be_asked_for_as_soon_as_lanes_begin(lanes):
+def test_results_may_be_asked_for_as_soon_as_main_rounds_begin():
     x, y = rows_of()
-    stream = array_model(N, rows=N).start(inference=EVERY[1:], lanes=lanes, seed=1)
-    run, seen, at = stream._run, set(), 0
-    while run.kind != "lanes":
-        stream.update((y[at : at + 1], x[at : at + 1]))
-        at += 1
-    for i in range(at, at + 3 * (lanes + 8)):  # three a batch
+    stream, seen, refused = array_model(N, rows=N).start(inference=EVERY, seed=1), [], 0
+    for at in range(0, N, 80):
+        stream.update((y[at : at + 80], x[at : at + 80]))
+        if stream._run.progress.fitted is None:
+            with pytest.raises(InferenceError, match="set the scales"):
+                stream.results()
+            refused += 1
+            continue
         res = stream.results()
-        seen |= set(res.methods)
-        updates = run.chains.state.updates.sum()
-        assert ("path_curvature" in res.methods) == (updates >= lanes + 4)  # a lane's first update shows no move
         early = [n for n in res.privacy.notes if n.startswith("no intervals yet")]
-        if res.methods:
-            missing = [m for n in early for m in n.partition(":")[0].removeprefix("no intervals yet by ").split(", ")]
-            assert set(missing) == set(EVERY[1:]) - set(res.methods)
-            assert len(missing) == len(set(missing))
-        else:
-            assert "lanes begin after" in early[-1]
+        seen.append(res.methods)
+        assert len(early) == 1
+        assert set(res.methods) in (set(), set(EVERY) - {"anytime"})
+        assert ("by anytime: they begin at" in early[0]) == bool(res.methods)
         for m in res.methods:
             assert np.isfinite(res.cov_params(m)).all(axis=None)
-        stream.update((y[i : i + 1], x[i : i + 1]))
-    assert seen == set(EVERY[1:]) - {"anytime"}
+    assert refused
+    assert seen[0] == ()
+    assert seen[-1]
 
 
 # --- what takes intervals back -----------------------------------------------------------------------------
@@ -643,7 +586,7 @@ def test_results_may_be_asked_for_as_soon_as_lanes_begin(lanes):
 
 def test_a_doubt_about_one_method_is_shown_with_that_method_only():
     res = fitted("efficient")
-    assert res._doubts("between_lanes") == ()
+    assert res._doubts("sandwich") == ()
     at = res.methods.index("path_curvature")
     note = doubt("curvature", "it is known to some 40% only", of="the path-curvature intervals")
     estimates = [dataclasses.replace(e, notes=(note,) if i == at else ()) for i, e in enumerate(res._fit.estimates)]
@@ -663,29 +606,6 @@ def test_a_doubt_about_one_method_is_shown_with_that_method_only():
     doubted = PrivateResults(dataclasses.replace(doubted._fit, statement=statement))
     assert doubted._doubts("random_scaling") == (common,)
     assert doubted._doubts("path_curvature") == (note, common)
-
-
-def test_short_paths_take_their_own_intervals_back():
-    res = array_model(3000).fit(inference=("between_lanes", "path_curvature"), seed=1, progress=False)
-    own = [n for n in res._doubts("path_curvature") if n.startswith("don't rely on the path-curvature intervals")]
-    assert own
-    assert not set(own) & set(res._doubts("between_lanes"))
-
-
-def test_personal_budgets_leave_path_curvature_about_as_long_as_the_others():
-    rng, n = np.random.default_rng(1), 30_000
-    x = rng.uniform(-1, 1, (n, 2))
-    data = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": x @ [1, -1] + 0.3 * rng.standard_normal(n)})
-    data["mu"] = rng.choice([0.5, 5.0], n, p=[0.8, 0.2])
-    given_ = {"bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}, "mu": "mu", "mu_max": 5.0}
-    model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **given_)
-    methods = ("batch_means", "path_curvature", "plug_in")
-    fits = [model.fit(inference=methods, lanes=8, batch_size=1, seed=k, progress=False) for k in range(4)]
-    by_batches, by_path, by_pilot = (
-        np.mean([np.log(np.diag(res.cov_params(m))) / 2 for res in fits], axis=0) for m in methods
-    )
-    for found in (by_path, by_pilot):
-        assert np.exp(found - by_batches).mean() == pytest.approx(1.0, abs=0.15)
 
 
 # --- every family ------------------------------------------------------------------------------------------
@@ -752,12 +672,13 @@ def test_every_family_has_every_method(name):
     res = fit_kind(name, "efficient", EVERY)
     assert res.methods == EVERY
     p = len(res._fit.names)
-    reference = np.ravel(np.diff(res.conf_int(0.1, method="batch_means")))
-    shape = assert_predicts(res, "batch_means")
+    reference = np.ravel(np.diff(res.conf_int(0.1, method="sandwich")))
+    shape = assert_predicts(res, "sandwich")
     for method in EVERY:
-        low, high = 0.5, 2.0
-        if method == "path_curvature" and any("the path-curvature" in n for n in res._doubts(method)):
-            low, high = DOUBTED
+        if method == "between_lanes" and "hinge" in name:
+            continue  # their curvature differs where groups are asked, and groups lie apart by that, too
+        # random scaling's are 5.32/1.64 times the root of ∫ bridge², of which these are the 0.1% and 99.9% points
+        low, high = (0.43, 3.5) if "scaling" in method else (0.5, 2.0)
         ratio = np.ravel(np.diff(res.conf_int(0.1, method=method))) / reference
         assert ((ratio > low) & (ratio < high)).all(), method
         wider = assert_predicts(res, method) / shape
@@ -814,7 +735,7 @@ def test_a_probability_s_limits_are_those_of_the_blocks_of_its_own_logit():
 
 
 def test_who_asked_for_anytime_first_is_shown_nothing_else_by_default():
-    res = array_model(3000).fit(inference=("anytime", "between_lanes"), seed=1, progress=False)
+    res = array_model(3000).fit(inference=("anytime", "sandwich"), seed=1, progress=False)
     assert res.methods == ()
     (note,) = (n for n in res.privacy.notes if n.startswith("no intervals yet"))
     assert "by anytime: they begin at 30,000 people" in note

@@ -216,7 +216,7 @@ def test_a_coefficient_without_variance_takes_no_part():
 
 @pytest.fixture(scope="module")
 def fitted():
-    return array_model(3000).fit(seed=1, progress=False, inference=("random_scaling", "between_lanes"), lanes=9)
+    return array_model(3000).fit(seed=1, progress=False, inference=("random_scaling", "between_lanes"))
 
 
 @pytest.fixture(scope="module")

@@ -21,14 +21,13 @@ from privreg.errors import DataError
 from privreg.files import archive
 from tests.leaks import (
     BOX,
+    BY_ROUNDS,
     EVERY_WAY,
     OPTIONS,
-    STAGED,
     WAYS,
     WORD,
     N,
     contents,
-    fit,
     fitted,
     hits,
     leaks,
@@ -46,7 +45,7 @@ from tests.leaks import (
     texts,
 )
 
-pytestmark = pytest.mark.usefixtures("small_blocks_and_the_same_stages")
+pytestmark = pytest.mark.usefixtures("the_same_rounds")
 
 # --- the searches find what they are for -----------------------------------------------------------------
 
@@ -103,7 +102,7 @@ def test_results_hold_no_number_of_the_rows(tmp_path, way):
 
 
 @EVERY_WAY
-def test_a_stream_its_file_and_its_results_hold_no_number_of_the_rows_in_any_stage(tmp_path, way):
+def test_a_stream_its_file_and_its_results_hold_no_number_of_the_rows_in_any_round(tmp_path, way):
     raw = packed(rows())
     for kind, people in places(way).items():
         first, second = streamed(way=way, people=people), streamed(2, False, way=way, people=people)
@@ -227,8 +226,8 @@ def test_columns_outside_the_formula_are_never_read(make):
         str(data["trap"].iloc[0])
     with pytest.raises(AssertionError):
         Watched(data)["name"]
-    res = fit(make(data))
-    np.testing.assert_array_equal(res.params, fitted().params)
+    res, whole = (model(d).fit(seed=7, order="position", progress=False) for d in (make(data), rows()))
+    np.testing.assert_array_equal(res.params, whole.params)
     one = make(data)
     if isinstance(one, pd.DataFrame | Columns):
         model().start().update(one)
@@ -279,8 +278,9 @@ def keys(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr("privreg.simulation.stream.fresh_key", fresh)
-    for module in ("sgd", "stream", "staged.pipeline"):
+    for module in ("sgd", "published"):
         monkeypatch.setattr(f"privreg.simulation.{module}.NoiseStream", Spy)
+    for module in ("sgd", "published", "stream", "rounds"):
         monkeypatch.setattr(f"privreg.simulation.{module}.derived_key", derived)
     return made
 
@@ -288,8 +288,8 @@ def keys(monkeypatch):
 @pytest.mark.parametrize(
     ("tuning", "inference"),
     [
+        ("efficient", "sandwich"),
         ("efficient", "between_lanes"),
-        ("efficient", "random_scaling"),
         ("published", "random_scaling"),
         ("published", "plug_in"),
         ("published", "plug_in_central"),
@@ -306,26 +306,33 @@ def test_results_hold_no_key(tuning, inference, threads, keys, tmp_path):
     assert not held & set(keys)
 
 
+def coming(run):
+    """Keys of noise that is still to be drawn."""
+    if hasattr(run, "noise"):
+        return {run.noise._key, run.curvature_noise._key}
+    return {run.key}
+
+
 @EVERY_WAY
 def test_a_stream_file_holds_the_keys_to_come_only_and_no_used_noise(keys, tmp_path, way):
-    """Of the block under way and of stages to come; none by which noise that was used could be drawn again."""
+    """None by which noise that was used could be drawn again."""
     for people in places(way).values():
         keys.clear()
         stream = model(way=way).start(**WAYS[way][1]).update(rows().head(people))
         run = stream._run
-        used = run.noise._buffer[: min(5, run.noise._used)].copy()  # noise of this block's first people
-        coming = {
-            run.noise._key,
-            *getattr(run, "keys", []),
-            *([run.curvature_noise._key] if way == "published" else []),
-        }
-        past = [k for k in keys if k not in coming]
+        used = np.zeros(0)
+        if way == "published":
+            used = run.noise._buffer[: min(5, run.noise._used)].copy()  # noise of this block's first people
+        else:
+            run.close()  # as saving does first
+        ahead = coming(run)
+        past = [k for k in keys if k not in ahead and k != stream.deal_key]
         path = save(stream, tmp_path)
         kept = contents(path)
-        assert all(k in kept for k in coming)
+        assert all(k in kept for k in ahead)
         assert past
         assert not any(k in kept for k in past)
-        assert stream._run.noise._key not in kept  # the live stream goes on with another
+        assert not any(k in kept for k in coming(run))  # the live stream goes on with another
         assert not any(v.tobytes() in kept for v in used.ravel())
         assert sentinels(kept) == []
         loaded = pr.load(path)
@@ -335,21 +342,21 @@ def test_a_stream_file_holds_the_keys_to_come_only_and_no_used_noise(keys, tmp_p
         assert not any(k in now for k in past)
 
 
-@STAGED
+@BY_ROUNDS
 def test_a_stream_in_progress_holds_the_keys_to_come_only(keys, way):
     stream, before, gone = model(way=way).start(**WAYS[way][1]), 0, set()
     for people in places(way).values():
         stream.update(rows().iloc[before:people])
         before = people
         held = {v for v in reach(stream) if isinstance(v, bytes)} & set(keys)
-        assert held == {stream._run.noise._key, *stream._run.keys}
+        assert held == {stream._run.key, stream.deal_key}
         gone = set(keys) - held
     assert len(gone) >= len(places(way))
 
 
 def test_the_repr_of_a_stream_in_progress_shows_no_key(keys):
     stream = model().start().update(rows())
-    shown = " ".join([repr(stream), repr(stream._run), repr(stream._run.noise), repr(vars(stream))])
+    shown = " ".join([repr(stream), repr(stream._run), repr(stream._run.raw), repr(vars(stream))])
     assert not any(k.hex() in shown or repr(k) in shown for k in keys[1:])
 
 

@@ -7,38 +7,29 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 from scipy.special import log_ndtr
 
 import privreg as pr
 from privreg.audit.neighbours import audit
-from privreg.device.score import lane_report, randomised
+from privreg.device.score import randomised, scored
 from privreg.errors import OptionError
-from privreg.privacy import mechanisms
+from privreg.privacy import channels, mechanisms
 from privreg.privacy.conversions import pure_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel
-from privreg.simulation.staged import kernels, lanes
-from tests.kinds import KINDS, MECHANISMS, PURE, Kind, mechanism, plan_of, quiet, reports_of
+from privreg.simulation import sgd_kernels as kernels
+from tests.kinds import KINDS, MECHANISMS, PURE, Kind, mechanism, plan_of
 
 EVERY = pytest.mark.parametrize("name", MECHANISMS)
 SIZES = (1, 2, 5)
 ALPHA = 1e-6
 
 
-@njit(nogil=True)
-def many(reports, radius, channel, noise):
-    """Each report randomised with a row of noise of its own, in place."""
-    for i in range(reports.shape[0]):
-        kernels.randomise(reports[i], reports.shape[1], radius, channel, noise[i])
-
-
 def randomised_many(mech, reports, radius, rng):
-    out = reports.copy()
-    many(out, radius, mech.channel(out.shape[1]), rng.standard_normal((len(out), mech.width(out.shape[1]))))
-    return out
+    noise = rng.standard_normal((len(reports), mech.width(reports.shape[1])))
+    return channels.randomised(mech.channel(reports.shape[1]), reports, radius, noise)
 
 
 def examples(size, radius):
@@ -198,7 +189,7 @@ def test_laplace_noise_is_the_l1_distance_over_epsilon(epsilon, size):
         assert abs(np.mean(np.abs(noise) > cut) - chance) < 5 * math.sqrt(chance / noise.size)
 
 
-# --- audits of chains' reports -----------------------------------------------------------------------------
+# --- audits of reports of scores - -----------------------------------------------------------------------------
 
 
 class Neighbours(NamedTuple):
@@ -235,52 +226,30 @@ NEIGHBOURS = {
     "poisson": Neighbours(KINDS["poisson"], (X, 0.0), ((-0.6, -0.8), 0.0), (50.0, 50.0), far=False),
     "classes": Neighbours(KINDS["balanced"], (X, 1.0), (X, 2.0), (40.0, 40.0, 40.0, 40.0), blocks=2),
 }
-GAIN = 2.0**-10
-
-
-def draw(case, plan, mech, row, n, rng):
-    """`n` reports of one row: those of as many lanes of the kernel, with one person in each."""
-    x, y = np.array(row[0]), row[1]
-    d, size = len(x), len(case.theta) if case.blocks > 1 else len(x)
-    plan = plan._replace(batch=1, lanes=n, path=0, target=0.0)
-    state = lanes.init(np.array(case.theta), 0.0, plan)
-    width = mech.width((1 if case.label else size) + case.joint)
-    none, noise = np.empty(0), rng.standard_normal((n, width))
-    kernels.run_lanes(
-        np.tile(x, (n, 1)), np.full(n, y), none, none, np.eye(d), np.eye(size), np.zeros(1), np.full(1, GAIN), noise,
-        0, 0, 1, plan, state,
-    )  # fmt: skip
-    assert np.abs(state.log_c).max() < 0.5
-    reports = np.column_stack([state.score, state.log_c / -GAIN]) if case.joint else state.score
-    if not math.isnan(y):  # and they are the device's; who is silent tells the target, which is 0 here only
-        one = lane_report(plan, np.eye(d), np.array(case.theta), 1.0, x, y, noise[0])
-        np.testing.assert_allclose(reports[0], one, rtol=1e-9, atol=1e-9)
-    return reports
 
 
 def found(case, name, strength, n, short=1.0, seed=1):
     """Audit of `n` reports of each neighbour, their statistic being the likelihood ratio's for Laplace noise."""
-    kind, d = case.kind, len(case.first[0])
-    reports = reports_of(kind, name, label=case.label, blocks=case.blocks, strength=strength)
-    plan = plan_of(kind, reports, d, joint=case.joint)
-    plan = plan._replace(channel=plan.channel._replace(scale=plan.channel.scale * short))
+    d, theta = len(case.first[0]), np.array(case.theta)
+    plan = plan_of(case.kind, name, d, label=case.label, joint=case.joint, blocks=case.blocks, strength=strength)
+    channel = plan.channel._replace(scale=plan.channel.scale * short)
     rng = np.random.Generator(np.random.PCG64(seed))
-    bare = quiet(plan)._replace(target=0.0)
-    ends = [
-        lane_report(bare, np.eye(d), np.array(case.theta), 1.0, np.array(x), y, np.zeros(9))
-        for x, y in (case.first, case.second)
-    ]
-    both = [draw(case, plan, reports.mechanism, row, n, rng) for row in (case.first, case.second)]
+    ends, both = [], []
+    for x, y in (case.first, case.second):
+        told = scored(plan, np.eye(d), theta, 1.0, np.array(x), y)
+        noise = rng.standard_normal((n, channels.width(channel, len(told.report))))
+        both.append(told.finish(channels.randomised(channel, np.tile(told.report, (n, 1)), told.radius, noise)))
+        ends.append(told.finish(told.report))
     if name == "laplace":
         both = [(np.abs(b - ends[0]) - np.abs(b - ends[1])).sum(axis=1) for b in both]
-        return np.linalg.norm(ends[1] - ends[0]), audit(*both, alpha=ALPHA)
-    return np.linalg.norm(ends[1] - ends[0]), audit(*both, alpha=ALPHA, direction=ends[1] - ends[0])
+        return audit(*both, alpha=ALPHA)
+    return audit(*both, alpha=ALPHA, direction=ends[1] - ends[0])
 
 
 @EVERY
 @pytest.mark.parametrize("which", NEIGHBOURS)
 def test_worst_neighbours_never_show_more_than_claimed(which, name):
-    _, seen = found(NEIGHBOURS[which], name, 1.0, 6000)
+    seen = found(NEIGHBOURS[which], name, 1.0, 6000)
     if name in PURE:
         assert seen.epsilon_lower <= 1.0
         assert seen.lower <= pure_mu(1.0)
@@ -302,9 +271,9 @@ FAR = [k for k, v in NEIGHBOURS.items() if v.far]
 def test_a_fifth_less_noise_is_caught(which, name):
     case, n = NEIGHBOURS[which], ENOUGH[name]
     if name in {"gaussian", "laplace"}:
-        _, seen = found(case, name, 1.0, n, short=0.8)
+        seen = found(case, name, 1.0, n, short=0.8)
     else:
-        _, seen = found(case, name, 1.25, n)
+        seen = found(case, name, 1.25, n)
     assert (seen.lower if name == "gaussian" else seen.epsilon_lower) > 1.0
 
 

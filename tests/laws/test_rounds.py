@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.device.score import lane_report, moment_report, randomised, threshold_report
+from privreg.device.sampler import KEY_BYTES
+from privreg.device.score import moment_report, randomised, round_report, threshold_report
+from privreg.families import measures, scores
+from privreg.families.measures import Gauge
+from privreg.privacy import channels
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import (
     Mechanism,
@@ -17,8 +21,9 @@ from privreg.privacy.mechanisms import (
     score_sensitivity,
 )
 from privreg.protocol.rounds import GROUPS
-from privreg.simulation import play
+from privreg.simulation import play, rounds
 from privreg.simulation.plan import device_plan
+from privreg.simulation.rounds import Block, RoundsRun
 from tests.kinds import BROKEN, EXTREME, KINDS, MECHANISMS, adversarial, mechanism, quiet, responses
 from tests.rounds import plan_by_rounds, state_of
 
@@ -59,7 +64,7 @@ def by_devices(plan, state, x, y, noise, offset=None, weight=None):
         theta, w = state.theta + state.offsets[i // each], 1.0 if weight is None else float(weight[i])
         drawn = np.zeros(plan.size + 2) if noise is None else noise[i]
         where = 0.0 if offset is None else float(offset[i])
-        report = lane_report(
+        report = round_report(
             device, state.rows, theta, state.corner, x[i], float(y[i]), drawn, where, plan.function, w
         )  # fmt: skip
         out.append(w * report)
@@ -143,7 +148,7 @@ def test_what_is_randomised_at_once_is_what_devices_randomise(name, size):
     rows[0], rows[1] = 0.0, 1e-200
     noise = rng.standard_normal((300, mech.width(size)))
     one = [randomised(channel, row, float(r), e) for row, r, e in zip(rows, radius, noise, strict=True)]
-    np.testing.assert_allclose(play.randomised(channel, rows, radius, noise), one, **CLOSE)
+    np.testing.assert_allclose(channels.randomised(channel, rows, radius, noise), one, **CLOSE)
 
 
 @EVERY_MECHANISM
@@ -164,7 +169,7 @@ def test_sums_of_moments_are_those_of_devices(name):
         numbers = plan.numbers("moments")
         noise = rng.standard_normal((N, mech.width(numbers)))
         one = [moment_report(mech, state.rows, row, e) for row, e in zip(v, noise, strict=True)]
-        got = play.randomised(mech.channel(numbers), play.told(plan, state, v), plan.radius("moments"), noise)
+        got = channels.randomised(mech.channel(numbers), play.told(plan, state, v), plan.radius("moments"), noise)
         np.testing.assert_allclose(got, one, **CLOSE)
 
 
@@ -181,8 +186,56 @@ def test_indicators_are_those_of_devices(name):
     np.testing.assert_array_equal(play.indicators(state, v), bare)
     one = [threshold_report(mech, state.thresholds[i // each], v[i], noise[i]) for i in range(N)]
     before = play.indicators(state, v) - 0.5
-    got = play.randomised(mech.channel(2), before, plan.radius("location"), noise) + 0.5
+    got = channels.randomised(mech.channel(2), before, plan.radius("location"), noise) + 0.5
     np.testing.assert_allclose(got, one, **CLOSE)
+
+
+# --- what the engine randomises record by record ---------------------------------------------------------------
+
+
+def by_record(plan, state, noise, rows, **known):
+    """Sums of a block's reports by the engine, which is handed these normals."""
+    run = RoundsRun(plan, np.eye(plan.size), bytes(KEY_BYTES))
+    run.progress = run.progress._replace(state=state, **known)
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(rounds, "normals", lambda _, count: noise.reshape(count))
+        return run._by_record(rows, 0)
+
+
+@pytest.mark.parametrize("role", ["location", "moments", "pilot", "main"])
+@pytest.mark.parametrize("name", ["laplace", "privunit"])
+def test_what_the_engine_randomises_one_by_one_is_what_devices_send(name, role):
+    rng, mech = np.random.default_rng(6), mechanism(name)
+    plan = plan_by_rounds(KINDS["huber"], name, d=D, track=True, unscaled=(1, D), mechanism=mech)
+    state = state_of(plan, role, rng)
+    x, y = rows_of(plan, KINDS["huber"], rng)
+    noise = rng.standard_normal((N, mech.width(plan.numbers(role))))
+    if role == "location":
+        each = N // GROUPS
+        one = [threshold_report(mech, state.thresholds[i // each], [x[i, 1], y[i]], noise[i]) for i in range(N)]
+    elif role == "moments":
+        one = [moment_report(mech, state.rows, row, e) for row, e in zip(x, noise, strict=True)]
+    else:
+        one = by_devices(plan, state, x, y, noise)
+    got = by_record(plan, state, noise, Block(y, x, None, None))
+    np.testing.assert_allclose(got, grouped(np.array(one), len(state.offsets)), **CLOSE)
+
+
+@EVERY_MECHANISM
+def test_measures_of_fit_are_randomised_for_each_record(name):
+    rng, mech, kind = np.random.default_rng(7), mechanism(name), KINDS["huber"]
+    x, y = rng.standard_normal((N, D)), rng.standard_normal(N)
+    weight = rng.uniform(0.1, 1.0, N) if name == "gaussian" else np.ones(N)
+    gauge = Gauge(kind.family.code, kind.family.tau, 2, 1.0, 1.0, 0.0, kind.family.y_max)
+    size = measures.values(gauge, y[:, None], y).shape[1]
+    plan = plan_by_rounds(kind, name, d=D, mechanism=mech, told=size, gauge=gauge)
+    state = state_of(plan, "measures", rng)
+    before = measures.values(gauge, (x @ state.rows.T @ state.theta)[:, None], y) - 0.5
+    noise = rng.standard_normal((N, mech.width(size)))
+    radii = mech.bits_radius(size) / np.sqrt(weight)
+    told = [randomised(mech.channel(size), v, float(r), e) + 0.5 for v, r, e in zip(before, radii, noise, strict=True)]
+    got = by_record(plan, state, noise, Block(y, x, None, weight), gauge=gauge)[0]
+    np.testing.assert_allclose(got[:size], weight @ np.array(told), **CLOSE)
 
 
 # --- one record counts for no more than the noise is made for ------------------------------------------------
@@ -236,6 +289,15 @@ def test_a_score_counts_for_no_more_than_its_noise_is_made_for(kind, role, data)
     sensitivity = joint_sensitivity(1.0, state.kappa) if state.kappa else score_sensitivity(1.0)
     assert moved <= sensitivity * (1.0 + ROUNDING)
     assert plan.sd(role) == pytest.approx(sensitivity / plan.mechanism.budget.mu, rel=1e-12)
+
+
+def test_a_score_that_is_wrong_is_biased_and_stays_private(monkeypatch):
+    rng, original = np.random.default_rng(10), scores.unit
+    plan = plan_by_rounds(KINDS["huber"], d=D)
+    state = state_of(plan, "main", rng)
+    x, y = rng.standard_normal((GROUPS, D)), rng.standard_normal(GROUPS)
+    monkeypatch.setattr(scores, "unit", lambda *given: 1e3 * original(*given))
+    np.testing.assert_allclose(np.linalg.norm(play.sums(plan, state, y, x, None, None), axis=1), 1.0)
 
 
 @settings(max_examples=40, deadline=None)

@@ -36,6 +36,7 @@ MODEL_OPTIONS = ("family", "mu", "bounds", "moments", "scaling", "score_weights"
 FIT_OPTIONS = (
     *("tuning", "inference", "lanes", "threads", "batch_size", "alpha", "step", "start_params", "seed", "progress"),
 )
+OF_STEPS = {option: {"tuning": "published"} for option in ("batch_size", "alpha", "step")}
 CALLS = {
     **{o: lambda v, o=o: by_formula(**{o: v}) for o in MODEL_OPTIONS},
     "rho": lambda v: by_formula(mu=GONE, rho=v),
@@ -45,8 +46,12 @@ CALLS = {
     "bounds of a": lambda v: by_formula(bounds={**BOX, "a": v}),
     "low bound of a": lambda v: by_formula(bounds={**BOX, "a": (v, 50_000)}),
     "endog_name": lambda v: by_arrays(endog_name=v),
-    **{f"fit {o}": lambda v, o=o: by_formula().fit(**{o: v}) for o in FIT_OPTIONS},
-    **{f"start {o}": lambda v, o=o: by_formula().start(**{o: v}) for o in FIT_OPTIONS if o != "progress"},
+    **{f"fit {o}": lambda v, o=o: by_formula().fit(**OF_STEPS.get(o, {}), **{o: v}) for o in FIT_OPTIONS},
+    **{
+        f"start {o}": lambda v, o=o: by_formula().start(**OF_STEPS.get(o, {}), **{o: v})
+        for o in FIT_OPTIONS
+        if o != "progress"
+    },
     "Huber c": lambda v: pr.Huber(v),
     "conf_int alpha": lambda v: results().conf_int(v),
     "conf_int cols": lambda v: results().conf_int(cols=v),

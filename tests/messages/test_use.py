@@ -31,11 +31,11 @@ def test_a_record_that_cant_be_used_counts_in_a_stream_and_nothing_is_said_of_it
     assert fit(cell("g", WORD)).nobs == N
 
 
-def people_by_stage(**options):
-    """How many people bring a stream into each of its stages; of several of a kind, into the last."""
+def people_by_role(**options):
+    """How many people bring a stream into a round of each role; of several of a role, into the last."""
     going, out = stream(**options), {}
     for i in range(N):
-        out[going._run.kind] = i
+        out[going._run.progress.state.role] = i
         going.update(rows().iloc[i : i + 1])
     return {**out, "end": N}
 
@@ -49,16 +49,16 @@ WRONG = {
 
 
 @pytest.mark.parametrize(
-    ("options", "stages"),
+    ("options", "roles"),
     [({}, ["moments", "pilot", "end"]), (PRIVATE, ["location"]), ({"tuning": "published"}, ["end"])],
     ids=["default", "private", "published"],
 )
-def test_a_damaged_file_never_reaches_compiled_code(tmp_path, options, stages, monkeypatch):
+def test_a_damaged_file_never_reaches_compiled_code(tmp_path, options, roles, monkeypatch):
     """Each array of a saved stream replaced by a wrong one: the compiled loops check no index."""
     monkeypatch.setattr("privreg.device.sampler.NORMALS", 1 << 8)  # small files
     path = tmp_path / "s.privreg"
-    by_stage = {"end": N} if "tuning" in options else people_by_stage(**options)
-    for people in (by_stage[stage] for stage in stages):
+    by_role = {"end": N} if "tuning" in options else people_by_role(**options)
+    for people in (by_role[role] for role in roles):
         stream(**options).update(rows().head(people)).save(path)
         document, arrays = archive.read(path)
         document = {k: v for k, v in document.items() if k not in {"kind", "format"}}

@@ -19,10 +19,16 @@ from privreg.files import archive
 from tests.families.test_multinomial import FLAT, model
 from tests.families.test_multinomial import people as voters
 from tests.helpers import array_model, people
-from tests.results.test_doubts import NOTE, with_notes
 from tests.results.test_summary import check_latex, flat, read, table_lines
 
 FEW = doubt("few", "few people")
+NOTE = doubt("rare", "only some 1% of the people have the rarer value of g", [1])
+
+
+def with_notes(res, *notes):
+    """Results with these doubts and no others."""
+    statement = dataclasses.replace(res.privacy, notes=notes)
+    return pr.results.PrivateResults(dataclasses.replace(res._fit, statement=statement))
 
 
 def said(function):
@@ -121,7 +127,7 @@ def test_a_doubt_of_one_method_marks_its_rows_only_there():
     assert both.tidy()["reliable"].all()
     assert not both.tidy(method="random_scaling")["reliable"].any()
     table = both.inference_table().set_index("method")["reliable"]
-    assert table.groupby(level=0).all().to_dict() == {"between lanes": True, "random scaling": False}
+    assert table.groupby(level=0).all().to_dict() == {"between groups": True, "random scaling": False}
     assert not both.using("random_scaling").tidy()["reliable"].any()
 
 

@@ -8,17 +8,22 @@ import pytest
 
 import privreg as pr
 from privreg.data.sources.open import file_mark
-from privreg.errors import DataError, InferenceError, OptionError
+from privreg.device.sampler import Key, normals
+from privreg.errors import DataError, OptionError
 from privreg.privacy.ledger import Release
 from privreg.simulation import blocks, play, rounds
 from privreg.simulation.blocks import blocks_of, fit_blocks
-from privreg.simulation.partitions import Key, Part, Span, Work, in_turn
 from privreg.simulation.rounds import Sent
 from privreg.simulation.settings import FitOptions
+from privreg.simulation.work import Part, Span, Work
 
 N, FILES = 120_000, 4
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
 TRUTH = np.array([0.5, 1.0, -1.0])
+
+
+def in_turn(function, given):
+    return [function(*some) for some in given]
 
 
 def table(n, seed=1):
@@ -56,7 +61,7 @@ def model(**more):
 
 def stream_of(files, each=in_turn, seed=3, how=None, **more):
     spec = model(**more)._spec
-    return fit_blocks(spec, FitOptions("rounds", **(how or {})), None, seed, blocks_of(files, spec), each)
+    return fit_blocks(spec, FitOptions(**(how or {})), None, seed, blocks_of(files, spec), each)
 
 
 def fitted(files, each=in_turn, **more):
@@ -164,7 +169,7 @@ def test_everybody_is_counted_once_and_the_estimate_is_that_of_one_stream(folder
     assert res.nobs == N
     assert res.trajectory()["n"].max() == N
     one = pr.PrivateOnlineRegression.from_formula("y ~ a + b", sorted(folder.glob("*.parquet")), **PUBLIC)
-    alone = one.fit(tuning="rounds", seed=3, progress=False)
+    alone = one.fit(seed=3, progress=False)
     for name in names:
         assert (np.abs(res.params - TRUTH) < 5 * res.using(name).bse).all()
     np.testing.assert_allclose(res.bse, alone.bse, rtol=0.25)
@@ -214,8 +219,8 @@ def test_no_noise_without_privacy_and_the_sum_of_pieces_is_that_of_the_rows(fold
 def test_what_comes_back_has_its_noise(folder):
     """Sums of the same records at the same state differ by the mechanism's noise, key by key."""
     spec = model()._spec
-    block, options = blocks_of(whole(folder), spec)[0], FitOptions("rounds")
-    work = Work(spec, options, None, N, None)
+    block, options = blocks_of(whole(folder), spec)[0], FitOptions()
+    work = Work(spec, options, None, N)
     run = work.stream()._run
     state, part, n = run.progress.state, Part((block,)), block.rows
     many = [
@@ -245,10 +250,24 @@ def test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same(folder):
         assert not any(isinstance(v, pd.DataFrame) for v in some)
 
 
+def test_every_piece_of_a_task_is_noised_by_its_own_key(folder, monkeypatch):
+    drawn = []
+
+    def noted(key, count):
+        drawn.append(key)
+        return normals(key, count)
+
+    monkeypatch.setattr(rounds, "normals", noted)
+    seen, each = played()
+    stream_of(whole(folder), each)
+    assert any(len(some[3]) > 1 for given in seen for some in given)
+    assert len(set(drawn)) == len(drawn) > 100
+
+
 def test_sums_are_whole_numbers_however_large_the_noise(folder):
     spec = model(mu=1e-9)._spec
     block = blocks_of(whole(folder), spec)[0]
-    work = Work(spec, FitOptions("rounds"), None, N, None)
+    work = Work(spec, FitOptions(), None, N)
     state, n = work.stream()._run.progress.state, block.rows
     (sent,) = blocks._play(work, Part((block,)), n, [n], [Key(b"k" * 32)], state)
     assert isinstance(sent, Sent)
@@ -299,13 +318,12 @@ def test_a_file_that_has_changed_is_named(folder):
         ({"id": "who"}, OptionError, "id= counts a person's rows"),
         ({"missing": "drop"}, OptionError, "missing='drop' can't be used with Dask"),
         ({"how": {"measures": 0.1}}, OptionError, "measures="),
-        ({"how": {"inference": "between_lanes"}}, InferenceError, "between_lanes"),
     ],
 )
 def test_what_blocks_cannot_do(folder, more, error, message):
     how = more.pop("how", {})
     with pytest.raises(error, match=message):
-        fit_blocks(model(**more)._spec, FitOptions("rounds", **how), None, 1, whole(folder), in_turn)
+        fit_blocks(model(**more)._spec, FitOptions(**how), None, 1, whole(folder), in_turn)
 
 
 def test_pieces_of_many_levels_know_how_rows_come(tmp_path):
@@ -317,7 +335,7 @@ def test_pieces_of_many_levels_know_how_rows_come(tmp_path):
     spec = pr.PrivateOnlineRegression.from_formula(
         "y ~ g + x", None, mu=100, bounds={"x": (0, 1), "y": (-1, 2)}, levels={"g": names}
     )._spec
-    stream = fit_blocks(spec, FitOptions("rounds"), None, 3, blocks_of(whole(tmp_path), spec), in_turn)
+    stream = fit_blocks(spec, FitOptions(), None, 3, blocks_of(whole(tmp_path), spec), in_turn)
     res = stream._results(Release(0, 100.0))
     assert res.nobs == 12_000
     assert abs(res.params["x"] - 1.0) < 5 * res.bse["x"] < 0.25

@@ -13,12 +13,10 @@ import pytest
 
 import privreg as pr
 from privreg.data.sources.files import paths_of
-from privreg.data.sources.open import file_mark
-from privreg.errors import BudgetError, DataError, InferenceError, OptionError, StreamError, UnsupportedArgumentError
+from privreg.errors import BudgetError, DataError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.privacy.ledger import LEDGER, Release
-from privreg.simulation import dask, partitions
+from privreg.simulation import blocks, dask
 from privreg.simulation.blocks import blocks_of, fit_blocks
-from privreg.simulation.partitions import Span, cut, fit_parts, in_turn
 from privreg.simulation.settings import FitOptions
 
 distributed = pytest.importorskip("distributed")
@@ -63,11 +61,15 @@ def bits(res):
     return res.params.to_numpy().tobytes() + res.cov_params().to_numpy().tobytes()
 
 
+def in_turn(function, given):
+    return [function(*some) for some in given]
+
+
 def here(folder):
     """The same fit without Dask."""
     built = model(folder)
-    stream = fit_parts(built._spec, FitOptions(), None, 3, cut(dask.files_of(built._source, built._spec)), in_turn)
-    return stream._results(Release(0, 1.0))
+    blocks = blocks_of(dask.files_of(built._source, built._spec), built._spec)
+    return fit_blocks(built._spec, FitOptions(), None, 3, blocks, in_turn)._results(Release(0, 1.0))
 
 
 def test_workers_one_or_two_or_none_give_the_same_bits(folder, client):
@@ -76,23 +78,8 @@ def test_workers_one_or_two_or_none_give_the_same_bits(folder, client):
         distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as local,
         distributed.Client(local) as own,
     ):
-        one = model(folder).fit(client=own, seed=3, progress=False)
+        one = model(dd.read_parquet(folder)).fit(client=own, seed=3, progress=False)
     assert bits(one) == bits(two) == bits(here(folder))
-    assert two.nobs == N
-    assert (np.abs(two.params - [0.5, 1.0, -1.0]) < 5 * two.bse).all()
-
-
-def test_rounds_give_the_same_bits_for_any_number_of_workers_and_for_none(folder, client):
-    built = model(folder)
-    blocks = blocks_of(dask.files_of(built._source, built._spec), built._spec)
-    alone = fit_blocks(built._spec, FitOptions("rounds"), None, 3, blocks, in_turn)._results(Release(0, 1.0))
-    two = model(folder).fit(tuning="rounds", client=client, seed=3, progress=False)
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as local,
-        distributed.Client(local) as own,
-    ):
-        one = model(dd.read_parquet(folder)).fit(tuning="rounds", client=own, seed=3, progress=False)
-    assert bits(one) == bits(two) == bits(alone)
     assert two.nobs == N
     assert (np.abs(two.params - [0.5, 1.0, -1.0]) < 5 * two.bse).all()
 
@@ -162,7 +149,7 @@ def test_logs_of_a_task_that_fails_hold_no_row_and_no_key(folder, client, tmp_pa
     logs += [text for _, text in client.get_scheduler_logs()]
     said = "\n".join([str(caught.value), told.getvalue(), *logs])
     assert "0.12345" not in said
-    assert "_segment" in "\n".join(logs)  # the failure was logged, with the task's arguments
+    assert "_play" in "\n".join(logs)  # the failure was logged, with the task's arguments
     assert model(tmp_path).fit(client=client, progress=False).nobs == N  # by default it fails nothing
 
 
@@ -173,8 +160,6 @@ def test_what_is_refused(folder, client):
         model(folder).fit(client=client, checkpoint="run", progress=False)
     with pytest.raises(UnsupportedArgumentError, match="workers read rows from files"):
         model(pd.read_parquet(folder)).fit(client=client, progress=False)
-    with pytest.raises(InferenceError, match=r"leave .* a lane, and intervals need"):
-        model(folder, mu=0.1).fit(client=client, progress=False)
 
 
 def test_releases_are_entered_and_a_limit_is_kept(folder, client, monkeypatch):
@@ -184,7 +169,7 @@ def test_releases_are_entered_and_a_limit_is_kept(folder, client, monkeypatch):
     fitted.fit(client=client, progress=False)
     assert LEDGER.spent(people) == pytest.approx(np.hypot(before, 1.0))
     monkeypatch.setattr(LEDGER, "_limit", 1.0)
-    monkeypatch.setattr(dask, "fit_parts", lambda *_: pytest.fail("people have reported"))
+    monkeypatch.setattr(dask, "fit_blocks", lambda *_: pytest.fail("people have reported"))
     with pytest.raises(BudgetError, match="would cost"):
         fitted.fit(client=client, progress=False)
 
@@ -217,15 +202,5 @@ def test_workers_that_cannot_finish_are_told_without_their_text(folder):
         m.setattr(distributed, "as_completed", lambda futures: futures)
         each = dask.spread(Client(), lambda _: None)
         with pytest.raises(StreamError, match=r"could not finish \(RuntimeError\)") as caught:
-            each(partitions._segment, [(1, 2, 3)])
+            each(blocks._play, [(1, 2, 3)])
     assert caught.value.__context__ is None
-
-
-def test_few_large_files_are_cut(folder):
-    built = model(folder)
-    assert len(cut(dask.files_of(built._source, built._spec))) == FILES
-    one = model(sorted(folder.glob("*.parquet"))[:1])
-    parts = cut(dask.files_of(one._source, one._spec))
-    assert len(parts) == 8
-    path = sorted(folder.glob("*.parquet"))[0].resolve()
-    assert parts == cut([Span(str(path), 0, N // FILES, tuple(file_mark(path)[1:]))])

@@ -73,9 +73,8 @@ WAYS = pytest.mark.parametrize(
     ("tuning", "inference", "lanes"),
     [
         ("efficient", "auto", None),
-        ("efficient", "random_scaling", None),
-        ("efficient", "random_scaling", 5),
-        ("efficient", ("random_scaling", "between_lanes"), None),
+        ("efficient", "auto", 8),
+        ("efficient", ("sandwich", "between_lanes"), None),
         ("published", "auto", None),
     ],
 )
@@ -127,10 +126,10 @@ def test_factors_with_and_without_reference(tuning):
     np.testing.assert_allclose(cells.params[["g[u]", "g[v]", "g[w]"]], [0, 1, -1], atol=0.05)
 
 
-def test_p_values_and_intervals_between_lanes_are_students():
-    res = array_model().fit(seed=2)
-    df = 8  # eight lanes and the common chain
-    assert "8 lanes" in dict(res._fit.title)["Tuning"]
+@pytest.mark.parametrize("lanes", [None, 8])
+def test_p_values_and_intervals_between_lanes_are_students(lanes):
+    res = array_model().fit(seed=2, inference="between_lanes", lanes=lanes)
+    df = (lanes or 16) - 1
     t = (res.params / np.sqrt(np.diag(res.cov_params()))).to_numpy()
     np.testing.assert_allclose(res.pvalues, 2 * student.sf(np.abs(t), df), rtol=1e-9)
     half = student.ppf(0.95, df) * res.bse
@@ -187,7 +186,7 @@ def test_last_iterate_and_estimates_only(tuning):
         with pytest.raises(InferenceError, match="inference=None"):
             call()
     assert res.trajectory()[["low", "high"]].isna().all(axis=None)
-    assert array_model().fit(alpha=0.4, inference=None, tuning=tuning).params.notna().all()
+    assert array_model().fit(alpha=0.4, inference=None, tuning="published").params.notna().all()
 
 
 @pytest.mark.parametrize(
@@ -211,7 +210,7 @@ def test_conf_int_by_method_and_columns(tuning, methods):
 def test_results_taken_early_say_why_they_have_no_intervals():
     x, y = people(2000)
     stream, at = array_model(rows=2000).start(), 0
-    while stream._run.kind != "pilot":
+    while stream._run.progress.state.role != "pilot":
         stream.update((y[at : at + 10], x[at : at + 10]))
         at += 10
     with pytest.raises(InferenceError, match=r"\d+ people set the scales"):
@@ -220,17 +219,10 @@ def test_results_taken_early_say_why_they_have_no_intervals():
     assert res.methods == ()
     assert list(res.tidy().columns) == ["term", "estimate", "reliable"]
     for call in (lambda: res.bse, res.conf_int, lambda: res.t_test("a = b")):
-        with pytest.raises(InferenceError, match=r"no intervals yet: lanes begin after .* rows="):
+        with pytest.raises(InferenceError, match=r"no intervals yet: main rounds begin after .* rows="):
             call()
     assert "no intervals yet" in " ".join(res.summary().as_text().split())
     assert stream.update((y[at:], x[at:])).results().bse.notna().all()
-
-
-def test_a_handful_of_people_gives_estimates_and_no_intervals():
-    res = array_model(9).fit()
-    assert res.params.notna().all()
-    with pytest.raises(InferenceError, match="no intervals yet"):
-        _ = res.bse
 
 
 @BOTH
@@ -417,12 +409,11 @@ def test_auto_c_is_half_the_scale_under_noise_and_classical_without():
 def test_the_default_depends_on_the_number_of_people_only_if_that_is_known():
     x, y = people(2000)
     by_length, told, unknown = array_model(), array_model(rows=2000), array_model()
-    res = by_length.fit(seed=1)
-    assert res.methods == ("between_lanes",)
+    res = by_length.fit(seed=1, order="position")
+    assert res.methods == ("sandwich",)
     np.testing.assert_array_equal(told.start(seed=1).update((y, x)).results().params, res.params)
     plans = [resolve_tuning(FitOptions(), m._spec, rows).efficient for m, rows in ((unknown, None), (told, 2000))]
     assert plans[0] != plans[1]
-    assert array_model().fit(lanes=2).methods == ("random_scaling",)
 
 
 @BOTH
@@ -446,7 +437,6 @@ def test_short_streams_say_that_intervals_may_be_too_short():
 def test_estimates_that_overflow_are_refused():
     with pytest.raises(InferenceError, match="overflowed"):
         array_model().fit(step=1e308, tuning="published")
-    assert array_model().fit(step=1e308).params.notna().all()  # a Newton step is never longer than a half
 
 
 def test_losses_are_printed_rounded_up():

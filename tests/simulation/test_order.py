@@ -21,7 +21,7 @@ def people(n, seed):
 
 
 def fitted(data, **how):
-    given = {"tuning": "rounds", "seed": 3, "progress": False, **how}
+    given = {"seed": 3, "progress": False, **how}
     return pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **PUBLIC).fit(**given)
 
 
@@ -73,9 +73,7 @@ def test_arrays_and_tables_of_any_library_are_read_in_the_same_order():
     model = pr.PrivateOnlineRegression(
         data["y"], exog, exog_names=["const", "a", "b"], endog_name="y", **PUBLIC
     )  # fmt: skip
-    np.testing.assert_array_equal(
-        model.fit(tuning="rounds", seed=3, progress=False).params.to_numpy(), fitted(data).params.to_numpy()
-    )
+    np.testing.assert_array_equal(model.fit(seed=3, progress=False).params.to_numpy(), fitted(data).params.to_numpy())
 
 
 def test_without_a_seed_the_order_is_fresh_and_without_privacy_it_is_fixed(monkeypatch):
@@ -90,9 +88,7 @@ def test_without_a_seed_the_order_is_fresh_and_without_privacy_it_is_fixed(monke
     data = people(3_000, 1)
     fitted(data, seed=None)
     fitted(data, seed=None)
-    pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **PUBLIC | {"mu": None}).fit(
-        tuning="rounds", progress=False
-    )
+    pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **PUBLIC | {"mu": None}).fit(progress=False)
     assert len({*keys}) == 3
     assert keys[2] is None
 
@@ -118,7 +114,7 @@ def test_ids_and_budgets_travel_with_their_rows(monkeypatch):
     monkeypatch.setattr(Stream, "_take", noted)
     given = PUBLIC | {"mu": "own", "mu_max": 1.0, "id": "person"}
     model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **given)
-    model.fit(tuning="rounds", seed=1, progress=False)
+    model.fit(seed=1, progress=False)
     x, weight = (np.concatenate([getattr(r, c) for r in seen]) for c in ("exog", "weight"))
     hashes = np.concatenate([r.hashes for r in seen])
     sides = x[:, 1] > 0 if (x[:, 1] > 0).mean() < 0.9 else x[:, 0] > 0
@@ -204,8 +200,8 @@ def test_what_was_mended_keeps_its_order_and_must_keep_its_row_groups(files, tmp
 
 def test_what_cannot_be(tmp_path):
     data = people(3_000, 1)
-    with pytest.raises(OptionError, match="order='random' goes with tuning='rounds'"):
-        fitted(data, tuning="efficient", order="random")
+    with pytest.raises(OptionError, match="order='random' goes with tuning='efficient'"):
+        fitted(data, tuning="published", order="random")
     with pytest.raises(OptionError, match="order"):
         fitted(data, order="sorted")
     data.to_csv(tmp_path / "rows.csv", index=False)
@@ -213,4 +209,4 @@ def test_what_cannot_be(tmp_path):
         fitted(tmp_path / "rows.csv", order="random")
     model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **PUBLIC)
     with pytest.raises(UnsupportedArgumentError, match="order"):
-        model.start(tuning="rounds", order="random")
+        model.start(order="random")

@@ -26,7 +26,7 @@ def model(data=None, **more):
 
 
 def test_results_between_batches_of_any_size_count_everybody_once(people):
-    stream = model(rows=N).start(tuning="rounds", seed=1)
+    stream = model(rows=N).start(seed=1)
     for a in range(0, N, 777):
         stream.update(people.iloc[a : a + 777])
         if a > 15_000:
@@ -36,7 +36,7 @@ def test_results_between_batches_of_any_size_count_everybody_once(people):
 
 
 def test_a_stream_saved_in_the_middle_of_a_round_goes_on(people, tmp_path):
-    stream, found = model(rows=N).start(tuning="rounds", seed=1), []
+    stream, found = model(rows=N).start(seed=1), []
     stream.update(people.iloc[:21_003])
     stream.save(tmp_path / "half")
     for again in (stream, pr.load(tmp_path / "half")):
@@ -47,7 +47,7 @@ def test_a_stream_saved_in_the_middle_of_a_round_goes_on(people, tmp_path):
 
 
 def test_records_of_smaller_budgets_count_as_records(people):
-    res = model(people, mu="own", mu_max=1.0).fit(tuning="rounds", seed=1, progress=False)
+    res = model(people, mu="own", mu_max=1.0).fit(seed=1, progress=False)
     assert res.nobs == N
     ends = np.unique(res.trajectory()["n"])
     assert ends[-1] == N
@@ -63,7 +63,7 @@ def test_no_noise_is_drawn_twice(people, monkeypatch):
 
     monkeypatch.setattr(rounds, "normals", noted)
     monkeypatch.setattr(rounds, "PIECE", 500)
-    stream = model(rows=N).start(tuning="rounds")
+    stream = model(rows=N).start()
     for a in range(0, N, 3_100):
         stream.update(people.iloc[a : a + 3_100])
         if a > 15_000:

@@ -33,7 +33,7 @@ def released(monkeypatch, stream):
         return central_sandwich(a, s, n, sd)
 
     with monkeypatch.context() as m:
-        m.setattr("privreg.simulation.stream.central_sandwich", spy)
+        m.setattr("privreg.simulation.published.central_sandwich", spy)
         stream._results(Release(1, 1.0))
     return seen
 

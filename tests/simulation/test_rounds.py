@@ -72,7 +72,7 @@ def model(n=20_000, *, seed=0, data=None, **more):
 def fit(given_, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReliabilityWarning)
-        return given_.fit(tuning="rounds", seed=5, progress=False, **more)
+        return given_.fit(seed=5, progress=False, **more)
 
 
 def result_bits(res):
@@ -175,6 +175,8 @@ def test_a_key_tells_nothing_of_noise_that_was_used(monkeypatch, name, label):
     run.advance(y[:3000], x[:3000])
     held = run.secrets()["secret_key"].tobytes()
     used = set(spy.keys)
+    run.close()
+    assert set(spy.keys) == used  # nothing was open whose noise it would tell
     assert len(used) > 3
     assert held != KEY
     again = run_of(plan(name, label=label), held)
@@ -267,7 +269,7 @@ def test_whether_a_private_response_is_missing_is_told_by_noise_alone():
     silent = {"missing": "noise", "private": "response"}
     with pytest.MonkeyPatch.context() as m:
         Spy(m, 0.0)
-        streams = [model(data=(x, v), **silent).start(tuning="rounds", seed=1) for v in (y, lost)]
+        streams = [model(data=(x, v), **silent).start(seed=1) for v in (y, lost)]
         for stream, v in zip(streams, (y, lost), strict=True):
             stream.update((v[:1500], x[:1500]))
     one, two = (stream._run for stream in streams)
@@ -346,6 +348,7 @@ def test_no_sum_without_noise_is_kept(monkeypatch):
     for key in (KEY, seeded_key(8)):
         run = run_of(plan(), key)
         run.advance(y[:300], x[:300])
+        assert not run.to_arrays(close=False)["total_0"].any()  # all is open
         found.append(run.to_arrays())
     for name, value in found[0].items():
         if name.startswith("total"):
@@ -353,9 +356,33 @@ def test_no_sum_without_noise_is_kept(monkeypatch):
     assert set(found[0]) == {"people", "piece", "weight_0", "total_0"}
 
 
+def test_results_hold_what_is_open():
+    run = run_of(plan())
+    x, y = people(3000)
+    run.advance(y, x)
+    assert run.settled < run.people == 3000
+    progress = run.so_far()
+    assert sum(progress.held) + progress.main[-1].weight.sum() == 3000
+
+
+def test_parts_are_runs_of_equal_length(monkeypatch):
+    run = run_of(plan())
+    x, y = people(2456)
+    run.advance(y[:1184], x[:1184])
+    assert (run.parts, run.length, run.size) == (PARTS, 144, 1272)
+    expected = [144] * 7 + [264]
+    with monkeypatch.context() as m:
+        m.setattr(rounds, "PIECE", 100)
+        pieces = run.pieces(5000)
+    sizes = [sum(size for part, size in pieces if part == k) for k in range(PARTS)]
+    assert sizes == expected
+    run.advance(y[1184:], x[1184:])
+    np.testing.assert_array_equal(run.behind[-1].weight.sum(axis=1), expected)
+
+
 def test_a_stream_is_saved_and_goes_on(tmp_path):
     x, y = people(20_000)
-    whole, stream = (model(data=(x, y)).start(tuning="rounds", seed=5) for _ in range(2))
+    whole, stream = (model(data=(x, y)).start(seed=5) for _ in range(2))
     path = tmp_path / "stream.privreg"
     for a, b in pairwise([0, 777, 6000, 6001, 15_003, 20_000]):
         whole.update((y[a:b], x[a:b]))
@@ -373,7 +400,7 @@ def test_a_stream_is_saved_and_goes_on(tmp_path):
 
 def test_a_saved_stream_without_a_seed_spends_its_key_once(tmp_path):
     x, y = people(20_000)
-    stream = model(data=(x, y)).start(tuning="rounds").update((y[:7000], x[:7000]))
+    stream = model(data=(x, y)).start().update((y[:7000], x[:7000]))
     key = stream._run.key
     stream.save(tmp_path / "s")
     _, arrays = archive.read(tmp_path / "s")
@@ -428,7 +455,7 @@ def test_budgets_of_one_s_own_are_counted_as_people():
 @pytest.mark.parametrize("n", [4, 17, 50, 300, 1000])
 def test_few_people_give_wide_intervals_and_a_doubt(n, rows):
     x, y = people(n)
-    stream = model(data=(x, y), rows=n if rows else None).start(tuning="rounds", seed=5)
+    stream = model(data=(x, y), rows=n if rows else None).start(seed=5)
     stream.update((y, x))
     try:
         with warnings.catch_warnings():

@@ -27,7 +27,7 @@ def model(kind="line", **options):
 
 @pytest.mark.parametrize(("kind", "family"), FAMILIES[1:])
 def test_without_noise_the_measures_are_those_of_the_records_that_told(kind, family):
-    res, y, x = fitted(kind, family, tuning="rounds", order="position")
+    res, y, x = fitted(kind, family, order="position")
     gauge = Gauge(family.code, family.tau, 2, 1.0, 1.0, 0.0, family.y_max)
     told = measures.values(gauge, (x[TOLD] @ res.params.to_numpy())[:, None], y[TOLD])
     expected = measures.summarise(gauge, told.mean(axis=0), np.cov(told.T, bias=True).reshape(told.shape[1], -1), 1.0)
@@ -37,7 +37,7 @@ def test_without_noise_the_measures_are_those_of_the_records_that_told(kind, fam
 
 
 def test_shares_of_variance_are_those_of_the_other_engine_without_noise():
-    res, y, x = fitted("line", "huber", tuning="rounds", order="position")
+    res, y, x = fitted("line", "huber", order="position")
     r = (y - x @ res.params.to_numpy())[TOLD]
     # clipping at three learned sd takes a little off both variances
     assert value(res.fit_measures, "R²") == pytest.approx(1.0 - r.var() / y[TOLD].var(), abs=0.02)
@@ -51,7 +51,7 @@ def test_shares_of_variance_are_those_of_the_other_engine_without_noise():
 @pytest.mark.parametrize(("kind", "family"), FAMILIES)
 @pytest.mark.parametrize("mu", [1, 4])
 def test_private_measures_lie_within_their_standard_errors(kind, family, mu):
-    res, y, x = fitted(kind, family, mu=mu, tuning="rounds")
+    res, y, x = fitted(kind, family, mu=mu)
     table = res.fit_measures
     assert (table["std_error"] > 0).all()
     assert [m for m, _ in res.privacy.fit_measures] == list(table["measure"])
@@ -72,9 +72,9 @@ def test_private_measures_lie_within_their_standard_errors(kind, family, mu):
 
 
 def test_main_rounds_share_what_is_left_and_no_budget_is_spent():
-    res, *_ = fitted("line", "huber", mu=1, share=0.25, tuning="rounds")
+    res, *_ = fitted("line", "huber", mu=1, share=0.25)
     m, *_ = model(mu=1)
-    alone = m.fit(tuning="rounds", progress=False, seed=3)
+    alone = m.fit(progress=False, seed=3)
     assert res.privacy.total_mu == alone.privacy.total_mu == 1
     assert alone._fit.senders - res._fit.senders == pytest.approx(0.25 * N, abs=100)
     assert res.nobs == alone.nobs == N
@@ -88,7 +88,7 @@ def test_main_rounds_share_what_is_left_and_no_budget_is_spent():
 
 def test_a_loaded_stream_goes_on_to_the_same_bits_among_those_who_tell(tmp_path):
     m, y, x = model(mu=1, rows=N)
-    stream = m.start(measures=0.2, tuning="rounds", seed=1).update((y[:55_000], x[:55_000]))
+    stream = m.start(measures=0.2, seed=1).update((y[:55_000], x[:55_000]))
     early = stream.results()
     stream.save(tmp_path / "s")
     whole = stream.update((y[55_000:], x[55_000:])).results()
@@ -101,7 +101,7 @@ def test_a_loaded_stream_goes_on_to_the_same_bits_among_those_who_tell(tmp_path)
 
 def test_notes_say_when_measures_come_and_that_late_records_send_no_score():
     m, y, x = model(mu=1, rows=50_000)
-    stream = m.start(measures=0.1, tuning="rounds", seed=1).update((y[:40_000], x[:40_000]))
+    stream = m.start(measures=0.1, seed=1).update((y[:40_000], x[:40_000]))
     before = stream.results()
     assert "no measures of fit yet" in " ".join(before.privacy.notes)
     assert before.fit_measures.empty
@@ -116,7 +116,7 @@ def test_records_with_smaller_budgets_send_more_noise_and_count_for_less():
     frame = pd.DataFrame({"y": y, "a": x[:, 1], "b": x[:, 2], "mu": mu})
     public = {"bounds": BOUNDS, "mu": "mu", "mu_max": 2, "levels": {"y": [0, 1]}}
     res = pr.PrivateOnlineRegression.from_formula("y ~ a + b", frame, family="logistic", **public).fit(
-        measures=0.2, tuning="rounds", progress=False, seed=3
+        measures=0.2, progress=False, seed=3
     )
     truth = float(res.evaluate(frame[TOLD].copy()).set_index("measure").loc["accuracy", "value"])
     error = value(res.fit_measures, "accuracy", "std_error")
@@ -132,8 +132,6 @@ def test_silent_records_count_for_no_measure():
     frame = pd.DataFrame({"y": y, "a": x[:, 1], "b": x[:, 2]})
     gone = frame.assign(y=frame["y"].where(np.arange(N) % 3 > 0))
     public = {"mu": 2, "bounds": {**BOUNDS, **bounds}, "missing": "noise"}
-    res = pr.PrivateOnlineRegression.from_formula("y ~ a + b", gone, **public).fit(
-        measures=0.3, tuning="rounds", progress=False, seed=1
-    )
+    res = pr.PrivateOnlineRegression.from_formula("y ~ a + b", gone, **public).fit(measures=0.3, progress=False, seed=1)
     truth = float(res.evaluate(frame.copy()).set_index("measure").loc["R²", "value"])
     assert abs(value(res.fit_measures, "R²") - truth) < 4 * value(res.fit_measures, "R²", "std_error") < 0.5

@@ -22,7 +22,7 @@ def frame():
 
 def fitted(data, fit=None, **options):
     model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, bounds=BOUNDS, mu=2, **options)
-    return model.fit(tuning="rounds", progress=False, seed=1, **(fit or {}))
+    return model.fit(progress=False, seed=1, **(fit or {}))
 
 
 def assert_right(res):
@@ -69,3 +69,33 @@ def test_no_record_makes_a_score_of_ones_own_fail():
     data = frame()
     data.loc[:20, "y"] = 9.0
     assert_right(fitted(data, family=family))
+
+
+def test_noise_does_not_choose_the_curvature_of_a_steep_logistic_fit():
+    # log-odds of sd 3: the further out, the less curvature, and an estimate that looks it up there goes on and on
+    p, n = 10, 200_000
+    far = []
+    for seed in (62, 64, 68):
+        rng = np.random.Generator(np.random.SFC64(seed))
+        x = np.column_stack([np.ones(n), rng.standard_normal((n, p))])
+        y = (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-x.sum(axis=1)))).astype(float)
+        names = ["const", *(f"x{j}" for j in range(p))]
+        model = pr.PrivateOnlineRegression(
+            y, x, exog_names=names, mu=1, family=pr.Logistic(), bounds=dict.fromkeys(names[1:], (-4.0, 4.0))
+        )
+        far.append(float(np.linalg.norm(model.fit(seed=seed, progress=False).params - 1.0)))
+    assert np.median(far) < 2.0
+
+
+def test_offsets_do_not_move_what_a_logistic_fit_estimates():
+    # noise is small, offsets are not: the bend of the score over them is taken off by the law
+    n, names, off = 200_000, ["const", "a", "b", "c"], []
+    for seed in range(12):
+        rng = np.random.Generator(np.random.SFC64(seed))
+        x = np.column_stack([np.ones(n), rng.standard_normal((n, 3))])
+        y = (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-x.sum(axis=1)))).astype(float)
+        public = {"private": "response", "bounds": dict.fromkeys("abc", (-4.0, 4.0))}
+        model = pr.PrivateOnlineRegression(y, x, exog_names=names, mu=1, family=pr.Logistic(), **public)
+        res = model.fit(seed=seed, progress=False)
+        off.append(np.mean((res.params - 1.0) / res.bse))
+    assert abs(np.mean(off)) < 0.5  # 0.9 without

@@ -9,12 +9,20 @@ import pytest
 import privreg as pr
 from privreg.collector import many
 from privreg.simulation import play
-from tests.simulation.staged.test_wide import names_of, people
 
 LEVELS = [f"l{k:03d}" for k in range(120)]
 NUMBERS = [f"x{j}" for j in range(30)]
 EFFECTS = np.random.default_rng(99).normal(size=120) * 0.5
 SLOPES = np.r_[1.0, -1.0, 0.5, np.zeros(27)]
+
+
+def numbers(n):
+    """Of a hundred numbers, their names with the constant, response, rows and coefficients."""
+    rng, names = np.random.default_rng(0), ["const", *(f"x{j}" for j in range(1, 101))]
+    x = np.column_stack([np.ones(n), rng.uniform(-1, 1, (n, 100))])
+    beta = np.r_[0.5, 1.0, -1.0, 0.5, np.zeros(97)]
+    given = {"exog_names": names, "bounds": dict.fromkeys(names[1:], (-1, 1)) | {"y": (-10, 10)}}
+    return x @ beta + rng.standard_normal(n), x, beta, given
 
 
 def frame_of(n, seed):
@@ -36,7 +44,7 @@ def model(frame, mu, **options):
 
 @pytest.mark.parametrize("mu", [None, 100])
 def test_a_factor_of_120_levels_beside_30_numbers_is_estimated_with_honest_intervals(mu):
-    res = model(frame_of(100_000, 1), mu).fit(tuning="rounds", progress=False, seed=1)
+    res = model(frame_of(100_000, 1), mu).fit(progress=False, seed=1)
     truth = pd.Series(0.0, index=res.params.index)
     truth["Intercept"] = 0.5
     truth[NUMBERS] = SLOPES
@@ -65,7 +73,7 @@ def test_narrow_rows_are_the_dense_ones_and_blocks_stay_small():
     assert np.isnan(play.dense(np.array([[np.nan]]), np.array([[0, 3]]), 3)).any()
     assert play.most(3) == play.MOST
     assert play.most(2000) * 2000 <= play.NUMBERS
-    stream = model(frame_of(500, 1), 10, rows=500).start(tuning="rounds")
+    stream = model(frame_of(500, 1), 10, rows=500).start()
     assert stream._run.columns is not None
     assert stream._run.columns[:, 1].max() == 119
 
@@ -86,10 +94,8 @@ def test_maps_of_the_box_undo_each_other():
     "options", [{"mu": 100}, {"epsilon": 2000, "mechanism": "laplace"}, {"mu": 100, "family": pr.Quantile(0.7)}]
 )
 def test_101_coefficients_of_numbers_are_fitted_by_every_mechanism(options):
-    y, x, beta = people(40_000, 101)
-    bounds = dict.fromkeys(names_of(101)[1:], (-1, 1)) | {"y": (-10, 10)}
-    m = pr.PrivateOnlineRegression(y, x, exog_names=names_of(101), bounds=bounds, **options)
-    res = m.fit(tuning="rounds", progress=False, seed=1)
+    y, x, beta, given = numbers(40_000)
+    res = pr.PrivateOnlineRegression(y, x, **given, **options).fit(progress=False, seed=1)
     if "family" in options:
         beta[0] += 0.5244  # of a standard normal
     z = (res.params.to_numpy() - beta) / np.sqrt(res._fit.estimates[0].variances)
@@ -99,10 +105,10 @@ def test_101_coefficients_of_numbers_are_fitted_by_every_mechanism(options):
 
 
 def test_a_stream_of_many_columns_goes_on_where_it_was_saved(tmp_path):
-    y, x, _ = people(20_000, 101)
-    bounds = dict.fromkeys(names_of(101)[1:], (-1, 1)) | {"y": (-10, 10)}
-    m = pr.PrivateOnlineRegression(y, x, exog_names=names_of(101), bounds=bounds, mu=50.0, rows=20_000)
-    stream = m.start(tuning="rounds", seed=4).update((y[:15_000], x[:15_000]))
+    y, x, _, given = numbers(20_000)
+    stream = (
+        pr.PrivateOnlineRegression(y, x, **given, mu=50.0, rows=20_000).start(seed=4).update((y[:15_000], x[:15_000]))
+    )
     stream.save(tmp_path / "s")
     again = pr.load(tmp_path / "s").update((y[15_000:], x[15_000:])).results()
     whole = stream.update((y[15_000:], x[15_000:])).results()
@@ -123,7 +129,7 @@ def test_many_coefficients_of_a_response_of_many_levels():
         levels={"y": list(range(classes))},
         family="multinomial",
         mu=50,
-    ).fit(tuning="rounds", progress=False, seed=1)
+    ).fit(progress=False, seed=1)
     z = (res._fit.params - theta.ravel()) / np.sqrt(res._fit.estimates[0].variances)
     assert np.abs(z).max() < 4.5
     assert (z**2).mean() < 1 + 5 * math.sqrt(2 / len(z))

@@ -97,20 +97,15 @@ def planted_seed(parts):
 
 
 def chosen_key(parts):
-    parts["secret_score_key.npy"] = array(np.zeros(32, dtype=np.uint8))
-
-
-def chosen_noise(parts):
-    rest = np.lib.format.read_array(BytesIO(parts["secret_score_rest.npy"]))
-    parts["secret_score_rest.npy"] = array(np.zeros((4, *rest.shape[1:])))
+    parts["secret_key.npy"] = array(np.zeros(32, dtype=np.uint8))
 
 
 def moved_position(parts):
-    parts["position.npy"] = array(np.lib.format.read_array(BytesIO(parts["position.npy"])) + 1)
+    parts["piece.npy"] = array(np.lib.format.read_array(BytesIO(parts["piece.npy"])) + 1)
 
 
 def key_left_out(parts):
-    del parts["secret_keys.npy"]
+    del parts["secret_key.npy"]
 
 
 def something_more(parts):
@@ -118,7 +113,7 @@ def something_more(parts):
 
 
 def exchanged(parts):
-    parts["total.npy"], parts["outer.npy"] = parts["outer.npy"], parts["total.npy"]
+    parts["total_0.npy"], parts["weight_0.npy"] = parts["weight_0.npy"], parts["total_0.npy"]
 
 
 def other_seal(parts):
@@ -132,7 +127,6 @@ def no_ascii(parts):
 CHANGES = [
     planted_seed,
     chosen_key,
-    chosen_noise,
     moved_position,
     key_left_out,
     something_more,

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.collector import sgd
-from privreg.collector.sgd import ChainSummary
 from privreg.collector.steps import Steps
 from privreg.device.sampler import NoiseStream, derived_key
 from privreg.device.score import curvature_report, score_report
@@ -16,8 +15,8 @@ from privreg.errors import DataError
 from privreg.families.scores import curvature, psi
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, NONE
+from privreg.simulation import sgd_kernels as kernels
 from privreg.simulation.sgd import AveragedSGD
-from privreg.simulation.staged import kernels
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan
 
 KEY = bytes(range(32))
@@ -217,36 +216,3 @@ def test_device_refuses_a_row_that_is_not_finite(bad):
         score_report(device, np.zeros(2), np.array([1.0, bad]), 0.0, np.zeros(2))
     with pytest.raises(DataError, match="missing or infinite"):
         curvature_report(device, np.zeros(2), np.array([1.0, 0.0]), bad, np.zeros(3))
-
-
-def path(seed, p=3):
-    rng = np.random.default_rng(seed)
-    m = rng.standard_normal((p, p))
-    return ChainSummary(
-        int(rng.integers(10, 99)), int(rng.integers(5, 50)), rng.standard_normal(p), rng.standard_normal(p),
-        m @ m.T, m.T @ m, m @ m.T + 1, int(rng.integers(1, 9)), int(rng.integers(1, 4)),
-    )  # fmt: skip
-
-
-def test_a_lane_that_has_not_begun_changes_nothing():
-    plan = make_test_plan(make_device(SCORES["huber"]), 4, 1, FULL, True)
-    x, y = rows(300, 4, False)
-    full = sgd.final(fused(x, y, np.zeros(300), plan, [], 4).state, plan)
-    empty = sgd.final(sgd.init(np.zeros(4), plan, np.zeros(4)), plan)
-    for merged in (sgd.merge(full, empty), sgd.merge(empty, full)):
-        for a, b in zip(merged, full, strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-@settings(deadline=None)
-@given(st.integers(0, 10**6))
-def test_merging_lanes_is_associative_and_order_free(seed):
-    a, b, c = path(seed), path(seed + 1), path(seed + 2)
-    left = sgd.merge(sgd.merge(a, b), c)
-    for other in (sgd.merge(a, sgd.merge(b, c)), sgd.merge(sgd.merge(c, a), b)):
-        for x, y in zip(left, other, strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
-    assert left.people == a.people + b.people + c.people
-    np.testing.assert_allclose(
-        left.mean, (a.people * a.mean + b.people * b.mean + c.people * c.mean) / left.people, rtol=1e-12
-    )

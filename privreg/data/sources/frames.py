@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privreg.data.columns import plain_vector
 from privreg.data.sources.order import dealt_rows
@@ -40,7 +41,10 @@ def open_arrays(
         for at in dealt_rows(n, key, skip, exog.shape[1]):
             yield tuple(None if part is None else part[at] for part in parts)
 
-    return Source("arrays", n, batches, of_columns(whose), dealt=lambda key: partial(dealt, key))
+    def at(places: NDArray[np.int64]) -> Batch:
+        return tuple(None if part is None else part[places] for part in parts)
+
+    return Source("arrays", n, batches, of_columns(whose), dealt=lambda key: partial(dealt, key), at=at)
 
 
 def _slices(columns: Mapping[str, Any], n: int, skip: int) -> Iterator[Batch]:
@@ -59,7 +63,11 @@ def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any) -> Sourc
 
     free = all(isinstance(v, np.ndarray | pd.api.extensions.ExtensionArray) for v in columns.values())
     batches, dealt = partial(_slices, columns, n), partial(partial, _dealt, columns, n)
-    return Source(kind, n, batches, identity, dealt=dealt if free else None)
+
+    def at(places: NDArray[np.int64]) -> Batch:
+        return {name: values[places] for name, values in columns.items()}
+
+    return Source(kind, n, batches, identity, dealt=dealt if free else None, at=at if free else None)
 
 
 def _values(column: Any) -> Any:

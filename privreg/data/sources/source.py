@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from privreg.data.columns import missing
 from privreg.errors import DataError
 from privreg.schema.declarations import Schema
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "CHUNK",
@@ -69,6 +73,8 @@ class Source:
     # from a secret key, or None for an order that anybody knows, `batches` in random order; absent where rows come by
     # position only
     dealt: Callable[[bytes | None], Callable[[int], Iterator[Batch]]] | None = field(repr=False, default=None)
+    # rows at given places, where single ones can be had for little
+    at: Callable[[NDArray[np.int64]], Batch] | None = field(repr=False, default=None)
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by
 
     def expected(self) -> int | None:

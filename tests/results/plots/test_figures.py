@@ -60,7 +60,7 @@ def check_curve(line, band, path):
     np.testing.assert_array_equal(line.get_xdata(), path["n"])
     np.testing.assert_array_equal(line.get_ydata(), path["estimate"])
     edge = band.get_paths()[0].vertices
-    drawn = path.dropna()  # a staged fit has no band before its lanes begin
+    drawn = path.dropna()  # there is no band before main rounds begin
     assert len(drawn) > 4
     assert set(drawn["low"]) | set(drawn["high"]) <= set(edge[:, 1])
     assert np.isfinite(edge).all()
@@ -107,7 +107,7 @@ def test_trajectory_without_bands_claims_none(other):
     assert "2-GDP" in words(ax)
 
 
-def test_results_taken_before_the_lanes_are_drawn_without_bands():
+def test_results_taken_before_main_rounds_are_drawn_without_bands():
     x, y = people(3000)
     early = array_model(rows=3000).start().update((y[:600], x[:600])).results()
     for ax in (early.plot_trajectory("a"), early.plot_coef()):

@@ -1,0 +1,249 @@
+"""What a fit's intervals are for: the coefficients that its own equation gives on *public or simulated* rows.
+
+The rows given here are used as they are: nothing is randomised. A fit by rounds solves Σ w_k n_kg E Ψ_k(θ + δ_kg) = 0
+with the row map, corners, offsets and weights that this very run has learned; where the model is wrong or errors are
+skewed, another run solves another equation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector.curvature import inside
+from privreg.data.participants import Participants
+from privreg.data.sources.open import open_table
+from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError
+from privreg.families import scores
+from privreg.families.weights import SCORE_WEIGHTS, omega
+from privreg.formula.units import public_units
+from privreg.privacy.ledger import refuse_fitted
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from privreg.results.data import ResultData
+    from privreg.results.equation import Equation
+
+    Array = NDArray[np.float64]
+
+__all__ = ["estimand"]
+
+NUMBERS: Final = 1 << 18
+"""Predictors, of rows by offsets, that are looked at together."""
+
+WINDOW: Final = {codes.QUANTILE: 0.3, codes.HINGE: 0.3, codes.CUSTOM: 0.3}
+"""Half-width, in corners, over which the slope of a score with jumps is taken; only on the way, not of the root."""
+
+NARROW: Final = 1e-3
+TURNS: Final = 100
+HALVINGS: Final = 12
+
+SETTLED: Final = 1e-9
+"""Length of a step, in corners, after which the root is found; of scores with jumps once no step comes nearer."""
+
+NEAR: Final = 1e-3
+"""The longest that a step may be where no step comes nearer."""
+
+
+class _Rows(NamedTuple):
+    """Public rows in the coordinates of the equation."""
+
+    z: Array  # shape (n, d)
+    weighted: Array  # ω z, times the record's weight; shape (n, d)
+    y: Array  # shape (n,)
+    offset: Array | None  # shape (n,)
+
+
+def estimand(fit: ResultData, rows: Any) -> Array:
+    """Coefficients, user's units, shape (p,), that solve the fit's equation on these rows; see `PrivateResults`.
+
+    Raises
+    ------
+    NotPrivateError
+        If none are given, or they were fitted privately in this process.
+    InferenceError
+        If the fit has no equation yet, or it has no root on these rows.
+    DataError, SchemaError
+        If the rows can't be used.
+    """
+    equation = fit.equation
+    if equation is None:
+        raise InferenceError(
+            "these results hold no equation: they are of an earlier version, or main rounds had not begun; fit again, "
+            "with more people."
+        )
+    function = fit.family.tame
+    if equation.shape[0] == codes.CUSTOM and function is None:
+        raise InferenceError(
+            "the score of a family of your own is code, which is never saved; use the results that fit() returned."
+        )
+    held = _encoded(fit, equation, rows)
+    theta = _root(equation, held, function)
+    own = inside(theta.reshape(-1, len(equation.order)), equation.rows) * equation.y_scale
+    if equation.constant:
+        own[0, 0] += equation.y_centre
+    units, out = public_units(fit.design, scale_response=fit.family.scaled), np.empty_like(own)
+    out[:, equation.order] = own
+    return np.concatenate([units.params_outside(block) for block in out])
+
+
+# --- rows ------------------------------------------------------------------------------------------------------
+
+
+def _encoded(fit: ResultData, equation: Equation, rows: Any) -> list[_Rows]:
+    """Rows in the coordinates of the equation, in chunks."""
+    units = public_units(fit.design, scale_response=fit.family.scaled)
+    people = None if equation.budgets is None else Participants(*equation.budgets, id=None)
+    most = max(NUMBERS // max(len(equation.weights), len(equation.order)), 1)
+    out: list[_Rows] = []
+    for batch in _batches(fit, equation, rows):
+        given = fit.design.encode(batch)
+        weight = None if people is None else people.weights(batch)
+        x = np.array(given.exog, dtype=np.float64, order="C")
+        units.rows_inside(x)
+        x = x[:, equation.order]
+        y = (units.response_inside(given.endog) - equation.y_centre) / equation.y_scale
+        offset = None if given.offset is None else given.offset / (units.y_scale * equation.y_scale)
+        z = _mapped(equation.rows, x)
+        weighted = z * omega(SCORE_WEIGHTS[equation.weighing], z)[:, None]
+        weighted = weighted if weight is None else weighted * weight[:, None]
+        for a in range(0, len(y), most):
+            here = slice(a, a + most)
+            out.append(_Rows(z[here], weighted[here], y[here], None if offset is None else offset[here]))
+    if sum(len(r.y) for r in out) <= len(equation.theta):
+        raise OptionError(f"rows are too few to determine {len(equation.theta)} coefficients.")
+    return out
+
+
+def _batches(fit: ResultData, equation: Equation, rows: Any) -> Iterator[Any]:
+    """Parts of the rows, as a fit would read them."""
+    if rows is None:
+        raise NotPrivateError("a fit keeps no rows; give public or simulated ones, with the response.")
+    what = "the coefficients that its equation has there"
+    if fit.design.formula is None:
+        if not isinstance(rows, tuple):
+            raise DataError(
+                "rows of an array model are a tuple: (endog, exog), then offset and exposure if it has them."
+            )
+        if not fit.statement.seeded:
+            for part in rows:
+                refuse_fitted(part, what)
+        yield rows
+        return
+    columns = (*fit.design.columns, *(() if equation.budgets is None else (equation.budgets[0],)))
+    source = open_table(rows, columns, fit.design.schema)
+    if not fit.statement.seeded:  # which protects nobody: its rows are simulated
+        refuse_fitted(source.identity, what)
+    yield from source.batches(0)
+
+
+def _mapped(rows: Array, x: Array) -> Array:
+    if len(rows) == x.shape[1]:
+        return np.asarray(x @ rows.T)
+    return np.asarray(x * rows[0] + x[:, :1] * rows[1])
+
+
+# --- the root --------------------------------------------------------------------------------------------------
+
+
+def _root(equation: Equation, rows: list[_Rows], function: Any) -> Array:
+    """Damped Newton steps; the value is exact, the slope that of all groups' mean state, over a window for jumps."""
+    family = equation.shape[0]
+    scaled = family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}
+    unit = float(equation.weights @ equation.corners) if scaled else 1.0
+    jumps = family in WINDOW
+    theta = equation.theta
+    value, one = _value(equation, rows, theta, function), _single(equation)
+    for _ in range(TURNS):
+        slope = _slope(one, rows, theta, WINDOW.get(family, NARROW) * unit, function)
+        inverse = _inverse(slope)
+        step = -inverse @ value
+        length = float(np.linalg.norm(step))
+        if length <= SETTLED * unit:
+            return theta
+        share = min(1.0, 3.0 * unit / length)
+        for _ in range(HALVINGS):
+            new = theta + share * step
+            found = _value(equation, rows, new, function)
+            if float(np.linalg.norm(inverse @ found)) < (1.0 - 0.25 * share) * length:
+                break
+            share *= 0.5
+        else:
+            if length <= (NEAR if jumps else math.sqrt(SETTLED)) * unit:
+                return theta
+            break
+        theta, value = new, found
+    raise InferenceError(
+        "the fit's equation has no root on these rows: covariates may not vary, or classes may be told without error; "
+        "give more rows, like those of the people who reported."
+    )
+
+
+def _single(equation: Equation) -> Equation:
+    """The equation as if all groups had answered their mean state: its slope is about the same."""
+    a = equation.weights
+    return replace(
+        equation, weights=np.ones(1), corners=(a @ equation.corners)[None], offsets=(a @ equation.offsets)[None]
+    )
+
+
+def _inverse(slope: Array) -> Array:
+    u, values, v = np.linalg.svd(slope)
+    return np.asarray((v.T / np.maximum(values, 1e-9 * float(values[0]) or 1e-300)) @ u.T)
+
+
+def _balanced(eta: Array, y: Array) -> Array:
+    """Balanced multinomial scores, shape (b, n, m) as the predictors; see `families.scores.multinomial`."""
+    top = np.maximum(eta.max(axis=0), 0.0)
+    share = np.exp(eta - top)
+    share /= share.sum(axis=0) + np.exp(-top)
+    square = (share**2).sum(axis=0)
+    apart = np.sqrt(np.maximum(square, square + 1.0 - 2.0 * share.min(axis=0)))  # the largest ‖π − e_k‖
+    own = y - 1.0 == np.arange(len(eta))[:, None]
+    return np.asarray((share - own[:, :, None]) / apart)
+
+
+def _value(equation: Equation, rows: list[_Rows], theta: Array, function: Any) -> Array:
+    """Mean weighted score, shape (b d,)."""
+    total = sum(_psi(equation, r, theta, 0.0, function).T @ r.weighted for r in rows)
+    return np.asarray(total).reshape(-1) / sum(len(r.y) for r in rows) - equation.bend
+
+
+def _slope(equation: Equation, rows: list[_Rows], theta: Array, h: float, function: Any) -> Array:
+    """Its derivative by the coefficients, shape (b d, b d), of scores' differences over η ± h."""
+    d = len(equation.order)
+    b = len(theta) // d
+    out = np.zeros((b, d, b, d))
+    for r in rows:
+        for j in range(b):
+            move = np.zeros(b)
+            move[j] = h
+            up = _psi(equation, r, theta, move, function) - _psi(equation, r, theta, -move, function)
+            for i in range(b):
+                out[i, :, j] += (r.weighted * (up[:, i] / (2.0 * h))[:, None]).T @ r.z
+    return out.reshape(b * d, b * d) / sum(len(r.y) for r in rows)
+
+
+def _psi(equation: Equation, r: _Rows, theta: Array, move: Any, function: Any) -> Array:
+    """Scores of the rows, averaged over offsets, at predictors moved by `move`; shape (n, b)."""
+    d = r.z.shape[1]
+    b = len(theta) // d
+    at = (theta + equation.offsets).reshape(-1, b, d)
+    if equation.shape[0] == codes.MULTINOMIAL:
+        etas = np.array([r.z @ at[:, k].T for k in range(b)]) + np.reshape(move, (-1, 1, 1))
+        return np.asarray((_balanced(etas, r.y) @ equation.weights).T)
+    eta = r.z @ at[:, 0].T + (move if np.ndim(move) == 0 else move[0])
+    eta = eta if r.offset is None else eta + r.offset[:, None]
+    y = np.broadcast_to(r.y[:, None], eta.shape)
+    if equation.shape[0] == codes.CUSTOM:
+        values = scores.unit(equation.score, 1.0, eta.ravel(), y.ravel(), function).reshape(eta.shape)
+    else:
+        values = scores.unit(equation.score, equation.corners, eta, y)
+    return np.asarray(values @ equation.weights)[:, None]

@@ -1,0 +1,277 @@
+"""A fit rehearsed on expected reports: the collector's own states and estimate, with no person and no row of anybody.
+
+What a round's records report is replaced by its mean over assumed people, with noise of the size that its sum would
+have; everything else is the fit's: its rounds, states, law, posterior of the curvature, weights and covariance.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from privreg.collector import coordinates, diagonal, law
+from privreg.collector import rounds as collector
+from privreg.collector.estimate import estimate
+from privreg.protocol.rounds import Reports
+from privreg.protocol.schedule import ENDLESS
+from privreg.simulation import play
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.collector.plan import Plan, Progress
+    from privreg.protocol.rounds import State
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Expected", "People", "bread", "enough_in_main", "located", "rehearse", "residuals", "rows_map"]
+
+POINTS: Final = 512
+"""Of a law of several predictors."""
+
+STEP: Final = 1e-3
+"""Of a predictor, in differences that stand for derivatives."""
+
+
+class People(NamedTuple):
+    """Assumed people, equally likely; internal units, columns in the order inside."""
+
+    x: Array  # shape (m, d)
+    eta: Array  # Linear predictors of the response; shape (m, b)
+    scale: Array  # Sd of the residual; shape (m,)
+    y: Array  # Responses where moments or locations are told of them; shape (m,)
+
+
+class Expected(NamedTuple):
+    """What a fit of so many people comes to."""
+
+    cov: Array  # As the fit would estimate it, internal units; shape (b d, b d)
+    progress: Progress
+
+
+def rehearse(
+    plan: Plan, people: People, rng: np.random.Generator | None, sign: float = 1.0, begun: Progress | None = None
+) -> Expected:
+    """Hold all rounds of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the number of records.
+    people : People
+    rng : Generator or None
+        Of the noise; None for reports without.
+    sign : float
+        −1 for the opposite noise.
+    begun : Progress, optional
+        After the rounds on location, of a plan with other numbers of records; see `located`.
+
+    Returns
+    -------
+    Expected
+    """
+    assert plan.rows is not None
+    progress = collector.begin(plan) if begun is None else begun
+    progress = progress._replace(held=tuple(r.people for r in plan.rounds[: len(progress.held)]))
+    while True:
+        size = plan.people(progress)
+        last = size == ENDLESS
+        if progress.state.role == "measures":
+            break
+        size = max(plan.rows - sum(progress.held), 1) if last else size
+        reports = _reports(plan, progress.state, people, size, rng, sign)
+        if last:
+            progress = collector.scored(plan, progress, reports)
+            break
+        progress = _thinner(plan, collector.advance(plan, progress, reports))
+    found = estimate(plan, progress)
+    assert found is not None
+    linear = coordinates.linear(plan, progress.state)
+    return Expected(linear @ found.cov @ linear.T, progress)
+
+
+def _thinner(plan: Plan, progress: Progress) -> Progress:
+    """With fewer points in the law, where there are several predictors and each costs time."""
+    if plan.blocks == 1 or progress.points is None or len(progress.points) <= POINTS:
+        return progress
+    some = np.random.Generator(np.random.PCG64(POINTS)).permutation(len(progress.points))[:POINTS]
+    return progress._replace(points=progress.points[np.sort(some)])
+
+
+def located(plan: Plan, people: People) -> Progress:
+    """What the rounds on location tell, if their reports are without noise."""
+    progress = collector.begin(plan)
+    while progress.state.role == "location":
+        reports = _reports(plan, progress.state, people, plan.people(progress), None, 1.0)
+        progress = collector.advance(plan, progress, reports)
+    return progress
+
+
+def rows_map(plan: Plan, people: People, begun: Progress) -> Progress:
+    """What the rounds before the pilot tell, if their reports are without noise; see `rehearse`."""
+    progress = begun._replace(held=tuple(r.people for r in plan.rounds[: len(begun.held)]))
+    while progress.fitted is None:
+        reports = _reports(plan, progress.state, people, plan.people(progress), None, 1.0)
+        progress = collector.advance(plan, progress, reports)
+    return progress
+
+
+def enough_in_main(plan: Plan, people: People, begun: Progress, enough: float) -> bool:
+    """Whether there are enough records in main rounds."""
+    assert plan.rows is not None
+    most = plan.rows - sum(r.people for r in plan.rounds if r.role != "main" and not r.optional)
+    optional = sum(r.people for r in plan.rounds if r.optional)
+    if most < enough or most - optional >= enough:
+        return most >= enough
+    held = rows_map(plan, people, begun).held
+    return most - sum(k for k, r in zip(held, plan.rounds, strict=False) if r.optional) >= enough
+
+
+def bread(plan: Plan, people: People) -> Array:
+    """Curvature of the mean score at the truth, whitened covariates, one predictor; shape (d, d)."""
+    low = np.linalg.cholesky(people.x.T @ people.x / len(people.x))
+    z = np.linalg.solve(low, people.x.T).T
+    here = people.eta[:, 0]
+    kappa = np.ones(len(z))
+    if plan.blocks == 1 and not _of_residuals(plan):
+        kappa = law._scalar(plan.rules, here, here, 1.0, people.scale, brief=True)[1]
+    elif plan.blocks > 1:
+        share = np.exp(people.eta - np.maximum(people.eta.max(axis=1, keepdims=True), 0.0))
+        share = share / (np.exp(-np.maximum(people.eta.max(axis=1), 0.0)) + share.sum(axis=1))[:, None]
+        kappa = (share * (1.0 - share)).min(axis=1)
+    weight = np.abs(kappa) / np.linalg.norm(z, axis=1)
+    return np.asarray((z * weight[:, None]).T @ z / len(z))
+
+
+def _reports(
+    plan: Plan, state: State, people: People, size: int, rng: np.random.Generator | None, sign: float
+) -> Reports:
+    """Sums of the reports of a round of `size` records."""
+    if state.role == "location":
+        mean, spread = _located(plan, state, people)
+    elif state.role == "moments":
+        mean, spread = _moments(plan, state, people)
+    else:
+        mean, spread = _scores(plan, state, people)
+    each = size / len(mean)
+    if rng is not None:
+        normal = sign * rng.standard_normal(mean.shape)
+        mean = mean + (normal @ spread.T if spread.ndim == 2 else normal * spread) / math.sqrt(each)
+    weight = np.full((1, len(mean)), each)
+    return Reports(weight, mean[None] * each, size)
+
+
+def _located(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
+    """Mean reports on locations, shape (groups, k), and the sd of one report's numbers."""
+    columns = [_response(state, people.y) if j == plan.d else people.x[:, j] for j in plan.unscaled]
+    share = np.array([[(v > t).mean() for v, t in zip(columns, row, strict=True)] for row in state.thresholds])
+    return share, np.full(share.shape[1], math.hypot(plan.sd("location"), 0.5))
+
+
+def _moments(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
+    """Mean reports on moments, shape (1, numbers), and the sd of one report's numbers."""
+    m = len(people.x)
+    if plan.wide is not None:
+        told = np.nan_to_num(diagonal.numbers(plan.wide, people.x[:, plan.wide.columns]), nan=0.5)
+        mean = told.mean(axis=0)
+        return mean[None], np.sqrt(plan.sd("moments") ** 2 + told.var(axis=0))
+    more = [np.ones((m, plan.extra)), people.x]
+    if plan.layout.response:
+        more.append(_response(state, people.y)[:, None])
+    v = np.concatenate(more, axis=1)
+    if plan.label:
+        first = not any(r.role == "moments" for r in plan.rounds[: state.number])
+        total = (play.public_sizes if first else play.public_moments)(state, v)
+        return total / m, np.zeros(total.shape[1])
+    mean = play.moments(state, v, None) / m
+    return mean, np.full(mean.shape[1], math.hypot(plan.sd("moments"), 1.0 / v.shape[1]))
+
+
+def _response(state: State, y: Array) -> Array:
+    return np.asarray((y - state.y_centre) / state.y_scale)
+
+
+def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
+    """Mean score reports, shape (groups, numbers), and a root of one report's covariance, shape (numbers, numbers)."""
+    z = people.x @ state.rows.T if len(state.rows) == plan.d else people.x * state.rows[0] + state.rows[1]
+    if len(state.rows) != plan.d:
+        z[:, 0] = people.x[:, 0] * state.rows[0, 0]
+    own = law.law_of(plan.rules, z, blocks=plan.blocks, unit=not plan.label)
+    wz = z * (own.weight / len(z))[:, None]
+    if plan.blocks > 1:
+        means = [(_levels(plan, z, state.theta + o, people.eta).T @ wz).reshape(-1) for o in state.offsets]
+        mean, number = np.array(means), 0.0
+    else:
+        score, slope, told = _scalar(plan, state, z @ state.theta, people)
+        mean = wz.T @ score + state.offsets @ ((z * slope[:, None]).T @ wz)
+        number = float(told.mean())
+    sd = plan.sd(state.role)
+    noise = sd**2 * np.eye(plan.size)
+    if plan.label:
+        limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
+        noise = sd**2 * law.public_noise(own, state.theta, state.corner, limits, plan.function)
+    noise = noise + _variance(plan, state, own, people)
+    root: Array = np.asarray(np.linalg.cholesky(noise), dtype=np.float64)
+    if state.kappa > 0.0:
+        mean = np.column_stack([mean, np.full(len(mean), state.kappa * number)])
+        wider = np.zeros((len(root) + 1, len(root) + 1))
+        wider[:-1, :-1], wider[-1, -1] = root, math.hypot(sd, 0.5 * state.kappa)
+        root = wider
+    return mean, root
+
+
+def _of_residuals(plan: Plan) -> bool:
+    none = np.zeros((1, plan.d))
+    return law.law_of(plan.rules, none, blocks=plan.blocks).scaled
+
+
+def _there(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
+    """Predictor at which the law of the response has its coefficients, and the sd about it; shape (m,)."""
+    if not _of_residuals(plan):
+        return people.eta[:, 0], people.scale
+    scale = np.asarray(people.scale / state.y_scale, dtype=np.float64)
+    there = _response(state, people.eta[:, 0]) + plan.rules.centre * scale
+    return np.asarray(there, dtype=np.float64), scale
+
+
+def _scalar(plan: Plan, state: State, here: Array, people: People) -> tuple[Array, Array, Array]:
+    """Mean unit score at predictors `here`, its derivative by them, and the mean number; shape (m,)."""
+    there, scale = _there(plan, state, people)
+    rules, c, none = plan.rules, state.corner, np.zeros_like(here)
+    if _of_residuals(plan):
+        if state.kappa > 0.0:
+            score, slope, _, number, *_ = law._scalar(rules, here, there, c, scale)
+            return score, -slope, number
+        score, slope = law._scalar(rules, here, there, c, scale, brief=True)
+        return score, -slope, none
+    low, score, high = (law._scalar(rules, here + h, there, c, scale, brief=True)[0] for h in (-STEP, 0.0, STEP))
+    return score, (high - low) / (2.0 * STEP), none
+
+
+def _levels(plan: Plan, z: Array, theta: Array, eta: Array) -> Array:
+    """Mean scores of several predictors, shape (m, b)."""
+    here = law._softmax(theta, z, plan.blocks)
+    full = np.column_stack([np.zeros(len(z)), eta])
+    there = np.exp(full - full.max(axis=1, keepdims=True))
+    there /= there.sum(axis=1, keepdims=True)
+    return np.asarray((here - there)[:, 1:] / law._apart(here, plan.blocks)[:, None])
+
+
+def _variance(plan: Plan, state: State, own: law.Law, people: People) -> Array:
+    """Second moments of a score before noise, shape (b d, b d)."""
+    unit = own.points * own.weight[:, None]
+    if plan.blocks > 1:
+        share = 1.0 / (2.0 * plan.blocks * len(unit))
+        return np.asarray(np.kron(np.eye(plan.blocks), share * unit.T @ unit))
+    there, scale = _there(plan, state, people)
+    square = law._square(plan.rules, own.points @ state.theta, there, state.corner, scale)
+    return np.asarray((unit * square[:, None]).T @ unit / len(unit))
+
+
+def residuals(m: int) -> Array:
+    """Standard normal residuals, the same ones always, shape (m,)."""
+    rng = np.random.Generator(np.random.PCG64(m))
+    return np.asarray(rng.permutation(ndtri((np.arange(m) + 0.5) / m)))

@@ -1,0 +1,66 @@
+"""The randomisers of reports, many at a time: noise as `mechanisms` calibrates it, which this module doesn't choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from privreg.protocol import codes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.protocol.plans import Channel
+
+    Array = NDArray[np.float64]
+
+__all__ = ["randomised", "width"]
+
+
+def width(channel: Channel, size: int) -> int:
+    """Standard normals that a report of `size` numbers takes."""
+    kinds = {codes.GAUSSIAN: size, codes.LAPLACE: 3 * size, codes.PRIVUNIT: size + 2}
+    return max(kinds.get(channel.kind, 1), size)
+
+
+def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Array) -> Array:
+    """Randomise reports in the ball of `radius` about 0, one a row; see `privreg.device.score.randomised`.
+
+    Parameters
+    ----------
+    channel : Channel
+    rows : ndarray, shape (n, size)
+    radius : float or ndarray, shape (n,)
+    noise : ndarray, shape (n, width)
+        Standard normals drawn for these records and never used again.
+
+    Returns
+    -------
+    ndarray, shape (n, size)
+    """
+    n, size = rows.shape
+    radius = np.broadcast_to(radius, (n,))
+    scale = (channel.scale * radius)[:, None]
+    if channel.kind == codes.GAUSSIAN:
+        return np.asarray(rows + scale * noise[:, :size])
+    if channel.kind == codes.LAPLACE:
+        three = noise[:, : 3 * size].reshape(n, size, 3)
+        return np.asarray(rows + scale * (np.hypot(three[..., 0], three[..., 1]) * three[..., 2]))
+    if channel.kind == codes.RESPONSE:
+        share = np.clip(rows[:, 0] / np.where(radius > 0.0, radius, 1.0), -1.0, 1.0)
+        up = ndtr(noise[:, 0]) < 0.5 + 0.5 * share / channel.scale
+        return np.where(up[:, None], scale, -scale)
+    norm = np.linalg.norm(rows, axis=1)
+    tiny = ~(norm > 1e-140)
+    share = np.where(tiny, 0.0, np.minimum(norm / radius, 1.0))
+    unit = rows / np.where(tiny, 1.0, norm)[:, None]
+    unit[tiny] = 0.0
+    unit[tiny, 0] = 1.0
+    sign = np.where(ndtr(noise[:, size]) < 0.5 + 0.5 * share, 1.0, -1.0)
+    along = np.einsum("ij,ij->i", unit, noise[:, :size])
+    uniform = ndtr(along)
+    in_cap = ndtr(noise[:, size + 1]) < channel.accept
+    drawn = np.where(in_cap, -ndtri(uniform * channel.above), ndtri(uniform * (1.0 - channel.above)))
+    return np.asarray(scale * (noise[:, :size] + (sign * drawn - along)[:, None] * unit))

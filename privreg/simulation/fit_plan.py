@@ -1,0 +1,227 @@
+"""The public plan of a fit: all that is fixed before anybody reports, and nothing of any row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from privreg.privacy.ledger import at_least
+from privreg.protocol.rounds import GROUPS
+from privreg.protocol.schedule import ENDLESS, people_of
+from privreg.simulation.plan import plan_of
+from privreg.simulation.tuning import resolve_tuning
+
+if TYPE_CHECKING:
+    from privreg.families.family import Family
+    from privreg.formula.spec import ModelSpec
+    from privreg.privacy.ledger import Budget
+    from privreg.simulation.settings import FitOptions, Settings
+
+__all__ = ["FitPlan", "plan_fit"]
+
+FORMAT: Final = 1
+"""Of what `FitPlan.to_dict` gives."""
+
+
+@dataclass(frozen=True, repr=False)
+class FitPlan:
+    """What a fit fixes before the first record; made by ``model.plan()``, played by `privreg.simulate`.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    asked : FitOptions
+    start_params : mapping or sequence or None
+        A public first guess, user's units.
+    rows : int or None
+        Records expected, if known.
+    settings : Settings
+        What follows from these.
+    """
+
+    spec: ModelSpec = field(repr=False)
+    asked: FitOptions
+    start_params: Any
+    rows: int | None
+    settings: Settings = field(repr=False)
+
+    @property
+    def formula(self) -> str:
+        """The formula, or the names of an array model."""
+        return self.spec.formula
+
+    @property
+    def family(self) -> Family:
+        """The family."""
+        return self.spec.family
+
+    @property
+    def budget(self) -> Budget:
+        """Budget of one report; the largest, where records have budgets of their own."""
+        return self.spec.budget
+
+    @property
+    def mu(self) -> float:
+        """GDP parameter of the whole release, per person; infinite without privacy."""
+        people = self.spec.people.max_per_id
+        return math.sqrt(self.settings.parts * people) * self.settings.mechanism.budget.mu
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised to each person, in words."""
+        if not self.budget.private:
+            return str(self.budget)
+        whole = "response" if self.spec.private == "response" else "record"
+        text = f"{self.budget}, for one person's {whole}, used once"
+        if self.spec.people.max_per_id > 1 or self.settings.parts > 1:
+            text = f"{at_least(self.mu, 4)}-GDP, for all that a person sends; {self.budget} for each report"
+        return text
+
+    @property
+    def mechanism(self) -> str:
+        """How a score report is randomised, with its noise."""
+        return self.settings.noise_text(self.spec.covariates)
+
+    @property
+    def noise_sd(self) -> float:
+        """Noise sd of a number of a score report of a main round, relative to the score's bound."""
+        return self.settings.noise_sd(self.spec.covariates)
+
+    @property
+    def groups(self) -> int:
+        """Random groups of records, which answer a little apart in every main round; 1 of a single chain."""
+        return 1 if self.settings.tuning == "published" else GROUPS
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """Rounds in order, one a row.
+
+        Returns
+        -------
+        DataFrame
+            round; role; records (expected; none where each holds a quarter of those before it, as of a stream of
+            unknown length); optional (whether it is held only if covariates turn out to be correlated, so that main
+            rounds are the shorter); numbers (in a report); noise_sd (of each of them, relative to a report's bound).
+            No rows with ``tuning="published"``.
+        """
+        columns = ["round", "role", "records", "optional", "numbers", "noise_sd"]
+        if self.settings.tuning == "published":
+            return pd.DataFrame([], columns=columns)
+        plan, _, _ = plan_of(self.spec, self.settings, None)
+        lines: list[tuple[Any, ...]] = []
+        held: tuple[int, ...] = ()
+        for k, one in enumerate(plan.rounds):
+            people: Any = one.people if one.optional else people_of(plan.rounds, held, plan.rows)
+            if people == ENDLESS:
+                people = max((plan.rows or 0) - sum(held), 0)
+            held = (*held, 0 if one.optional else people)
+            people = pd.NA if plan.rows is None and one.role == "main" else people
+            public = plan.label and one.role == "moments"  # of covariates, which are public
+            numbers, sd = (0, 0.0) if public else (plan.numbers(one.role), plan.sd(one.role))
+            lines.append((k + 1, one.role, people, one.optional, numbers, sd))
+        return pd.DataFrame(lines, columns=columns).astype({"records": "Int64"})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON: texts, numbers, lists and dictionaries.
+
+        Returns
+        -------
+        dict
+            format, formula, design (columns, declarations and terms), family, budget, guarantee, mechanism, noise_sd,
+            private, people (what is declared of them), rows, options (of the fit), groups, rounds. A term's or a
+            family's own code is named, never stored.
+        """
+        spec, table = self.spec, self.rounds
+        table["records"] = table["records"].astype(object).where(table["records"].notna(), None)
+        options = self.asked.plain([m.name for m in self.settings.methods])
+        start = self.start_params
+        if start is not None:
+            options["start_params"] = dict(start) if isinstance(start, dict | pd.Series) else list(map(float, start))
+        out: dict[str, Any] = _plain(
+            {
+                "format": FORMAT,
+                "formula": self.formula,
+                "design": spec.design.to_json(),
+                "family": spec.family.to_json(),
+                "budget": {"form": self.budget.form, "asked": list(self.budget.asked), "mu": self.mu},
+                "guarantee": self.guarantee,
+                "mechanism": {"name": self.settings.mechanism.name, "words": self.mechanism, "sd": self.noise_sd},
+                "private": spec.private,
+                "people": spec.people.to_json(),
+                "rows": self.rows,
+                "options": options,
+                "groups": self.groups,
+                "rounds": table.to_dict(orient="records"),
+            }
+        )
+        return out
+
+    def _lines(self) -> list[tuple[str, str]]:
+        out = [
+            ("Formula", self.formula),
+            ("Family", self.settings.score_text),
+            ("Estimand", self.family.estimand),
+            ("Guarantee", self.guarantee),
+            ("Mechanism", self.mechanism),
+            ("Records", "unknown" if self.rows is None else f"{self.rows:,}"),
+            ("Groups", str(self.groups)),
+        ]
+        return [*out, *((f"Public: {name}", words) for name, words in self.spec.declared())]
+
+    def __repr__(self) -> str:
+        lines = self._lines()
+        wide = max(len(name) for name, _ in lines) + 2
+        text = "\n".join(f"{name + ':':<{wide}}{words}" for name, words in lines)
+        table = self._shown()
+        return f"Plan of a private regression\n{text}" + ("" if table.empty else f"\n\n{table.to_string(index=False)}")
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())
+        table = self._shown()
+        more = "" if table.empty else table.to_html(index=False, border=0)
+        return f"<table><caption>Plan of a private regression</caption>{rows}</table>{more}"
+
+    def _shown(self) -> pd.DataFrame:
+        """Rounds as they are printed: equal ones in a line."""
+        held: Any = self.rounds.to_dict(orient="records")
+        lines: list[dict[str, Any]] = []
+        for one in held:
+            if lines and lines[-1]["role"] == one["role"] == "main":
+                lines[-1]["to"] = one["round"]
+            else:
+                lines.append({**one, "to": one["round"]})
+        out = []
+        for one in lines:
+            span = str(one["round"]) if one["to"] == one["round"] else f"{one['round']}-{one['to']}"
+            known = not pd.isna(one["records"])
+            records = f"{one['records']:,}" if known else "a quarter of those before"
+            if one["optional"]:
+                records += " (if covariates are correlated)"
+            out.append({"round": span, "role": one["role"], "records": records, "noise sd": f"{one['noise_sd']:.4g}"})
+        return pd.DataFrame(out)
+
+
+def plan_fit(spec: ModelSpec, asked: FitOptions, start_params: Any, rows: int | None) -> FitPlan:
+    """The plan of a fit with these options.
+
+    Raises
+    ------
+    OptionError, InferenceError
+        If an option is out of range, or a method can't do what is asked.
+    """
+    return FitPlan(spec, asked, start_params, rows, resolve_tuning(asked, spec, rows))
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON has: infinities by name."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value.item() if hasattr(value, "item") else value

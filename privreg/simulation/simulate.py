@@ -1,0 +1,319 @@
+"""A plan played on rows as it goes in the field: reports that never come, or come rounds later, in any order.
+
+Devices and the collector are those of every fit. A report is noised by its device, once, whenever it arrives: sums are
+kept apart by when their reports arrive, and each of them has the noise of its own reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector import estimate
+from privreg.collector import rounds as collector
+from privreg.data.sources.open import CHUNK, open_arrays
+from privreg.device.sampler import derived_key, fresh_key, seeded_key, words
+from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, real, shown
+from privreg.formula.arrays import read_arrays
+from privreg.privacy.ledger import LEDGER
+from privreg.protocol.rounds import Reports
+from privreg.simulation.fit_plan import FitPlan
+from privreg.simulation.rounds import Block, RoundsRun
+from privreg.simulation.stream import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.plan import Progress
+    from privreg.data.sources.open import Batch, Source
+    from privreg.families.measures import Measure
+    from privreg.results.results import PrivateResults
+
+    Array = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+__all__ = ["simulate"]
+
+DRAWN: Final = 1 << 14
+"""Records whose arrival is drawn together, by their place in the order."""
+
+LATEST: Final = 100
+"""Rounds that a report may be late."""
+
+
+def simulate(
+    plan: FitPlan,
+    rows: Any,
+    *,
+    dropout: float = 0.0,
+    late: int = 0,
+    order: str = "random",
+    seed: int | None = None,
+) -> PrivateResults:
+    """Play a plan on rows: every record's device answers one public state, if its answer ever arrives.
+
+    Parameters
+    ----------
+    plan : FitPlan
+        Of ``model.plan()``.
+    rows : DataFrame, mapping of arrays, path of a file, or (endog, exog[, offset[, exposure]]) for array models
+        Records, each used once.
+    dropout : float
+        Share of the records whose report never arrives, in [0, 1), whatever they hold. It costs people, nothing else.
+    late : int
+        Rounds by which reports of main rounds are late: each arrives up to so many rounds after its own, all delays
+        equally likely. It is filed under the state that it answered, the collector uses it from then on, and the
+        estimate is made when all have arrived.
+    order : {"random", "position"}
+        Which record answers which state. "random" (default): by a keyed hash, independent of where the record lies, so
+        that a sorted table does no harm; of Parquet files row groups are dealt. "position": as rows lie, as those of
+        streams, queries and CSV files must be.
+    seed : int, optional
+        Reproducible noise and arrivals: it protects nobody, and the results say so.
+
+    Returns
+    -------
+    PrivateResults
+        Their `rounds` tell how many records were asked, and how many reports came.
+
+    Warns
+    -----
+    ReliabilityWarning
+        Once, if rows of the results should not be relied on; it names them and why.
+
+    Raises
+    ------
+    OptionError, UnsupportedArgumentError
+        If an option is out of range, or rows can't be taken in random order.
+    BudgetError
+        If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
+    DataError, SchemaError
+        If rows can't be used; no message quotes a value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import privreg as pr
+    >>> rng = np.random.default_rng(0)
+    >>> people = pd.DataFrame({"x": rng.uniform(-1, 1, 20_000)})
+    >>> people["y"] = 1 + people["x"] + rng.normal(0, 0.3, 20_000)
+    >>> model = pr.PrivateOnlineRegression.from_formula("y ~ x", people, bounds={"x": (-1, 1), "y": (-2, 4)}, mu=2)
+    >>> res = pr.simulate(model.plan(), people, dropout=0.3, late=5, seed=1)
+    >>> bool(res.nobs < 15_000)
+    True
+    """
+    share, most = _checked(plan, dropout, late)
+    choose("order", order, ("random", "position"))
+    asked = replace(plan.asked, order=None)
+    stream = begin(plan.spec, asked, plan.start_params, seed, plan.rows)
+    run = stream._run
+    assert isinstance(run, RoundsRun)
+    secret = fresh_key() if seed is None else seeded_key(seed)
+    stream._run = FieldRun(run, derived_key(secret, "arrival"), share, most)
+    source, batches = _read(plan, rows, derived_key(secret, "slots") if order == "random" else None)
+    LEDGER.check(source.identity, stream.total_mu)
+    for _ in stream._update_all(batches(), 1):
+        pass
+    res = stream._results(LEDGER.spend(source.identity, stream.total_mu))
+    if share or most:
+        told = replace(res._fit, title=(*res._fit.title, ("Arrival", _words(share, most))))
+        res = type(res)(told)
+    res._caution()
+    return res
+
+
+def _checked(plan: Any, dropout: Any, late: Any) -> tuple[float, int]:
+    if not isinstance(plan, FitPlan):
+        raise OptionError(f"plan is a {type(plan).__name__}; give the plan of a fit, model.plan().")
+    if plan.settings.tuning == "published":
+        raise OptionError(
+            "tuning='published' is a single chain, in which every report waits for those before; "
+            "plan with the default tuning."
+        )
+    share = real(dropout)
+    if share is None or not 0.0 <= share < 1.0:
+        raise OptionError(f"dropout={shown(dropout)} must be a share of the records, 0 or more and below 1.")
+    if isinstance(late, bool) or not isinstance(late, int) or not 0 <= late <= LATEST:
+        raise OptionError(f"late={shown(late)} must be a whole number of rounds, 0 to {LATEST}.")
+    return share, late
+
+
+def _words(share: float, late: int) -> str:
+    lost = [f"simulated: {share:.4g} of the reports lost"] if share else []
+    delayed = [f"those of main rounds up to {late} rounds late"] if late else []
+    return ", ".join([*lost, *delayed]) if lost else f"simulated: reports of main rounds up to {late} rounds late"
+
+
+# --- which record answers which state --------------------------------------------------------------------------
+
+
+def _read(plan: FitPlan, rows: Any, key: bytes | None) -> tuple[Source, Callable[[], Iterator[Batch]]]:
+    """Where the records come from, and their batches: in random order by a key."""
+    spec, design = plan.spec, plan.spec.design
+    if getattr(design, "formula", None) is None:
+        if not isinstance(rows, tuple) or not 2 <= len(rows) <= 4:
+            raise DataError(
+                "rows of an array model are a tuple: (endog, exog), then offset and exposure if it has them."
+            )
+        endog, exog, offset, exposure = (*rows, None, None)[:4]
+        held = read_arrays(endog, exog, offset, list(design.exog_names), design.endog_name, exposure)
+        source = open_arrays(held.endog, held.exog, held.offset, rows, exposure=held.exposure)
+    else:
+        source = spec.open(rows)
+    if key is None:
+        return source, lambda: source.batches(0)
+    if source.dealt is None:
+        raise UnsupportedArgumentError(
+            f"random slots need rows that can be addressed, and those of {source.kind} are read as they come; say "
+            "order='position', or give a DataFrame, arrays or Parquet files."
+        )
+    if source.at is None or source.rows is None:
+        return source, partial(source.dealt(key), 0)
+    return source, partial(_slots, source.at, source.rows, key)
+
+
+def _slots(at: Callable[[Ints], Batch], rows: int, key: bytes) -> Iterator[Batch]:
+    """Records in the order of their hashes."""
+    turn = np.argsort(words(key, rows), kind="stable")
+    for a in range(0, rows, CHUNK):
+        yield at(turn[a : a + CHUNK])
+
+
+# --- the field -------------------------------------------------------------------------------------------------
+
+
+class _Due(NamedTuple):
+    """Reports on their way."""
+
+    arrives: int  # In which round
+    answered: int  # Number of the state that they answered
+    reports: Reports  # Of people who were counted when they were asked
+
+
+class FieldRun(RoundsRun):
+    """A stream of which some reports never arrive, and others of main rounds come later.
+
+    Parameters
+    ----------
+    run : RoundsRun
+        Of the same plan; it has had nobody.
+    key : bytes
+        Of what becomes of each report.
+    dropout : float
+        Share of the reports that never arrive.
+    late : int
+        Rounds by which those of main rounds are late at most.
+    """
+
+    def __init__(self, run: RoundsRun, key: bytes, dropout: float, late: int) -> None:
+        self._arrival, self._dropout, self._late = key, dropout, late
+        self._due: list[_Due] = []
+        self._heard: dict[int, int] = {}  # Records whose report came or will come, by round
+        self._entered = 0
+        super().__init__(run.plan, run.to_user, run.key, personal=run.personal, unusable=run.unusable)
+        self.columns = run.columns
+
+    @property
+    def delays(self) -> tuple[int, ...]:
+        """Shape of the delays by which sums of main rounds are kept apart."""
+        main = self.progress.state.role == "main"
+        return (self._late + 1,) if main and self._late else ()
+
+    @property
+    def came(self) -> list[int]:
+        """Records that have reported in each round, the present one last."""
+        return [self._heard.get(k, 0) for k in range(len(self.progress.held) + 1)]
+
+    @property
+    def people(self) -> int:
+        """Records that have reported."""
+        return sum(self._heard.values())
+
+    def advance(self, y: Array, x: Array, offset: Array | None = None, weight: Array | None = None) -> int:
+        """Play the devices of these rows, in order; see `RoundsRun.advance`."""
+        lost, delay = self._fate(len(y))
+        if self._dropout:
+            weight = np.where(lost, 0.0, 1.0 if weight is None else weight)
+        self._enter(Block(y, x, offset, weight, delay))
+        return len(y)
+
+    def _fate(self, rows: int) -> tuple[NDArray[np.bool_], Ints]:
+        """Whether the next records' reports never arrive, and by how many rounds they are late."""
+        first, self._entered = self._entered, self._entered + rows
+        parts = range(first // DRAWN, -(-self._entered // DRAWN))
+        drawn = [words(derived_key(self._arrival, f"part {k}"), DRAWN) for k in parts]
+        here = np.concatenate(drawn)[first % DRAWN :][:rows] if drawn else np.zeros(0, dtype=np.uint64)
+        lost = (here >> np.uint64(32)).astype(np.float64) < self._dropout * 2.0**32
+        return lost, ((here & np.uint64(0xFFFFFFFF)) % np.uint64(self._late + 1)).astype(np.int64)
+
+    def _sums(self, rows: Block, number: int) -> Ints:
+        """Sums of one block's reports, by when they arrive."""
+        if not self.delays:
+            return super()._sums(rows, number)
+        return np.array([super(FieldRun, self)._sums(self._arriving(rows, k), number) for k in range(self._late + 1)])
+
+    def _weights(self, rows: Block, groups: int) -> Array:
+        if not self.delays:
+            return super()._weights(rows, groups)
+        each = [super(FieldRun, self)._weights(self._arriving(rows, k), groups) for k in range(self._late + 1)]
+        return np.array(each)
+
+    def _arriving(self, rows: Block, delay: int) -> Block:
+        """A block in which the records whose reports arrive otherwise have no weight."""
+        weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+        return rows._replace(weight=np.where(rows.delay == delay, weight, 0.0))
+
+    def _take(self, some: Ints, rows: Block, groups: int) -> None:
+        super()._take(some, rows, groups)
+        number = self.progress.state.number
+        heard = len(rows.y) if rows.weight is None else int(np.count_nonzero(rows.weight))
+        self._heard[number] = self._heard.get(number, 0) + heard
+
+    @property
+    def reports(self) -> Reports:
+        """What the round's records have sent, whenever it arrives."""
+        if not self.delays:
+            return Reports(self.weight, self.total, self.begun)
+        return Reports(self.weight.sum(axis=0), self.total.sum(axis=0), self.begun)
+
+    def _finish(self) -> None:
+        """End the round: the collector has what has arrived by now."""
+        self.close()
+        number, reports = self.progress.state.number, self.reports
+        following = self.plan.rounds[min(number + 1, len(self.plan.rounds) - 1)].role
+        if following == "measures":  # of the estimate, which waits for all
+            self.progress, self._due = self._arrived(self._due), []
+        elif self.delays:
+            for k in range(1, self._late + 1):
+                self._due.append(_Due(number + k, number, Reports(self.weight[k], self.total[k], 0)))
+            reports = Reports(self.weight[0], self.total[0], self.begun)
+        self.progress = self._arrived([one for one in self._due if one.arrives <= number])
+        self._due = [one for one in self._due if one.arrives > number]
+        self._over(reports)
+
+    def _arrived(self, due: list[_Due]) -> Progress:
+        """What the collector knows once these have arrived."""
+        progress = self.progress
+        for one in due:
+            progress = collector.late(progress, one.answered, one.reports)
+        return progress
+
+    def so_far(self) -> Progress:
+        """What the collector knows once all reports have arrived; open pieces are closed."""
+        self.close()
+        progress = self._arrived(self._due)
+        if not self.reports.weight.any() or progress.state.role in {"location", "moments", "measures"}:
+            return progress
+        return collector.scored(self.plan, progress, self.reports)
+
+    def measured(self, unit: float) -> tuple[Measure, ...]:
+        """Measures of fit, as far as records have told."""
+        self.close()
+        reports = self.reports._replace(people=self.came[-1])
+        return estimate.measured(self.plan, self.progress, reports, unit)

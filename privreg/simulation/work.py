@@ -1,0 +1,124 @@
+"""What workers of one fit are told: names of files, numbers of rows, keys that print as nothing.
+
+No rows go from one place to another, and no text of another library, which could quote one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+
+from privreg.data.sources.open import Batch, file_mark, first, rows_of
+from privreg.errors import DataError, PrivregError
+from privreg.formula.spec import ModelSpec
+from privreg.simulation.stream import begin
+
+if TYPE_CHECKING:
+    from privreg.simulation.settings import FitOptions
+    from privreg.simulation.stream import Stream
+
+__all__ = ["Each", "Part", "Span", "Work", "quiet"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Span(NamedTuple):
+    """Consecutive rows of one file."""
+
+    path: str
+    first: int
+    rows: int
+    mark: tuple[int, ...] = ()  # Size and times of change of the file when the fit began; a key is for no other rows
+
+
+class Part(NamedTuple):
+    """Rows that are played together."""
+
+    spans: tuple[Span, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return sum(s.rows for s in self.spans)
+
+    def after(self, rows: int) -> Part:
+        """What is left after so many rows."""
+        out = []
+        for span in self.spans:
+            took = min(rows, span.rows)
+            rows -= took
+            if took < span.rows:
+                out.append(span._replace(first=span.first + took, rows=span.rows - took))
+        return Part(tuple(out))
+
+    def before(self, rows: int) -> Part:
+        """The first so many rows."""
+        out = []
+        for span in self.spans:
+            took = min(rows, span.rows)
+            rows -= took
+            if took:
+                out.append(span._replace(rows=took))
+        return Part(tuple(out))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every worker is told: the model and how to fit it; public."""
+
+    spec: ModelSpec
+    asked: FitOptions
+    start: Any  # The user's first guess
+    rows: int
+
+    def stream(self) -> Stream:
+        """A new stream of the plan."""
+        return begin(self.spec, self.asked, self.start, None, self.rows)
+
+    def batches(self, part: Part, rows: int) -> Iterator[Batch]:
+        """The first so many rows of a part."""
+        for span in part.spans:
+            n = min(span.rows, rows)
+            rows -= n
+            if n:
+                yield from self._of_span(span, n)
+
+    def _of_span(self, span: Span, rows: int) -> Iterator[Batch]:
+        source = self.spec.open(span.path)
+        changed = DataError(f"{span.path!r} is not what it was when the fit began; files must not change under a fit.")
+        if span.mark and tuple(file_mark(Path(span.path))[1:]) != span.mark:
+            raise changed
+        for batch in first(source.batches(span.first), rows):
+            rows -= rows_of(batch)
+            yield batch
+        if rows:
+            raise changed
+
+
+Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
+"""Call a function with each of many sets of arguments, anywhere and in any order; results in the order of the sets."""
+
+
+def quiet(play: Callable[P, T]) -> Callable[P, T]:
+    """Let no text of another library leave a worker: it could quote a row."""
+
+    @functools.wraps(play)
+    def played(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return play(*args, **kwargs)
+        except PrivregError:
+            raise
+        except MemoryError:
+            problem = DataError("a worker has not enough memory; give it more, or fewer threads.")
+        except Exception as e:
+            kind = type(e).__name__
+            problem = DataError(
+                f"a part could not be worked on ({kind}; its text is withheld, as it could quote a row)."
+            )
+        raise problem  # out here, where no other exception is its context
+
+    return played

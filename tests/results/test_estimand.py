@@ -1,0 +1,195 @@
+"""What a fit's intervals are for: the root of its own equation on public rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import root
+
+import privreg as pr
+from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, SchemaError
+from privreg.estimand import _balanced
+from privreg.families import scores
+
+BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-8, 12)}
+
+YEARS = {"t": (0.5, 2)}
+
+
+def bent(n, seed=0):
+    """A wrong model with skewed errors."""
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal(n)
+    b = 0.6 * a + 0.8 * rng.standard_normal(n)
+    y = 1 + a + 0.5 * b + 0.3 * a**2 + rng.standard_exponential(n)
+    eta = 0.2 * a + 0.3 * b + 0.2 * a * b
+    out = pd.DataFrame({"a": a, "b": b, "y": np.clip(y, -8, 12), "t": rng.uniform(0.5, 2.0, n)})
+    out["yes"] = (rng.random(n) < 1 / (1 + np.exp(-2 * eta))).astype(int)
+    out["count"] = np.minimum(rng.poisson(out["t"] * np.exp(0.3 + eta)), 15)
+    share = np.exp(np.column_stack([np.zeros(n), eta, 0.5 - b]))
+    share /= share.sum(axis=1, keepdims=True)
+    out["kind"] = np.array(list("uvw"))[(rng.random(n)[:, None] > share.cumsum(axis=1)).sum(axis=1)]
+    out["m"] = np.where(a > 0, 2.0, 1.0)
+    return out
+
+
+def model(formula="y ~ a + b", rows=None, **more):
+    given = {"mu": None, "bounds": BOUNDS} if "epsilon" not in more else {"bounds": BOUNDS}
+    return pr.PrivateOnlineRegression.from_formula(formula, bent(60_000) if rows is None else rows, **{**given, **more})
+
+
+def half(eta, y):
+    return max(min(eta - y, 2.0), -1.0)
+
+
+CASES = {
+    "huber": {},
+    "declared": {"family": pr.Huber(c=1.0, scale=1.0)},
+    "scaling": {"scaling": "private", "bounds": None},
+    "expectile": {"family": pr.Expectile(0.8)},
+    "quantile": {"family": pr.Quantile(0.75)},
+    "squared": {"family": "squared"},
+    "logistic": {"formula": "yes ~ a + b", "family": "logistic"},
+    "hinge": {"formula": "yes ~ a + b", "family": "hinge"},
+    "smoothed": {"formula": "yes ~ a + b", "family": "smoothed_hinge"},
+    "poisson": {"formula": "count ~ a + b", "family": pr.Poisson(15), "exposure": "t", "bounds": BOUNDS | YEARS},
+    "multinomial": {"formula": "kind ~ a + b", "family": "multinomial", "levels": {"kind": list("uvw")}},
+    "response": {"private": "response"},
+    "offset": {"formula": "y ~ a", "offset": "b"},
+    "budgets": {"mu": "m", "mu_max": 2.0},
+    "own": {"family": pr.families.custom("half", half, 2.0)},
+    "mean": {"formula": "y ~ 1"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_noise_estimates_solve_their_own_equation(name):
+    """On the fitted rows: what is left is that rounds and groups have different records."""
+    res = model(**CASES[name]).fit(seed=1, progress=False)
+    found = res.estimand(bent(60_000))
+    assert found.index.equals(res.params.index)
+    apart = np.asarray((res.params - found) / res.bse)
+    assert np.abs(apart).max() < 3.5
+
+
+@pytest.mark.parametrize("name", ["huber", "logistic", "poisson", "multinomial", "squared"])
+def test_the_published_chain_has_its_own(name):
+    """Begun there, as its first steps are not forgotten soon."""
+    made, rows = model(**CASES[name]), bent(60_000)
+    first = made.fit(seed=1, progress=False, tuning="published").estimand(rows)
+    res = made.fit(seed=1, progress=False, tuning="published", start_params=np.asarray(first).ravel(order="F"))
+    assert np.allclose(res.estimand(rows), first, atol=1e-6)
+    apart = np.asarray((res.params - first) / res.bse)
+    assert np.abs(apart).max() < 6  # t-ratios of random scaling, which have long tails
+
+
+def test_many_coefficients():
+    rng = np.random.default_rng(2)
+    rows = pd.DataFrame({"g": rng.integers(0, 105, 60_000).astype(str), "y": rng.standard_exponential(60_000)})
+    made = model("y ~ g", rows, levels={"g": [str(i) for i in range(105)]}, bounds={"y": (0, 12)})
+    res = made.fit(seed=1, progress=False)
+    apart = np.asarray((res.params - res.estimand(rows)) / res.bse)
+    assert np.abs(apart).max() < 5
+
+
+def test_it_is_the_root_of_the_equation_as_it_is_written():
+    rows = bent(4000, seed=3)
+    res = model(rows=bent(30_000), mu=4).fit(seed=1, progress=False)
+    e = res._fit.equation
+    assert e.weights.sum() == pytest.approx(1.0)
+    # bounds at ±4 are internal units ±1; the response's −8 to 12 are ±1
+    x = np.column_stack([np.ones(len(rows)), rows[["a", "b"]].clip(-4, 4) / 4])[:, e.order]
+    z = x @ e.rows.T
+    y = ((rows["y"].to_numpy() - 2) / 10 - e.y_centre) / e.y_scale
+
+    def mean(theta):
+        total = np.zeros(3)
+        for weight, corner, offset in zip(e.weights, e.corners, e.offsets, strict=True):
+            psi = -np.clip((y - z @ (theta + offset)) / corner, -1, 1)
+            total += weight * (psi / np.linalg.norm(z, axis=1)) @ z / len(y)
+        return total
+
+    found = root(mean, e.theta, tol=1e-13)
+    assert found.success
+    own = found.x @ e.rows * e.y_scale
+    own[0] += e.y_centre
+    inside = np.empty(3)
+    inside[e.order] = own
+    slopes = inside[1:] * 10 / 4
+    assert np.allclose(res.estimand(rows), [inside[0] * 10 + 2, *slopes], atol=1e-7)
+
+
+def test_the_mean_of_private_fits_is_near_their_estimands():
+    """Skewed errors and a wrong model: 12 fits, each with an equation of its own."""
+    population, apart, errors = bent(200_000, seed=99), [], []
+    for seed in range(12):
+        res = model(rows=bent(60_000, seed), mu=4).fit(seed=seed, progress=False)
+        apart.append(res.params - res.estimand(population))
+        errors.append(res.bse)
+    z = np.mean(apart, axis=0) / (np.mean(errors, axis=0) * np.sqrt(1 / 12 + 60_000 / 200_000 * 0.2))
+    assert np.abs(z).max() < 4
+
+
+def test_the_balanced_score_is_that_of_the_devices():
+    rng = np.random.default_rng(0)
+    eta, y = 3 * rng.standard_normal((3, 50, 4)), rng.integers(0, 4, 50).astype(float)
+    for j in range(4):
+        assert np.allclose(_balanced(eta, y)[:, :, j].T, scores.multinomial(np.eye(3), eta[:, :, j].T, y), atol=1e-12)
+
+
+def test_saved_results_keep_their_equation_and_rounds(tmp_path):
+    res = model(rows=bent(30_000), mu=4).fit(seed=1, progress=False)
+    res.save(tmp_path / "r.privreg")
+    again = pr.load(tmp_path / "r.privreg")
+    pd.testing.assert_frame_equal(again.rounds, res.rounds)
+    assert again.estimand(bent(2000, 5)).equals(res.estimand(bent(2000, 5)))
+    assert list(res.rounds) == ["round", "role", "records", "reports", "moved"]
+    moved = res.rounds.set_index("role")["moved"]
+    assert moved["moments"].isna().all()
+    assert (moved[["pilot", "main"]] >= 0).all()
+    published = model(rows=bent(5000), mu=4).fit(seed=1, progress=False, tuning="published")
+    assert published.rounds.empty
+
+
+def test_rows_must_be_public_whole_and_enough():
+    rows = bent(30_000)
+    res = model(rows=rows, mu=1).fit(progress=False)
+    with pytest.raises(NotPrivateError, match="fitted privately"):
+        res.estimand(rows)
+    with pytest.raises(NotPrivateError, match="public"):
+        res.estimand(None)
+    public = bent(500, 1)
+    assert np.isfinite(res.estimand(public)).all()
+    with pytest.raises(DataError, match="'a'"):
+        res.estimand(public.assign(a=np.nan))
+    with pytest.raises(DataError, match="'b'"):
+        res.estimand(public.drop(columns="b"))
+    with pytest.raises(OptionError, match="too few"):
+        res.estimand(public.iloc[:3])
+    kinds = model(**CASES["multinomial"]).fit(seed=1, progress=False)
+    with pytest.raises(SchemaError):
+        kinds.estimand(public.assign(kind="x"))
+
+
+def test_rows_on_which_there_is_no_root_are_refused():
+    res = model("yes ~ a + b", family="logistic").fit(seed=1, progress=False)
+    with pytest.raises(InferenceError, match="no root"):
+        res.estimand(bent(300, 1).assign(yes=1))
+
+
+def test_before_main_rounds_there_is_no_equation():
+    made = pr.PrivateOnlineRegression.from_formula("y ~ a", None, mu=1, bounds=BOUNDS, rows=10**5)
+    stream = made.start(seed=1).update(bent(12_000))
+    res = stream.results()
+    with pytest.raises(InferenceError, match="main rounds"):
+        res.estimand(bent(100, 1))
+
+
+def test_arrays():
+    rows = bent(20_000)
+    x = np.column_stack([np.ones(len(rows)), rows["a"], rows["b"]])
+    made = pr.PrivateOnlineRegression(rows["y"], x, exog_names=["const", "a", "b"], mu=None, bounds=BOUNDS)
+    res = made.fit(seed=1, progress=False)
+    found = res.estimand((rows["y"].to_numpy(), x))
+    assert np.abs((res.params - found) / res.bse).max() < 3.5
+    with pytest.raises(DataError, match="tuple"):
+        res.estimand(rows)
