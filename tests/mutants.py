@@ -122,7 +122,13 @@ MUTANTS = (
         ("tests/simulation/test_release.py::test_noise_of_the_release_has_the_stated_scale_and_is_independent",),
     ),
     Mutant("a piece with a fifth less noise", ENGINE, "total + sd * np.sqrt", "total + 0.8 * sd * np.sqrt", PIECE),
-    Mutant("a piece without noise", ENGINE, "+= self._noised(part)", "+= self.raw.sum * STEP", PIECE),
+    Mutant(
+        "a piece without noise",
+        ENGINE,
+        "noised, weight = self._noised(part), ",
+        "noised, weight = self.raw.sum * STEP, ",
+        PIECE,
+    ),
     Mutant(
         "personal budgets without their root",
         ENGINE,
@@ -238,12 +244,11 @@ MUTANTS = (
         "a piece's noise again",
         ENGINE,
         '            self.key = derived_key(self.key, "following")  # the key of noise that was used is forgotten\n'
-        "        self.weight[..., part, :] += self.open_weight\n        self.piece += 1\n",
-        "            pass\n        self.weight[..., part, :] += self.open_weight\n",
+        "        self.piece += 1\n",
+        "            pass\n",
         ONCE,
     ),
     Mutant("blocks of the same noise", ENGINE, "{self.piece} {number}", "{self.piece}", ONCE),
-    Mutant("rounds of the same keys", WORKERS, 'f"piece {number} {k}"', 'f"piece {k}"', TASKS),
     Mutant("pieces of the same key", WORKERS, 'f"piece {number} {k}"', 'f"piece {number}"', TASKS),
     Mutant(
         "a task's pieces of the same noise",

@@ -123,6 +123,8 @@ def fit_blocks(
         for (part, n), one in zip(pieces, sums, strict=True):
             run.add(part, n, one)
             stream.rows_read += n
+        if run.key is not None:
+            run.key = derived_key(run.key, "following")  # that of noise that was used is forgotten
     return stream
 
 

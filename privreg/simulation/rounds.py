@@ -276,8 +276,8 @@ class RoundsRun:
 
     def _take(self, some: Ints, rows: Block, groups: int) -> None:
         """Add sums of a block's reports, of the first so many groups."""
+        self.open_weight[..., :groups] += self._weights(rows, groups)  # first: noise follows it
         self.raw.sum[..., :groups, :] += some
-        self.open_weight[..., :groups] += self._weights(rows, groups)
 
     def _weights(self, rows: Block, groups: int) -> Array:
         """Weights of a block's reports, summed by group."""
@@ -307,18 +307,22 @@ class RoundsRun:
         self.at += len(rows.y)
 
     def close(self, part: int | None = None) -> None:
-        """Noise what is open, once, and keep it."""
+        """Noise what is open, once, and keep it.
+
+        In an order in which an interrupt anywhere loses reports, and never uses a sum, or noise, a second time.
+        """
         part = self.part if part is None else part
         if self._held:
             self._tail()
         if self.at == self.begun:
             return
-        self.total[..., part, :, :] += self._noised(part)
+        noised, weight = self._noised(part), self.open_weight
         if self.key is not None:
             self.key = derived_key(self.key, "following")  # the key of noise that was used is forgotten
-        self.weight[..., part, :] += self.open_weight
         self.piece += 1
         self._open()
+        self.total[..., part, :, :] += noised
+        self.weight[..., part, :] += weight
 
     def _normals(self, what: str, count: int) -> Array:
         """Standard normals for reports that no others will ever share; never in a forked process."""

@@ -7,6 +7,7 @@ import pytest
 import privreg as pr
 from privreg.device import sampler
 from privreg.simulation import rounds
+from privreg.simulation.rounds import RoundsRun
 
 N = 40_000
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}
@@ -69,3 +70,24 @@ def test_no_noise_is_drawn_twice(people, monkeypatch):
         if a > 15_000:
             stream.results()
     assert len(set(keys)) == len(keys) > 100
+
+
+def test_an_interrupt_while_a_piece_is_noised_uses_no_sum_twice(people, monkeypatch):
+    """Its reports are lost: they are in no sum, and no noise falls on them again."""
+    stream = model(rows=N).start(seed=1).update(people.head(N // 2))
+    run, opened = stream._run, RoundsRun._open
+
+    def interrupted(self):
+        opened(self)
+        raise KeyboardInterrupt
+
+    stream.results()
+    stream.update(people.iloc[N // 2 : N // 2 + 500])
+    before = run.weight.sum()
+    monkeypatch.setattr(RoundsRun, "_open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        stream.results()
+    monkeypatch.setattr(RoundsRun, "_open", opened)
+    assert not run.raw.sum.any()
+    stream.results()
+    assert run.weight.sum() == before
