@@ -132,15 +132,13 @@ def _batches(fit: ResultData, equation: Equation, rows: Any) -> Iterator[Any]:
             raise DataError(
                 "rows of an array model are a tuple: (endog, exog), then offset and exposure if it has them."
             )
-        if not fit.statement.seeded:
-            for part in rows:
-                refuse_fitted(part, what)
+        for part in rows:
+            refuse_fitted(part, what, simulated=fit.statement.seeded)
         yield rows
         return
     columns = (*fit.design.columns, *(() if equation.budgets is None else (equation.budgets[0],)))
     source = open_table(rows, columns, fit.design.schema)
-    if not fit.statement.seeded:  # which protects nobody: its rows are simulated
-        refuse_fitted(source.identity, what)
+    refuse_fitted(source.identity, what, simulated=fit.statement.seeded)
     yield from source.batches(0)
 
 

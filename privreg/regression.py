@@ -541,7 +541,7 @@ class PrivateOnlineRegression:
         LEDGER.check(source.identity, stream.total_mu)
         with progress_bar(rows, progress) as bar:
             take_all(stream, source, read_threads(threads, rows, parallel=stream.parallel), bar, kept)
-        res = stream._results(LEDGER.spend(source.identity, stream.total_mu))
+        res = stream._results(LEDGER.spend(source.identity, stream.total_mu, seeded=seed is not None))
         forget(kept)
         res._caution()
         return res

@@ -25,8 +25,8 @@ __all__ = ["Counter", "Participants"]
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
-LEAST_WEIGHT: Final = 1e-290
-"""Smallest squared share of the largest budget: nearer 0 doubles have fewer digits."""
+LEAST_WEIGHT: Final = 0.99e-6
+"""Smallest squared share of the largest budget. Sums are rounded to 2⁻³²; beside less that would count."""
 
 MOST_ROWS: Final = 10**9
 """Rows a person may be allowed; more is no limit."""
@@ -130,8 +130,11 @@ class Participants:
                 f"{what} has a value above mu_max={self.mu_max:g}; declare a larger mu_max, or lower such budgets."
             )
         out: Floats = (budgets / self.mu_max) ** 2
-        if not (out > LEAST_WEIGHT).all():  # the square was rounded, and noise would follow the rounded one
-            raise DataError(f"{what} has a value too near 0 to be used; leave such rows out.")
+        if not (out > LEAST_WEIGHT).all():
+            raise DataError(
+                f"{what} has a value too near 0 to be used, below a thousandth of mu_max; leave such rows out, whose "
+                "reports would be noise alone."
+            )
         return out if kept is None else out[kept]
 
     def ids(self, frame: Any) -> Any:

@@ -103,6 +103,7 @@ class Ledger:
     def __init__(self, limit: float | None = None) -> None:
         self._limit = _allowed(limit)
         self._spent: dict[Hashable, list[tuple[float, Account]]] = {}
+        self._secret: dict[Hashable, list[tuple[float, Account]]] = {}  # Of these the releases with secret noise
         self._lock = threading.RLock()  # re-entrant: collecting garbage inside may end an entry
 
     @property
@@ -158,8 +159,15 @@ class Ledger:
             f"{less}use other people, or allow more."
         )
 
-    def spend(self, source: Any, mu: float) -> Release:
+    def spend(self, source: Any, mu: float, *, seeded: bool = False) -> Release:
         """Enter a release of `mu` per person from `source` and return the running total.
+
+        Parameters
+        ----------
+        source : object
+        mu : float
+        seeded : bool
+            Whether its noise follows from a seed, as in simulations, whose rows are nobody's.
 
         Raises
         ------
@@ -175,10 +183,16 @@ class Ledger:
                 if account.key not in self._spent:
                     self._spent[account.key] = []
                     if account.owner is not None:
-                        weakref.finalize(account.owner, self._spent.pop, account.key, None).atexit = False
+                        weakref.finalize(account.owner, self._forget, account.key).atexit = False
                 self._spent[account.key].append((mu, account._replace(owner=None)))
+                if not seeded:
+                    self._secret.setdefault(account.key, []).append(self._spent[account.key][-1])
             most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
             return Release(len(most), compose(most))
+
+    def _forget(self, key: Hashable) -> None:
+        self._spent.pop(key, None)
+        self._secret.pop(key, None)
 
     def _of(self, account: Account) -> list[float]:
         """What was spent on the people of an account, or on whom of them most was."""
@@ -208,7 +222,7 @@ LEDGER: Final = Ledger()
 """What fits enter their releases in; without a limit until `limit_spending` sets one."""
 
 
-def refuse_fitted(rows: Any, what: str) -> None:
+def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
     """Refuse rows that are to be public, but were fitted privately in this process.
 
     Parameters
@@ -217,12 +231,16 @@ def refuse_fitted(rows: Any, what: str) -> None:
         As the ledger knows people by: a DataFrame, arrays, or the accounts of a file. A view of fitted rows counts.
     what : str
         What would tell of them.
+    simulated : bool
+        Whether rows are let pass of which every release so far had its noise from a seed.
 
     Raises
     ------
     NotPrivateError
     """
-    if any(0.0 < compose(LEDGER._of(account)) < math.inf for account in accounts_of(rows).now()):
+    known = LEDGER._secret if simulated else LEDGER._spent
+    spent = (account.heaviest(known.get(account.key, ())) for account in accounts_of(rows).now())
+    if any(0.0 < compose(costs) < math.inf for costs in spent):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, and {what} would tell of them without noise; give "
             "public rows."

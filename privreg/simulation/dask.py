@@ -53,7 +53,7 @@ def fit(
         each, seed = spread(connection, bar.update), check("local.fit", "seed", seed)
         stream = fit_blocks(spec, asked, start, seed, blocks_of(files, spec), each)
         bar.update(total - bar.n)
-    return stream._results(LEDGER.spend(source.identity, stream.total_mu))
+    return stream._results(LEDGER.spend(source.identity, stream.total_mu, seeded=seed is not None))
 
 
 @contextmanager

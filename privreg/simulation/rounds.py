@@ -272,7 +272,9 @@ class RoundsRun:
             out = play.moments(state, self._moments(rows), rows.weight)
         else:
             out = play.sums(plan, state, self._response(rows.y, None), rows.x, self._offset(rows), rows.weight)
-        return np.asarray(np.rint(out / STEP), dtype=np.int64)
+        # what Gaussian noise falls on is far inside; single reports of a tiny budget may not be
+        most = MOST * self.block / (2.0 * PIECE)
+        return np.asarray(np.rint(np.clip(out / STEP, -most, most)), dtype=np.int64)
 
     def _take(self, some: Ints, rows: Block, groups: int) -> None:
         """Add sums of a block's reports, of the first so many groups."""

@@ -120,7 +120,7 @@ def simulate(
     LEDGER.check(source.identity, stream.total_mu)
     for _ in stream._update_all(batches(), 1):
         pass
-    res = stream._results(LEDGER.spend(source.identity, stream.total_mu))
+    res = stream._results(LEDGER.spend(source.identity, stream.total_mu, seeded=seed is not None))
     if share or most:
         told = replace(res._fit, title=(*res._fit.title, ("Arrival", _words(share, most))))
         res = type(res)(told)

@@ -165,6 +165,11 @@ def test_rows_must_be_public_whole_and_enough():
         res.estimand(public.drop(columns="b"))
     with pytest.raises(OptionError, match="too few"):
         res.estimand(public.iloc[:3])
+    seeded = model(rows=rows, mu=1).fit(seed=1, progress=False)
+    with pytest.raises(NotPrivateError, match="fitted privately"):  # with secret noise, before
+        seeded.estimand(rows)
+    simulated = bent(30_000, 2)
+    assert np.isfinite(model(rows=simulated, mu=1).fit(seed=1, progress=False).estimand(simulated)).all()
     kinds = model(**CASES["multinomial"]).fit(seed=1, progress=False)
     with pytest.raises(SchemaError):
         kinds.estimand(public.assign(kind="x"))

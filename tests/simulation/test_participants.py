@@ -74,9 +74,9 @@ def test_the_curator_s_release_takes_one_row_of_a_person():
     assert one.privacy.total_mu == pytest.approx(math.sqrt(2))  # the reports, and the release
 
 
-def test_budgets_too_small_to_be_squared_are_refused():
+def test_budgets_beside_which_the_rounding_of_sums_would_count_are_refused():
     usual = people()
-    for mu, refused in ((1e-150, True), (1e-145 / 2, True), (1e-140, False)):
+    for mu, refused in ((1e-150, True), (0.9e-3, True), (1e-3, False)):
         frame = usual.assign(mu=np.where(usual.index == 7, mu, 1.0))
         model = pr.PrivateOnlineRegression.from_formula("y ~ a", None, mu="mu", mu_max=1, rows=N, **PUBLIC)
         stream = model.start()

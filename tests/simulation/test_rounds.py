@@ -138,6 +138,16 @@ def test_a_mechanism_that_is_not_gaussian_draws_for_every_report(monkeypatch, na
     assert sum(spy.counts) == drawn
 
 
+def test_reports_that_are_nearly_noise_alone_add_up_without_overflow():
+    x, y = people(3000)
+    frame = pd.DataFrame({"a": np.clip(x[:, 1], -4, 4), "y": np.clip(y, -8, 8)})
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ a", frame, epsilon=1e-9, mechanism="laplace", bounds={"a": (-4, 4), "y": (-8, 8)}
+    )
+    res = model.fit(seed=1, progress=False)  # warnings of NumPy are errors here
+    assert np.isfinite(res.params).all()
+
+
 @NOISE
 @settings(max_examples=4, deadline=None)
 @given(cuts=st.lists(st.tuples(st.integers(1, 900), st.sampled_from(["", "results", "saved", "again"])), max_size=9))
