@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,9 @@ def progress_bar(total: int | None, progress: bool | None) -> Iterator[Any]:
 @contextmanager
 def _compiling(bar: Any) -> Iterator[None]:
     """Say on a bar that shows when numba compiles; what it finds compiled on disk it loads without a word."""
+    if bar.disable or "numba" not in sys.modules:  # what compiles imports it before its bar
+        yield
+        return
     from numba.core import event
 
     class Told(event.Listener):  # type: ignore[misc]
@@ -48,9 +52,6 @@ def _compiling(bar: Any) -> Iterator[None]:
             if self.depth == 0:
                 bar.set_description_str(_NAME, refresh=False)
 
-    if bar.disable:
-        yield
-        return
     listener = Told()
     event.register("numba:compile", listener)
     try:

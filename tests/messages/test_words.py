@@ -9,6 +9,7 @@ import warnings
 from functools import cache
 from pathlib import Path
 
+import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -594,8 +595,6 @@ def test_rows_that_are_mostly_silent_are_noted(family, response):
 
 
 def _compile():
-    import numba
-
     numba.njit(lambda x: x + 1)(1)
 
 
