@@ -218,7 +218,7 @@ def numpy_loop(n: int, p: int) -> Job:
             norm = abs(factor) * size
             if norm > plan.bound:
                 factor *= plan.bound / norm
-            theta = theta - steps[i] * (factor * row + plan.noise_sd * rng.standard_normal(p))
+            theta = theta - steps[i] * (factor * row + plan.channel.scale * plan.bound * rng.standard_normal(p))
             total += theta
             path[:p], path[p] = total, i + 1
             sums += np.outer(path, path)
