@@ -53,14 +53,15 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     if plan.label:
         noise = sd**2 * law.public_noise(said, theta, last.corner, _limits(plan, last), plan.function)
     noise = noise + law.variance(said, theta, last.corner, theta, scale)
+    usual = inverse @ own @ np.linalg.inv(_kept(own))
     out, maps, bends = [], [], []
     for one in counted(progress):
-        here = own
-        if not nearby or one.state.corner != last.corner:
-            here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
         weight = one.weight.sum(axis=0)
         mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
-        map_ = inverse @ own @ np.linalg.inv(_kept(here))
+        map_ = usual
+        if not nearby or one.state.corner != last.corner:
+            here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
+            map_ = inverse @ own @ np.linalg.inv(_kept(here))
         states = (one.state.theta + one.state.offsets) @ root
         # a joint report's noise is larger, and another corner's score is scaled
         times = (one.sd / max(sd, 1e-12)) ** 2 * float(np.trace(map_ @ map_.T) / np.trace(inverse @ inverse.T))

@@ -16,7 +16,7 @@ from privreg.families import scores
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -213,14 +213,17 @@ def _scalar(
         # with e = (r − mean)/s: d/ds E clip(r) = E[e − centre | inside]
         e_right, e_left = density[1] - density[2], density[0] - density[1]
         inner = up * (e_right - rules.centre * p_right) + down * (e_left - rules.centre * p_left)
-        return (score, slope, -inner * s / (c * top), *_window(rules, mean, c, s))
+        window = _window(rules, cuts[::2], below[::2], density[::2], s)
+        return (score, slope, -inner * s / (c * top), *window)
     tau = a if family == codes.QUANTILE else 0.5
     top = max(tau, 1.0 - tau)
     density_at = _phi(mean / s)
     score, slope = (ndtr(-mean / s) - tau) / top, -density_at / (s * top)
     if brief:
         return score, slope
-    return (score, slope, density_at * (mean / s + rules.centre) / top, *_window(rules, mean, c, s))
+    ends = (-c - mean) / s, (c - mean) / s
+    window = _window(rules, ends, [ndtr(v) for v in ends], [_phi(v) for v in ends], s)
+    return (score, slope, density_at * (mean / s + rules.centre) / top, *window)
 
 
 def _of_residuals(rules: ScoreRules) -> bool:
@@ -258,12 +261,12 @@ def _ends(rules: ScoreRules, here: Array) -> tuple[Array, Array]:
     return scores.unit(rules.shape, 1.0, here, 0.0 * one), scores.unit(rules.shape, 1.0, here, one)
 
 
-def _window(rules: ScoreRules, mean: Array, c: float, s: float | Array) -> tuple[Array, Array, Array]:
-    """P(abs r ≤ c) and its derivatives by the mean and by log s."""
-    low, high = (-c - mean) / s, (c - mean) / s
-    f_low, f_high = _phi(low), _phi(high)
-    number = ndtr(high) - ndtr(low)
-    return number, -(f_high - f_low) / s, -(f_high * (high - rules.centre) - f_low * (low - rules.centre))
+def _window(
+    rules: ScoreRules, cuts: Sequence[Array], below: Sequence[Array], density: Sequence[Array], s: float | Array
+) -> tuple[Array, Array, Array]:
+    """P(abs r ≤ c) and its derivatives by the mean and by log s, of −c and c in standard units, Φ and φ there."""
+    low, high = (f * (v - rules.centre) for f, v in zip(density, cuts, strict=True))
+    return below[1] - below[0], (density[0] - density[1]) / s, low - high
 
 
 def _square(rules: ScoreRules, here: Array, there: Array, c: float, s: float | Array) -> Array:

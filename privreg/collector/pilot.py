@@ -22,7 +22,7 @@ DOUBT: Final = 0.3
 """Share of its size to which a round's mean is trusted: the law is not the data's."""
 
 TURNS: Final = 60
-PRECISE: Final = 1e-6
+PRECISE: Final = 1e-3
 FARTHEST: Final = 7.0
 """Length of the slopes, whitened coordinates, beyond which a score of bounded curvature tells nothing."""
 

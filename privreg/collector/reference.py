@@ -26,7 +26,7 @@ __all__ = [
     "two_point_share",
 ]
 
-_LATTICE = 4096
+_LATTICE = 2048
 _FLAT = 1e-8
 
 
@@ -80,7 +80,7 @@ def moment_diagonal(d: int, constant: bool) -> Array:
 
 
 def even_points(axes: int) -> Array:
-    """Points spread evenly over the unit cube, shape (4096, `axes`)."""
+    """Points spread evenly over the unit cube, shape (2048, `axes`)."""
     # Kronecker's sequence by powers of the generalised golden ratio: even in every dimension
     ratio = 2.0
     for _ in range(60):
@@ -107,7 +107,7 @@ def made_white(z: Array, *, centred: bool = True) -> Array:
 
 @lru_cache(maxsize=8)
 def lattice(slopes: int) -> Array:
-    """Points that stand for a standard normal vector, with exact mean and covariance, shape (4096, `slopes`).
+    """Points that stand for a standard normal vector, with exact mean and covariance, shape (2048, `slopes`).
 
     To be read only.
     """

@@ -39,7 +39,7 @@ def open_arrays(
 
     def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
         for at in dealt_rows(n, key, skip, exog.shape[1]):
-            yield tuple(None if part is None else part[at] for part in parts)
+            yield tuple(None if part is None else part.take(at, axis=0) for part in parts)  # faster than part[at]
 
     def at(places: NDArray[np.int64]) -> Batch:
         return tuple(None if part is None else part[places] for part in parts)
@@ -54,7 +54,7 @@ def _slices(columns: Mapping[str, Any], n: int, skip: int) -> Iterator[Batch]:
 
 def _dealt(columns: Mapping[str, Any], n: int, key: bytes | None, skip: int) -> Iterator[Batch]:
     for at in dealt_rows(n, key, skip, len(columns)):
-        yield {name: values[at] for name, values in columns.items()}
+        yield {name: values.take(at) for name, values in columns.items()}
 
 
 def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any) -> Source:
