@@ -19,21 +19,34 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Answered", "Combined", "Curvature", "combine", "learn"]
+__all__ = ["Answered", "Combined", "Curvature", "combine", "learn", "told"]
 
-SPREADS: Final = (0.12, 0.2, 0.3, 0.45, 0.65)
-"""Prior sd of the eigenvalues of M about their mean; the first is what a law is at least wrong by."""
+WIDEST: Final = 0.6
+"""Prior sd of the eigenvalues of M about their mean where reports tell M well: laws are often so wrong on real data."""
 
-USUAL: Final = 0.2
-"""Scale of the (half-normal) prior of that sd: few reports tell little of it, and then it is to be small."""
+TOLD: Final = 0.3
+"""Sd with which reports tell an entry of M at which the prior's sd is half of that: where they tell nothing, a wide
+prior would make intervals of noise."""
 
-COMMON: Final = 0.2
-"""Prior sd of that multiple about 1."""
+STEPS: Final = (1.0, 1.5, 2.0)
+"""Multiples of the prior's sd of which reports choose one."""
+
+USUAL: Final = 0.6
+"""Scale of the (half-normal) prior of that sd."""
+
+COMMON: Final = 0.3
+"""Prior sd of the mean of the eigenvalues about 1."""
+
+ALONE: Final = (5.0, 2.0)
+"""Prior sds that hardly say anything, of the eigenvalues and of their mean."""
+
+NARROWEST: Final = 0.12
+"""Least prior sd of the eigenvalues, and that where the multiple alone is learned: what a law is at least wrong by."""
 
 MOST: Final = 24
 """Coefficients up to which all entries of M are learned; of more the multiple alone."""
 
-LEAST, LARGEST = 0.15, 3.0
+LEAST, LARGEST = 0.1, 3.0
 """Eigenvalues of M that are believed."""
 
 CARRY: Final = 0.5
@@ -63,7 +76,7 @@ class Curvature(NamedTuple):
         return len(self.cov) > 1 or len(self.mean) == 1
 
 
-def learn(rounds: Sequence[Answered], noise: Array, spreads: Sequence[float] = SPREADS) -> Curvature:
+def learn(rounds: Sequence[Answered], noise: Array, *, alone: bool = False) -> Curvature:
     """Posterior of M from differences within rounds.
 
     Parameters
@@ -71,8 +84,8 @@ def learn(rounds: Sequence[Answered], noise: Array, spreads: Sequence[float] = S
     rounds : sequence of Answered
     noise : ndarray, shape (q, q)
         Covariance of one record's report, the law's own coordinates.
-    spreads : sequence of float
-        Prior sds, of which the likeliest is taken.
+    alone : bool
+        Whether the law is to have no say.
 
     Returns
     -------
@@ -90,7 +103,11 @@ def learn(rounds: Sequence[Answered], noise: Array, spreads: Sequence[float] = S
     if q > MOST:
         have = float(np.sum(precision * gram)) + COMMON**-2
         mean = (float(np.trace(scores)) + COMMON**-2) / have
-        return Curvature(mean * np.eye(q), np.array([[1.0 / have + spreads[0] ** 2]]), spreads[0])
+        return Curvature(mean * np.eye(q), np.array([[1.0 / have + NARROWEST**2]]), NARROWEST)
+    shared = ALONE[1] if alone else COMMON
+    sd2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
+    usual = max(WIDEST / (1.0 + sd2 / TOLD**2), NARROWEST)
+    spreads = ALONE[:1] if alone else tuple(usual * times for times in STEPS)
     row, col = np.tril_indices(q)
     # of entry (a, b): M = Σ m_e E_e, E_e symmetric with ones at (a, b) and (b, a)
     info = (
@@ -108,8 +125,8 @@ def learn(rounds: Sequence[Answered], noise: Array, spreads: Sequence[float] = S
         tau = spread / math.sqrt(0.5 * (q + 1))
         # the prior's covariance is diagonal but for the multiple that all eigenvalues share
         each = np.where(row == col, 1.0, 0.5) * tau**2
-        common = 1.0 + COMMON**2 * float(np.sum(on / each))
-        inverse = np.diag(1.0 / each) - (COMMON**2 / common) * np.outer(on / each, on / each)
+        common = 1.0 + shared**2 * float(np.sum(on / each))
+        inverse = np.diag(1.0 / each) - (shared**2 / common) * np.outer(on / each, on / each)
         posterior = info + inverse
         low = np.linalg.cholesky(posterior)
         right = linear + inverse @ on
@@ -124,6 +141,21 @@ def learn(rounds: Sequence[Answered], noise: Array, spreads: Sequence[float] = S
     mean_m = np.zeros((q, q))
     mean_m[row, col] = cov @ best[2]
     return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, best[3])
+
+
+def told(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
+    """Curvature along unit vectors and its standard deviation, two of shape (m,).
+
+    Parameters
+    ----------
+    curvature : Curvature
+        With all entries.
+    directions : ndarray, shape (m, q)
+    """
+    row, col = np.tril_indices(len(curvature.mean))
+    by = directions[:, row] * directions[:, col] * np.where(row == col, 1.0, 2.0)
+    mean = np.einsum("ij,jk,ik->i", directions, curvature.mean, directions)
+    return mean, np.sqrt(np.einsum("ij,jk,ik->i", by, curvature.cov, by))
 
 
 def floored(m: Array) -> Array:
@@ -157,7 +189,8 @@ def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, b
     Returns
     -------
     Combined
-        The covariance is that of the noise carried by M, averaged over its posterior, and that of what M leaves open.
+        The covariance is that of the noise carried by the mean of M, and that of what M leaves open. The first isn't
+        averaged over M's posterior: as often as M is found too large by chance it is found too small.
     """
     q = len(noise)
     total = np.array([r.weight.sum() for r in rounds])
@@ -175,13 +208,12 @@ def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, b
     estimate = weights @ one
     mean_x, mean_g = weights @ x, weights @ g
     draws = m[None] if brief else _draws(curvature)
-    inverse = np.linalg.inv(floored(draws))
+    inverse, own = np.linalg.inv(floored(draws)), np.linalg.inv(m)
     share = float(np.sum(weights**2 / total))
-    spread = inverse @ (noise * share) @ np.swapaxes(inverse, 1, 2)
     moves = inverse @ mean_g
     moves = moves - np.linalg.solve(m, mean_g)
     unknown = moves.T @ moves / len(moves)
-    return Combined(estimate, spread.mean(axis=0) + unknown, weights, mean_x - estimate, unknown)
+    return Combined(estimate, own @ (noise * share) @ own.T + unknown, weights, mean_x - estimate, unknown)
 
 
 def _draws(curvature: Curvature) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.collector import coordinates, curvature, estimate, moments, thresholds
+from privreg.collector import carried, coordinates, curvature, estimate, moments, thresholds
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
 from privreg.inference.resampling import FIRST
@@ -28,6 +28,13 @@ __all__ = ["before_role", "effective_mu", "found_of", "wanted"]
 
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/rounds)."""
+
+TOLD: Final = 2.0
+"""Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0."""
+
+BELIEVED: Final = 0.6
+"""Curvature, relative to what the law says, that must be believed if it isn't: with a valley where most responses
+should lie, states hardly move and the law alone makes intervals short (design "charges" of benchmarks/validity)."""
 
 FLAT: Final = 1e-4
 """Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
@@ -100,6 +107,7 @@ def found_of(
         tied=tied,
         lost=lost if fitted is not None else [],
         rare=rare,
+        bare=_bare(run, progress, found) if have and found is not None else [],
         reference_is_rare=reference,
         wide=wide,
         nonresponse=nonresponse,
@@ -118,6 +126,20 @@ def found_of(
         needed=needed / max(people, 1.0) * run.people if people < needed else None,
         studied=False,
     )
+
+
+def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
+    """Coefficients, inside, along which reports tell hardly any curvature: only the law makes their intervals short."""
+    frame, learned = found.frame, found.curvature
+    if frame is None or learned is None or not learned.whole:
+        return []
+    alone = carried.learn(frame.rounds, frame.noise, alone=True)
+    linear = run.to_user @ coordinates.linear(run.plan, progress.state) @ np.linalg.inv(frame.root.T)
+    along: Array = np.asarray(np.linalg.solve(carried.floored(learned.mean), linear.T).T)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    mean, sd = carried.told(alone, along)
+    believed, _ = carried.told(learned, along)
+    return np.flatnonzero((mean < TOLD * sd) & (believed < BELIEVED)).tolist()
 
 
 def effective_mu(plan: Plan) -> float:

@@ -43,7 +43,8 @@ def test_without_reports_the_law_is_what_is_believed():
     rng = np.random.default_rng(2)
     found = carried.learn(reports(rng, 1e-3), NOISE)
     np.testing.assert_allclose(found.mean, np.eye(Q), atol=0.01)
-    assert found.spread == carried.SPREADS[0]
+    assert found.spread == carried.NARROWEST
+    assert carried.learn(reports(rng, 1e8), NOISE).spread >= 0.99 * carried.WIDEST
 
 
 @pytest.mark.parametrize("people", [3e4, 1e6])
@@ -52,15 +53,26 @@ def test_the_posterior_of_curvature_covers(people):
     # standard error is at most √(.05 · .95/REPEATS) as entries of one M go together
     rng, inside = np.random.default_rng(3), []
     row, col = np.tril_indices(Q)
-    tau = carried.USUAL / np.sqrt(0.5 * (Q + 1))
+    spread = carried.learn(reports(rng, people), NOISE).spread
+    tau = spread / np.sqrt(0.5 * (Q + 1))
     for _ in range(REPEATS):
         m = np.zeros((Q, Q))
         m[row, col] = tau * rng.standard_normal(len(row)) * np.where(row == col, 1.0, np.sqrt(0.5))
         m = np.tril(m) + np.tril(m, -1).T + (1.0 + carried.COMMON * rng.standard_normal()) * np.eye(Q)
-        found = carried.learn(reports(rng, people, truth=m), NOISE, spreads=(carried.USUAL,))
+        found = carried.learn(reports(rng, people, truth=m), NOISE)
         inside.append(np.abs(found.mean - m)[row, col] <= 1.96 * np.sqrt(np.diag(found.cov)))
     error = np.sqrt(0.05 * 0.95 / REPEATS)
     assert abs(np.mean(inside) - 0.95) < 4 * error
+
+
+def test_curvature_along_a_direction_is_told_with_its_error_by_reports_alone():
+    rng, off, people = np.random.default_rng(7), [], 1e5
+    along = np.eye(Q)
+    for _ in range(REPEATS):
+        mean, sd = carried.told(carried.learn(reports(rng, people), NOISE, alone=True), along)
+        off.append((mean - np.diag(TRUTH)) / sd)
+    np.testing.assert_allclose(np.std(off, axis=0), 1.0, atol=4 / np.sqrt(2 * REPEATS))
+    assert (np.abs(np.mean(off, axis=0)) < 4 / np.sqrt(REPEATS)).all()
 
 
 @pytest.mark.parametrize("far", [0.002, 0.1, 1.0])

@@ -313,3 +313,26 @@ def test_federated_models_that_still_move_warn_and_mark():
     assert not res.tidy()["reliable"].any()
     assert text.startswith("don't rely on the estimates of all 2 coefficients (Intercept, a): the estimates were still")
     assert "† DON'T RELY ON THE ESTIMATES: see note [1]" in flat(str(res.summary()))
+
+
+# --- curvature ---------------------------------------------------------------------------------------------
+
+
+def valley(n=100_000, deep=True):
+    """Two groups; the responses of one have two peaks, between which its median lies."""
+    rng = np.random.default_rng(5)
+    g, x = rng.random(n) < 0.3, rng.standard_normal(n)
+    apart = np.where(g, 8.0 * rng.choice([-1, 1], n), 0.0) if deep else 0.0
+    return pd.DataFrame({"x": x, "g": np.where(g, "y", "n"), "y": x + apart + rng.standard_normal(n)})
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_a_group_whose_curvature_nothing_tells_is_taken_back(deep):
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ g + x", valley(deep=deep), mu=1, bounds={"x": (-4, 4), "y": (-15, 15)}, levels={"g": ["n", "y"]}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)
+        table = model.fit(seed=1, progress=False).tidy().set_index("term")
+    assert table.loc["g[T.y]", "reliable"] == (not deep)
+    assert table.loc["x", "reliable"]

@@ -1,0 +1,238 @@
+"""Made-up records on which models are wrong, covariates are ugly and errors aren't normal, and some without fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+import privreg as pr
+
+__all__ = ["DESIGNS", "Design"]
+
+Generator = np.random.Generator
+Rows = dict[str, Any]
+
+SD: Final = 0.5
+FAR: Final = (-4.0, 4.0)
+
+
+class Design(NamedTuple):
+    """A formula, and records for it."""
+
+    formula: str
+    make: Callable[[Generator, int], Rows]
+    bounds: dict[str, tuple[float, float]]
+    levels: dict[str, list[str]] | None = None
+    family: Any = "huber"
+    more: dict[str, Any] | None = None  # Of `from_formula`
+
+
+def _normal(rng: Generator, n: int, names: str = "abc") -> Rows:
+    return dict(zip(names, rng.standard_normal((len(names), n)), strict=True))
+
+
+def _yes_no(rng: Generator, n: int, share: float) -> Any:
+    return np.array(["n", "y"])[(rng.random(n) < share).astype(int)]
+
+
+def _plain(rng: Generator, n: int) -> Rows:
+    x = _normal(rng, n)
+    return x | {"y": 1 + x["a"] + x["b"] + x["c"] + SD * rng.standard_normal(n)}
+
+
+def _fanned(rng: Generator, n: int) -> Rows:
+    x = _normal(rng, n)
+    return x | {"y": 1 + x["a"] + x["b"] + x["c"] + SD * np.exp(x["a"] / 2) * rng.standard_normal(n)}
+
+
+def _tenfold(rng: Generator, n: int) -> Rows:
+    a, b = rng.random(n), rng.standard_normal(n)
+    return {"a": a, "b": b, "y": 1 + a + b + 0.25 * (1 + 9 * a) * rng.standard_normal(n)}
+
+
+def _quadratic(rng: Generator, n: int) -> Rows:
+    x = _normal(rng, n, "ab")
+    return x | {"y": 1 + x["a"] + x["a"] ** 2 + x["b"] + SD * rng.standard_normal(n)}
+
+
+def _bent(rng: Generator, n: int) -> Rows:
+    """Spread and a curved effect both grow; half of the records have small a."""
+    a = np.where(rng.random(n) < 0.5, 0.2 * rng.random(n), rng.random(n))
+    b = rng.standard_normal(n)
+    return {"a": a, "b": b, "y": 4 * a**2 + 0.2 * b + (0.05 + a) * rng.standard_normal(n)}
+
+
+def _lognormal(rng: Generator, n: int) -> Rows:
+    a, b = np.exp(rng.standard_normal(n)), rng.standard_normal(n)
+    return {"a": a, "b": b, "y": 1 + a + b + SD * rng.standard_normal(n)}
+
+
+def _incomes(rng: Generator, n: int) -> Rows:
+    """A skewed covariate whose effect levels off, with errors in proportion."""
+    a, b = np.exp(rng.standard_normal(n)), rng.standard_normal(n)
+    mean = np.log1p(3 * a) + 0.3 * b
+    return {"a": a, "b": b, "y": mean + 0.4 * mean * (rng.standard_exponential(n) - 1)}
+
+
+def _heaped(rng: Generator, n: int) -> Rows:
+    """A response in whole numbers of which a third is 0, a covariate in steps of five."""
+    a, b = 5 * np.rint(rng.uniform(20, 70, n) / 5), rng.standard_normal(n)
+    y = np.rint(0.1 * a + b + 2 * rng.standard_normal(n))
+    return {"a": a, "b": b, "y": np.where(rng.random(n) < 0.33, 0, np.maximum(y, 0))}
+
+
+def _peaks(rng: Generator, n: int) -> Rows:
+    """A covariate with two peaks, a step in its effect."""
+    a = np.where(rng.random(n) < 0.7, -1, 2) + 0.3 * rng.standard_normal(n)
+    b = 0.5 * a + rng.standard_normal(n)
+    return {"a": a, "b": b, "y": a + b + 1.5 * (a > 1) * b + (0.3 + 0.7 * (a > 1)) * rng.standard_normal(n)}
+
+
+def _binaries(rng: Generator, n: int) -> Rows:
+    a, b, c = (rng.random((n, 3)) < [0.5, 0.3, 0.2]).T.astype(float)
+    d = rng.standard_normal(n)
+    return {"a": a, "b": b, "c": c, "d": d, "y": 1 + a + b + c + d + SD * rng.standard_normal(n)}
+
+
+def _factors(rng: Generator, n: int) -> Rows:
+    g, a = rng.choice(5, n, p=[0.3, 0.25, 0.2, 0.15, 0.1]), (rng.random(n) < 0.5).astype(int)
+    y = 1 + np.array([0, 1, -1, 0.5, 2])[g] + a + SD * rng.standard_normal(n)
+    return {"g": np.array(list("uvwxz"))[g], "a": np.array(["n", "y"])[a], "y": y}
+
+
+def _rare(rng: Generator, n: int) -> Rows:
+    g, x = _yes_no(rng, n, 0.05), _normal(rng, n, "ab")
+    return x | {"g": g, "y": 1 + (g == "y") + x["a"] + x["b"] + SD * rng.standard_normal(n)}
+
+
+TEN: Final = list("abcdefghij")
+
+
+def _ten_levels(rng: Generator, n: int) -> Rows:
+    """Ten levels, the rarest 2%, whose spreads differ threefold."""
+    share = np.array([20, 17, 14, 12, 10, 9, 7, 5, 4, 2]) / 100
+    g, x = rng.choice(10, n, p=share), rng.standard_normal(n)
+    y = np.linspace(-1, 1, 10)[g] + 0.5 * x + (0.3 + 0.07 * g) * rng.standard_normal(n)
+    return {"g": np.array(TEN)[g], "x": x, "y": y}
+
+
+def _charges(rng: Generator, n: int) -> Rows:
+    """Costs: skewed, most where two things meet that the model knows apart."""
+    age, weight = rng.integers(18, 65, n).astype(float), np.clip(rng.normal(30, 6, n), 15, 54)
+    s = rng.random(n) < 0.2
+    mean = 0.25 * (age - 18) + s * (13 + 18 * (weight > 30))
+    return {
+        "age": age, "weight": weight, "smoker": np.where(s, "y", "n"),
+        "y": 2 + mean + (1 + 0.05 * age) * rng.standard_exponential(n) ** 1.5,
+    }  # fmt: skip
+
+
+def _interaction(rng: Generator, n: int) -> Rows:
+    g, x = _yes_no(rng, n, 0.3), rng.standard_normal(n)
+    on = g == "y"
+    return {"g": g, "x": x, "y": x * (0.5 + on) + 0.3 * x**2 * on + (0.4 + 0.6 * on) * rng.standard_normal(n)}
+
+
+def _correlated(rng: Generator, n: int) -> Rows:
+    root = np.linalg.cholesky(0.8 ** np.abs(np.subtract.outer(range(5), range(5))))
+    x = rng.standard_normal((n, 5)) @ root.T
+    return dict(zip("abcde", x.T, strict=True)) | {"y": 1 + x.sum(axis=1) + SD * rng.standard_normal(n)}
+
+
+def _skewed(rng: Generator, n: int) -> Rows:
+    x = _normal(rng, n)
+    return x | {"y": 1 + x["a"] + x["b"] + x["c"] + rng.standard_exponential(n)}
+
+
+def _skewed_and_fanned(rng: Generator, n: int) -> Rows:
+    a, b = rng.uniform(0, 2, n), rng.standard_normal(n)
+    return {"a": a, "b": b, "y": a + 0.5 * b + (0.2 + a) * (np.exp(0.8 * rng.standard_normal(n)) - 1)}
+
+
+def _heavy(rng: Generator, n: int) -> Rows:
+    x = _normal(rng, n)
+    return x | {"y": 1 + x["a"] + x["b"] + x["c"] + SD * rng.standard_t(2, n)}
+
+
+def _threshold(rng: Generator, n: int) -> Rows:
+    """Yes by a complementary log-log link, with a square that the model does not know."""
+    x = _normal(rng, n, "ab")
+    rate = np.exp(-0.5 + 0.7 * x["a"] - 0.4 * x["a"] ** 2 + 0.5 * x["b"])
+    return x | {"y": (rng.random(n) < -np.expm1(-rate)).astype(int)}
+
+
+def _visits(rng: Generator, n: int) -> Rows:
+    """Counts that are dispersed fourfold, linear in a covariate and not log-linear."""
+    a, b = rng.uniform(0, 2, n), rng.standard_normal(n)
+    mean = (0.5 + a) * np.exp(0.2 * b) * rng.gamma(0.7, 1 / 0.7, n)
+    return {"a": a, "b": b, "y": np.minimum(rng.poisson(mean), 20)}
+
+
+def _choices(rng: Generator, n: int) -> Rows:
+    """Classes by normal utilities, one with a square."""
+    x = _normal(rng, n, "ab")
+    noise = rng.standard_normal((n, 3))
+    chosen = noise + np.column_stack([np.zeros(n), 0.5 + 0.7 * x["a"] - 0.2 * x["a"] ** 2, -0.3 + 0.6 * x["b"]])
+    return x | {"y": np.array(list("uvw"))[chosen.argmax(axis=1)]}
+
+
+_THREE = {"a": FAR, "b": FAR, "c": FAR}
+_Y = {"y": (-8.0, 10.0)}
+_ABC = "y ~ a + b + c"
+_UNIT = {"a": (0.0, 1.0), "b": FAR}
+_YES = {"g": ["n", "y"]}
+Quantile = pr.families.Quantile
+DESIGNS: Final = {
+    "normal": Design(_ABC, _plain, _THREE | _Y),
+    "fanned": Design(_ABC, _fanned, _THREE | _Y),
+    "tenfold": Design("y ~ a + b", _tenfold, _UNIT | _Y),
+    "quadratic": Design("y ~ a + I(a**2) + b", _quadratic, {"a": FAR, "b": FAR, "y": (-8.0, 12.0)}),
+    "straight": Design("y ~ a + b", _quadratic, {"a": FAR, "b": FAR, "y": (-8.0, 12.0)}),
+    "bent": Design("y ~ a + I(a**2) + b", _bent, _UNIT | {"y": (-4.0, 10.0)}),
+    "bent, as a line": Design("y ~ a + b", _bent, _UNIT | {"y": (-4.0, 10.0)}),
+    "lognormal": Design("y ~ a + b", _lognormal, {"a": (0.0, 20.0), "b": FAR, "y": (-5.0, 25.0)}),
+    "incomes": Design("y ~ a + b", _incomes, {"a": (0.0, 20.0), "b": FAR, "y": (-2.0, 20.0)}),
+    "heaped": Design("y ~ a + b", _heaped, {"a": (18.0, 72.0), "b": FAR, "y": (0.0, 15.0)}),
+    "two peaks": Design("y ~ a + b", _peaks, {"a": (-2.0, 3.0), "b": FAR, "y": (-10.0, 15.0)}),
+    "binaries": Design(
+        "y ~ a + b + c + d", _binaries, dict.fromkeys("abc", (0.0, 1.0)) | {"d": FAR, "y": (-4.0, 8.0)}
+    ),
+    "factors": Design("y ~ g + a", _factors, {"y": (-4.0, 8.0)}, {"g": list("uvwxz"), "a": ["n", "y"]}),
+    "rare": Design("y ~ g + a + b", _rare, {"a": FAR, "b": FAR, "y": (-6.0, 8.0)}, _YES),
+    "ten levels": Design("y ~ g + x", _ten_levels, {"x": FAR, "y": (-6.0, 6.0)}, {"g": TEN}),
+    "charges": Design(
+        "y ~ age + weight + smoker", _charges, {"age": (18.0, 64.0), "weight": (15.0, 54.0), "y": (0.0, 70.0)},
+        {"smoker": ["n", "y"]},
+    ),
+    "interaction": Design("y ~ g * x", _interaction, {"x": FAR, "y": (-6.0, 10.0)}, _YES),
+    "correlated": Design(
+        "y ~ a + b + c + d + e", _correlated, dict.fromkeys("abcde", FAR) | {"y": (-17.0, 19.0)}
+    ),
+    "skewed": Design(_ABC, _skewed, _THREE | _Y),
+    "skewed, fanned": Design("y ~ a + b", _skewed_and_fanned, {"a": (0.0, 2.0), "b": FAR, "y": (-4.0, 20.0)}),
+    "heavy": Design(_ABC, _heavy, _THREE | _Y),
+    "median": Design(_ABC, _fanned, _THREE | _Y, family=Quantile(0.5)),
+    "median, heaped": Design(
+        "y ~ a + b", _heaped, {"a": (18.0, 72.0), "b": FAR, "y": (0.0, 15.0)}, family=Quantile(0.5)
+    ),
+    "upper": Design(
+        "y ~ a + b", _skewed_and_fanned, {"a": (0.0, 2.0), "b": FAR, "y": (-4.0, 20.0)}, family=Quantile(0.9)
+    ),
+    "expectile": Design(
+        "y ~ a + b", _skewed_and_fanned, {"a": (0.0, 2.0), "b": FAR, "y": (-4.0, 20.0)},
+        family=pr.families.Expectile(0.8),
+    ),
+    "response": Design(
+        "y ~ a + b", _bent, _UNIT | {"y": (-4.0, 10.0)}, more={"private": "response"}
+    ),
+    "yes, wrong link": Design("y ~ a + b", _threshold, {"a": FAR, "b": FAR}, family="logistic"),
+    "counts, wrong link": Design(
+        "y ~ a + b", _visits, {"a": (0.0, 2.0), "b": FAR}, family=pr.families.Poisson(y_max=20)
+    ),
+    "classes, wrong link": Design(
+        "y ~ a + b", _choices, {"a": FAR, "b": FAR}, {"y": list("uvw")}, family="multinomial"
+    ),
+}  # fmt: skip
+"""By name; formulas are wrong for most of their records."""
