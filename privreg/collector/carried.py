@@ -34,7 +34,7 @@ STEPS: Final = (1.0, 1.5, 2.0)
 USUAL: Final = 0.6
 """Scale of the (half-normal) prior of that sd."""
 
-COMMON: Final = 0.3
+COMMON: Final = 0.6
 """Prior sd of the mean of the eigenvalues about 1."""
 
 ALONE: Final = (5.0, 2.0)

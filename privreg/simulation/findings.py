@@ -30,10 +30,11 @@ ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/rounds)."""
 
 TOLD: Final = 2.0
-"""Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0."""
+"""Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0 unless
+it is by fewer below the mean over all directions."""
 
 BELIEVED: Final = 0.6
-"""Curvature, relative to what the law says, that must be believed if it isn't: with a valley where most responses
+"""Curvature, relative to that mean, that must be believed if it isn't: with a valley where most responses
 should lie, states hardly move and the law alone makes intervals short (design "charges" of benchmarks/validity)."""
 
 FLAT: Final = 1e-4
@@ -107,7 +108,7 @@ def found_of(
         tied=tied,
         lost=lost if fitted is not None else [],
         rare=rare,
-        bare=_bare(run, progress, found) if have and found is not None else [],
+        bare=_bare(run, progress, found) if have and found is not None and people >= needed else [],
         reference_is_rare=reference,
         wide=wide,
         nonresponse=nonresponse,
@@ -129,7 +130,7 @@ def found_of(
 
 
 def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
-    """Coefficients, inside, along which reports tell hardly any curvature: only the law makes their intervals short."""
+    """Coefficients along which reports tell hardly any curvature: only the law makes their intervals short."""
     frame, learned = found.frame, found.curvature
     if frame is None or learned is None or not learned.whole:
         return []
@@ -139,7 +140,9 @@ def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     mean, sd = carried.told(alone, along)
     believed, _ = carried.told(learned, along)
-    return np.flatnonzero((mean < TOLD * sd) & (believed < BELIEVED)).tolist()
+    usual = float(np.trace(learned.mean)) / len(learned.mean)
+    little = (mean < TOLD * sd) & (mean < usual - TOLD * sd) & (believed < BELIEVED * usual)
+    return np.flatnonzero(little).tolist()
 
 
 def effective_mu(plan: Plan) -> float:

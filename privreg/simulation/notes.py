@@ -43,7 +43,7 @@ class Findings(NamedTuple):
     tied: NDArray[np.bool_]  # Whether that is the share that tells it from other factors' columns; shape (d,)
     lost: Sequence[int] = ()  # Whose search for a scale did not settle
     rare: Sequence[int] = ()  # With too few records on one side
-    bare: Sequence[int] = ()  # Coefficients along which reports tell hardly any curvature
+    bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports tell hardly any curvature
     reference_is_rare: bool = False  # Whether the constant is about few records, too
     wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
     nonresponse: bool = False  # Whether most records seem to be noise only
@@ -166,17 +166,17 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
 
 
 def _of_curvature(fit: _Fit) -> list[Diagnostic]:
-    bare, d = fit.found.bare, len(fit.found.shares)
+    bare = list(fit.found.bare)
     if not bare or fit.found.gone:
         return []
+    columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
     text = (
-        f"as far as reports tell, hardly any responses lie near what the model says along {fit.called(_once(bare, d))}:"
-        " where a group's responses differ in ways that the model leaves out, or too few people have some of its "
-        "values; the interval of such a coefficient can be far too short: add what is missing (an interaction, a "
-        "curve), or ask more people"
+        f"as far as reports tell, hardly any responses lie near what the model says along {fit.called(columns)}: where "
+        "a group's responses differ in ways that the model leaves out, or too few people have some of its values; the "
+        "interval of such a coefficient can be far too short: add what is missing (an interaction, a curve), or ask "
+        "more people"
     )
-    at = [p for j in bare for p in fit.place([j % d])[j // d :][:1]]
-    return [doubt("curvature", text, at)]
+    return [doubt("curvature", text, bare)]
 
 
 def _of_bounds(fit: _Fit) -> list[Diagnostic]:
@@ -283,11 +283,6 @@ def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:
         f"{_rounded_up(found.needed):,}" + (f", given what reports tell of {told}" if found.told else "")
     )
     return [doubt("few", text)]
-
-
-def _once(coefficients: Iterable[int], d: int) -> list[int]:
-    """Their columns, each once."""
-    return list(dict.fromkeys(j % d for j in coefficients))
 
 
 def _listed(names: Iterable[str]) -> str:
