@@ -131,6 +131,7 @@ def _two_point(share: float, gap: float, d: int, constant: bool) -> float:
     return out
 
 
+@lru_cache(maxsize=256)
 def two_point_share(gap: float, d: int, constant: bool) -> float:
     """Share π ≤ ½ of people with the rarer value of a two-valued column, from how far whitening stretched it.
 

@@ -207,7 +207,7 @@ class PrivateResults(Results):
         Notes
         -----
         Anytime intervals cover more than their level at one look. Under published tuning all but random scaling are
-        below their level on short streams; see benchmarks/rounds.py and benchmarks/intervals.py.
+        below their level on short streams; see benchmarks/validity.py and benchmarks/intervals.py.
         """
         at = np.arange(len(self._fit.names)) if cols is None else np.array(self._fit.places(cols), dtype=int)
         half = self._half(alpha, method, simultaneous, at)

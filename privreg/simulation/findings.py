@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["before_role", "effective_mu", "found_of", "wanted"]
 
 ENOUGH: Final = 400.0
-"""Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/rounds)."""
+"""Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/validity)."""
 
 TOLD: Final = 2.0
 """Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0 unless
