@@ -1,0 +1,117 @@
+"""Reports of whole numbers with rounded Gaussian noise: the one place where their sensitivity is computed.
+
+A device sends r = a + round(2^m Z) for each number, Z standard normal and a an integer within a public radius R. As a
+is an integer, this is round(a + 2^m Z): post-processing of the Gaussian mechanism, so that nothing is lost to rounding.
+It is μ-GDP exactly if two reports before noise lie no farther apart than μ 2^m. With μ = p/q that is an inequality of
+integers, which whoever builds a plan solves and every device checks.
+
+References
+----------
+Dong, Roth & Su (2022), Gaussian differential privacy, Theorem 1 and Proposition 4 (post-processing).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["BALL", "BITS", "BOX", "CLAMP", "FORMS", "JOINT", "MOMENTS", "Mu", "is_private", "most", "radius"]
+
+BALL: Final = "ball"
+"""Σ a² ≤ R²: scores."""
+
+JOINT: Final = "joint"
+"""The same, and one number more in [0, R]."""
+
+MOMENTS: Final = "moments"
+"""Lower triangle of R u uᵀ, ‖u‖ = 1 or u = 0, off-diagonal entries times √2, each truncated to an integer."""
+
+BOX: Final = "box"
+"""Every number in [0, R]: indicators, and other numbers that lie in [0, 1]."""
+
+FORMS: Final = (BALL, JOINT, MOMENTS, BOX)
+
+BITS: Final = 20
+"""m of version 1: the noise of a number has the sd 2^m lattice steps."""
+
+CLAMP: Final = 6
+"""A report's number is clamped to R + 6 · 2^m, which holds all but 2 in 10⁹ of those at the edge."""
+
+SLACK: Final = 2
+"""Lattice steps by which rounding of u, and of R u uᵀ in floating point, may part two reports of moments.
+
+u is computed to |Σ u² − 1| ≤ 2⁻³⁰, which moves R u uᵀ by R 2⁻³⁰ at most, and R < 2³⁰; floating point by far less.
+"""
+
+LARGEST: Final = 1 << 30
+
+
+class Mu(NamedTuple):
+    """A budget μ = p/q per person."""
+
+    p: int
+    q: int
+
+
+def is_private(form: str, numbers: int, radius: int, mu: Mu, bits: int = BITS) -> bool:
+    """Whether reports of this form and radius are μ-GDP.
+
+    Parameters
+    ----------
+    form : str
+        One of `FORMS`.
+    numbers : int
+        Numbers in a report.
+    radius : int
+        R.
+    mu : Mu
+    bits : int
+        m.
+
+    Returns
+    -------
+    bool
+        Whether the largest ℓ2 distance of two reports, in lattice steps, is at most μ 2^m. In integers alone.
+
+    Notes
+    -----
+    Distances: 2R (ball); √((2R)² + R²) (joint); √2 R + 2√D + 2 (moments: matrices u uᵀ and w wᵀ have a non-negative
+    inner product, each of D entries is truncated by less than 1, see `SLACK`); √D R (box).
+    """
+    p, q = mu
+    if min(p, q, numbers, radius) < 1 or radius >= LARGEST or not 0 <= bits < 31:
+        return False
+    noise = p << bits  # q times μ 2^m
+    if form == BALL:
+        return 2 * q * radius <= noise
+    if form == JOINT:
+        return numbers >= 2 and 5 * (q * radius) ** 2 <= noise**2
+    if form == BOX:
+        return numbers * (q * radius) ** 2 <= noise**2
+    if form != MOMENTS:
+        return False
+    rest = noise - SLACK * q  # √2 q R + 2 q √D ≤ rest, squared twice
+    square = rest**2 - q * q * (2 * radius * radius + 4 * numbers)
+    return rest >= 0 and square >= 0 and 32 * numbers * (q * q * radius) ** 2 <= square**2
+
+
+def radius(form: str, numbers: int, mu: Mu, bits: int = BITS) -> int:
+    """Largest radius by which reports of this form are μ-GDP; 0 if there is none.
+
+    Examples
+    --------
+    >>> [radius(form, d, Mu(1, 1)) for form, d in (("ball", 11), ("joint", 12), ("moments", 78), ("box", 4))]
+    [524288, 468937, 741441, 524288]
+    """
+    low, high = 0, min((mu.p << bits) // max(mu.q, 1) + 1, LARGEST)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if is_private(form, numbers, middle, mu, bits):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def most(radius: int, bits: int = BITS) -> int:
+    """Largest absolute value of a number of a report."""
+    return radius + (CLAMP << bits)

@@ -1,0 +1,332 @@
+"""States and reports of a study in the field, and who is asked what. Standard library only.
+
+`read_state` and `read_report` check everything that can be checked without a row; `state_payload` and `report_body`
+write. A token's role, group and slot follow from SHA-256(plan hash ‖ token id), so never from when it comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from . import lattice
+from .study import LATEST, LIMIT, ROLES, StudyPlan
+from .wire import (
+    LONGEST,
+    VERSION,
+    MessageError,
+    Record,
+    base,
+    dumps,
+    loads,
+    number_of,
+    pack,
+    text_of,
+    unbase,
+    unpack,
+)
+
+__all__ = [
+    "WORDS",
+    "Ask",
+    "FieldState",
+    "Gauge",
+    "Place",
+    "Report",
+    "Token",
+    "ask_of",
+    "group_of",
+    "place_of",
+    "read_report",
+    "read_state",
+    "read_token",
+    "report_body",
+    "state_payload",
+    "token_text",
+]
+
+WORDS: Final = 1 << 32
+"""Thresholds and slots are whole numbers of it."""
+
+HASH: Final = 32
+MOST_ASKS: Final = 8
+ID: Final = 16
+MAC: Final = 16
+TOKEN: Final = 1 + ID + MAC
+
+
+# --- tokens --------------------------------------------------------------------------------------------------
+
+
+class Token(NamedTuple):
+    """What entitles to one report."""
+
+    key: int  # Which of the issuer's keys made it, 1 to 255; 0 for one that a device of an open study made
+    id: bytes  # 16 bytes
+    mac: bytes  # 16 bytes, which only the issuer and the collector can check; zeros for one of an open study
+
+
+class Place(NamedTuple):
+    """What follows from a token's id and the plan's hash, each uniform below 2³²."""
+
+    role: int
+    group: int
+    slot: int
+
+
+def token_text(token: Token) -> str:
+    """Write a token: base64url of 33 bytes."""
+    return base(bytes([token.key]) + token.id + token.mac)
+
+
+def read_token(text: object) -> Token:
+    """Read a token.
+
+    Raises
+    ------
+    MessageError
+    """
+    data = unbase(text, "a token")
+    if len(data) != TOKEN:
+        raise MessageError(f"a token must be base64url of {TOKEN} bytes.")
+    token = Token(data[0], data[1 : 1 + ID], data[1 + ID :])
+    if token.key == 0 and any(token.mac):
+        raise MessageError("a token of a device's own has no code of an issuer.")
+    return token
+
+
+def place_of(plan_hash: bytes, token: Token) -> Place:
+    """Place of a token in a study."""
+    digest = hashlib.sha256(plan_hash + token.id).digest()
+    return Place(*(int.from_bytes(digest[a : a + 4], "big") for a in (0, 4, 8)))
+
+
+# --- states --------------------------------------------------------------------------------------------------
+
+
+class Gauge(NamedTuple):
+    """Public numbers by which fit is measured, internal units of the response."""
+
+    residual: float  # What residuals are clipped to
+    spread: float  # What responses about `centre` are clipped to
+    centre: float
+
+
+class Ask(NamedTuple):
+    """What a state asks of the tokens of a role."""
+
+    role: str
+    below: int  # Tokens whose first word lies below it, and not below the one before
+    rows: tuple[tuple[float, ...], ...]  # Row map W: lower triangle, or scales and shifts if the design is wide
+    y_centre: float  # The response is (y − y_centre)/y_scale
+    y_scale: float
+    theta: tuple[float, ...]
+    corner: float
+    step: float  # Coefficients of a group are θ ± step
+    signs: tuple[bytes, ...]  # One a group, a bit a coefficient, least first; 1: minus. Empty: no offsets
+    thresholds: tuple[tuple[float, ...], ...]  # Of columns whose scale nobody declared, one row a group
+    gauge: Gauge | None
+
+    def theta_of(self, group: int) -> list[float]:
+        """Coefficients of a group."""
+        if not self.signs:
+            return list(self.theta)
+        bits = self.signs[group]
+        return [t - self.step if bits[j >> 3] >> (j & 7) & 1 else t + self.step for j, t in enumerate(self.theta)]
+
+
+class FieldState(NamedTuple):
+    """A state of a study: public, signed."""
+
+    plan: bytes  # Hash of the plan
+    number: int
+    before: bytes  # Hash of the payload of the state before; of the first, the plan's
+    time: int  # Seconds since 1970 UTC
+    open: bool  # Whether it still asks anybody
+    slots: tuple[int, int]  # Tokens whose third word lies at or above the second wait for a later state
+    asks: tuple[Ask, ...]
+
+
+def read_state(payload: bytes, plan: StudyPlan, plan_hash: bytes) -> FieldState:
+    """Read the payload of a state whose signature was verified.
+
+    Raises
+    ------
+    MessageError
+        If anything is unknown, of the wrong shape, not finite or beyond 2⁶⁰.
+    """
+    record = Record(loads(payload, "the state"), "the state")
+    record.fixed("v", VERSION)
+    own = record.binary("plan", HASH)
+    if own != plan_hash:
+        raise MessageError("the state is one of another plan.")
+    low, high = record.integers("slots", 0, WORDS, 2)
+    asks = tuple(_ask(Record(a, "an ask of the state"), plan) for a in record.items("asks", most=MOST_ASKS))
+    state = FieldState(
+        own,
+        record.integer("number", 0, 1 << 31),
+        record.binary("before", HASH),
+        record.integer("time", 0, LATEST),
+        record.flag("open"),
+        (low, high),
+        asks,
+    )
+    record.done()
+    ends = [0, *(a.below for a in asks)]
+    if low > high or ends[-1] != WORDS or any(b <= a for a, b in pairwise(ends)):
+        raise MessageError("the thresholds of the state's roles must ascend to 2^32.")
+    return state
+
+
+def _triangle(values: Sequence[float], size: int) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(values[j * (j + 1) // 2 : (j + 1) * (j + 2) // 2]) for j in range(size))
+
+
+def _ask(record: Record, plan: StudyPlan) -> Ask:
+    role = record.choice("role", ROLES)
+    if role not in plan.roles:
+        raise MessageError("the state asks for a role that the plan doesn't describe.")
+    groups, scores = plan.roles[role].groups, role in {"pilot", "main", "measures"}
+    d = plan.d
+    rows: tuple[tuple[float, ...], ...] = ()
+    if role == "location" or (role == "moments" and plan.is_wide):
+        record.items("rows", 0)
+    elif plan.is_wide:
+        flat = record.reals("rows", 2 * d)
+        rows = flat[:d], flat[d:]
+    else:
+        size = d + (int(plan.constant) + int(plan.moment_response) if role == "moments" else 0)
+        rows = _triangle(record.reals("rows", size * (size + 1) // 2), size)
+    theta = record.reals("theta", plan.size if scores else 0)
+    y_centre, y_scale, corner = record.real("y_centre"), record.real("y_scale"), record.real("corner")
+    step = record.real("step")
+    signs = record.items("signs", most=groups)
+    octets = tuple(unbase(s, "'signs' of the state") for s in signs)
+    apart = role == "main" and bool(signs)
+    if (signs and not apart) or (apart and (len(signs) != groups or any(len(s) != -(-plan.size // 8) for s in octets))):
+        raise MessageError("'signs' of the state must have a bit for each coefficient of each group.")
+    thresholds = tuple(
+        tuple(
+            number_of(v, "'thresholds' of the state")
+            for v in Record({"t": t}, "a group").items("t", len(plan.unscaled))
+        )
+        for t in record.items("thresholds", groups if role == "location" else 0)
+    )
+    one = record.optional("gauge")
+    gauge = None
+    if one is not None:
+        gauge = Gauge(one.real("residual"), one.real("spread"), one.real("centre"))
+        one.done()
+    if (gauge is not None) != (role == "measures"):
+        raise MessageError("a state has a gauge where it asks for measures of fit, and nowhere else.")
+    below = record.integer("below", 1, WORDS)
+    record.done()
+    return Ask(role, below, rows, y_centre, y_scale, theta, corner, step, octets, thresholds, gauge)
+
+
+def state_payload(state: FieldState) -> bytes:
+    """Write the payload of a state."""
+    asks = [_ask_object(a) for a in state.asks]
+    payload = dumps(
+        {
+            "v": VERSION,
+            "plan": base(state.plan),
+            "number": state.number,
+            "before": base(state.before),
+            "time": state.time,
+            "open": state.open,
+            "slots": list(state.slots),
+            "asks": asks,
+        }
+    )
+    if len(payload) > LONGEST:
+        raise MessageError(f"the state is longer than {LONGEST} bytes.")
+    return payload
+
+
+def _ask_object(ask: Ask) -> dict[str, Any]:
+    return {
+        "role": ask.role,
+        "below": ask.below,
+        "rows": [text_of(v) for row in ask.rows for v in row],
+        "y_centre": text_of(ask.y_centre),
+        "y_scale": text_of(ask.y_scale),
+        "theta": [text_of(v) for v in ask.theta],
+        "corner": text_of(ask.corner),
+        "step": text_of(ask.step),
+        "signs": [base(s) for s in ask.signs],
+        "thresholds": [[text_of(v) for v in row] for row in ask.thresholds],
+        "gauge": None if ask.gauge is None else {k: text_of(v) for k, v in ask.gauge._asdict().items()},
+    }
+
+
+def ask_of(state: FieldState, place: Place) -> Ask:
+    """What a state asks of a token."""
+    return next(a for a in state.asks if place.role < a.below)
+
+
+def group_of(plan: StudyPlan, role: str, place: Place) -> int:
+    """Random group in which a token answers."""
+    return place.group * plan.roles[role].groups >> 32
+
+
+# --- reports -------------------------------------------------------------------------------------------------
+
+
+class Report(NamedTuple):
+    """What a device sends: the only thing about a row that leaves it."""
+
+    plan: bytes  # Hash of the plan
+    state: int
+    role: str
+    token: Token
+    values: tuple[int, ...]
+
+
+def report_body(report: Report) -> bytes:
+    """Write a report: the bytes that are posted."""
+    return dumps(
+        {
+            "v": VERSION,
+            "plan": base(report.plan),
+            "state": report.state,
+            "role": report.role,
+            "token": token_text(report.token),
+            "values": pack(report.values),
+        }
+    )
+
+
+def read_report(data: bytes, plan: StudyPlan, plan_hash: bytes) -> Report:
+    """Read a report of a plan; whether its token and its state count is the collector's to say.
+
+    Raises
+    ------
+    MessageError
+        Its text never holds a value.
+    """
+    record = Record(loads(data, "the report", min(plan.limit, LIMIT)), "the report")
+    record.fixed("v", VERSION)
+    own = record.binary("plan", HASH)
+    if own != plan_hash:
+        raise MessageError("the report is one of another plan.")
+    role = record.choice("role", ROLES)
+    if role not in plan.roles:
+        raise MessageError("the report has a role that the plan doesn't describe.")
+    form = plan.roles[role]
+    report = Report(
+        own,
+        record.integer("state", 0, 1 << 31),
+        role,
+        read_token(record.take("token")),
+        unpack(record.take("values"), form.numbers, "'values' of the report"),
+    )
+    record.done()
+    most = lattice.most(form.radius, plan.bits)
+    if any(abs(v) > most for v in report.values):
+        raise MessageError("the report has a number beyond its radius and six sd of the noise.")
+    if (report.token.key == 0) != (plan.tokens == "open"):
+        raise MessageError("the report's token is not of the kind that the study takes.")
+    return report

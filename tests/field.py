@@ -1,0 +1,198 @@
+"""Plans, states and tokens of studies in the field, for tests of devices and collectors."""
+
+import math
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privreg.protocol import lattice
+from privreg.protocol.lattice import Mu
+from privreg.protocol.messages import WORDS, Ask, FieldState, Gauge, Token
+from privreg.protocol.study import MEASURES, Cell, Held, Role, StudyPlan
+from privreg.protocol.trees import Column
+from privreg.protocol.wire import Envelope, hash_of, key_id, seal, signed_bytes
+
+ONE = Mu(1, 1)
+NOON = 1_800_000_000
+DAY = 86_400
+
+
+def hexed(value):
+    return float(value).hex()
+
+
+def const(value):
+    return ["const", hexed(value)]
+
+
+def key_of(seed):
+    """A signing key that anybody can make again: for tests alone."""
+    return Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32)
+
+
+ROOT, SERVER = key_of(1), key_of(2)
+
+
+def public(key):
+    return key.public_key().public_bytes_raw()
+
+
+def signed(kind, payload, *keys):
+    """An envelope with the signatures of these keys."""
+    sigs = tuple((key_id(public(k)), k.sign(signed_bytes(kind, payload))) for k in keys)
+    return seal(Envelope(kind, payload, sigs))
+
+
+COLUMNS = (
+    Column("age", (), 18.0, 90.0, "How old are you?"),
+    Column("bmi", (), 15.0, 50.0, "What is your body-mass index?"),
+    Column("shift", ("day", "night", "both"), -math.inf, math.inf, "When do you work?"),
+    Column("hours", (), 0.0, 24.0, "How long did you sleep?"),
+    Column("ill", (False, True), -math.inf, math.inf, "Were you ill?"),
+    Column("visits", (), 0.0, 20.0, "How often did you see a doctor?"),
+)
+
+DESIGN = (
+    Cell("Intercept", const(1), 0.0, 1.0),
+    Cell("C(shift)[T.night]", ["level", "shift", "night"], 0.0, 1.0),
+    Cell("C(shift)[T.both]", ["level", "shift", "both"], 0.0, 1.0),
+    Cell("age", ["col", "age"], 54.0, 36.0),
+    Cell("age * bmi", ["mul", ["col", "age"], ["col", "bmi"]], 2385.0, 2115.0),
+)
+
+RESPONSES = {
+    "number": Cell("hours", ["col", "hours"], 12.0, 12.0),
+    "binary": Cell("ill", ["col", "ill"], 0.0, 1.0),
+    "count": Cell("visits", ["col", "visits"], 0.0, 1.0),
+    "levels": Cell(
+        "shift",
+        ["add", ["level", "shift", "night"], ["mul", const(2), ["level", "shift", "both"]]],
+        0.0,
+        1.0,
+    ),
+}
+
+SCORES = {
+    "huber": ("number", 0.0, 0.0),
+    "expectile": ("number", 0.3, 0.7),
+    "quantile": ("number", 0.8, 0.8),
+    "squared": ("number", -1.0, 1.0),
+    "logistic": ("binary", 0.0, 0.0),
+    "balanced": ("binary", 0.0, 0.0),
+    "multinomial": ("levels", 0.0, 0.0),
+    "poisson": ("count", 20.0, 0.0),
+    "hinge": ("binary", 0.0, 0.0),
+    "smoothed_hinge": ("binary", 0.5, 0.0),
+}
+"""Response and numbers of every family that devices know."""
+
+TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed_hinge")
+
+
+def study_plan(family="huber", mu=ONE, design=DESIGN, **more):
+    """A plan with roles of all kinds; the radii are the largest that keep the budget."""
+    response, a, b = SCORES[family]
+    blocks = 2 if family == "multinomial" else 1
+    if family == "multinomial":
+        design = tuple(c for c in design if "shift" not in c.name)
+    own = response == "number"
+    given = {
+        "study": "sleep",
+        "title": "Sleep and shift work",
+        "purpose": "How sleep goes with age, weight and shifts.",
+        "contact": "study@example.org",
+        "opens": NOON - DAY,
+        "closes": NOON + 30 * DAY,
+        "grace": 2 * DAY,
+        "keys": (public(SERVER),),
+        "columns": COLUMNS,
+        "response": RESPONSES[response],
+        "offset": None,
+        "design": design,
+        "mix": None,
+        "family": family,
+        "a": a,
+        "b": b,
+        "blocks": blocks,
+        "mu": mu,
+        "bits": lattice.BITS,
+        "roles": {},
+        "missing": "noise",
+        "rounds": (Held("moments", 100, DAY, 10, False), Held("pilot", 100, 0, 0, False), Held("main", 0, 0, 0, False)),
+        "tokens": "issued",
+        "limit": 4096,
+        "release_group": "sleep.example.org",
+        "unscaled": (3, len(design)),
+        "constant": False,
+        "moment_response": own,
+        "wide": (),
+        "edges": (),
+        "is_wide": False,
+        "y_max": 20.0,
+        "silent": False,
+        "model": {"formula": "hours ~ C(shift) + age + age:bmi"},
+    }
+    plan = StudyPlan(**{**given, **more})
+    return plan if plan.roles else plan._replace(roles=roles_of(plan))
+
+
+def roles_of(plan):
+    """Roles of all kinds, each with the largest radius."""
+    told = plan.blocks + 2 if plan.family == "multinomial" else MEASURES[plan.family]
+    moments = 2 * len(plan.wide) if plan.is_wide else plan.numbers("moments", lattice.MOMENTS)
+    forms = {
+        "location": (lattice.BOX, len(plan.unscaled), 16),
+        "moments": (lattice.BOX if plan.is_wide else lattice.MOMENTS, moments, 1),
+        "pilot": (lattice.JOINT, plan.size + 1, 1) if plan.family in TRACKED else (lattice.BALL, plan.size, 1),
+        "main": (lattice.BALL, plan.size, 16),
+        "measures": (lattice.BOX, told + int(plan.silent), 1),
+    }
+    return {
+        name: Role(form, numbers, lattice.radius(form, numbers, plan.mu, plan.bits), groups)
+        for name, (form, numbers, groups) in forms.items()
+        if numbers
+    }
+
+
+def ask(plan, role, rng=None, **more):
+    """What a state asks of a role; rounded numbers, so that polynomial designs give the same integers everywhere."""
+    import random
+
+    rng = random.Random(5) if rng is None else rng
+
+    def some(n, size=1.0):
+        return tuple(rng.randint(-64, 64) / 64.0 * size for _ in range(n))
+
+    groups, scores = plan.roles[role].groups, role in {"pilot", "main", "measures"}
+    d = plan.d + (int(plan.constant) + int(plan.moment_response) if role == "moments" else 0)
+    rows = tuple((*some(j, 0.25), 1.0 + rng.randint(0, 64) / 64.0) for j in range(d))
+    if plan.is_wide:
+        rows = (tuple(1.0 + abs(v) for v in some(plan.d)), some(plan.d)) if scores else ()
+    if role == "location":
+        rows = ()
+    signs = tuple(bytes(rng.randrange(256) for _ in range(-(-plan.size // 8))) for _ in range(groups))
+    given = {
+        "role": role,
+        "below": WORDS,
+        "rows": rows,
+        "y_centre": 0.0,
+        "y_scale": 1.0,
+        "theta": some(plan.size) if scores else (),
+        "corner": 0.75,
+        "step": 0.125 if role == "main" else 0.0,
+        "signs": signs if role == "main" else (),
+        "thresholds": tuple(some(len(plan.unscaled)) for _ in range(groups)) if role == "location" else (),
+        "gauge": Gauge(1.5, 2.0, 0.125) if role == "measures" else None,
+    }
+    return Ask(**{**given, **more})
+
+
+def field_state(plan_hash, *asks, number=0, before=None, time=NOON, **more):
+    """A state that asks this."""
+    given = {"open": True, "slots": (0, WORDS)}
+    before = (plan_hash if number == 0 else hash_of(b"the state before")) if before is None else before
+    return FieldState(plan_hash, number, before, time, asks=asks, **{**given, **more})
+
+
+def token(number=0, key=1):
+    """One of a study's tokens."""
+    return Token(key, number.to_bytes(16, "big"), bytes([7 if key else 0]) * 16)
