@@ -58,8 +58,8 @@ import privreg as pr
 from benchmarks.store import save_table
 from privreg.collector.diagonal import WIDE
 from privreg.collector.history import fold
-from privreg.device.sampler import NoiseStream
 from privreg.formula.units import Units
+from privreg.privacy.noise import NoiseStream
 from privreg.protocol import codes
 from privreg.simulation import sgd_kernels as kernels
 

@@ -24,7 +24,7 @@ from numba import njit
 import privreg as pr
 from benchmarks.store import save_table
 from privreg.collector import sgd
-from privreg.device.sampler import NoiseStream, derived_key, seeded_key
+from privreg.privacy.noise import NoiseStream, derived_key, seeded_key
 from privreg.simulation import sgd_kernels as kernels
 
 CHUNK, P, SEED = 1_000_000, 4, 3

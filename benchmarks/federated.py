@@ -46,7 +46,6 @@ from benchmarks import federated_schemes as schemes
 from benchmarks.store import read_table, save_table
 from privreg import Budget
 from privreg.audit.neighbours import audit
-from privreg.device.sampler import NoiseStream, seeded_key
 from privreg.errors import OptionError
 from privreg.federated import FederatedRegression, predicted_error, server, update_mechanism
 from privreg.federated.client import Client, read_silo
@@ -55,6 +54,7 @@ from privreg.federated.results import make_results
 from privreg.federated.statement import make_statement
 from privreg.federated.verification import transcripts
 from privreg.privacy.ledger import Release
+from privreg.privacy.noise import NoiseStream, seeded_key
 from privreg.privacy.scalar import share
 
 PRIVATE = {

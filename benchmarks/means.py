@@ -46,11 +46,11 @@ from scipy.stats import beta, norm
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg.device.sampler import NoiseStream, seeded_key
 from privreg.files.archive import write_bytes
 from privreg.means import device
 from privreg.means.plan import Plan, make_plan
 from privreg.means.terms import Term
+from privreg.privacy.noise import NoiseStream, seeded_key
 from privreg.privacy.scalar import NUMBER_MECHANISMS, number_mechanism
 
 Array = NDArray[np.float64]

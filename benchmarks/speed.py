@@ -57,8 +57,8 @@ import pandas as pd
 import privreg as pr
 from benchmarks.store import header
 from privreg.collector import sgd
-from privreg.device.sampler import NoiseStream
 from privreg.files.archive import write_bytes
+from privreg.privacy.noise import NoiseStream
 from privreg.protocol import codes
 from privreg.simulation.sgd import AveragedSGD
 

@@ -98,7 +98,7 @@ def _global_random_streams_are_left_alone(request: pytest.FixtureRequest) -> Ite
 def small_blocks() -> Iterator[None]:
     """Less noise is made ahead, so that streams are saved faster."""
     with pytest.MonkeyPatch.context() as m:
-        m.setattr("privreg.device.sampler.NORMALS", 1 << 13)
+        m.setattr("privreg.privacy.noise.NORMALS", 1 << 13)
         yield
 
 
@@ -109,7 +109,7 @@ def the_same_rounds() -> Iterator[None]:
     Whether the optional round of moments is held is decided by what reports have shown: here it always is.
     """
     with pytest.MonkeyPatch.context() as m:
-        m.setattr("privreg.device.sampler.NORMALS", 1 << 10)
+        m.setattr("privreg.privacy.noise.NORMALS", 1 << 10)
         m.setattr("privreg.collector.rounds._pays", lambda *_: True)
         yield
 

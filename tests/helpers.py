@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 import privreg as pr
-from privreg.device.score import Device
 from privreg.families.scores import Score
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.ledger import Budget
@@ -14,6 +13,7 @@ from privreg.protocol import codes
 from privreg.protocol.codes import FULL
 from privreg.protocol.plans import Shape
 from privreg.simulation.sgd import make_plan
+from privreg.simulation.sgd_device import Device
 
 HUBER = Score(Shape(codes.HUBER, 0.0, 0.0, 0), 0.7, 0.7, 1.0)
 LOGISTIC = Score(Shape(codes.LOGISTIC, 0.0, 0.0, 0), 0.0, 1.0, 0.25)

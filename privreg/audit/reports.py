@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from privreg.audit.devices import scored, second_moments
 from privreg.audit.verification import Trial
-from privreg.device.sampler import NoiseStream, fresh_key
-from privreg.device.score import scored, second_moments
 from privreg.families import scores
 from privreg.privacy.channels import randomised, width
+from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel, Plan, ScorePlan, Shape
 

@@ -12,8 +12,8 @@ import numpy as np
 from privreg.central import kernels
 from privreg.central.sampling import Turns
 from privreg.data.sources.open import chunk_of, pieces, rows_of
-from privreg.device.sampler import NoiseStream, derived_key
 from privreg.errors import DataError
+from privreg.privacy.noise import NoiseStream, derived_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable

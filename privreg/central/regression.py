@@ -17,7 +17,6 @@ from privreg.central.results import CentralResults, payload
 from privreg.central.statement import make_statement
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
-from privreg.device.sampler import fresh_key, seeded_key
 from privreg.errors import DataError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError, shown
 from privreg.families.family import check_response
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
@@ -28,6 +27,7 @@ from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_local, refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
+from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.schema.declarations import Schema
 
 if TYPE_CHECKING:

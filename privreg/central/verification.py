@@ -11,8 +11,8 @@ from privreg.audit.verification import Trial, Verification, verify
 from privreg.central import descent
 from privreg.central.losses import resolve, resolve_loss
 from privreg.central.plan import check_budget, make_plan
-from privreg.device.sampler import fresh_key, seeded_key
 from privreg.privacy.ledger import UNSET, Budget
+from privreg.privacy.noise import fresh_key, seeded_key
 
 __all__ = ["audit"]
 

@@ -1,5 +1,5 @@
-"""Device side of the wall: one person's record in, one randomised report out.
+"""Device side of the wall: one person's record in, one randomised report out. The standard library alone.
 
-`score` makes the report, `sampler` and `ziggurat` its noise. What else sees raw rows is `data`, which reads them, and
-`simulation`, which plays many devices at once; compiled loops there do the same arithmetic in the same order.
+`score` makes a report of real numbers, before noise. What else sees raw rows is `data`, which reads them, and
+`simulation`, which plays many devices at once.
 """

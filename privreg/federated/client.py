@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from privreg.data.columns import column_of
-from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
 from privreg.errors import OptionError, PrivregError, StreamError
 from privreg.families import scores
+from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.protocol import codes
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import Any
 
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
-from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
 from privreg.errors import DataError, OptionError, PrivregError
 from privreg.families.builtin import resolve_family
 from privreg.federated import server
@@ -24,6 +23,7 @@ from privreg.options.table import accepted, check
 from privreg.options.unknown import refuse_unknown
 from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget, Release
+from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.schema.declarations import Schema
 
 __all__ = ["FederatedRegression"]

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.audit.verification import Trial, Verification, verify
-from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
 from privreg.errors import BudgetError
 from privreg.federated.geometry import from_angles
+from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

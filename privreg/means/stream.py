@@ -9,13 +9,13 @@ import numpy as np
 from privreg.data.columns import complete_rows
 from privreg.data.participants import Counter
 from privreg.data.sources.open import CHUNK, chunk_of, one_batch, pieces
-from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
 from privreg.means.results import MeansFit, MeansResults
 from privreg.means.spec import Spec
 from privreg.means.words import header, is_biased, statement
 from privreg.privacy.ledger import Release
+from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 
 __all__ = ["MeansStream"]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.audit.verification import Trial, claim_of
-from privreg.device.sampler import NoiseStream, fresh_key
 from privreg.means import device
 from privreg.means.factors import FactorMechanism
 from privreg.means.plan import Item, Plan, Vector
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
+from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.privacy.scalar import NumberMechanism
 
 if TYPE_CHECKING:

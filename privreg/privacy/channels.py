@@ -1,13 +1,14 @@
-"""The randomisers of reports, many at a time: noise as `mechanisms` calibrates it, which this module doesn't choose."""
+"""The randomisers of reports, one and many at a time: noise as `mechanisms` calibrates it, never chosen here."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from privreg.protocol import codes
+from privreg.protocol import codes, normal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["randomised", "width"]
+__all__ = ["randomised", "randomised_one", "width"]
 
 
 def width(channel: Channel, size: int) -> int:
@@ -26,7 +27,7 @@ def width(channel: Channel, size: int) -> int:
 
 
 def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Array) -> Array:
-    """Randomise reports in the ball of `radius` about 0, one a row; see `privreg.device.score.randomised`.
+    """Randomise reports in the ball of `radius` about 0, one a row; see `randomised_one`.
 
     Parameters
     ----------
@@ -64,3 +65,56 @@ def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Arra
     in_cap = ndtr(noise[:, size + 1]) < channel.accept
     drawn = np.where(in_cap, -ndtri(uniform * channel.above), ndtri(uniform * (1.0 - channel.above)))
     return np.asarray(scale * (noise[:, :size] + (sign * drawn - along)[:, None] * unit))
+
+
+def randomised_one(channel: Channel, report: Array, radius: float, noise: Array) -> Array:
+    """Randomise one report in the ball of `radius` about 0: readable, and what compiled loops do bit for bit.
+
+    Parameters
+    ----------
+    channel : Channel
+        The mechanism's numbers.
+    report : ndarray, shape (size,)
+    radius : float
+        For additive noise half the sensitivity.
+    noise : ndarray, shape (width,)
+        Standard normals drawn for this person and never used again.
+
+    Returns
+    -------
+    ndarray, shape (size,)
+        The only thing that leaves the device.
+
+    References
+    ----------
+    See `mechanisms.Mechanism`.
+    """
+    size, scale = len(report), channel.scale * radius
+    if channel.kind == codes.GAUSSIAN:
+        return np.array([float(v) + scale * float(e) for v, e in zip(report, noise, strict=False)])
+    if channel.kind == codes.LAPLACE:
+        three = np.reshape(noise[: 3 * size], (size, 3))
+        return np.array(
+            [float(v) + scale * (math.sqrt(a * a + b * b) * e) for v, (a, b, e) in zip(report, three, strict=True)]
+        )
+    if channel.kind == codes.RESPONSE:
+        share = min(max(float(report[0]) / radius, -1.0), 1.0) if radius > 0.0 else 0.0
+        up = normal.cdf(float(noise[0])) < 0.5 + 0.5 * share / channel.scale
+        return np.array([scale if up else -scale])
+    norm = math.sqrt(_inner(report, report))
+    tiny = not norm > 1e-140
+    share = 0.0 if tiny else min(norm / radius, 1.0)
+    sign = 1.0 if normal.cdf(float(noise[size])) < 0.5 + 0.5 * share else -1.0
+    unit = [(1.0 if j == 0 else 0.0) if tiny else float(v) / norm for j, v in enumerate(report)]
+    along = _inner(np.array(unit), noise[:size])
+    uniform = normal.cdf(along)
+    in_cap = normal.cdf(float(noise[size + 1])) < channel.accept
+    drawn = -normal.quantile(uniform * channel.above) if in_cap else normal.quantile(uniform * (1.0 - channel.above))
+    return np.array([scale * (float(noise[j]) + (sign * drawn - along) * unit[j]) for j in range(size)])
+
+
+def _inner(a: Array, b: Array) -> float:
+    out = 0.0
+    for j in range(len(a)):
+        out += float(a[j]) * float(b[j])
+    return out

@@ -157,7 +157,7 @@ class NumberMechanism:
         values : array_like, shape (n,)
             Clamped to the range; NaN counts as its middle.
         normals : array_like, shape (n, width)
-            Independent standard normals, each used once, from `privreg.device.sampler.NoiseStream` or a simulation.
+            Independent standard normals, each used once, from `privreg.privacy.noise.NoiseStream` or a simulation.
 
         Returns
         -------

@@ -3,7 +3,8 @@
 ["const", hex], ["col", name], ["level", name, label], ["add" | "sub" | "mul" | "div" | "mod" | "floordiv" | "pow" |
 "min" | "max", a, b], ["log" | "log1p" | "exp" | "sqrt" | "abs" | "round", a],
 ["cmp", "lt" | "le" | "gt" | "ge" | "eq" | "ne", a, b], ["and" | "or", a, b], ["not", a], ["where", condition, a, b],
-["bspline", a, degree, knots, index], ["cr", a, knots, index].
+["bspline", a, degree, knots, index], and ["cr", a, knots, values, curvatures], the cubic spline with these values and
+second derivatives at its knots. Splines are not finite outside their knots.
 """
 
 from __future__ import annotations
@@ -110,8 +111,12 @@ def _checked(node: object, columns: Mapping[str, Column], what: str) -> list[Any
         size = _knots(knots, what)
         if _is_int(degree, 0, HIGHEST) and _is_int(index, 0, size - int(degree) - 2):
             return args[:1]
-    if name == "cr" and len(args) == 3 and _is_int(args[2], 0, _knots(args[1], what) - 1):
-        return args[:1]
+    if name == "cr" and len(args) == 4:
+        size = _knots(args[1], what, strict=True)
+        if all(isinstance(v, list) and len(v) == size for v in args[2:]):
+            for value in (*args[2], *args[3]):
+                number_of(value, what)
+            return args[:1]
     raise wrong
 
 
@@ -125,11 +130,11 @@ def _declared(name: object, columns: Mapping[str, Column], what: str) -> Column:
     raise MessageError(f"{what} reads a column that isn't declared.")
 
 
-def _knots(value: object, what: str) -> int:
+def _knots(value: object, what: str, *, strict: bool = False) -> int:
     if not isinstance(value, list) or not 2 <= len(value) <= MOST_KNOTS:
         raise MessageError(f"{what} must have from 2 to {MOST_KNOTS} knots.")
     knots = [number_of(v, what) for v in value]
-    if any(b < a for a, b in pairwise(knots)) or knots[0] == knots[-1]:
+    if any(b < a or (strict and a == b) for a, b in pairwise(knots)) or knots[0] == knots[-1]:
         raise MessageError(f"{what} must have knots in ascending order.")
     return len(knots)
 

@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.data.sources.order import PUBLIC, spread
-from privreg.device.sampler import Key, derived_key
 from privreg.errors import DataError, OptionError
+from privreg.privacy.noise import Key, derived_key
 from privreg.simulation.rounds import PIECE, PieceRun, RoundsRun, Sent
 from privreg.simulation.stream import begin
 from privreg.simulation.work import Each, Part, Span, Work, quiet

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privreg.collector import diagonal, sgd
-from privreg.device.sampler import NoiseStream, derived_key
-from privreg.device.score import Device
 from privreg.errors import InferenceError
 from privreg.inference.sandwich import central_sandwich
 from privreg.privacy.mechanisms import released
+from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL, HISTORY, NONE, PEOPLE
 from privreg.results.equation import Equation
 from privreg.simulation.chain_intervals import of_chain
 from privreg.simulation.outcome import FitOutcome, outside_of, refuse_overflow
 from privreg.simulation.sgd import AveragedSGD, make_plan
+from privreg.simulation.sgd_device import Device
 from privreg.simulation.statements import curator_sds
 
 if TYPE_CHECKING:

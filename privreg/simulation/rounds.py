@@ -14,9 +14,9 @@ import numpy as np
 
 from privreg.collector import estimate
 from privreg.collector import rounds as collector
-from privreg.device.sampler import KEY_BYTES, Key, derived_key, normals, refuse_fork
 from privreg.files.archive import like
 from privreg.privacy.channels import randomised
+from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
 from privreg.protocol import codes
 from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS

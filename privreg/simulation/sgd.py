@@ -13,15 +13,15 @@ import numpy as np
 
 from privreg.collector import diagonal, sgd
 from privreg.collector.steps import Steps
-from privreg.device.sampler import NoiseStream, derived_key
-from privreg.device.score import Device
 from privreg.files.archive import like
 from privreg.inference import blocks
+from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
 from privreg.protocol.plans import Plan, State
 from privreg.simulation import sgd_kernels as kernels
 from privreg.simulation.chain_intervals import chain_variances
+from privreg.simulation.sgd_device import Device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

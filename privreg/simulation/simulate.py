@@ -15,10 +15,10 @@ import numpy as np
 from privreg.collector import estimate
 from privreg.collector import rounds as collector
 from privreg.data.sources.open import CHUNK, open_arrays
-from privreg.device.sampler import derived_key, fresh_key, seeded_key, words
 from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.formula.arrays import read_arrays
 from privreg.privacy.ledger import LEDGER
+from privreg.privacy.noise import derived_key, fresh_key, seeded_key, words
 from privreg.protocol.rounds import Reports
 from privreg.simulation.fit_plan import FitPlan
 from privreg.simulation.rounds import Block, RoundsRun

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from privreg.data.sources.open import chunk_of, one_batch, pieces, rows_of
-from privreg.device.sampler import Key, derived_key, fresh_key, seeded_key
 from privreg.errors import (
     InferenceError,
     PrivregError,
@@ -32,6 +31,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.options.values import read_start
 from privreg.privacy.ledger import Release
+from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
 from privreg.simulation.outcome import report_of_rounds

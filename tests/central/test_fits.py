@@ -16,10 +16,10 @@ from privreg.central.plan import make_plan
 from privreg.central.results import estimate_of, still_moving
 from privreg.central.sampling import Turns
 from privreg.central.sensitivity import Constants, constants, iterates_within, sensitivity
-from privreg.device.sampler import seeded_key
 from privreg.errors import OptionError
 from privreg.privacy.conversions import gdp_delta, gdp_mu
 from privreg.privacy.ledger import Budget
+from privreg.privacy.noise import seeded_key
 
 SMOOTH = Constants(1.0, 1.0, 1.0, 1.0, math.inf)
 BUDGET = Budget.declare(epsilon=1, delta=1e-5)

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
+from privreg.audit.devices import moment_report, round_report, threshold_report
 from privreg.collector import factors, thresholds
 from privreg.collector import moments as whitening
 from privreg.collector.moments import Layout
 from privreg.collector.reference import moment_diagonal
-from privreg.device.score import moment_report, round_report, threshold_report
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, bits_sensitivity, joint_sensitivity, psd_sensitivity
 from privreg.protocol.codes import BALANCED, HUBER

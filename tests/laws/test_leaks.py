@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.device import sampler as noise_module
 from privreg.diagnostics import Diagnostic
 from privreg.errors import DataError
 from privreg.files import archive
+from privreg.privacy import noise as noise_module
 from tests.leaks import (
     BOX,
     BY_ROUNDS,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
 import privreg as pr
+from privreg.audit.devices import scored
 from privreg.audit.neighbours import audit
-from privreg.device.score import randomised, scored
 from privreg.errors import OptionError
 from privreg.privacy import channels, mechanisms
 from privreg.privacy.conversions import pure_mu
@@ -57,7 +57,7 @@ def test_the_kernel_randomises_as_the_device_bit_for_bit_from_as_many_normals_as
     unit = rng.standard_normal(size)
     report = long * radius * unit / np.linalg.norm(unit)  # one that is too long stays private
     noise = rng.standard_normal(width) * rng.choice([1.0, 6.0])
-    out, twin = report.copy(), randomised(channel, report, radius, noise)
+    out, twin = report.copy(), channels.randomised_one(channel, report, radius, noise)
     kernels.randomise(out, size, radius, channel, np.append(noise, np.full(3, np.nan)))
     assert out.tobytes() == twin.tobytes()
     assert np.isfinite(out).all()

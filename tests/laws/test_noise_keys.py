@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from privreg.device.sampler import KEY_BYTES, NoiseStream, derived_key, seeded_key
 from privreg.errors import StreamError
+from privreg.privacy.noise import KEY_BYTES, NoiseStream, derived_key, seeded_key
 from tests.helpers import array_model
 
 KEY = seeded_key(4)

@@ -6,24 +6,18 @@ import numpy as np
 import pytest
 
 import privreg as pr
+from privreg.audit.devices import moment_report, round_report, threshold_report
 from privreg.collector import sgd
 from privreg.collector.steps import Steps
-from privreg.device.sampler import NoiseStream, derived_key
-from privreg.device.score import (
-    Device,
-    curvature_report,
-    moment_report,
-    round_report,
-    score_report,
-    threshold_report,
-)
 from privreg.families.scores import HAVE_CURVATURE
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
+from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import FULL
 from privreg.simulation import sgd_kernels as kernels
 from privreg.simulation.sgd import AveragedSGD, make_plan
+from privreg.simulation.sgd_device import Device, curvature_report, score_report
 from tests.helpers import BOUNDED_WEIGHTS
 from tests.kinds import (
     BROKEN,

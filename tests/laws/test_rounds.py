@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.device.sampler import KEY_BYTES
-from privreg.device.score import moment_report, randomised, round_report, threshold_report
+from privreg.audit.devices import moment_report, round_report, threshold_report
 from privreg.families import measures, scores
 from privreg.families.measures import Gauge
 from privreg.privacy import channels
@@ -20,6 +19,7 @@ from privreg.privacy.mechanisms import (
     psd_sensitivity,
     score_sensitivity,
 )
+from privreg.privacy.noise import KEY_BYTES
 from privreg.protocol.rounds import GROUPS
 from privreg.simulation import play, rounds
 from privreg.simulation.plan import device_plan
@@ -147,7 +147,7 @@ def test_what_is_randomised_at_once_is_what_devices_randomise(name, size):
     rows *= (radius * rng.uniform(0.0, 1.0, 300) / np.linalg.norm(rows, axis=1))[:, None]
     rows[0], rows[1] = 0.0, 1e-200
     noise = rng.standard_normal((300, mech.width(size)))
-    one = [randomised(channel, row, float(r), e) for row, r, e in zip(rows, radius, noise, strict=True)]
+    one = [channels.randomised_one(channel, row, float(r), e) for row, r, e in zip(rows, radius, noise, strict=True)]
     np.testing.assert_allclose(channels.randomised(channel, rows, radius, noise), one, **CLOSE)
 
 
@@ -233,7 +233,10 @@ def test_measures_of_fit_are_randomised_for_each_record(name):
     before = measures.values(gauge, (x @ state.rows.T @ state.theta)[:, None], y) - 0.5
     noise = rng.standard_normal((N, mech.width(size)))
     radii = mech.bits_radius(size) / np.sqrt(weight)
-    told = [randomised(mech.channel(size), v, float(r), e) + 0.5 for v, r, e in zip(before, radii, noise, strict=True)]
+    told = [
+        channels.randomised_one(mech.channel(size), v, float(r), e) + 0.5
+        for v, r, e in zip(before, radii, noise, strict=True)
+    ]
     got = by_record(plan, state, noise, Block(y, x, None, weight), gauge=gauge)[0]
     np.testing.assert_allclose(got[:size], weight @ np.array(told), **CLOSE)
 

@@ -55,7 +55,7 @@ WRONG = {
 )
 def test_a_damaged_file_never_reaches_compiled_code(tmp_path, options, roles, monkeypatch):
     """Each array of a saved stream replaced by a wrong one: the compiled loops check no index."""
-    monkeypatch.setattr("privreg.device.sampler.NORMALS", 1 << 8)  # small files
+    monkeypatch.setattr("privreg.privacy.noise.NORMALS", 1 << 8)  # small files
     path = tmp_path / "s.privreg"
     by_role = {"end": N} if "tuning" in options else people_by_role(**options)
     for people in (by_role[role] for role in roles):

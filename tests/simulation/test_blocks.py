@@ -8,9 +8,9 @@ import pytest
 
 import privreg as pr
 from privreg.data.sources.open import file_mark
-from privreg.device.sampler import Key, normals
 from privreg.errors import DataError, OptionError
 from privreg.privacy.ledger import Release
+from privreg.privacy.noise import Key, normals
 from privreg.simulation import blocks, play, rounds
 from privreg.simulation.blocks import blocks_of, fit_blocks
 from privreg.simulation.rounds import Sent

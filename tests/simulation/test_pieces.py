@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.device import sampler
+from privreg.privacy import noise
 from privreg.simulation import rounds
 from privreg.simulation.rounds import RoundsRun
 
@@ -60,7 +60,7 @@ def test_no_noise_is_drawn_twice(people, monkeypatch):
 
     def noted(key, count):
         keys.append(key)
-        return sampler.normals(key, count)
+        return noise.normals(key, count)
 
     monkeypatch.setattr(rounds, "normals", noted)
     monkeypatch.setattr(rounds, "PIECE", 500)

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import privreg as pr
 from privreg.audit.neighbours import audit
-from privreg.device.sampler import normals, seeded_key
 from privreg.errors import InferenceError, ReliabilityWarning, StreamError
 from privreg.files import archive
 from privreg.privacy.mechanisms import Mechanism
+from privreg.privacy.noise import normals, seeded_key
 from privreg.protocol.rounds import PARTS
 from privreg.protocol.schedule import Round
 from privreg.simulation import rounds

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from privreg.collector import sgd
 from privreg.collector.steps import Steps
-from privreg.device.sampler import NoiseStream, derived_key
-from privreg.device.score import curvature_report, score_report
 from privreg.errors import DataError
 from privreg.families.scores import curvature, psi
 from privreg.families.weights import SCORE_WEIGHTS, omega
+from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, NONE
 from privreg.simulation import sgd_kernels as kernels
 from privreg.simulation.sgd import AveragedSGD
+from privreg.simulation.sgd_device import curvature_report, score_report
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan
 
 KEY = bytes(range(32))

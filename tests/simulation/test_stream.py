@@ -149,7 +149,7 @@ def test_a_link_to_a_saved_stream_gives_no_second_load(tmp_path):
 def test_a_forked_process_gets_no_noise(tmp_path, monkeypatch):
     stream = model(None).start(tuning="published").update(table(500))
     with monkeypatch.context() as m:  # what os.getpid() says in a forked child
-        m.setattr("privreg.device.sampler.os.getpid", lambda: -1)
+        m.setattr("privreg.privacy.noise.os.getpid", lambda: -1)
         with pytest.raises(StreamError, match="another process"):
             stream._run.noise.peek()
     stream.update(table(100))  # the parent goes on

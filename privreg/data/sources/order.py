@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from privreg.data.sources.source import chunk_of
-from privreg.device.sampler import KEY_BYTES, derived_key, words
+from privreg.privacy.noise import KEY_BYTES, derived_key, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

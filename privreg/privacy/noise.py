@@ -179,7 +179,7 @@ class NoiseStream:
         self, key: bytes, buffer: NDArray[np.float64], scratch: NDArray[np.uint64]
     ) -> tuple[bytes, NDArray[np.float64]]:
         """Next key, and `buffer` full of this key's normals."""
-        from privreg.device import ziggurat  # compiled
+        from privreg.privacy import ziggurat  # compiled
 
         cipher = self._cipher(key)
         following = cipher.update(bytes(KEY_BYTES))

@@ -7,8 +7,8 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
-from privreg.device import ziggurat
-from privreg.device.sampler import NoiseStream, fresh_key, seeded_key
+from privreg.privacy import ziggurat
+from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 
 KEY = seeded_key(11)
 
