@@ -95,7 +95,7 @@ def moment_report(mechanism: Mechanism, rows: Array, v: Array, noise: Array) -> 
 
 def second_moments(rows: Array, v: Array) -> Array:
     """What a report on second moments says before it is randomised; see `moment_report`."""
-    return np.array(score.outer(_whitened(rows, v)))
+    return np.array(score.outer(score.direction(_whitened(rows, v))))
 
 
 def round_report(

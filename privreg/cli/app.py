@@ -64,6 +64,10 @@ def _own_warnings() -> Iterator[None]:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] == "respond":  # the device's own command, which has no option of this package
+        from privreg.device.command import main as device
+
+        return device(arguments[1:], prog="privreg respond")
     top, verbs = parsers(VERBS)
     if not arguments:
         top.print_help()

@@ -1,5 +1,23 @@
 """Device side of the wall: one person's record in, one randomised report out. The standard library alone.
 
-`score` makes a report of real numbers, before noise. What else sees raw rows is `data`, which reads them, and
-`simulation`, which plays many devices at once.
+`session` is a respondent's way through a study in the field (`respond`), `command` its command line (and `__main__`),
+`consent` what it says, `client` its HTTP; `ed25519` verifies, `memory` keeps what was spent and sent. `design` makes
+numbers of answers, `score` a report of real numbers, `answer` clips it and adds the exact `noise`. What else sees raw
+rows is `data`, which reads them, and `simulation`, which plays many devices at once.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .session import Limits, Outcome, RefusedError, respond
+
+__all__ = ["Limits", "Outcome", "RefusedError", "respond"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a simulation needs scores alone, and no HTTP."""
+    if name in __all__:
+        from . import session
+
+        return getattr(session, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

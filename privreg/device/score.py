@@ -17,6 +17,7 @@ __all__ = [
     "Gauged",
     "above",
     "classes",
+    "direction",
     "dot",
     "gauged",
     "inverse_length",
@@ -192,12 +193,15 @@ def classes(theta: Floats, z: Floats, y: float) -> list[float]:
 # --- what is told of covariates ------------------------------------------------------------------------------
 
 
-def outer(z: Floats) -> list[float]:
-    """Lower triangle of u uᵀ, u = z/‖z‖, off-diagonal entries times √2; zeros unless ‖u‖ is 1."""
+def direction(z: Floats) -> list[float]:
+    """U = z/‖z‖; zeros unless its length comes out as 1, up to 2⁻³⁰ of its square."""
     inverse = inverse_length(z)
     u = [v * inverse for v in z] if inverse else [0.0] * len(z)
-    if not abs(dot(u, u) - 1.0) <= NEAR_ONE:
-        u = [0.0] * len(z)
+    return u if abs(dot(u, u) - 1.0) <= NEAR_ONE else [0.0] * len(z)
+
+
+def outer(u: Floats) -> list[float]:
+    """Lower triangle of u uᵀ, off-diagonal entries times √2."""
     root = math.sqrt(2.0)
     return [u[j] * u[m] * (root if m < j else 1.0) for j in range(len(u)) for m in range(j + 1)]
 

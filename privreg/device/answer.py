@@ -1,0 +1,141 @@
+"""From a row and a state to a report: numbers, clipped on the lattice by role, with noise.
+
+The clip makes the guarantee, for any state, also one made up for one respondent: what `values` returns lies in the set
+that the role's radius stands for, see `lattice`, whatever went before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from ..protocol import codes, lattice
+from ..protocol.messages import Ask
+from ..protocol.study import Role, StudyPlan
+from . import score
+from .design import Row
+from .noise import Words, rounded_normal
+
+__all__ = ["before_noise", "randomised", "values"]
+
+CODES: Final = {
+    "huber": codes.HUBER,
+    "expectile": codes.EXPECTILE,
+    "quantile": codes.QUANTILE,
+    "squared": codes.SQUARED,
+    "logistic": codes.LOGISTIC,
+    "balanced": codes.BALANCED,
+    "multinomial": codes.MULTINOMIAL,
+    "poisson": codes.POISSON,
+    "hinge": codes.HINGE,
+    "smoothed_hinge": codes.SMOOTHED_HINGE,
+}
+
+
+# --- numbers -------------------------------------------------------------------------------------------------
+
+
+def before_noise(plan: StudyPlan, ask: Ask, group: int, row: Row) -> list[float]:
+    """What a row says to a state, as real numbers: shape (numbers,) of the role; of moments, the direction u.
+
+    Parameters
+    ----------
+    plan : StudyPlan
+    ask : Ask
+    group : int
+        Random group of the respondent's token.
+    row : Row
+    """
+    y = row.y if (ask.y_centre, ask.y_scale) == (0.0, 1.0) else score.divide(row.y - ask.y_centre, ask.y_scale)
+    less = row.y - row.offset
+    if (ask.y_centre, ask.y_scale) != (0.0, 1.0):
+        less = score.divide(less - ask.y_centre, ask.y_scale)
+    if ask.role == "location":
+        return score.above([less if j == plan.d else row.x[j] for j in plan.unscaled], ask.thresholds[group])
+    if ask.role == "moments" and plan.is_wide:
+        return score.means_and_squares([row.x[j] for j in plan.wide], plan.edges)
+    if ask.role == "moments":
+        v = [1.0] * plan.constant + row.x + [less] * plan.moment_response
+        return score.direction(score.mapped(ask.rows, v))
+    z, offset = score.mapped(ask.rows, row.x, wide=plan.is_wide), score.divide(row.offset, ask.y_scale)
+    if ask.role == "measures":
+        return _measured(plan, ask, z, y, offset)
+    theta = ask.theta_of(group)
+    if plan.family == "multinomial":
+        return score.classes(theta, z, y)
+    family, eta = CODES[plan.family], score.dot(z, theta) + offset
+    out = score.weighted(score.unit(family, plan.a, plan.b, ask.corner, eta, y), z)
+    if plan.roles[ask.role].form == lattice.JOINT:
+        out.append(score.number(family, plan.a, plan.b, ask.corner, eta, y))
+    return out
+
+
+def _measured(plan: StudyPlan, ask: Ask, z: Sequence[float], y: float, offset: float) -> list[float]:
+    assert ask.gauge is not None  # of every state that asks for measures
+    gauge = score.Gauged(CODES[plan.family], *ask.gauge, plan.y_max, plan.silent)
+    d = plan.d
+    return score.gauged(gauge, [score.dot(z, ask.theta[k * d : (k + 1) * d]) + offset for k in range(plan.blocks)], y)
+
+
+# --- the lattice ---------------------------------------------------------------------------------------------
+
+
+def values(role: Role, report: Sequence[float]) -> list[int]:
+    """Clip a report on the lattice, by the form of its role: integers that lie no farther apart than its noise is for.
+
+    Parameters
+    ----------
+    role : Role
+    report : sequence of float
+        Anything, also what is not finite.
+
+    Returns
+    -------
+    list of int, shape (numbers,)
+    """
+    if role.form == lattice.MOMENTS:
+        return _moments(report, role)
+    if len(report) != role.numbers:
+        report = [math.nan] * role.numbers
+    if role.form == lattice.BOX:
+        return [_share(v, role.radius, role.radius // 2) for v in report]
+    if role.form == lattice.JOINT:
+        return [*_ball(report[:-1], role.radius), _share(report[-1], role.radius, 0)]
+    return _ball(report, role.radius)
+
+
+def _share(v: float, radius: int, nothing: int) -> int:
+    """A number in [0, 1] as an integer in [0, R]."""
+    return nothing if math.isnan(v) else int(score.clipped(v, 0.0, 1.0) * radius)
+
+
+def _ball(v: Sequence[float], radius: int) -> list[int]:
+    """Integers with Σ a² ≤ R²: overlong vectors are scaled, what is not finite becomes 0."""
+    norm2 = score.dot(v, v)
+    if not norm2 < math.inf:
+        return [0] * len(v)
+    if norm2 > 1.0:
+        root = math.sqrt(norm2)
+        v = [x / root for x in v]
+    a = [int(radius * x) for x in v]
+    square = sum(x * x for x in a)
+    while square > radius * radius:  # what rounding left
+        j = max(range(len(a)), key=lambda k: (abs(a[k]), -k))
+        square -= 2 * abs(a[j]) - 1
+        a[j] -= 1 if a[j] > 0 else -1
+    return a
+
+
+def _moments(u: Sequence[float], role: Role) -> list[int]:
+    """Lower triangle of R u uᵀ, truncated; zeros unless Σ u² is 1, up to 2⁻³⁰."""
+    entries = score.outer(u)
+    if len(entries) != role.numbers or not abs(score.dot(u, u) - 1.0) <= score.NEAR_ONE:
+        return [0] * role.numbers
+    return [int(role.radius * v) for v in entries]
+
+
+def randomised(a: Sequence[int], role: Role, bits: int, words: Words) -> list[int]:
+    """Add noise to each number, and clamp it: what leaves the device."""
+    most = lattice.most(role.radius, bits)
+    return [min(max(v + rounded_normal(bits, words), -most), most) for v in a]

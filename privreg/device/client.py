@@ -1,0 +1,114 @@
+"""HTTP as a device speaks it: HTTPS or this machine, no redirects, no cookies, answers of limited size."""
+
+from __future__ import annotations
+
+import random
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from email.message import Message
+from http.client import HTTPException
+from typing import IO, Any, Final, NamedTuple
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+__all__ = ["RETRIED", "Answer", "Invitation", "Transport", "fetch", "invitation", "waits"]
+
+TIMEOUT: Final = 30.0
+LONGEST: Final = 2 << 20
+"""Bytes of an answer, at most."""
+
+RETRIED: Final = frozenset({0, 408, 425, 429, 500, 502, 503, 504})
+"""What may pass: no connection (0), or a server that is busy or broken."""
+
+FIRST_WAIT, LAST_WAIT = 1.0, 3600.0
+HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Invitation(NamedTuple):
+    """A link to a study, taken apart."""
+
+    base: str  # Address of the study's interface, without a slash at its end
+    slug: str
+    key: str  # Public key by which plans are verified, base64url; empty if the link has none
+    token: str  # Empty if the link has none
+
+
+class Answer(NamedTuple):
+    """What a server said; status 0 if there was no connection."""
+
+    status: int
+    body: bytes
+    wait: float = 0.0  # Seconds that it asks to be left in peace
+
+
+Transport = Callable[[str, bytes | None], Answer]
+"""Gets an address, or posts bytes to it."""
+
+
+def invitation(url: str) -> Invitation:
+    """Take apart https://host/v1/studies/{name}#k={key}&t={token}; a page's address, /s/{name}, does as well.
+
+    Raises
+    ------
+    ValueError
+        If it is no address of a study, or not HTTPS (http only to this machine).
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in HERE):
+        raise ValueError("a study's address begins with https:// (http:// only on this machine).")
+    if parts.username is not None or parts.password is not None or not parts.hostname:
+        raise ValueError("a study's address has a host, and no password.")
+    path = parts.path.rstrip("/")
+    for mark in ("/v1/studies/", "/s/"):
+        before, found, slug = path.rpartition(mark)
+        if found and slug and "/" not in slug:
+            said = parse_qs(parts.fragment)
+            base = f"{parts.scheme}://{parts.netloc}{before}/v1/studies/{quote(unquote(slug))}"
+            return Invitation(base, unquote(slug), said.get("k", [""])[-1], said.get("t", [""])[-1])
+    raise ValueError("a study's address ends in /v1/studies/ and its name.")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str) -> None:
+        """Follow nothing: the address that was given is the one that is trusted."""
+        del req, fp, code, msg, headers, newurl
+
+
+def fetch(url: str, body: bytes | None = None) -> Answer:
+    """Get an address, or post a JSON body to it."""
+    headers = {"User-Agent": "privreg-device/1", "Accept": "application/json"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    local = [urllib.request.ProxyHandler({})] if url.startswith("http:") else []  # to this machine: never by a proxy
+    opener = urllib.request.build_opener(_NoRedirect, *local)
+    request = urllib.request.Request(url, data=body, headers=headers)
+    try:
+        with opener.open(request, timeout=TIMEOUT) as answer:
+            return _answer(int(answer.status), answer, answer.headers)
+    except urllib.error.HTTPError as e:
+        with e:
+            return _answer(int(e.code), e, e.headers)
+    except (OSError, HTTPException, ValueError):
+        return Answer(0, b"")
+
+
+def _answer(status: int, answer: Any, headers: Message) -> Answer:
+    try:
+        body = answer.read(LONGEST + 1)
+    except (OSError, HTTPException):
+        return Answer(0, b"")
+    said = headers.get("Retry-After", "")
+    wait = float(said) if said.isascii() and said.isdigit() and len(said) < 6 else 0.0
+    return Answer(status, body, wait) if len(body) <= LONGEST else Answer(413, b"", wait)
+
+
+def waits(attempt: int, asked: float) -> float:
+    """Seconds before the next attempt: doubled each time, with jitter, never less than the server asks."""
+    most = min(FIRST_WAIT * 2.0 ** min(attempt, 12), LAST_WAIT)
+    return max(random.SystemRandom().uniform(0.5 * most, most), min(asked, LAST_WAIT))
+
+
+def now() -> float:
+    """Seconds since 1970 by this device; no message carries it."""
+    return time.time()

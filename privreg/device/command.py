@@ -1,0 +1,119 @@
+"""The command of a respondent: `privreg respond`, and `python -m privreg_device` of the device alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from .memory import Memory, StoreError
+from .session import Limits, RefusedError, respond
+
+__all__ = ["main"]
+
+DONE, REFUSED, USAGE, WAITING = 0, 1, 2, 3
+LONGEST: Final = 1 << 20
+
+_ABOUT: Final = """\
+Answer a study once. Your answers stay on this device: what is sent is one
+report of a few numbers, with so much random noise that hardly anything can be
+told of you. You are told the purpose and the guarantee, and asked, first.
+"""
+_STATUS: Final = """\
+me.json holds your answers by column: {"age": 41, "shift": "night"}
+
+exit status: 0 sent, 1 refused (nothing was sent), 2 wrong arguments, 3 stored
+and not sent yet: call again.
+"""
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=_ABOUT,
+        epilog=_STATUS,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("url", metavar="URL", help="the invitation: https://host/v1/studies/NAME#k=KEY&t=TOKEN")
+    parser.add_argument("--token", help="where the invitation has none")
+    parser.add_argument("--key", help="public key of the analyst, where the invitation has none")
+    parser.add_argument("--row", metavar="FILE", required=True, help="your answers, JSON; - reads standard input")
+    parser.add_argument("--dry-run", action="store_true", help="show what is asked and what it costs; send nothing")
+    parser.add_argument("--yes", action="store_true", help="agree without being asked")
+    parser.add_argument("--memory", metavar="FILE", help="where this device remembers what it has answered")
+    parser.add_argument("--most-mu", metavar="MU", type=Fraction, default=Limits().mu, help="refuse studies beyond it")
+    parser.add_argument(
+        "--yearly", metavar="MU", type=Fraction, default=Limits().yearly, help="of all studies of a group in a year"
+    )
+    parser.add_argument("--patience", metavar="SECONDS", type=float, help="go on trying so long; else till it closes")
+    return parser
+
+
+def _answers(name: str) -> dict[str, Any]:
+    """Answers of a file; what it holds is in no message."""
+    row = None
+    try:
+        with sys.stdin if name == "-" else Path(name).open(encoding="utf-8") as file:
+            row = json.loads(file.read(LONGEST))
+    except (OSError, ValueError, RecursionError):
+        pass
+    if not isinstance(row, dict):
+        raise RefusedError("the answers must be a JSON object by column, in a file that can be read.")
+    return row
+
+
+def _asked(words: str) -> bool:
+    print(words, end="\n\n")
+    try:
+        with Path("/dev/tty").open(encoding="utf-8") as terminal:  # standard input may be the answers
+            print("Send one report? [y/N] ", end="", flush=True)
+            said = terminal.readline()
+    except OSError:
+        said = input("Send one report? [y/N] ") if sys.stdin.isatty() else ""
+    return said.strip().lower() in {"y", "yes"}
+
+
+def main(arguments: Sequence[str] | None = None, prog: str = "privreg-device") -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+    prog : str
+        Its name.
+
+    Returns
+    -------
+    int
+        Exit status.
+    """
+    try:
+        a = _parser(prog).parse_args(arguments)
+    except SystemExit as e:
+        return USAGE if e.code else DONE
+    try:
+        out = respond(
+            a.url,
+            a.token,
+            _answers(a.row),
+            consent=True if a.yes else _asked,
+            key=a.key,
+            memory=Memory(a.memory),
+            limits=Limits(a.most_mu, a.yearly),
+            patience=a.patience,
+            dry_run=a.dry_run,
+        )
+    except (RefusedError, StoreError) as e:
+        print(f"{prog}: refused: {e}", file=sys.stderr)
+        return REFUSED
+    except KeyboardInterrupt:
+        print(f"{prog}: interrupted; what is stored is sent by the next call.", file=sys.stderr)
+        return WAITING
+    print(out.words)
+    return DONE if out.sent or a.dry_run else WAITING

@@ -1,0 +1,69 @@
+"""What a respondent is told before anything is computed, in words."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from ..protocol.study import StudyPlan
+from . import design
+
+__all__ = ["LIMITS", "guess", "words"]
+
+LIMITS: Final = (
+    "The study learns that you took part, and your internet address when the report is sent. If this device's memory "
+    "is lost, it could answer a second time, to whoever asks for it; both answers together cost √2 times mu."
+)
+
+
+def guess(mu: float) -> float:
+    """Share of right guesses, at best, of whoever must tell from a report which of two records made it: Φ(μ/2).
+
+    Examples
+    --------
+    >>> round(guess(1.0), 3)
+    0.691
+    """
+    return 0.5 * math.erfc(-0.5 * mu / math.sqrt(2.0))
+
+
+def _day(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
+
+
+def words(plan: StudyPlan, unread: Sequence[str]) -> str:
+    """Purpose, what is asked, and what it costs.
+
+    Parameters
+    ----------
+    plan : StudyPlan
+    unread : sequence of str
+        Columns whose answers are missing or can't be read.
+    """
+    mu = plan.mu.p / plan.mu.q
+    lines = [
+        f"{plan.title}",
+        "",
+        plan.purpose,
+        f"Contact: {plan.contact}. Open until {_day(plan.closes)}.",
+        "",
+        "Your answers stay on this device. It sends one report, once: a few numbers made of them, with so much random "
+        "noise that hardly anything can be told of you.",
+        f"The guarantee is mu = {plan.title_of_mu}: whoever sees the report, and must tell whether your answers were "
+        f"these or any others, guesses right at most {100.0 * guess(mu):.0f} times of 100 (50 would be pure chance). "
+        "Only together with the reports of many does it tell anything.",
+        "",
+        "It is made of your answers to:",
+        *(f"  {column.name}: {column.ask}" for column in design.used(plan)),
+    ]
+    if unread and plan.missing == "noise":
+        lines += ["", f"Missing, or not to be read: {', '.join(unread)}. Your report will be noise alone."]
+    lines += ["", LIMITS]
+    return _plain("\n".join(lines))
+
+
+def _plain(text: str) -> str:
+    """Text without control characters, which could rewrite what a terminal shows."""
+    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)

@@ -1,0 +1,213 @@
+"""What a device remembers: plans it has seen, budgets spent, and reports until they have arrived. One SQLite file.
+
+A report is stored durably *before* it is sent, and sent again as these very bytes: noise is never drawn twice for one
+state of affairs. A study and a token are answered once. The file is the owner's alone (mode 0600).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ..protocol.lattice import Mu
+
+__all__ = ["Memory", "Seen", "StoreError", "Stored", "default_path"]
+
+YEAR: Final = 366 * 86_400
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS study (
+    root BLOB NOT NULL, slug TEXT NOT NULL, plan BLOB NOT NULL, number INTEGER NOT NULL, state BLOB NOT NULL,
+    time INTEGER NOT NULL, PRIMARY KEY (root, slug));
+CREATE TABLE IF NOT EXISTS report (
+    plan BLOB PRIMARY KEY, token BLOB NOT NULL UNIQUE, root BLOB NOT NULL, slug TEXT NOT NULL, release TEXT NOT NULL,
+    p INTEGER NOT NULL, q INTEGER NOT NULL, state INTEGER NOT NULL, time INTEGER NOT NULL, clock INTEGER NOT NULL,
+    body BLOB, receipt BLOB, UNIQUE (root, slug));
+"""
+
+
+class StoreError(RuntimeError):
+    """The memory can't be used; nothing was sent."""
+
+
+class Seen(NamedTuple):
+    """What was seen of a study."""
+
+    plan: bytes  # Hash
+    number: int  # Of the latest state
+    state: bytes  # Its hash
+    time: int  # In it
+
+
+class Stored(NamedTuple):
+    """A report of this device."""
+
+    plan: bytes
+    token: bytes
+    state: int
+    body: bytes | None  # None once it has arrived
+    receipt: bytes | None
+
+
+def default_path() -> Path:
+    """The memory's place in the user's data directory."""
+    home = Path.home()
+    if sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
+    elif sys.platform == "darwin":
+        folder = home / "Library" / "Application Support"
+    else:
+        given = os.environ.get("XDG_DATA_HOME", "")
+        folder = Path(given) if given.startswith("/") else home / ".local" / "share"
+    return folder / "privreg" / "device.sqlite"
+
+
+class Memory:
+    """The memory of a device.
+
+    Parameters
+    ----------
+    path : path-like, optional
+        A file, made if it isn't there; `default_path` by default.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = default_path() if path is None else Path(path)
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
+            self.path.chmod(0o600)
+            with self._open() as db:
+                db.executescript(_TABLES)
+        except (OSError, sqlite3.Error) as e:
+            raise StoreError(f"the memory of budgets at {self.path} can't be used: {type(e).__name__}.") from None
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        db = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
+        try:
+            db.execute("PRAGMA synchronous = EXTRA")
+            db.execute("PRAGMA secure_delete = ON")
+            yield db
+        finally:
+            db.close()
+
+    @contextmanager
+    def _written(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is durable when it has ended, or never was."""
+        try:
+            with self._open() as db:
+                db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield db
+                except BaseException:
+                    db.execute("ROLLBACK")
+                    raise
+                db.execute("COMMIT")
+        except sqlite3.Error as e:
+            raise StoreError(f"the memory of budgets at {self.path} can't be written: {type(e).__name__}.") from None
+
+    def seen(self, root: bytes, slug: str) -> Seen | None:
+        """What was seen of the study of this name and key."""
+        with self._open() as db:
+            found = db.execute(
+                "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?", (root, slug)
+            ).fetchone()
+        return None if found is None else Seen(*found)
+
+    def note(self, root: bytes, slug: str, seen: Seen) -> Seen:
+        """Remember the latest state of a study; what is remembered never goes back. Returns what is known now."""
+        with self._written() as db:
+            db.execute("INSERT INTO study VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (root, slug, *seen))
+            db.execute(
+                "UPDATE study SET number = ?, state = ?, time = MAX(time, ?) "
+                "WHERE root = ? AND slug = ? AND plan = ? AND number < ?",
+                (seen.number, seen.state, seen.time, root, slug, seen.plan, seen.number),
+            )
+            found = db.execute(
+                "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?", (root, slug)
+            ).fetchone()
+        return Seen(*found)
+
+    def report(self, root: bytes, slug: str) -> Stored | None:
+        """The report to this study, if there is one."""
+        with self._open() as db:
+            found = db.execute(
+                "SELECT plan, token, state, body, receipt FROM report WHERE root = ? AND slug = ?", (root, slug)
+            ).fetchone()
+        return None if found is None else Stored(*found)
+
+    def used(self, token: bytes) -> bool:
+        """Whether a token has been used, for whatever study."""
+        with self._open() as db:
+            return db.execute("SELECT 1 FROM report WHERE token = ?", (token,)).fetchone() is not None
+
+    def spent(self, release: str, root: bytes, time: int, clock: int) -> Fraction:
+        """Σ μ² of a year's reports to studies of this release group or of this key.
+
+        A report counts as one of the year if the studies' clocks or this device's say so.
+        """
+        with self._open() as db:
+            rows = db.execute(
+                "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)",
+                (release, root, time - YEAR, clock - YEAR),
+            ).fetchall()
+        return sum((Fraction(p, q) ** 2 for p, q in rows), Fraction(0))
+
+    def store(
+        self,
+        stored: Stored,
+        *,
+        root: bytes,
+        slug: str,
+        release: str,
+        mu: Mu,
+        time: int,
+        clock: int,
+        cap: Fraction,
+    ) -> Stored | None:
+        """Write a report ahead of sending it, with what it spends.
+
+        Parameters
+        ----------
+        stored : Stored
+        root, slug, release : bytes and str
+            The study's key and name, and its release group.
+        mu : Mu
+            Budget that the report spends.
+        time, clock : int
+            Seconds since 1970, by the study's state and by this device.
+        cap : Fraction
+            What Σ μ² of a year's reports may be.
+
+        Returns
+        -------
+        Stored or None
+            What is stored for this study: another process may have been faster. None if it would spend too much.
+        """
+        with self._written() as db:
+            rows = db.execute(
+                "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)",
+                (release, root, time - YEAR, clock - YEAR),
+            ).fetchall()
+            before = sum((Fraction(p, q) ** 2 for p, q in rows), Fraction(0))
+            if before + Fraction(*mu) ** 2 <= cap:
+                db.execute(
+                    "INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING",
+                    (stored.plan, stored.token, root, slug, release, *mu, stored.state, time, clock, stored.body),
+                )
+            found = db.execute(
+                "SELECT plan, token, state, body, receipt FROM report WHERE root = ? AND slug = ?", (root, slug)
+            ).fetchone()
+        return None if found is None else Stored(*found)
+
+    def arrived(self, root: bytes, slug: str, receipt: bytes) -> None:
+        """Keep the receipt and forget the bytes; what was spent stays."""
+        with self._written() as db:
+            db.execute("UPDATE report SET body = NULL, receipt = ? WHERE root = ? AND slug = ?", (receipt, root, slug))
