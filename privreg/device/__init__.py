@@ -1,6 +1,6 @@
 """Device side of the wall: one person's record in, one randomised report out. The standard library alone.
 
-`session` is a respondent's way through a study in the field (`respond`), `command` its command line (and `__main__`),
+`session` is a respondent's way through a study in the field, `command` its command line (and `__main__`),
 `consent` what it says, `client` its HTTP; `ed25519` verifies, `memory` keeps what was spent and sent. `design` makes
 numbers of answers, `score` a report of real numbers, `answer` clips it and adds the exact `noise`. What else sees raw
 rows is `data`, which reads them, and `simulation`, which plays many devices at once.

@@ -99,6 +99,14 @@ class Memory:
             db.close()
 
     @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with self._open() as db:
+                yield db
+        except sqlite3.Error as e:
+            raise StoreError(f"the memory of budgets at {self.path} can't be used: {type(e).__name__}.") from None
+
+    @contextmanager
     def _written(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is durable when it has ended, or never was."""
         try:
@@ -115,7 +123,7 @@ class Memory:
 
     def seen(self, root: bytes, slug: str) -> Seen | None:
         """What was seen of the study of this name and key."""
-        with self._open() as db:
+        with self._read() as db:
             found = db.execute(
                 "SELECT plan, number, state, time FROM study WHERE root = ? AND slug = ?", (root, slug)
             ).fetchone()
@@ -137,7 +145,7 @@ class Memory:
 
     def report(self, root: bytes, slug: str) -> Stored | None:
         """The report to this study, if there is one."""
-        with self._open() as db:
+        with self._read() as db:
             found = db.execute(
                 "SELECT plan, token, state, body, receipt FROM report WHERE root = ? AND slug = ?", (root, slug)
             ).fetchone()
@@ -145,7 +153,7 @@ class Memory:
 
     def used(self, token: bytes) -> bool:
         """Whether a token has been used, for whatever study."""
-        with self._open() as db:
+        with self._read() as db:
             return db.execute("SELECT 1 FROM report WHERE token = ?", (token,)).fetchone() is not None
 
     def spent(self, release: str, root: bytes, time: int, clock: int) -> Fraction:
@@ -153,12 +161,8 @@ class Memory:
 
         A report counts as one of the year if the studies' clocks or this device's say so.
         """
-        with self._open() as db:
-            rows = db.execute(
-                "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)",
-                (release, root, time - YEAR, clock - YEAR),
-            ).fetchall()
-        return sum((Fraction(p, q) ** 2 for p, q in rows), Fraction(0))
+        with self._read() as db:
+            return _spent(db, release, root, time, clock)
 
     def store(
         self,
@@ -192,12 +196,7 @@ class Memory:
             What is stored for this study: another process may have been faster. None if it would spend too much.
         """
         with self._written() as db:
-            rows = db.execute(
-                "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)",
-                (release, root, time - YEAR, clock - YEAR),
-            ).fetchall()
-            before = sum((Fraction(p, q) ** 2 for p, q in rows), Fraction(0))
-            if before + Fraction(*mu) ** 2 <= cap:
+            if _spent(db, release, root, time, clock) + Fraction(*mu) ** 2 <= cap:
                 db.execute(
                     "INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING",
                     (stored.plan, stored.token, root, slug, release, *mu, stored.state, time, clock, stored.body),
@@ -211,3 +210,11 @@ class Memory:
         """Keep the receipt and forget the bytes; what was spent stays."""
         with self._written() as db:
             db.execute("UPDATE report SET body = NULL, receipt = ? WHERE root = ? AND slug = ?", (receipt, root, slug))
+
+
+def _spent(db: sqlite3.Connection, release: str, root: bytes, time: int, clock: int) -> Fraction:
+    rows = db.execute(
+        "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)",
+        (release, root, time - YEAR, clock - YEAR),
+    )
+    return sum((Fraction(p, q) ** 2 for p, q in rows), Fraction(0))
