@@ -8,30 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
-from ..protocol import codes, lattice
+from ..protocol import lattice
 from ..protocol.messages import Ask
-from ..protocol.study import Role, StudyPlan
+from ..protocol.study import FAMILIES, Role, StudyPlan
 from . import score
 from .design import Row
 from .noise import Words, rounded_normal
 
 __all__ = ["before_noise", "randomised", "values"]
-
-CODES: Final = {
-    "huber": codes.HUBER,
-    "expectile": codes.EXPECTILE,
-    "quantile": codes.QUANTILE,
-    "squared": codes.SQUARED,
-    "logistic": codes.LOGISTIC,
-    "balanced": codes.BALANCED,
-    "multinomial": codes.MULTINOMIAL,
-    "poisson": codes.POISSON,
-    "hinge": codes.HINGE,
-    "smoothed_hinge": codes.SMOOTHED_HINGE,
-}
-
 
 # --- numbers -------------------------------------------------------------------------------------------------
 
@@ -64,7 +49,7 @@ def before_noise(plan: StudyPlan, ask: Ask, group: int, row: Row) -> list[float]
     theta = ask.theta_of(group)
     if plan.family == "multinomial":
         return score.classes(theta, z, y)
-    family, eta = CODES[plan.family], score.dot(z, theta) + offset
+    family, eta = FAMILIES[plan.family], score.dot(z, theta) + offset
     out = score.weighted(score.unit(family, plan.a, plan.b, ask.corner, eta, y), z)
     if plan.roles[ask.role].form == lattice.JOINT:
         out.append(score.number(family, plan.a, plan.b, ask.corner, eta, y))
@@ -73,7 +58,7 @@ def before_noise(plan: StudyPlan, ask: Ask, group: int, row: Row) -> list[float]
 
 def _measured(plan: StudyPlan, ask: Ask, z: Sequence[float], y: float, offset: float) -> list[float]:
     assert ask.gauge is not None  # of every state that asks for measures
-    gauge = score.Gauged(CODES[plan.family], *ask.gauge, plan.y_max, plan.silent)
+    gauge = score.Gauged(FAMILIES[plan.family], *ask.gauge, plan.y_max, plan.silent)
     d = plan.d
     return score.gauged(gauge, [score.dot(z, ask.theta[k * d : (k + 1) * d]) + offset for k in range(plan.blocks)], y)
 

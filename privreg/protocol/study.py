@@ -12,25 +12,25 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from . import lattice, trees
+from . import codes, lattice, trees
 from .lattice import Mu
 from .trees import Column
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, text_of
 
 __all__ = ["FAMILIES", "MEASURES", "ROLES", "Cell", "Held", "Role", "StudyPlan", "mu_of", "plan_payload", "read_plan"]
 
-FAMILIES: Final = (
-    "huber",
-    "expectile",
-    "quantile",
-    "squared",
-    "logistic",
-    "balanced",
-    "multinomial",
-    "poisson",
-    "hinge",
-    "smoothed_hinge",
-)
+FAMILIES: Final = {
+    "huber": codes.HUBER,
+    "expectile": codes.EXPECTILE,
+    "quantile": codes.QUANTILE,
+    "squared": codes.SQUARED,
+    "logistic": codes.LOGISTIC,
+    "balanced": codes.BALANCED,
+    "multinomial": codes.MULTINOMIAL,
+    "poisson": codes.POISSON,
+    "hinge": codes.HINGE,
+    "smoothed_hinge": codes.SMOOTHED_HINGE,
+}
 """Scores that a device knows; one's own is refused. "balanced" is the logistic score over its larger side."""
 
 ROLES: Final = ("location", "moments", "pilot", "main", "measures")
@@ -297,7 +297,7 @@ def read_plan(payload: bytes) -> StudyPlan:
         mix = tuple(Record({"row": row}, "'mix' of the design").reals("row", d) for row in mix)
     design.done()
     score = record.object("score")
-    family = score.choice("family", FAMILIES)
+    family = score.choice("family", tuple(FAMILIES))
     a, b, blocks = score.real("a"), score.real("b"), score.integer("blocks", 1, MOST_BLOCKS)
     score.done()
     _check_score(family, a, b, blocks)

@@ -1,0 +1,165 @@
+"""Between a fit by rounds and a study in the field: states as messages, and reports of whole numbers as sums.
+
+A report of whole numbers over its radius is what a simulated report is: a point of the unit ball, or of [0, 1], with
+noise of the sd 2^m/R, which is the sd of `Plan.sd` up to the rounding of R.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privreg.errors import OptionError
+from privreg.protocol import codes, lattice
+from privreg.protocol.messages import WORDS, Ask, Gauge
+from privreg.protocol.rounds import Reports, State
+from privreg.protocol.study import FAMILIES, ROLES, Role, mu_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.plan import Plan
+    from privreg.families.measures import Gauge as Measured
+    from privreg.protocol.lattice import Mu
+
+    Array = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+__all__ = ["ask_of", "check_field", "family_of", "measured_of", "reports_of", "roles_of"]
+
+
+def check_field(plan: Plan) -> None:
+    """Refuse what devices in the field don't have.
+
+    Raises
+    ------
+    OptionError
+    """
+    if plan.mechanism.name != "gaussian" or not plan.mechanism.budget.private:
+        raise OptionError("devices in the field have Gaussian noise only; write mechanism='gaussian', and a budget.")
+    if plan.label:
+        raise OptionError("devices in the field keep whole records private; write private='record'.")
+    if plan.rules.shape.family == codes.CUSTOM:
+        raise OptionError("devices in the field don't run a score of one's own; take a family by name.")
+
+
+def family_of(plan: Plan) -> str:
+    """Name of the fit's score in messages."""
+    check_field(plan)
+    return next(name for name, code in FAMILIES.items() if code == plan.rules.shape.family)
+
+
+def roles_of(plan: Plan, mu: Mu | None = None) -> dict[str, Role]:
+    """Roles of a fit's rounds, each with the largest radius that keeps the budget.
+
+    Parameters
+    ----------
+    plan : Plan
+    mu : Mu, optional
+        The budget; by default the plan's as a fraction.
+
+    Raises
+    ------
+    OptionError
+        If devices in the field can't play this fit, or the budget is too small for a role.
+    """
+    check_field(plan)
+    mu, out = mu_of(plan.mechanism.budget.mu) if mu is None else mu, {}
+    for name in ROLES:
+        if all(r.role != name for r in plan.rounds):
+            continue
+        form = lattice.BALL
+        if name in {"location", "measures"} or (name == "moments" and plan.wide is not None):
+            form = lattice.BOX
+        elif name == "moments":
+            form = lattice.MOMENTS
+        elif plan.kappa(name) > 0.0:
+            form = lattice.JOINT
+        numbers = plan.numbers(name)
+        radius = lattice.radius(form, numbers, mu)
+        if radius < 1:
+            raise OptionError(f"mu = {mu.p}/{mu.q} is too small for reports of {numbers} numbers; ask for more.")
+        out[name] = Role(form, numbers, radius, plan.apart(name))
+    return out
+
+
+def ask_of(plan: Plan, state: State, gauge: Measured | None = None, below: int = WORDS) -> Ask:
+    """A state of a fit as what a state of the study asks.
+
+    Parameters
+    ----------
+    plan : Plan
+    state : State
+    gauge : Gauge, optional
+        Of a round on measures of fit: `Progress.gauge`.
+    below : int
+        Tokens that it asks, see `messages.Ask`.
+    """
+    role, wide = state.role, plan.wide is not None
+    scores = role in {"pilot", "main", "measures"}
+    rows: tuple[tuple[float, ...], ...] = ()
+    if scores and wide:
+        rows = tuple(tuple(map(float, row)) for row in state.rows)
+    elif role != "location" and not wide:
+        if np.triu(state.rows, 1).any():
+            raise ValueError("a row map is lower triangular")
+        rows = tuple(tuple(map(float, row[: j + 1])) for j, row in enumerate(state.rows))
+    step = 0.0
+    signs: tuple[bytes, ...] = ()
+    if role == "main" and state.offsets.any():
+        step, signs = _signs(state.offsets)
+    return Ask(
+        role=role,
+        below=below,
+        rows=rows,
+        y_centre=float(state.y_centre),
+        y_scale=float(state.y_scale),
+        theta=tuple(map(float, state.theta)) if scores else (),
+        corner=float(state.corner),
+        step=step,
+        signs=signs,
+        thresholds=tuple(tuple(map(float, row)) for row in state.thresholds) if role == "location" else (),
+        gauge=None if gauge is None else Gauge(gauge.residual, gauge.spread, gauge.centre),
+    )
+
+
+def _signs(offsets: Array) -> tuple[float, tuple[bytes, ...]]:
+    """Offsets ± step as a step and bits, 1 for minus, the first coefficient's the least."""
+    step = float(np.abs(offsets).max())
+    if not (np.abs(offsets) == step).all():
+        raise ValueError("offsets of groups are all of one size")
+    bits = np.packbits(offsets < 0.0, axis=1, bitorder="little")
+    return step, tuple(row.tobytes() for row in bits)
+
+
+def reports_of(role: Role, people: Ints, sums: Ints) -> Reports:
+    """Sums of whole numbers as sums of reports.
+
+    Parameters
+    ----------
+    role : Role
+    people : ndarray of int, shape (parts, groups)
+    sums : ndarray of int, shape (parts, groups, numbers)
+
+    Returns
+    -------
+    Reports
+    """
+    return Reports(people.astype(np.float64), sums / float(role.radius), int(people.sum()))
+
+
+def measured_of(role: Role, values: Sequence[Sequence[int]]) -> Reports:
+    """Reports on measures of fit, whose outer products are summed beside.
+
+    Parameters
+    ----------
+    role : Role
+    values : sequence, shape (n, numbers)
+        Every report.
+    """
+    told = np.array(values, dtype=np.float64).reshape(-1, role.numbers) / role.radius
+    total = np.concatenate([told.sum(axis=0), (told.T @ told).reshape(-1)])
+    return Reports(np.full((1, 1), float(len(told))), total[None, None], len(told))

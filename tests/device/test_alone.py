@@ -1,0 +1,143 @@
+"""The device alone: bare Python, nothing installed, over real HTTP on this machine."""
+
+import json
+import subprocess
+import sys
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from privreg.protocol import messages, study, wire
+from tests.field import NOON, ROOT, SERVER, ask, field_state, public, signed, study_plan, token
+
+REPO = Path(__file__).resolve().parents[2]
+ISOLATED = [sys.executable, "-I", "-S", "-c"]
+"""Without site-packages, environment variables and the present folder."""
+
+
+def isolated(folder, code, *words):
+    text = f"import sys; sys.path.insert(0, {str(folder)!r}); {code}"
+    return subprocess.run([*ISOLATED, text, *words], capture_output=True, text=True, timeout=60, check=False)
+
+
+LOADED = "print(sorted({m.partition('.')[0] for m in sys.modules} - set(sys.stdlib_module_names) - {'__main__'}))"
+
+
+def test_the_device_needs_the_standard_library_alone():
+    code = "import privreg.device.session, privreg.device.command; privreg.device.respond; " + LOADED
+    got = isolated(REPO, code)
+    assert (got.stdout, got.stderr) == ("['privreg']\n", "")
+
+
+def test_importing_scores_brings_no_http():
+    got = isolated(REPO, "import privreg.device.score; print('urllib' in sys.modules or 'sqlite3' in sys.modules)")
+    assert got.stdout == "False\n"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The unpacked wheel of the device."""
+    if find_spec("hatchling") is None:
+        pytest.skip("hatchling, which builds the wheel, is not installed")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(
+        build, cwd=REPO / "packages" / "device", capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (file,) = folder.glob("*.whl")
+    with zipfile.ZipFile(file) as zipped:
+        zipped.extractall(folder / "there")
+    return folder / "there"
+
+
+def test_the_wheel_holds_the_device_and_the_protocol_and_nothing_else(wheel):
+    here = {p.relative_to(wheel).as_posix() for p in wheel.rglob("*.py")}
+    expected = {"privreg_device/__init__.py", "privreg_device/__main__.py"}
+    for folder in ("device", "protocol"):
+        expected |= {
+            f"privreg_device/{p.relative_to(REPO / 'privreg').as_posix()}"
+            for p in (REPO / "privreg" / folder).rglob("*.py")
+        }
+    assert here == expected
+    assert (wheel / "privreg_device" / "LICENSE").read_text() == (REPO / "LICENSE").read_text()
+    metadata = next(wheel.glob("*.dist-info/METADATA")).read_text()
+    assert "Requires-Dist" not in metadata
+
+
+def test_the_wheel_is_imported_in_well_under_a_second(wheel):
+    code = "import time; t = time.perf_counter(); import privreg_device; t = time.perf_counter() - t; print(t < 0.5); "
+    assert isolated(wheel, code + LOADED).stdout == "True\n['privreg_device']\n"
+    code = (
+        "import time; t = time.perf_counter(); from privreg_device import respond; print(time.perf_counter() - t < 1.0)"
+    )
+    assert isolated(wheel, code).stdout == "True\n"
+
+
+@pytest.fixture
+def server():
+    """A study's server on this machine; what was posted is in its `posted`."""
+    plan = study_plan()
+    payload = study.plan_payload(plan)
+    plan_hash = wire.hash_of(payload)
+    state = messages.state_payload(field_state(plan_hash, ask(plan, "main")))
+    said = {"plan": signed("plan", payload, ROOT), "state": signed("state", state, SERVER)}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self._answer(200, said[self.path.rpartition("/")[2]])
+
+        def do_POST(self):
+            posted.append((dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
+            self._answer(201, b"{}")
+
+        def _answer(self, status, body):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *given):
+            pass
+
+    posted = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        running.posted, running.plan, running.hash = posted, plan, plan_hash
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def test_the_wheel_answers_a_study_over_http(wheel, server, tmp_path):
+    (tmp_path / "me.json").write_text(json.dumps({"age": 41, "bmi": 24.5, "shift": "night", "hours": 7}))
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1/studies/sleep#k={wire.base(public(ROOT))}"
+    words = [url, "--token", messages.token_text(token()), "--row", str(tmp_path / "me.json")]
+    words += ["--memory", str(tmp_path / "memory"), "--yes"]
+    code = f"from privreg_device.device import client; client.now = lambda: {NOON}.0; "
+    run = "from privreg_device.device.command import main; sys.exit(main(sys.argv[1:]))"
+    got = isolated(wheel, code + run, *words, "--dry-run")
+    assert (got.returncode, got.stderr) == (0, "")
+    assert server.posted == []
+    got = isolated(wheel, run, *words, "--patience", "20")
+    assert (got.returncode, got.stdout, got.stderr) == (0, "The report has arrived. Thank you.\n", "")
+    ((headers, body),) = server.posted
+    assert messages.read_report(body, server.plan, server.hash).token == token()
+    assert {k.lower() for k in headers} <= {
+        "host", "user-agent", "accept", "content-type", "content-length", "connection", "accept-encoding",
+    }  # fmt: skip
+    got = isolated(wheel, run, *words)
+    assert got.returncode == 1
+    assert "has answered the study" in got.stderr
+
+
+def test_the_module_runs(wheel):
+    got = isolated(
+        wheel, "import runpy; sys.argv = ['x', '--help']; runpy.run_module('privreg_device', run_name='__main__')"
+    )
+    assert got.stdout.startswith("usage: python -m privreg_device")
