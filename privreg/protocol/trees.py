@@ -4,7 +4,8 @@
 "min" | "max", a, b], ["log" | "log1p" | "exp" | "sqrt" | "abs" | "round", a],
 ["cmp", "lt" | "le" | "gt" | "ge" | "eq" | "ne", a, b], ["and" | "or", a, b], ["not", a], ["where", condition, a, b],
 ["bspline", a, degree, knots, index], and ["cr", a, knots, values, curvatures], the cubic spline with these values and
-second derivatives at its knots. Splines are not finite outside their knots.
+second derivatives at its knots. Splines are not finite outside their knots; powers 2, -1 and 0.5 are
+a · a, 1/a and √a, which all languages round alike.
 """
 
 from __future__ import annotations

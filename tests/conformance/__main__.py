@@ -1,0 +1,7 @@
+"""`python -m tests.conformance`: write the vectors anew."""
+
+from privreg.files import archive
+from tests.conformance.make import FILES, FOLDER, text_of
+
+for name in FILES:
+    archive.write_bytes(str(FOLDER / f"{name}.json"), text_of(name).encode())

@@ -1,0 +1,284 @@
+"""What the conformance vectors hold."""
+
+import hashlib
+import json
+import math
+import random
+from pathlib import Path
+
+from privreg.device import answer, ed25519
+from privreg.device.design import row_of
+from privreg.device.noise import Words, rounded_normal
+from privreg.protocol import messages, study, wire
+from privreg.protocol.messages import Report
+from privreg.protocol.study import Cell
+from privreg.protocol.wire import MessageError
+from tests.field import (
+    DESIGN,
+    ROOT,
+    SCORES,
+    SERVER,
+    ask,
+    const,
+    field_state,
+    hexed,
+    key_of,
+    public,
+    roles_of,
+    signed,
+    study_plan,
+    token,
+)
+
+FOLDER = Path(__file__).parent
+POLYNOMIAL = ("huber", "expectile", "quantile", "squared", "hinge", "smoothed_hinge")
+"""Families whose scores call neither exp nor log."""
+
+
+class Counted(Words):
+    """Words that follow from a label, and how many were used."""
+
+    def __init__(self, label, first=b""):
+        self.used, self.bytes, self._label, self._first = 0, b"", label, first
+        super().__init__(self._more)
+
+    def _more(self, count):
+        some = hashlib.shake_256(f"{self._label} {len(self.bytes)}".encode()).digest(count)
+        some, self._first = (self._first + some)[:count], b""
+        self.bytes += some
+        return some
+
+    def word(self):
+        self.used += 1
+        return super().word()
+
+    @property
+    def text(self):
+        return wire.base(self.bytes[: 4 * self.used])
+
+
+def given_words(text):
+    """Words of a vector, then no more."""
+    data = [wire.unbase(text, "words")]
+
+    def source(count):
+        here, data[0] = data[0][:count], data[0][count:]
+        return here + bytes(count - len(here)) if here else b""
+
+    return Words(source)
+
+
+def noise():
+    """Words and the noise they give."""
+    out = []
+    for bits, count in ((0, 60), (8, 40), (20, 60), (24, 20), (31, 20)):
+        words = Counted(f"noise {bits}")
+        drawn = [rounded_normal(bits, words) for _ in range(count)]
+        out.append({"bits": bits, "words": words.text, "used": words.used, "noise": drawn})
+    # two uniform numbers that are equal in their first word, so that further words are drawn for both
+    prefix = b"".join(w.to_bytes(4, "little") for w in (5, 5, 9, 8))
+    words = Counted("tied", prefix)
+    drawn = [rounded_normal(20, words) for _ in range(5)]
+    out.append({"bits": 20, "words": words.text, "used": words.used, "noise": drawn})
+    return out
+
+
+OPERATIONS = (
+    ["sub", ["div", ["col", "age"], const(2)], ["floordiv", ["col", "bmi"], const(7)]],
+    ["mod", ["sub", ["col", "hours"], const(30)], const(7)],
+    ["pow", ["col", "hours"], const(2)],
+    ["min", ["col", "age"], ["max", ["col", "bmi"], const(30)]],
+    ["abs", ["sub", ["col", "age"], const(50)]],
+    ["round", ["div", ["col", "age"], const(2)]],
+    ["where", ["cmp", "ge", ["col", "age"], const(65)], const(1), ["sqrt", ["col", "bmi"]]],
+    ["and", ["not", ["col", "ill"]], ["or", ["level", "shift", "night"], ["cmp", "ne", ["col", "hours"], const(8)]]],
+    ["bspline", ["col", "age"], 3, [hexed(k) for k in (18, 18, 18, 18, 40, 60, 90, 90, 90, 90)], 2],
+    [
+        "cr",
+        ["col", "bmi"],
+        [hexed(k) for k in (15, 25, 35, 50)],
+        [hexed(v) for v in (0, 1, 0, 2)],
+        [hexed(v) for v in (0, 0.5, -0.25, 0)],
+    ],
+)
+TRANSCENDENTAL = (
+    ["log", ["col", "age"]],
+    ["log1p", ["col", "hours"]],
+    ["exp", ["div", ["col", "bmi"], const(16)]],
+    ["pow", ["col", "age"], const(1.5)],
+)
+
+ROWS = (
+    {"age": 41, "bmi": 24.5, "shift": "night", "hours": 7, "ill": False, "visits": 3},
+    {"age": 18, "bmi": 50, "shift": "both", "hours": 0.125, "ill": True, "visits": 0},
+    {"age": 12, "bmi": 1e300, "shift": "day", "hours": 8.3, "ill": True, "visits": 20},
+    {"age": None, "bmi": 24.5, "shift": "night", "hours": 7, "ill": False, "visits": 3},
+    {"age": 67, "bmi": 31.7, "shift": "late", "hours": 5.5, "ill": True, "visits": 1},
+)
+
+
+def designs(trees, **more):
+    return study_plan(design=(DESIGN[0], *(Cell(f"t{j}", t, 1.0, 4.0) for j, t in enumerate(trees))), **more)
+
+
+def plans():
+    """Plans by name, with the roles to ask, and whether everybody must get the same integers."""
+    out = {f: (study_plan(f), ("pilot", "main", "measures"), f in POLYNOMIAL) for f in SCORES}
+    out["huber"] = (study_plan("huber"), study.ROLES, True)
+    out["operations"] = (designs(OPERATIONS, moment_response=False), ("moments", "main"), True)
+    out["transcendental"] = (designs(TRANSCENDENTAL, offset=["log", ["col", "bmi"]]), ("moments", "pilot"), False)
+    wide = study_plan(is_wide=True, wide=(3, 4), edges=(1.0, 1.5), silent=True)
+    out["wide"] = (wide, ("moments", "main", "measures"), True)
+    mix = tuple(tuple(0.5 if k == j - 1 else float(j == k) for k in range(5)) for j in range(5))
+    mixed = study_plan(mix=mix, constant=True, offset=["div", ["col", "visits"], const(4)])
+    out["mixed"] = (mixed._replace(roles=roles_of(mixed)), ("moments", "pilot", "main"), True)
+    return out
+
+
+def some(value):
+    return None if math.isnan(value) else hexed(value)
+
+
+def reports():
+    """Plans, states and rows, and the reports they give."""
+    payloads, states, cases, number = {}, {}, [], 0
+    for name, (plan, roles, exact) in plans().items():
+        payload = study.plan_payload(plan)
+        payloads[name] = wire.base(payload)
+        for role in roles:
+            state = field_state(wire.hash_of(payload), ask(plan, role, random.Random(f"{name} {role}")))
+            states[f"{name} {role}"] = wire.base(messages.state_payload(state))
+            for row in ROWS if role == "main" else ROWS[:2]:
+                number += 1
+                cases.append(case(name, plan, state, role, row, token(number), exact=exact))
+    return {"plans": payloads, "states": states, "cases": cases}
+
+
+def case(name, plan, state, role, row, mine, *, exact):
+    place = messages.place_of(state.plan, mine)
+    group, inside = messages.group_of(plan, role, place), row_of(plan, row)
+    form, words = plan.roles[role], Counted(f"{name} {role} {mine.id.hex()}")
+    before = answer.values(form, answer.before_noise(plan, messages.ask_of(state, place), group, inside))
+    sent = answer.randomised(before, form, plan.bits, words)
+    return {
+        "plan": name,
+        "state": f"{name} {role}",
+        "token": messages.token_text(mine),
+        "row": row,
+        "place": list(place),
+        "group": group,
+        "x": [some(v) for v in inside.x],
+        "y": some(inside.y),
+        "offset": some(inside.offset),
+        "exact": exact,
+        "before": before,
+        "words": words.text,
+        "body": messages.report_body(Report(state.plan, state.number, role, mine, tuple(sent))).decode(),
+    }
+
+
+def accepted(data, kind, key, plan=None):
+    """What this project's device says."""
+    try:
+        envelope = wire.open_envelope(data, kind)
+        message = wire.signed_bytes(kind, envelope.payload)
+        if not any(kid == wire.key_id(key) and ed25519.verify(key, message, s) for kid, s in envelope.signatures):
+            return False
+        if kind == "plan":
+            study.read_plan(envelope.payload)
+        else:
+            messages.read_state(envelope.payload, plan, wire.hash_of(study.plan_payload(plan)))
+    except MessageError:
+        return False
+    return True
+
+
+def mutations():
+    """Envelopes that a device must refuse, by what is wrong with them."""
+    payload = study.plan_payload(study_plan())
+    good = json.loads(signed("plan", payload, ROOT))
+    sig = wire.unbase(good["sigs"][0]["sig"], "sig")
+    order = ed25519.ORDER
+
+    def envelope(**change):
+        return json.dumps({**good, **change})
+
+    def signature(data, kid=None):
+        return envelope(sigs=[{"kid": kid or good["sigs"][0]["kid"], "sig": wire.base(data)}])
+
+    def flipped(data, place, bit=1):
+        out = bytearray(data)
+        out[place] ^= bit
+        return bytes(out)
+
+    def resigned(change):
+        said = json.loads(payload)
+        change(said)
+        return signed("plan", json.dumps(said).encode(), ROOT).decode()
+
+    long = (int.from_bytes(sig[32:], "little") + order).to_bytes(32, "little")
+    return {
+        "first byte of the payload": envelope(payload=wire.base(flipped(payload, 0))),
+        "a byte of the payload": envelope(payload=wire.base(flipped(payload, 100, 4))),
+        "last byte of the payload": envelope(payload=wire.base(flipped(payload, -1))),
+        "a blank after the payload": envelope(payload=wire.base(payload + b" ")),
+        "padding": envelope(payload=good["payload"] + "="),
+        "another alphabet": envelope(payload=good["payload"][:-1] + "+"),
+        "no payload": envelope(payload=""),
+        "first byte of the signature": signature(flipped(sig, 0)),
+        "last byte of the signature": signature(flipped(sig, 63)),
+        "a bit of the scalar": signature(flipped(sig, 40, 128)),
+        "a scalar beyond the order": signature(sig[:32] + long),
+        "a signature of zeros": signature(bytes(64)),
+        "a short signature": signature(sig[:63]),
+        "a long signature": signature(sig + b"\0"),
+        "another key's name": signature(sig, wire.key_id(public(SERVER))),
+        "another key": signed("plan", payload, key_of(9)).decode(),
+        "a signature over the payload alone": signature(ROOT.sign(payload)),
+        "a signature of another type": signature(ROOT.sign(wire.signed_bytes("state", payload))),
+        "a signature of another version": signature(ROOT.sign(b"privreg/plan/v2\0" + payload)),
+        "no signatures": envelope(sigs=[]),
+        "version 2": envelope(v=2),
+        "version as text": envelope(v="1"),
+        "type state": envelope(type="state"),
+        "an unknown type": envelope(type="keys"),
+        "an unknown member": envelope(more=1),
+        "no JSON": envelope()[:-1],
+        "signed: version 2": resigned(lambda p: p.update(v=2)),
+        "signed: a radius one too large": resigned(lambda p: p["roles"]["main"].update(radius=524_289)),
+        "signed: an unknown operation": resigned(
+            lambda p: p["design"]["columns"][3].update(tree=["sin", ["col", "age"]])
+        ),
+        "signed: an unknown mechanism": resigned(lambda p: p["privacy"].update(mechanism="laplace")),
+        "signed: a cluster": resigned(lambda p: p.update(cluster="household")),
+        "signed: an unknown member": resigned(lambda p: p.update(colour="red")),
+        "signed: a decimal number": resigned(lambda p: p.update(grace=1.5)),
+        "signed: mu 0": resigned(lambda p: p["privacy"].update(mu=[0, 1])),
+    }
+
+
+def envelopes():
+    """Envelopes, good and mutated."""
+    plan = study_plan()
+    payload = study.plan_payload(plan)
+    state = messages.state_payload(field_state(wire.hash_of(payload), ask(plan, "main")))
+    root, server = wire.base(public(ROOT)), wire.base(public(SERVER))
+    more = json.dumps({**json.loads(signed("plan", payload, ROOT)), "x_a": 1}).encode()
+    good = [
+        ("a plan", "plan", root, signed("plan", payload, ROOT)),
+        ("a plan of two signatures", "plan", root, signed("plan", payload, key_of(9), ROOT)),
+        ("a state", "state", server, signed("state", state, SERVER)),
+        ("a plan with a member for others", "plan", root, more),
+    ]  # fmt: skip
+    out = [{"what": w, "type": t, "key": k, "envelope": e.decode(), "accepted": True} for w, t, k, e in good]
+    for what, text in mutations().items():
+        out.append({"what": what, "type": "plan", "key": root, "envelope": text, "accepted": False})
+    return {"plan": wire.base(payload), "cases": out}
+
+
+FILES = {"noise": noise, "reports": reports, "envelopes": envelopes}
+
+
+def text_of(name):
+    """A file's text."""
+    return json.dumps(FILES[name](), indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,58 @@
+"""The conformance vectors are what this project's device computes; another language's device reads the same files."""
+
+import json
+
+import pytest
+
+from privreg.device import answer
+from privreg.device.design import row_of
+from privreg.device.noise import rounded_normal
+from privreg.protocol import messages, study, wire
+from tests.conformance import make
+
+FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}
+
+
+@pytest.mark.parametrize("name", make.FILES)
+def test_vectors_are_those_of_the_command(name):
+    assert (make.FOLDER / f"{name}.json").read_text() == make.text_of(name)
+
+
+@pytest.mark.parametrize("case", FOUND["noise"], ids=lambda c: f"{c['bits']} bits")
+def test_words_give_noise(case):
+    words = make.given_words(case["words"])
+    assert [rounded_normal(case["bits"], words) for _ in case["noise"]] == case["noise"]
+
+
+def test_rows_give_reports_by_messages_alone():
+    found, seen = FOUND["reports"], set()
+    for case in found["cases"]:
+        payload = wire.unbase(found["plans"][case["plan"]], "plan")
+        plan, plan_hash = study.read_plan(payload), wire.hash_of(payload)
+        state = messages.read_state(wire.unbase(found["states"][case["state"]], "state"), plan, plan_hash)
+        token = messages.read_token(case["token"])
+        place = messages.place_of(plan_hash, token)
+        ask = messages.ask_of(state, place)
+        form, row = plan.roles[ask.role], row_of(plan, case["row"])
+        assert (list(place), messages.group_of(plan, ask.role, place)) == (case["place"], case["group"])
+        assert [make.some(v) for v in (*row.x, row.y, row.offset)] == [*case["x"], case["y"], case["offset"]]
+        before = answer.values(form, answer.before_noise(plan, ask, case["group"], row))
+        assert before == case["before"]
+        sent = answer.randomised(before, form, plan.bits, make.given_words(case["words"]))
+        assert (
+            messages.report_body(messages.Report(plan_hash, state.number, ask.role, token, tuple(sent))).decode()
+            == case["body"]
+        )
+        assert messages.read_report(case["body"].encode(), plan, plan_hash).values == tuple(sent)
+        seen.add((plan.family, ask.role))
+    assert {f for f, _ in seen} == set(study.FAMILIES)
+    assert {r for _, r in seen} == set(study.ROLES)
+
+
+def test_envelopes_are_accepted_or_refused():
+    plan = study.read_plan(wire.unbase(FOUND["envelopes"]["plan"], "plan"))
+    cases = FOUND["envelopes"]["cases"]
+    assert sum(not c["accepted"] for c in cases) >= 30
+    for case in cases:
+        key = wire.unbase(case["key"], "key")
+        assert make.accepted(case["envelope"].encode(), case["type"], key, plan) == case["accepted"], case["what"]
