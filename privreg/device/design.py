@@ -48,7 +48,7 @@ def read(column: Column, answer: object) -> float | None:
         labels = [label_text(label) for label in column.levels]
         text = answer if isinstance(answer, float) else label_text(answer)
         return float(labels.index(str(text))) if text in labels else None
-    if isinstance(answer, bool) or not isinstance(answer, int | float):
+    if not isinstance(answer, int | float):  # true and false are 1 and 0
         return None
     try:
         value = float(answer)

@@ -13,7 +13,7 @@ from privreg.protocol import messages, study, wire
 from privreg.protocol.messages import Report
 from privreg.protocol.study import Cell
 from privreg.protocol.wire import MessageError
-from tests.field import (
+from tests.studies import (
     DESIGN,
     ROOT,
     SCORES,

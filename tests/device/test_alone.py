@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from privreg.protocol import messages, study, wire
-from tests.field import NOON, ROOT, SERVER, ask, field_state, public, signed, study_plan, token
+from tests.studies import NOON, ROOT, SERVER, ask, field_state, public, signed, study_plan, token
 
 REPO = Path(__file__).resolve().parents[2]
 ISOLATED = [sys.executable, "-I", "-S", "-c"]

@@ -14,8 +14,8 @@ from privreg.device.noise import Words
 from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
 from privreg.protocol.study import ROLES, Role
-from tests.field import SCORES, ask, roles_of, study_plan
 from tests.kinds import BROKEN, EXTREME
+from tests.studies import SCORES, ask, roles_of, study_plan
 
 FORMS = pytest.mark.parametrize("form", lattice.FORMS)
 BUDGETS = (Mu(1, 1), Mu(1, 10), Mu(2, 1), Mu(7, 13), Mu(1, 1000))

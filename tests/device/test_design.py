@@ -14,7 +14,7 @@ from privreg.device.design import read, row_of, unread, used, value_of
 from privreg.protocol import trees
 from privreg.protocol.study import Cell
 from privreg.protocol.trees import Column
-from tests.field import COLUMNS, const, hexed, study_plan
+from tests.studies import COLUMNS, const, hexed, study_plan
 
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 7.25, -7.25, 1e300, -1e300, 1e-300, 5e-324)
 NUMBERS = (*NUMBERS, math.inf, -math.inf, math.nan, 709.0, 710.0, -1e9)
@@ -122,7 +122,7 @@ def test_cubic_splines_are_those_of_scipy():
 
 # --- answers -------------------------------------------------------------------------------------------------
 
-AGE, SHIFT, ILL = COLUMNS[0], COLUMNS[2], COLUMNS[4]
+AGE, SHIFT, ILL, VISITS = COLUMNS[0], COLUMNS[2], COLUMNS[4], COLUMNS[5]
 CODED = Column("coded", (1, 2, "x"), -math.inf, math.inf, "?")
 
 
@@ -138,7 +138,9 @@ CODED = Column("coded", (1, 2, "x"), -math.inf, math.inf, "?")
         (AGE, math.inf, None),
         (AGE, math.nan, None),
         (AGE, "41", None),
-        (AGE, True, None),
+        (AGE, True, 18.0),
+        (VISITS, True, 1.0),
+        (VISITS, False, 0.0),
         (AGE, None, None),
         (AGE, [41], None),
         (SHIFT, "night", 1.0),

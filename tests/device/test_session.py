@@ -22,7 +22,7 @@ from privreg.device.session import PATIENCE
 from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS
-from tests.field import DAY, NOON, ROOT, SERVER, ask, const, field_state, key_of, public, signed, study_plan, token
+from tests.studies import DAY, NOON, ROOT, SERVER, ask, const, field_state, key_of, public, signed, study_plan, token
 
 URL = "https://study.example.org/v1/studies/sleep"
 KEY = wire.base(public(ROOT))

@@ -18,9 +18,9 @@ from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import Round
 from privreg.protocol.study import Cell
 from privreg.simulation import play
-from tests.field import const, field_state, study_plan
 from tests.kinds import KINDS, Y_MAX, Kind, adversarial, responses
 from tests.rounds import plan_by_rounds, state_of
+from tests.studies import const, field_state, study_plan
 
 FIELD = [k for k in KINDS if k not in {"custom", "logistic"}]
 TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed hinge")

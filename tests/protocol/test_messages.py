@@ -11,7 +11,7 @@ from privreg.protocol import lattice, messages, study, trees, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS, Place, Report
 from privreg.protocol.wire import MessageError
-from tests.field import NOON, ROOT, SCORES, SERVER, ask, field_state, key_of, public, signed, study_plan, token
+from tests.studies import NOON, ROOT, SCORES, SERVER, ask, field_state, key_of, public, signed, study_plan, token
 
 PLAN = study_plan()
 PAYLOAD = study.plan_payload(PLAN)

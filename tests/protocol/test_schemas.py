@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 
 from privreg.protocol import messages, study, trees
 from privreg.protocol.messages import Report
-from tests.field import ROOT, SCORES, ask, field_state, signed, study_plan, token
 from tests.protocol.test_messages import HASH, KNOTS, PAYLOAD, PLAN, WRONG_PLANS, WRONG_REPORTS, WRONG_STATES, changed
+from tests.studies import ROOT, SCORES, ask, field_state, signed, study_plan, token
 
 FOLDER = Path(study.__file__).parent / "schemas"
 

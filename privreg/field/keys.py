@@ -1,0 +1,112 @@
+"""Signing keys: made, kept in files of their owner alone, used on plans and states; and invitations that pin them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privreg.errors import OptionError
+from privreg.protocol.messages import token_text
+from privreg.protocol.wire import Envelope, base, key_id, seal, signed_bytes
+
+if TYPE_CHECKING:
+    from privreg.protocol.messages import Token
+
+__all__ = ["invitation", "load", "make", "public", "signed"]
+
+
+def make(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
+    """Make a signing key and write it to a new file, which only its owner may read.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that isn't there yet.
+    password : bytes, optional
+        By which the file is encrypted.
+
+    Raises
+    ------
+    OptionError
+        If the file exists or can't be written.
+    """
+    key = Ed25519PrivateKey.generate()
+    how = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how)
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "wb") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as e:
+        why = "exists; keys are never overwritten" if isinstance(e, FileExistsError) else "can't be written"
+        raise OptionError(f"the key's file {str(path)!r} {why}; name another.") from None
+    return key
+
+
+def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
+    """Read a signing key.
+
+    Raises
+    ------
+    OptionError
+        If there is none, it is of another kind, or the password is wrong.
+    """
+    try:
+        key = serialization.load_pem_private_key(Path(path).read_bytes(), password)
+    except (OSError, ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise OptionError(
+            f"{str(path)!r} is no Ed25519 signing key that can be read; make one by keys.make, or give its password."
+        )
+    return key
+
+
+def public(key: Ed25519PrivateKey) -> bytes:
+    """The 32 bytes by which everybody verifies."""
+    return key.public_key().public_bytes_raw()
+
+
+def signed(kind: str, payload: bytes, *keys: Ed25519PrivateKey) -> bytes:
+    """An envelope with the signatures of these keys.
+
+    Parameters
+    ----------
+    kind : str
+        "plan" or "state".
+    payload : bytes
+        See `study.plan_payload` and `messages.state_payload`.
+    *keys : Ed25519PrivateKey
+
+    Returns
+    -------
+    bytes
+        What a server hands out.
+    """
+    sigs = tuple((key_id(public(k)), k.sign(signed_bytes(kind, payload))) for k in keys)
+    return seal(Envelope(kind, payload, sigs))
+
+
+def invitation(server: str, study: str, root: bytes, token: Token | None = None) -> str:
+    """A link to a study, which pins the key that its plan must be signed by.
+
+    Parameters
+    ----------
+    server : str
+        Address such as https://study.example.org.
+    study : str
+        The study's short name.
+    root : bytes
+        Public key of the analyst.
+    token : Token, optional
+        Of this respondent; none for an open study.
+    """
+    link = f"{server.rstrip('/')}/v1/studies/{quote(study)}#k={base(root)}"
+    return link if token is None else f"{link}&t={token_text(token)}"

@@ -1,0 +1,62 @@
+"""Signing keys and invitations."""
+
+import os
+import stat
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from privreg.device import client, ed25519
+from privreg.errors import OptionError
+from privreg.field import keys
+from privreg.protocol import wire
+from privreg.protocol.messages import token_text
+from tests.studies import token
+
+
+@pytest.mark.parametrize("password", [None, b"a password"])
+def test_a_key_is_made_once_and_read_again(tmp_path, password):
+    path = tmp_path / "root.key"
+    old = os.umask(0)
+    try:
+        key = keys.make(path, password)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert keys.public(keys.load(path, password)) == keys.public(key)
+    assert (b"ENCRYPTED" in path.read_bytes()) == (password is not None)
+    with pytest.raises(OptionError, match="never overwritten"):
+        keys.make(path, password)
+    with pytest.raises(OptionError, match="no Ed25519 signing key"):
+        keys.load(path, b"another" if password else b"one too many")
+
+
+def test_other_files_are_no_keys(tmp_path):
+    other = X25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "other").write_bytes(other)
+    (tmp_path / "text").write_text("no key")
+    for name in ("other", "text", "nothing"):
+        with pytest.raises(OptionError, match="no Ed25519 signing key"):
+            keys.load(tmp_path / name)
+    with pytest.raises(OptionError, match="can't be written"):
+        keys.make(tmp_path / "no folder" / "key")
+
+
+def test_what_is_signed_is_verified_by_devices(tmp_path):
+    first, second = keys.make(tmp_path / "a"), keys.make(tmp_path / "b")
+    envelope = wire.open_envelope(keys.signed("state", b"{}", first, second), "state")
+    message = wire.signed_bytes("state", b"{}")
+    for key, (kid, sig) in zip((first, second), envelope.signatures, strict=True):
+        assert kid == wire.key_id(keys.public(key))
+        assert ed25519.verify(keys.public(key), message, sig)
+    assert not ed25519.verify(keys.public(first), wire.signed_bytes("plan", b"{}"), envelope.signatures[0][1])
+
+
+def test_invitations_are_what_devices_read(tmp_path):
+    root = keys.public(keys.make(tmp_path / "root.key"))
+    got = client.invitation(keys.invitation("https://study.example.org/", "sleep", root, token(3)))
+    assert got == ("https://study.example.org/v1/studies/sleep", "sleep", wire.base(root), token_text(token(3)))
+    assert client.invitation(keys.invitation("http://localhost:8000", "sleep", root)).token == ""
