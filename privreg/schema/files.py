@@ -16,7 +16,7 @@ from privreg.files import archive
 from privreg.files.optional import need
 from privreg.schema.declarations import Schema, public_mapping
 
-__all__ = ["combined", "declared", "quoted", "read", "text_of", "write"]
+__all__ = ["combined", "declared", "document", "quoted", "read", "text_of", "write"]
 
 _PARTS: Final = ("bounds", "levels", "moments", "correlations")
 _YAML: Final = (".yaml", ".yml")
@@ -44,13 +44,26 @@ def read(path: str | Path) -> Schema:
         If the file is YAML and PyYAML is not installed.
     """
     file = _path(path)
-    text = quietly(lambda: _text(file), SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8."))
     try:
-        doc = _json(text) if file.suffix.lower() == ".json" else _yaml(text)
-        return declared(doc)
+        return declared(document(file))
     except SchemaError as e:
         problem = SchemaError(f"{file.name}: {e}")
     raise problem
+
+
+def document(path: str | Path) -> Any:
+    """What a YAML or JSON file holds, no key given twice, and nothing that YAML takes for something else.
+
+    Raises
+    ------
+    SchemaError
+        If the file is missing or can't be read.
+    MissingExtraError
+        If the file is YAML and PyYAML is not installed.
+    """
+    file = _path(path)
+    text = quietly(lambda: _text(file), SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8."))
+    return _json(text) if file.suffix.lower() == ".json" else _yaml(text)
 
 
 def _path(path: object) -> Path:

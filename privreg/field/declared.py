@@ -1,0 +1,167 @@
+"""A study as its analyst declares it: a small YAML or JSON file, and the model in it.
+
+The file holds what respondents are told (title, purpose, contact, questions), when (opens, closes), the model (formula,
+family, mu and the options of a plan) and its public declarations (bounds, levels, moments, correlations). The signed
+plan carries the model's part as text, from which the collector makes the very same plan of a fit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from privreg.errors import OptionError, SchemaError, choose, nearest, shown
+from privreg.families.builtin import FAMILIES
+from privreg.field.plan import DAY, About
+from privreg.regression import PrivateOnlineRegression
+from privreg.schema import files
+from privreg.schema.declarations import Schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from privreg.simulation.fit_plan import FitPlan
+
+__all__ = ["Declared", "fit_of", "read"]
+
+_ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
+_OPTIONAL: Final = ("grace_days", "questions", "release_group", "tokens", "missing", "round_hours", "least")
+_MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling")
+_PLAN: Final = ("rounds", "lanes", "inference", "measures")
+_SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
+KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA)
+"""Keys of a study's file."""
+
+NEEDED: Final = (*_ABOUT, "formula", "mu")
+
+
+class Declared(NamedTuple):
+    """A study's file, read."""
+
+    about: About  # Whose `model` has all that `fit_of` needs
+    fit: FitPlan
+
+
+def read(path: str | Path) -> Declared:
+    """Read a study's file.
+
+    Parameters
+    ----------
+    path : path-like
+        YAML or JSON.
+
+    Returns
+    -------
+    Declared
+
+    Raises
+    ------
+    SchemaError
+        If the file can't be read, a key is unknown or missing, or a declaration is malformed.
+    OptionError, FormulaError
+        If the model can't be what is asked.
+    """
+    doc = files.document(path)
+    if not isinstance(doc, dict):
+        raise SchemaError(f"a study holds a {type(doc).__name__}; write keys such as {', '.join(NEEDED)}.")
+    for key in doc:
+        if key not in KEYS:
+            near = nearest(str(key), KEYS)
+            hint = "" if near is None else f" Did you mean {near!r}?"
+            raise SchemaError(f"there is no key {shown(key)} in a study; the keys are {', '.join(KEYS)}.{hint}")
+    for key in NEEDED:
+        if doc.get(key) is None:
+            raise SchemaError(f"a study needs the key {key!r}.")
+    schema = files.declared({k: doc[k] for k in _SCHEMA if doc.get(k) is not None})
+    asked = {k: doc[k] for k in (*_MODEL, *_PLAN) if doc.get(k) is not None}
+    text = json.dumps({"schema": schema.to_json(), "asked": asked}, ensure_ascii=False, allow_nan=False)
+    return Declared(_about(doc, text), fit_of(text))
+
+
+def _about(doc: Mapping[str, Any], text: str) -> About:
+    questions = doc.get("questions") or {}
+    if not isinstance(questions, dict) or not all(isinstance(v, str) for v in questions.values()):
+        raise SchemaError("questions must be texts by column, such as {age: How old are you?}.")
+    more = {k: doc[k] for k in ("release_group", "tokens", "missing", "least") if doc.get(k) is not None}
+    texts = {k: doc[k] for k in ("study", "title", "purpose", "contact")}
+    for key, value in {**texts, **{k: v for k, v in more.items() if k != "least"}}.items():
+        if not isinstance(value, str):
+            raise SchemaError(f"{key!r} of a study must be a text, got {type(value).__name__}; put it in quotes.")
+    if "least" in more and not 0.0 <= _number(doc, "least", 0.0) <= 1.0:
+        raise SchemaError("'least' of a study is a share of a round's reports, from 0 to 1.")
+    return About(
+        **texts,
+        opens=_seconds(doc, "opens"),
+        closes=_seconds(doc, "closes"),
+        grace=int(DAY * _number(doc, "grace_days", 2.0)),
+        questions={str(k): v for k, v in questions.items()},
+        after=int(3600 * _number(doc, "round_hours", 0.0)),
+        model={"declared": text},
+        **more,
+    )
+
+
+def _number(doc: Mapping[str, Any], key: str, usual: float) -> float:
+    value = doc.get(key, usual)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e6:
+        raise SchemaError(f"{key!r} of a study must be a number, 0 or more.")
+    return float(value)
+
+
+def _seconds(doc: Mapping[str, Any], key: str) -> int:
+    """A day, or a time, as seconds since 1970; UTC unless it says otherwise."""
+    value = doc[key]
+    try:
+        if isinstance(value, str):
+            value = datetime.datetime.fromisoformat(value)
+        if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+            value = datetime.datetime.combine(value, datetime.time())
+        if isinstance(value, datetime.datetime):
+            value = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+            return int(value.timestamp())
+    except (ValueError, OverflowError):
+        pass
+    raise SchemaError(f"{key!r} of a study must be a day or a time, such as 2027-03-01 or 2027-03-01T08:00:00Z.")
+
+
+def fit_of(text: str) -> FitPlan:
+    """The plan of the fit that a study declares: of the study's file, or of the text that a signed plan carries.
+
+    Parameters
+    ----------
+    text : str
+        ``plan.model["declared"]``.
+
+    Returns
+    -------
+    FitPlan
+    """
+    said = json.loads(text)
+    asked = dict(said["asked"])
+    plan = {k: asked.pop(k) for k in _PLAN if k in asked}
+    family, rows = _family(asked.pop("family", "huber")), asked.pop("rows", None)
+    schema = Schema.from_json(said["schema"])
+    formula = asked.pop("formula")
+    model = PrivateOnlineRegression.from_formula(
+        formula, None, family=family, schema=schema, mechanism="gaussian", **asked
+    )
+    return model.plan(rows, **plan)
+
+
+def _family(given: Any) -> Any:
+    """A family by name, or by name with its options: {quantile: {tau: 0.8}}."""
+    name: Any = given
+    options: Any = {}
+    if isinstance(given, dict) and len(given) == 1:
+        ((name, options),) = given.items()
+    if not isinstance(options, dict):
+        raise OptionError("family of a study is a name, or a name with options, such as {quantile: {tau: 0.8}}.")
+    made = FAMILIES[choose("family", name, FAMILIES)]
+    known = list(inspect.signature(made).parameters)
+    for option in options:
+        if option not in known:
+            raise OptionError(f"family {name!r} has no option {shown(option)}; it has {', '.join(known) or 'none'}.")
+    return made(**options)

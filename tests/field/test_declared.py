@@ -1,0 +1,113 @@
+"""A study's file: read, and carried by the signed plan as what the collector makes the same fit of."""
+
+import json
+
+import pytest
+
+from privreg.errors import OptionError, PrivregError, SchemaError
+from privreg.field import declared, keys
+from privreg.field.plan import study_plan
+from privreg.protocol import study, wire
+from tests.field.test_plan import HOURS
+from tests.studies import NOON, SERVER, public
+
+TEXT = """
+study: sleep
+title: Sleep and shift work
+purpose: How sleep goes with age and shifts.
+contact: study@example.org
+opens: 2027-01-15
+closes: 2027-03-01T08:00:00Z
+grace_days: 3
+round_hours: 48
+least: 0.25
+questions:
+  hours: How long did you sleep?
+  age: How old are you?
+  bmi: What is your body-mass index?
+  shift: When do you work?
+formula: hours ~ C(shift) + age + age:bmi
+family: {huber: {c: 1.2}}
+mu: 1
+rows: 4000
+rounds: 14
+bounds:
+  hours: [0, 24]
+  age: [18, 90]
+  bmi: [15, 50]
+levels:
+  shift: [day, night, both]
+"""
+
+
+def written(tmp_path, text=TEXT, name="study.yaml"):
+    (tmp_path / name).write_text(text)
+    return tmp_path / name
+
+
+def test_a_study_is_read(tmp_path):
+    about, fit = declared.read(written(tmp_path))
+    assert (about.study, about.opens, about.closes) == ("sleep", NOON - 28_800, NOON + 45 * 86_400)
+    assert (about.grace, about.after, about.least, about.tokens) == (3 * 86_400, 48 * 3600, 0.25, "issued")
+    assert about.questions["age"] == "How old are you?"
+    assert fit.rows == 4000
+    assert fit.asked.rounds == 14
+    assert fit.family.c == 1.2
+    assert "age:bmi" in fit.formula
+
+
+def test_the_signed_plan_carries_what_the_same_fit_is_made_of(tmp_path):
+    about, fit = declared.read(written(tmp_path))
+    plan = study_plan(fit, HOURS, about, [public(SERVER)])
+    root = keys.make(tmp_path / "root.key")
+    envelope = wire.open_envelope(keys.signed("plan", study.plan_payload(plan), root), "plan")
+    again = study.read_plan(envelope.payload)
+    there = declared.fit_of(again.model["declared"])
+    assert there.to_dict() == fit.to_dict()
+    assert study_plan(there, HOURS, about, [public(SERVER)]) == plan
+    assert [r.after for r in plan.rounds] == [48 * 3600] * len(plan.rounds)
+    assert plan.rounds[0].least == plan.rounds[0].total // 4
+
+
+def test_json_does_as_well(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    doc = yaml.safe_load(TEXT)
+    doc = {**doc, "opens": "2027-01-15T01:00:00+01:00", "closes": "2027-03-01"}
+    about, fit = declared.read(written(tmp_path, json.dumps(doc), "study.json"))
+    assert about.opens == NOON - 28_800
+    assert fit.to_dict() == declared.read(written(tmp_path))[1].to_dict()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("mu: 1", "", "needs the key 'mu'"),
+        ("title: Sleep and shift work", "", "needs the key 'title'"),
+        ("rounds: 14", "round: 14", "no key 'round'.*'rounds'"),
+        ("opens: 2027-01-15", "opens: soon", "'opens' of a study must be a day"),
+        ("opens: 2027-01-15", "opens: 20", "'opens' of a study must be a day"),
+        ("grace_days: 3", "grace_days: -3", "'grace_days'"),
+        ("least: 0.25", "least: 2", "a share"),
+        ("contact: study@example.org", "contact: 12", "in quotes"),
+        ("  hours: How long did you sleep?", "  hours: 7", "questions must be texts"),
+        ("  age: [18, 90]", "  age: [90, 18]", "empty"),
+        ("family: {huber: {c: 1.2}}", "family: gauss", "choose one of"),
+        ("family: {huber: {c: 1.2}}", "family: {huber: 2}", "a name with options"),
+        ("family: {huber: {c: 1.2}}", "family: {huber: {tau: 0.5}}", "'huber' has no option 'tau'; it has c"),
+        ("formula: hours ~ C(shift) + age + age:bmi", "formula: hours ~ C(shift", "formula|parenthes|read"),
+        ("rounds: 14", "rounds: -1", "rounds"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, old, new, match):
+    assert old in TEXT
+    with pytest.raises(PrivregError, match=match):
+        declared.read(written(tmp_path, TEXT.replace(old, new)))
+
+
+def test_a_file_that_is_no_study_is_refused(tmp_path):
+    with pytest.raises(SchemaError, match="no schema"):
+        declared.read(tmp_path / "nothing.yaml")
+    with pytest.raises(SchemaError, match="holds a list"):
+        declared.read(written(tmp_path, "[1]", "study.json"))
+    with pytest.raises(OptionError, match="choose one of"):
+        declared._family("custom")
