@@ -47,6 +47,10 @@ ARRIVALS = (f"{LATE}::test_sums_of_every_arrival_have_the_noise_of_their_own_rep
 TASKS = (f"{BLOCKS}::test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same",)
 ONCE = (f"{ROUNDS}::test_no_noise_is_drawn_twice",)
 HOSTILE = "tests/laws/test_hostile.py"
+DEVICE, SESSION = "privreg/device/answer.py", "privreg/device/session.py"
+ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
+APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
+FARTHEST = ("tests/device/test_noise.py::test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught",)
 
 MUTANTS = (
     # sensitivity
@@ -333,6 +337,95 @@ MUTANTS = (
         "if os.getpid() != process:",
         "if False:",
         (f"{ROUNDS}::test_a_forked_process_gets_no_noise",),
+    ),
+    # devices in the field
+    Mutant(
+        "half the noise in the field",
+        DEVICE,
+        "v + rounded_normal(bits, words)",
+        "v + rounded_normal(bits - 1, words)",
+        FARTHEST,
+    ),
+    Mutant(
+        "noise for a ball half as large",
+        "privreg/protocol/lattice.py",
+        "return 2 * q * radius <= noise",
+        "return q * radius <= noise",
+        APART,
+    ),
+    Mutant(
+        "indicators in a ball",
+        "privreg/protocol/lattice.py",
+        "return numbers * (q * radius) ** 2 <= noise**2",
+        "return (q * radius) ** 2 <= noise**2",
+        APART,
+    ),
+    Mutant(
+        "a number that costs nothing",
+        "privreg/protocol/lattice.py",
+        "5 * (q * radius) ** 2",
+        "4 * (q * radius) ** 2",
+        APART,
+    ),
+    Mutant(
+        "truncation of moments not counted",
+        "privreg/protocol/lattice.py",
+        "4 * numbers)",
+        "0 * numbers)",
+        (f"{ANSWERS}::test_radii_are_the_largest_that_keep_the_budget",),
+    ),
+    Mutant(
+        "what rounding leaves stays",
+        DEVICE,
+        "while square > radius * radius:",
+        "while square > 2 * radius * radius:",
+        (f"{ANSWERS}::test_what_rounding_leaves_is_taken_off_one_by_one_ties_to_the_first",),
+    ),
+    Mutant("directions of any length", DEVICE, "or not abs(score.dot(u, u) - 1.0) <= score.NEAR_ONE", "", APART),
+    Mutant(
+        "signatures are not looked at",
+        SESSION,
+        "kid in named and ed25519.verify(named[kid], message, sig)",
+        "kid in named",
+        (f"{VISITS}::test_a_forged_plan_is_refused",),
+    ),
+    Mutant(
+        "states may go back",
+        SESSION,
+        "if back or other or torn:",
+        "if other or torn:",
+        (f"{VISITS}::test_states_that_go_back_are_refused",),
+    ),
+    Mutant(
+        "a report is sent that was not stored",
+        SESSION,
+        "    return stored.body\n",
+        "    return body\n",
+        (f"{VISITS}::test_of_two_devices_processes_the_first_report_is_sent",),
+    ),
+    Mutant(
+        "a study is answered again",
+        SESSION,
+        "if before is not None and not dry_run:",
+        "if False:",
+        (
+            f"{VISITS}::test_a_study_is_answered_once",
+            f"{VISITS}::test_the_same_bytes_are_sent_again_even_if_the_state_has_moved_on",
+        ),
+    ),
+    Mutant(
+        "consent is not asked for",
+        SESSION,
+        "if not (agreed if isinstance(agreed, bool) else agreed(told)):",
+        "if agreed is False:",
+        (f"{VISITS}::test_without_consent_no_state_is_asked_for",),
+    ),
+    Mutant(
+        "a radius is not checked",
+        "privreg/protocol/study.py",
+        "if not lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits):",
+        "if False:",
+        (f"{VISITS}::test_a_radius_too_large_is_refused_though_it_is_signed",),
     ),
     # who answers what
     Mutant(

@@ -10,7 +10,7 @@ from typing import Final
 from ..protocol.study import StudyPlan
 from . import design
 
-__all__ = ["LIMITS", "guess", "words"]
+__all__ = ["LIMITS", "guess", "plain", "words"]
 
 LIMITS: Final = (
     "The study learns that you took part, and your internet address when the report is sent. If this device's memory "
@@ -61,9 +61,9 @@ def words(plan: StudyPlan, unread: Sequence[str]) -> str:
     if unread and plan.missing == "noise":
         lines += ["", f"Missing, or not to be read: {', '.join(unread)}. Your report will be noise alone."]
     lines += ["", LIMITS]
-    return _plain("\n".join(lines))
+    return plain("\n".join(lines))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text without control characters, which could rewrite what a terminal shows."""
     return "".join(c if c == "\n" or c.isprintable() else " " for c in text)

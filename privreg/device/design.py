@@ -7,6 +7,7 @@ of whose numbers comes out not finite, has nothing to report, whatever it holds 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,9 @@ from ..protocol.trees import Column, label_text
 from .score import divide, exp, log
 
 __all__ = ["Row", "read", "row_of", "unread", "used", "value_of"]
+
+_NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+"""Texts that are numbers."""
 
 Answers = Mapping[str, float]
 """Numbers, clamped; of a factor the place of its level."""
@@ -48,6 +52,8 @@ def read(column: Column, answer: object) -> float | None:
         labels = [label_text(label) for label in column.levels]
         text = answer if isinstance(answer, float) else label_text(answer)
         return float(labels.index(str(text))) if text in labels else None
+    if isinstance(answer, str):
+        answer = float(answer) if _NUMBER.fullmatch(answer) else None
     if not isinstance(answer, int | float):  # true and false are 1 and 0
         return None
     try:

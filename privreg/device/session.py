@@ -16,8 +16,9 @@ from ..protocol import messages, wire
 from ..protocol.messages import FieldState, Report, Token
 from ..protocol.study import StudyPlan, read_plan
 from ..protocol.wire import MessageError
-from . import answer, client, consent, design, ed25519, noise
+from . import answer, client, design, ed25519, noise
 from .client import Answer, Invitation, Transport
+from .consent import plain, words
 from .memory import Memory, Seen, Stored, StoreError
 
 __all__ = ["Limits", "Outcome", "RefusedError", "respond"]
@@ -36,6 +37,9 @@ class Limits(NamedTuple):
 
 class RefusedError(Exception):
     """The device refuses, on public grounds; nothing was sent. The text says why and what to do."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(plain(text))
 
 
 class Outcome(NamedTuple):
@@ -147,7 +151,7 @@ def _respond(
         raise RefusedError(
             f"answers are missing or can't be read: {', '.join(unread)}. The study asks only who can answer everything."
         )
-    told = consent.words(plan, unread)
+    told = words(plan, unread)
     if dry_run:
         return Outcome(False, f"{told}\n\nNothing was computed, stored or sent.", plan)
     if not (agreed if isinstance(agreed, bool) else agreed(told)):

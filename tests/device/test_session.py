@@ -146,7 +146,7 @@ def test_the_invitation_holds_key_and_token(memory):
 
 @pytest.mark.parametrize(
     "row",
-    [{}, {"age": None}, {**GOOD, "shift": "never"}, {**GOOD, "age": math.nan}, {**GOOD, "hours": "7"}, {"x": [1]}],
+    [{}, {"age": None}, {**GOOD, "shift": "never"}, {**GOOD, "age": math.nan}, {**GOOD, "hours": "seven"}, {"x": [1]}],
 )
 def test_rows_that_cannot_be_used_send_reports_like_all_others(memory, row):
     server = Server()
@@ -203,6 +203,11 @@ def test_control_characters_do_not_reach_the_terminal(memory):
     told, plan = [], study_plan(title="Sleep\x1b[2J\r", purpose="x\x00y\u202e")
     answered(Server(plan), memory, consent=lambda words: bool(told.append(words)) or True)
     assert all(c == "\n" or c.isprintable() for c in told[0])
+    server = Server(study_plan(contact="me\x1b]0;x\x07"))
+    server.fails = [0, 0, 410]
+    with pytest.raises(RefusedError, match="tell me") as e:
+        answered(server, Memory(memory.path.with_name("b")))
+    assert str(e.value).isprintable()
 
 
 def test_a_dry_run_sends_and_keeps_nothing(memory):
@@ -427,6 +432,22 @@ def test_the_same_bytes_are_sent_again_even_if_the_state_has_moved_on(memory):
     assert answered(server, Memory(memory.path.with_name("b")), {}, consent=False).sent
     assert server.report.state == 0
     assert server.asked == ["plan", "state", "reports", "plan", "reports"]
+
+
+def test_of_two_devices_processes_the_first_report_is_sent(memory, monkeypatch):
+    """Another process of this device stores its report while this one computes."""
+    server, faster, whole = Server(), Server(), answer.randomised
+
+    def slow(*given):
+        monkeypatch.setattr(answer, "randomised", whole)
+        answered(faster, memory, patience=0.0)
+        return whole(*given)
+
+    faster.fails = [0, 0, -1]  # its answer is lost
+    monkeypatch.setattr(answer, "randomised", slow)
+    assert answered(server, memory).sent
+    assert server.posted == faster.posted
+    assert len(server.posted) == 1
 
 
 def test_nothing_is_sent_that_was_not_written_before(memory, monkeypatch):
