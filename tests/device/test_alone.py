@@ -93,6 +93,10 @@ def server():
 
         def do_POST(self):
             posted.append((dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
+            arrived.set()
+            if running.silent:
+                running.over.wait(30)
+                return
             self._answer(201, b"{}")
 
         def _answer(self, status, body):
@@ -104,12 +108,14 @@ def server():
         def log_message(self, *given):
             pass
 
-    posted = []
+    posted, arrived = [], threading.Event()
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
-        running.posted, running.plan, running.hash = posted, plan, plan_hash
+        running.posted, running.plan, running.hash, running.arrived = posted, plan, plan_hash, arrived
+        running.silent, running.over = False, threading.Event()
         yield running
+        running.over.set()
         running.shutdown()
         thread.join()
 
@@ -134,6 +140,47 @@ def test_the_wheel_answers_a_study_over_http(wheel, server, tmp_path):
     got = isolated(wheel, run, *words)
     assert got.returncode == 1
     assert "has answered the study" in got.stderr
+
+
+RUN = "from privreg.device.command import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.fixture
+def words(server, tmp_path):
+    """Arguments of the command, of one device."""
+    (tmp_path / "me.json").write_text(json.dumps({"age": 41, "bmi": 24.5, "shift": "night", "hours": 7}))
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1/studies/sleep#k={wire.base(public(ROOT))}"
+    given = [url, "--token", messages.token_text(token()), "--row", str(tmp_path / "me.json"), "--yes"]
+    return [*given, "--memory", str(tmp_path / "memory"), "--patience", "20"]
+
+
+def begun(words):
+    text = f"import sys; sys.path.insert(0, {str(REPO)!r}); {RUN}"
+    return subprocess.Popen([*ISOLATED, text, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_processes_of_one_device_send_the_same_bytes(server, words):
+    running = [begun(words) for _ in range(4)]
+    codes = []
+    for one in running:
+        one.communicate(timeout=60)
+        codes.append(one.returncode)
+    assert 0 in codes
+    assert set(codes) <= {0, 1}  # 1: another had it answered before
+    assert len({body for _, body in server.posted}) == 1
+
+
+def test_a_device_that_is_killed_while_sending_sends_the_same_bytes_again(server, words):
+    server.silent = True
+    one = begun(words)
+    assert server.arrived.wait(30)
+    one.kill()
+    one.communicate(timeout=60)
+    server.silent = False
+    got = isolated(REPO, RUN, *words)
+    assert (got.returncode, got.stdout) == (0, "The report has arrived. Thank you.\n")
+    (_, first), (_, second) = server.posted
+    assert first == second
 
 
 def test_the_module_runs(wheel):
