@@ -68,6 +68,10 @@ def _run(arguments: Sequence[str]) -> int:
         from privreg.device.command import main as device
 
         return device(arguments[1:], prog="privreg respond")
+    if arguments and arguments[0] == "study":
+        from privreg.field.command import main as study
+
+        return study(arguments[1:])
     top, verbs = parsers(VERBS)
     if not arguments:
         top.print_help()

@@ -60,6 +60,11 @@ def words(plan: StudyPlan, unread: Sequence[str]) -> str:
     ]
     if unread and plan.missing == "noise":
         lines += ["", f"Missing, or not to be read: {', '.join(unread)}. Your report will be noise alone."]
+    if plan.missing == "refuse":
+        lines += [
+            "",
+            "The study asks only who can answer everything: that you don't answer shows, and why can be guessed.",
+        ]
     lines += ["", LIMITS]
     return plain("\n".join(lines))
 

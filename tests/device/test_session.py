@@ -302,7 +302,9 @@ def test_missing_answers_are_refused_before_a_state_is_asked_for_where_the_plan_
     server = Server(study_plan(missing="refuse"))
     refused("can't be read: bmi", server, memory, {**GOOD, "bmi": None})
     assert server.asked == ["plan"]
-    assert answered(server, memory).sent
+    told = []
+    assert answered(server, memory, consent=lambda words: bool(told.append(words)) or True).sent
+    assert "that you don't answer shows" in told[0]
 
 
 def test_an_oversized_plan_is_refused(memory):

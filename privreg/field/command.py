@@ -1,0 +1,113 @@
+"""The command of an analyst: `privreg study key` makes a signing key, `privreg study show` verifies a plan."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from privreg.device import ed25519
+from privreg.device.consent import plain, words
+from privreg.errors import OptionError, PrivregError
+from privreg.field import keys
+from privreg.protocol.lattice import BITS
+from privreg.protocol.study import StudyPlan, read_plan
+from privreg.protocol.wire import KEY, MessageError, base, hash_of, key_id, open_envelope, signed_bytes, unbase
+
+__all__ = ["main", "shown"]
+
+_EXAMPLES: Final = """\
+examples:
+  privreg study key root.key --password
+  privreg study show sleep.plan --key N3Z...
+
+The key that signs plans stays off the server; its public part is in every
+invitation, as #k=...
+"""
+
+
+def shown(data: bytes, root: bytes | None) -> str:
+    """What a signed plan says, in words.
+
+    Parameters
+    ----------
+    data : bytes
+        The envelope.
+    root : bytes or None
+        Public key that must have signed it; None looks at no signature, and says so.
+
+    Raises
+    ------
+    OptionError
+        If it is no plan that devices accept, or signed by another key.
+    """
+    try:
+        envelope = open_envelope(data, "plan")
+        message = signed_bytes("plan", envelope.payload)
+        if root is not None and not any(ed25519.verify(root, message, sig) for _, sig in envelope.signatures):
+            raise MessageError("the plan is not signed by this key.")
+        plan = read_plan(envelope.payload)
+    except MessageError as e:
+        raise OptionError(f"devices would refuse this plan: {e}") from None
+    by = "not looked at: give --key" if root is None else f"by {key_id(root)}, verified"
+    name = base(hash_of(envelope.payload))
+    return f"Plan {name}, signature {by}\n\n{_lines(plan)}\n\nRespondents are told:\n\n{words(plan, [])}"
+
+
+def _lines(plan: StudyPlan) -> str:
+    """Roles with their noise, and the design."""
+    lines = [f"{'role':<10} {'form':<8} {'numbers':>7} {'radius':>9} {'groups':>6}  noise sd"]
+    for name, role in plan.roles.items():
+        sd = 2.0**BITS / role.radius
+        lines.append(f"{name:<10} {role.form:<8} {role.numbers:>7} {role.radius:>9} {role.groups:>6}  {sd:.4g}")
+    design = ", ".join(cell.name for cell in plan.design)
+    return plain("\n".join([*lines, "", f"Design: {plan.response.name} ~ {design}; score: {plan.family}"]))
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog, epilog=_EXAMPLES, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    key = verbs.add_parser("key", help="make a signing key", allow_abbrev=False)
+    key.add_argument("file", metavar="FILE", help="a new file, which only you may read")
+    key.add_argument("--password", action="store_true", help="ask for a password, by which the file is encrypted")
+    show = verbs.add_parser("show", help="verify a plan, and print what devices and respondents make of it")
+    show.add_argument("file", metavar="PLAN")
+    show.add_argument("--key", help="public key that must have signed it, as in invitations")
+    return parser
+
+
+def _run(a: argparse.Namespace) -> str:
+    if a.verb == "key":
+        password = getpass.getpass("Password: ").encode() if a.password else None
+        if a.password and not password:
+            raise OptionError("an empty password is none; leave --password out, or give one.")
+        public = keys.public(keys.make(a.file, password))
+        return f"Wrote {a.file!r}. Its public key, {key_id(public)}, for invitations:\n{base(public)}"
+    try:
+        data, root = Path(a.file).read_bytes(), None if a.key is None else unbase(a.key, "--key")
+    except OSError:
+        raise OptionError(f"there is no plan {a.file!r} that can be read.") from None
+    except MessageError as e:
+        raise OptionError(str(e)) from None
+    if root is not None and len(root) != KEY:
+        raise OptionError(f"--key must be base64url of {KEY} bytes.")
+    return shown(data, root)
+
+
+def main(arguments: Sequence[str], prog: str = "privreg study") -> int:
+    """Run the command; 0 done, 2 an error that the message explains."""
+    try:
+        a = _parser(prog).parse_args(arguments)
+    except SystemExit as e:
+        return 2 if e.code else 0
+    try:
+        print(_run(a), flush=True)
+    except PrivregError as e:
+        print(f"{prog}: error: {plain(str(e))}", file=sys.stderr)
+        return 2
+    return 0
