@@ -31,6 +31,23 @@ and not sent yet: call again.
 """
 
 
+def _budget(text: str) -> Fraction:
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
+    if value <= 0:
+        raise argparse.ArgumentTypeError("a budget is a number above 0")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError("seconds are a number, 0 or more")
+    return value
+
+
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -46,11 +63,13 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--dry-run", action="store_true", help="show what is asked and what it costs; send nothing")
     parser.add_argument("--yes", action="store_true", help="agree without being asked")
     parser.add_argument("--memory", metavar="FILE", help="where this device remembers what it has answered")
-    parser.add_argument("--most-mu", metavar="MU", type=Fraction, default=Limits().mu, help="refuse studies beyond it")
+    parser.add_argument("--most-mu", metavar="MU", type=_budget, default=Limits().mu, help="refuse studies beyond it")
     parser.add_argument(
-        "--yearly", metavar="MU", type=Fraction, default=Limits().yearly, help="of all studies of a group in a year"
+        "--yearly", metavar="MU", type=_budget, default=Limits().yearly, help="of all studies of a group in a year"
     )
-    parser.add_argument("--patience", metavar="SECONDS", type=float, help="go on trying so long; else till it closes")
+    parser.add_argument(
+        "--patience", metavar="SECONDS", type=_seconds, help="go on trying so long; else till it closes"
+    )
     return parser
 
 

@@ -78,7 +78,10 @@ class Memory:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self.path = default_path() if path is None else Path(path)
+        try:
+            self.path = default_path() if path is None else Path(path)
+        except RuntimeError:
+            raise StoreError("there is no home folder to keep the memory of budgets in; name a file.") from None
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))

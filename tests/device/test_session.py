@@ -620,6 +620,13 @@ def test_the_place_of_the_memory(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
     assert default_path().is_absolute()
 
+    def homeless():
+        raise RuntimeError
+
+    monkeypatch.setattr("pathlib.Path.home", homeless)
+    with pytest.raises(StoreError, match="no home folder"):
+        Memory()
+
 
 # --- randomness ----------------------------------------------------------------------------------------------
 
@@ -793,6 +800,8 @@ def test_answers_that_are_no_object_are_refused_without_a_word_of_them(commanded
 
 def test_wrong_arguments_are_said_so(capsys):
     assert command.main(["--nonsense"]) == 2
+    for option, value in (("--most-mu", "1/0"), ("--yearly", "-1"), ("--patience", "nan"), ("--most-mu", "much")):
+        assert command.main([URL, "--row", "-", option, value]) == 2
     assert command.main(["--help"]) == 0
     assert "invitation" in capsys.readouterr().out
 
