@@ -164,6 +164,22 @@ def test_bodies_are_equally_long_whatever_the_row_holds(tmp_path):
     assert len(sizes) == 1
 
 
+def test_no_answer_is_in_what_is_sent_kept_or_said(memory, capsys, caplog):
+    row = {"age": 41.9876543, "bmi": 23.4567891, "shift": "night", "hours": 6.54321987, "unasked": "a secret of mine"}
+    server, told = Server(), []
+    server.fails = [0, 0, 503, 400]
+    with pytest.raises(RefusedError) as e:
+        answered(server, memory, row, consent=lambda words: bool(told.append(words)) or True)
+    out = answered(server, memory, row)
+    seen = [*told, str(e.value), repr(e.value), out.words, caplog.text, *capsys.readouterr(), *server.asked]
+    seen += [body.decode() for body in server.posted]
+    seen.append(memory.path.read_bytes().decode("latin-1"))
+    for text in seen:
+        for trace in ("41.98", "23.45", "6.543", "night", "secret"):
+            assert trace not in text
+    assert sorted(json.loads(server.posted[0])) == ["plan", "role", "state", "token", "v", "values"]
+
+
 def test_a_mistake_in_the_arithmetic_would_send_noise_and_not_fail(memory, monkeypatch):
     def broken(*given):
         raise ZeroDivisionError("41 years")
