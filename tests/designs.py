@@ -28,6 +28,46 @@ BOUNDS = {
 SCHEMA = Schema.declare(BOUNDS, LEVELS)
 SENTINEL = 987654.321
 
+RIGHT_SIDES = [
+    "1",
+    "age",
+    "age + bmi - 1",
+    "smoker",
+    "smoker - 1",
+    "smoker + region + children + member",
+    "0 + smoker + region",
+    "0 + age + region",
+    "smoker*region",
+    "smoker:region",
+    "0 + smoker:region",
+    "age*smoker",
+    "age:smoker",
+    "(age + bmi + smoker)**2",
+    "age + age:region + smoker:region:bmi",
+    "children/smoker",
+    "I(age**2) + age + I(age**3 / 1000)",
+    "np.log(age) + numpy.sqrt(bmi)",
+    "np.exp(z) + np.sin(z) + np.tanh(z)",
+    "np.where(age > 40, z, -1) + np.clip(bmi, 20, 30)",
+    "np.maximum(age, 40) + np.power(z, 3) + np.hypot(age, bmi)",
+    "I(age > 40) + I((age > 30) & ~(bmi < 25))",
+    "np.round(age, 1) + np.floor(bmi / 5)",
+    "I(smoker == 'yes') + I(region != 'south') + I(children == 2)",
+    "C(region, Treatment('south')) + C(children, Treatment(2))",
+    "C(region, Sum) + age",
+    "C(region, Sum(omit='north'))",
+    "C(children, Poly) + C(smoker, Helmert)",
+    "C(children, Diff):age + C(region, contrast=Helmert)",
+    "C(children, Poly(scores=[0, 1, 2, 5]))",
+    "bs(age, knots=[30, 50], lower_bound=18, upper_bound=65)",
+    "bs(age, knots=[40], degree=2, lower_bound=18, upper_bound=65, include_intercept=True) - 1",
+    "cr(age, knots=[30, 40, 50], lower_bound=18, upper_bound=65) - 1",
+    "cc(bmi, knots=[25, 35], lower_bound=18, upper_bound=50) - 1",
+    "smoker:bs(age, knots=[40], degree=1, lower_bound=18, upper_bound=65)",
+    'Q("my col") + age',
+    "year + I(year**2)",
+]
+
 
 def frame(n: int = 400, seed: int = 3) -> pd.DataFrame:
     rng = np.random.default_rng(seed)

@@ -108,7 +108,8 @@ class Design:
     sources: tuple[tuple[str, ...], ...] = field(compare=False, repr=False)
     bare: tuple[str | None, ...] = field(compare=False, repr=False)
     endog_bare: str | None = field(compare=False, repr=False)
-    _parsed: ParsedFormula = field(compare=False, repr=False)
+    info: Any = field(compare=False, repr=False)  # patsy's coding of the right-hand side
+    parsed: ParsedFormula = field(compare=False, repr=False)
     _plan: Encoder = field(compare=False, repr=False)
 
     def __hash__(self) -> int:
@@ -117,12 +118,12 @@ class Design:
     @property
     def endog_sources(self) -> tuple[str, ...]:
         """Raw columns that the response is made from."""
-        return self._parsed.response_columns
+        return self.parsed.response_columns
 
     @property
     def endog_levels(self) -> tuple[Any, ...] | None:
         """Declared levels of the response, in order, if it is a factor."""
-        return self.schema.levels.get(self._parsed.plain.get(self._parsed.response, ""))
+        return self.schema.levels.get(self.parsed.plain.get(self.parsed.response, ""))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.formula, self.schema, dict(self.functions), self.offset, self.exposure, self.kind)
@@ -149,13 +150,13 @@ class Design:
             With "raise", a factor has a value that is not declared. No message quotes a value.
         """
         gaps = check("local.formula", "missing", missing) != "raise"
-        early = {*self._parsed.response_columns, *self._plan.rest_columns, self.offset, self.exposure}
+        early = {*self.parsed.response_columns, *self._plan.rest_columns, self.offset, self.exposure}
         rows = prepare(frame, self.columns, self.schema, clamp=early, gaps=gaps)
         n = len(rows[self.columns[0]])
         if not gaps:
             exog, _ = self._exog(rows, n, clamp=True, gaps=False)
             return Encoded(self._endog(rows, gaps=False), exog, self._offset(rows))
-        left = {name: rows[name] for name in self._parsed.response_columns}
+        left = {name: rows[name] for name in self.parsed.response_columns}
         right = {name: values for name, values in rows.items() if name not in left}
         # incomplete rows are never computed with: a term may fail on what would stand in for them
         known_left, known_right = complete_rows(left.values()), complete_rows(right.values())
@@ -185,7 +186,7 @@ class Design:
     def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
         """Encode the right-hand side only, without clamping unless asked: for prediction."""
         early = self._plan.rest_columns if clamp else ()
-        rows = prepare(frame, self._parsed.exog_columns, self.schema, clamp=early)
+        rows = prepare(frame, self.parsed.exog_columns, self.schema, clamp=early)
         n = len(next(iter(rows.values()))) if rows else length(frame)
         return self._exog(rows, n, clamp=clamp, gaps=False)[0]
 
@@ -212,13 +213,13 @@ class Design:
     def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
         """Covariates of rows for prediction, raw and encoded, that lie outside their declared bounds somewhere."""
         del x
-        numeric = [c for c in self._parsed.exog_columns if c in self.schema.bounds]
+        numeric = [c for c in self.parsed.exog_columns if c in self.schema.bounds]
         rows = prepare(new, numeric, self.schema, clamp=())
         return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)))
 
     def _endog(self, rows: Prepared, *, gaps: bool) -> Floats:
         """The response, NaN with `gaps` where it can't be used."""
-        name = self._parsed.response_columns[0]
+        name = self.parsed.response_columns[0]
         n = len(rows[name])
         if not n:
             return np.empty(0)
@@ -226,7 +227,7 @@ class Design:
         if evaluate is None:
             values = np.array(rows[name], dtype=np.float64)
         else:
-            data = self._plan.data(rows, self._parsed.response_columns)
+            data = self._plan.data(rows, self.parsed.response_columns)
             values = by_rows(evaluate, data, n, 1)[:, 0]
             if not gaps and not np.isfinite(values).all():
                 raise DataError(
@@ -364,6 +365,7 @@ def formula_design(
         sources,
         bare,
         None if endog_bare in schema.levels else endog_bare,
+        info,
         parsed,
         plan,
     )

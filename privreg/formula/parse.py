@@ -34,11 +34,13 @@ __all__ = [
     "check_formula",
     "collect_rowwise",
     "columns_of",
+    "constant_value",
     "needed_columns",
     "needed_levels",
     "private_columns",
     "refuse_other",
     "rowwise",
+    "term_tree",
 ]
 
 _CONTRASTS = {"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff}
@@ -264,7 +266,7 @@ def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> di
     """
     found: dict[str, Rowwise] = {}
     for code in _codes(_parse(formula)):
-        for node in ast.walk(_tree(code, formula)):
+        for node in ast.walk(term_tree(code, formula)):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
                 continue
             name = node.func.id
@@ -359,7 +361,8 @@ def _codes(desc: ModelDesc) -> list[str]:
     return [factor.code for term in terms for factor in term.factors]
 
 
-def _tree(code: str, formula: str) -> ast.expr:
+def term_tree(code: str, formula: str) -> ast.expr:
+    """The syntax of a factor of a formula."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -395,7 +398,7 @@ def _check(
 
     def walk(code: str, free: bool, against: Schema | None = schema) -> tuple[str, ...]:
         walker = Walker(code, against, functions, free, reports)
-        tree = _tree(code, formula)
+        tree = term_tree(code, formula)
         try:
             walker.top(tree)
         except RecursionError:
@@ -432,20 +435,26 @@ def _check(
     )
 
 
+def constant_value(node: ast.expr) -> Any:
+    """The number that a part of a factor without columns is, not always a finite one; None of any other part."""
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    parts = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Compare, ast.Constant, ast.Attribute)
+    if not isinstance(node, parts) or not names <= {"np", "numpy"}:
+        return None
+    if not all(isinstance(part.value, int | float) for part in ast.walk(node) if isinstance(part, ast.Constant)):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            return eval(compile(ast.Expression(node), "term", "eval"), dict(_NUMPY))
+    except Exception:  # a division by zero, say
+        return np.nan
+
+
 def _refuse_infinite(tree: ast.expr, code: str) -> None:
     """Refuse a part without columns that is no finite number, such as np.log(-1): whether a row meets it would tell."""
     for node in ast.walk(tree):
-        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        if not isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant) or not names <= {"np", "numpy"}:
-            continue
-        if not all(isinstance(part.value, int | float) for part in ast.walk(node) if isinstance(part, ast.Constant)):
-            continue
-        try:
-            with np.errstate(all="ignore"):
-                finite = bool(np.isfinite(eval(compile(ast.Expression(node), "term", "eval"), dict(_NUMPY))).all())
-        except Exception:  # a division by zero, say
-            finite = False
-        if not finite:
+        known = constant_value(node) if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant) else None
+        if known is not None and not np.isfinite(known).all():
             raise FormulaError(f"formula term {code!r}: {ast.unparse(node)} is not a finite number; write one.")
 
 

@@ -1,0 +1,245 @@
+"""Expression trees: what patsy computes, told in a closed list of operations."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import patsy
+import pytest
+
+from privreg.errors import FormulaError
+from privreg.formula.allowlist import NUMPY_FUNCTIONS
+from privreg.formula.arrays import array_design
+from privreg.formula.compile import CLOSED, compile_terms, compile_trees
+from privreg.formula.design import formula_design
+from privreg.formula.evaluate import Program
+from privreg.schema.declarations import Schema
+from tests.designs import FUNCTIONS, LEVELS, RIGHT_SIDES, SCHEMA, for_patsy, frame
+
+MORE = [
+    "I(-age) + I(2 * z - 3) + I(z**3) + I(bmi**1.5) + I(age**0.5) + I(age**-1)",
+    "I(+z) + I(age / 7 // 1) + I(age % 7)",
+    "I(2 ** z) + I(age ** (z / 4)) + np.square(z) + np.reciprocal(age) + np.power(age, 2) + np.float_power(age, 0.5)",
+    "I((age > 30) * z) + I((age > 30) + 0.5)",
+    "I(2 * (age > 30) - 3 * (z > 0) + 1) + I((z > 0) / 2)",
+    "I((age > 30) + (z > 0)) + I((bmi > 30) * (z > 1))",
+    "I(~(age > 30) | ((z <= 0) & (bmi != 30)))",
+    "I(np.logical_and(z, age > 40)) + I(np.logical_or(age > 60, z > 2.5)) + I(np.logical_xor(z > 0, age > 40))",
+    "np.where(smoker == 'yes', z, age) + np.where(z > 0, 1, 0) + np.where(z > 1, 1, 0.5)",
+    "np.where(age - 40, np.log(np.maximum(z, 0.1)), 7)",
+    "I((region == 'east') * age) + I((children == 3) * 2 + (member == True))",
+    "np.minimum(age, bmi) + np.fmin(z, 0) + np.fmax(z, 1) + np.clip(age, 30, bmi + 20)",
+    "np.round(age, 1) + np.round(age * 100, -2) + np.rint(bmi) + np.round(z * 10)",
+    "np.sign(z) + np.copysign(age, z) + np.floor(age) + np.ceil(bmi / 3) + np.trunc(z * 3)",
+    "np.fmod(z, 0.7) + np.mod(z, 0.7) + np.floor_divide(age, 3) + np.remainder(bmi, 4)",
+    "np.log2(age) + np.log10(bmi) + np.exp2(z) + np.expm1(z) + np.log1p(age) + np.cbrt(z)",
+    "np.sinh(z) + np.arcsinh(age) + np.cosh(age / 30) + np.tanh(z / 2) + np.arctanh(z / 4)",
+    "np.arccosh(age) + np.logaddexp(z, age / 9) + np.logaddexp2(z, bmi) + np.hypot(age, bmi)",
+    "np.deg2rad(age) + np.degrees(z) + np.abs(z) + np.fabs(z - 1)",
+    "I(np.pi * age + np.e + (3 - 1) / 7 * z)",
+    "I(age > 30):region + I(z > 0):I(bmi > 30) + smoker:I(z > 1) - 1",
+    "region:children + region:children:age",
+    "C(region, Sum):C(children, Poly):z",
+    "bs(np.log(age), knots=[3.2, 3.9], lower_bound=2.8, upper_bound=4.2)",
+    "cr(z, knots=[0, 1], lower_bound=-2, upper_bound=3):smoker - 1",
+    "cc(age, knots=[30, 50], lower_bound=18, upper_bound=65):cc(z, knots=[1], lower_bound=-2, upper_bound=3)",
+    'I(Q("my col") * 2) + I(Q("my col") > 0.5)',
+]
+"""Formulas with every operation that a tree has."""
+
+OTHERS = ["np.sin(z) + np.cos(age) + np.arctan2(z, age) + np.arctan(z)", "np.exp(z) + np.sin(z) + np.tanh(z)"]
+"""With functions that no device has."""
+
+
+DEVICES = [right for right in [*RIGHT_SIDES, *MORE] if "sin(z)" not in right]
+
+
+def prepared(data):
+    out = {name: data[name].to_numpy() for name in data if name not in LEVELS}
+    codes = {n: pd.Categorical(data[n], categories=list(levels)).codes for n, levels in LEVELS.items()}
+    return out | {n: c.astype(np.intp) for n, c in codes.items()}
+
+
+def computed(trees, rows):
+    n = len(next(iter(rows.values())))
+    trees = json.loads(json.dumps(trees))  # as they are sent
+    return np.column_stack([np.broadcast_to(v, n) for v in Program(trees, SCHEMA)(rows)])
+
+
+def operations(tree):
+    if not isinstance(tree, list) or not tree or not isinstance(tree[0], str) or tree[0] not in CLOSED | {"numpy"}:
+        return set()
+    return {tree[0]}.union(*map(operations, tree[1:]))
+
+
+def by_patsy(right, data):
+    numpy = np  # noqa: F841 - patsy looks the name up here
+    return np.asarray(patsy.dmatrix(right, for_patsy(data)))
+
+
+@pytest.mark.parametrize("right", [*RIGHT_SIDES, *MORE, *OTHERS])
+def test_trees_compute_what_patsy_does_to_the_last_bit(right):
+    data = frame()
+    design = formula_design(f"y ~ {right}", SCHEMA)
+    terms = compile_terms(design.info, design.parsed, SCHEMA, closed=False)
+    assert all(term.trees is not None for term in terms), terms
+    want = by_patsy(right, data)
+    for term in terms:
+        np.testing.assert_array_equal(computed(term.trees, prepared(data)), want[:, term.place], err_msg=term.name)
+
+
+@pytest.mark.parametrize("right", DEVICES)
+def test_a_device_s_operations_are_a_closed_list_and_agree(right):
+    data = frame()
+    trees = compile_trees(formula_design(f"y ~ {right}", SCHEMA))
+    assert set().union(*map(operations, trees.exog)) <= CLOSED
+    np.testing.assert_allclose(computed(trees.exog, prepared(data)), by_patsy(right, data), rtol=1e-12, atol=1e-14)
+
+
+def test_every_operation_is_met():
+    met = set()
+    for right in DEVICES:
+        met |= set().union(*map(operations, compile_trees(formula_design(f"y ~ {right}", SCHEMA)).exog))
+    assert met == CLOSED
+
+
+WITHOUT = {"sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2"}
+
+
+@pytest.mark.parametrize("name", sorted(NUMPY_FUNCTIONS))
+def test_each_function_of_the_allow_list_is_written_or_named(name):
+    data = frame()
+    own = {"clip": "age, 20, 40", "where": "z > 0, age, bmi", "round": "age, 1", "trunc": "z", "logical_not": "z > 0"}
+    positive = name.startswith("log") or name in {"sqrt", "reciprocal", "power", "float_power", "arccosh"}
+    conditions = name.startswith("logical") or name.endswith("equal") or name.startswith(("less", "greater"))
+    usual = {1: "age", 2: "age, z"} if positive else {1: "z / 4", 2: "z, 1" if conditions else "z, bmi"}
+    arguments = own.get(name) or usual[getattr(np, name).nin]
+    if name in {"logical_and", "logical_or", "logical_xor"}:
+        arguments = "z > 0, age > 40"
+    right = f"np.{name}({arguments})"
+    design = formula_design(f"y ~ {right}", SCHEMA)
+    (_, term) = compile_terms(design.info, design.parsed, SCHEMA, closed=False)
+    want = by_patsy(right, data)[:, term.place]
+    if term.trees is not None:
+        np.testing.assert_array_equal(computed(term.trees, prepared(data)), want)
+    if name in WITHOUT:
+        with pytest.raises(FormulaError, match=rf"'np\.{name}\(.*np\.{name}\(\) is not among a device's"):
+            compile_trees(design)
+    else:
+        found = computed(compile_trees(design).exog[1:], prepared(data))
+        np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("right", "term", "why"),
+    [
+        ("age + ramp(bmi)", "ramp(bmi)", r"it calls the function ramp\(\)"),
+        ("age:ramp(bmi) + z", "age:ramp(bmi)", r"it calls the function ramp\(\)"),
+        ("z + np.sin(age)", "np.sin(age)", r"np\.sin\(\) is not among a device's functions"),
+        ("np.sqrt(age > 30) + z", "np.sqrt(age > 30)", "whole numbers or truth values"),
+        ("I((age > 30) ** (z > 0)) + z", "I((age > 30) ** (z > 0))", "arithmetic of two conditions"),
+        ("np.power(2 * (age > 30), 2) + z", "np.power(2 * (age > 30), 2)", "whole numbers or truth values"),
+        ("I((2 * (age > 30) + 1) // 2) + z", "I((2 * (age > 30) + 1) // 2)", "whole numbers other than"),
+    ],
+)
+def test_what_cannot_be_written_is_named(right, term, why):
+    design = formula_design(f"y ~ {right}", SCHEMA, functions=FUNCTIONS)
+    with pytest.raises(FormulaError, match=why) as caught:
+        compile_trees(design)
+    assert repr(term) in str(caught.value)
+    assert "Write it with" in str(caught.value)
+    terms = {t.name: t for t in compile_terms(design.info, design.parsed, SCHEMA, closed=True)}
+    assert terms[term].trees is None
+    assert terms[term].problem
+    assert sum(t.trees is None for t in terms.values()) == 1
+
+
+def test_responses_are_within_their_range():
+    data = frame()
+    rows = prepared(data)
+    design = formula_design("np.log(y) ~ age", SCHEMA)
+    trees = compile_trees(design)
+    np.testing.assert_array_equal(computed([trees.endog], rows)[:, 0], design.encode(data).endog)
+    low, high = design.endog_limits
+    far = computed([trees.endog], {**rows, "y": np.full(400, 1e9)})
+    assert (far == high).all()
+    assert trees.endog == ["min", ["max", ["log", ["col", "y"]], ["const", low.hex()]], ["const", high.hex()]]
+
+
+def test_a_response_of_levels_is_their_number():
+    data = frame()
+    for kind, name in (("levels", "region"), ("binary", "smoker"), ("levels", "children")):
+        design = formula_design(f"{name} ~ age", SCHEMA, kind=kind)
+        found = computed([compile_trees(design).endog], prepared(data))[:, 0]
+        np.testing.assert_array_equal(found, design.encode(data).endog)
+
+
+def test_a_binary_response_that_is_something_else_is_no_number():
+    design = formula_design("done ~ age", SCHEMA, kind="binary")
+    trees = compile_trees(design)
+    rows = {"done": np.array([0.0, 1.0, 0.5, -1.0, np.inf, 1.0 + 1e-15]), "age": np.full(6, 20.0)}
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(computed([trees.endog], rows)[:, 0], [0, 1, *[np.nan] * 4])
+
+
+def test_offset_and_exposure():
+    trees = compile_trees(formula_design("y ~ age", SCHEMA, offset="z"))
+    assert trees.offset == ["col", "z"]
+    trees = compile_trees(formula_design("y ~ age", SCHEMA, offset="z", exposure="year"))
+    assert trees.offset == ["add", ["col", "z"], ["log", ["col", "year"]]]
+    assert compile_trees(formula_design("y ~ age", SCHEMA)).offset is None
+
+
+def test_designs_of_arrays():
+    schema = Schema.declare({"a": (0, 1), "b": (2, 2), "y": (0, 9), "offset": (0, 1)}, {})
+    trees = compile_trees(array_design(("a", "b"), "y", schema, offset=True))
+    assert trees.exog == (["col", "a"], ["const", (2.0).hex()])
+    assert trees.endog == ["col", "y"]
+    assert trees.offset == ["col", "offset"]
+
+
+@pytest.mark.parametrize("spline", ["bs", "cr", "cc"])
+def test_a_spline_beyond_its_knots_is_not_finite(spline):
+    data = frame()
+    term = f"{spline}(age, knots=[30, 50], lower_bound=18, upper_bound=65)"
+    trees = compile_trees(formula_design(f"y ~ {term} - 1", SCHEMA)).exog
+    age = np.array([17.999, 18.0, 65.0, 65.001, np.nan])
+    found = computed(trees, {**prepared(data.iloc[:5]), "age": age})
+    assert np.isfinite(found).all(axis=1).tolist() == [False, True, True, False, False]
+
+
+def test_labels_are_told_apart_by_type():
+    schema = Schema.declare({"y": (0, 1)}, {"g": [1, "1", 2.5]})
+    trees = [["level", "g", label] for label in (1, "1", 2.5, 1.0, 7)]
+    found = Program(trees, schema)({"g": np.array([0, 1, 2])})
+    assert [np.broadcast_to(v, 3).tolist() for v in found[:3]] == np.eye(3, dtype=bool).tolist()
+    assert not found[3].any()
+    assert not found[4].any()
+
+
+def test_shared_parts_are_computed_once(monkeypatch):
+    from privreg.formula import evaluate
+
+    made, real = [], evaluate._computed
+
+    def counted(op, given, args):
+        made.append(op)
+        return real(op, given, args)
+
+    monkeypatch.setattr(evaluate, "_computed", counted)
+    log = ["log", ["col", "age"]]
+    trees = [log, ["mul", log, log], ["add", ["mul", log, log], ["const", (1.0).hex()]], ["level", "smoker", "yes"]]
+    program = Program(trees, SCHEMA)
+    assert made == []
+    program(prepared(frame()))
+    assert sorted(made) == ["add", "const", "log", "mul"]
+    assert program.columns == ("age", "smoker")
+
+
+def test_constants_are_exact():
+    design = formula_design("y ~ I(age * 0.1) + I(z + 1e-300)", SCHEMA)
+    text = json.dumps(compile_trees(design).exog)
+    assert (0.1).hex() in text
+    assert (1e-300).hex() in text
