@@ -524,9 +524,16 @@ MUTANTS = (
     Mutant(
         "a term that is not finite",
         "privreg/formula/encoding.py",
-        "usable: Flags | None = None if problem is None else np.asarray(fine.all(axis=1))",
-        "usable: Flags | None = None",
+        "fine = sound.all(axis=1) if fine is None else np.logical_and(fine, sound.all(axis=1))",
+        "fine = None",
         (f"{HOSTILE}::test_a_function_that_would_end_the_process_spoils_its_row_alone",),
+    ),
+    Mutant(
+        "a tree that is not finite",
+        "privreg/formula/encoding.py",
+        "fine = own if fine is None else np.logical_and(fine, own)",
+        "fine = None",
+        ("tests/formula/test_compile.py::test_a_row_whose_term_is_not_finite_has_nothing_to_report",),
     ),
     Mutant(
         "numbers as a reader types them",

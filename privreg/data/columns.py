@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from numbers import Complex, Number, Real
 from typing import Any, Final, NamedTuple
 
@@ -39,7 +40,6 @@ __all__ = [
     "read_numbers",
     "settled",
     "spread",
-    "spread_flags",
     "zero_one",
 ]
 
@@ -87,15 +87,6 @@ def spread(values: Floats, kept: Flags | None) -> Floats:
         return values
     out = np.full((len(kept), *values.shape[1:]), np.nan)
     out[kept] = values
-    return out
-
-
-def spread_flags(fine: Flags | None, kept: Flags | None) -> Flags | None:
-    """Raw rows that are kept and fine; None if all are."""
-    if fine is None or kept is None:
-        return kept if fine is None else fine
-    out = np.zeros(len(kept), dtype=np.bool_)
-    out[kept] = fine
     return out
 
 
@@ -302,15 +293,20 @@ class _Levels:
             return _UNKNOWN
 
 
+@lru_cache(maxsize=64)
+def _known(levels: tuple[Any, ...]) -> _Levels:
+    return _Levels(levels)
+
+
 def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False) -> Codes:
     """Position of every value among the declared levels: one hash pass, then a small lookup table.
 
     With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error.
     """
     codes, seen = quietly(lambda: _factorized(raw), _unreadable(name))
-    known = _Levels(levels)
+    known = _known(tuple(levels))
     table = np.array([*map(known.place, seen), GAP], dtype=np.intp)
-    out: Codes = table[codes]  # a missing value has code -1: the last entry
+    out: Codes = table.take(codes)  # a missing value has code -1: the last entry
     lowest = int(out.min()) if out.size else 0
     if gaps:
         return np.maximum(out, GAP) if lowest < GAP else out
@@ -327,9 +323,10 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
 
 def _factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
     """Codes and distinct values of a column; -1 for a missing value."""
+    held = raw if isinstance(raw, pd.Categorical) else getattr(raw, "array", None)
+    if isinstance(held, pd.Categorical):
+        return held.codes, held.categories.tolist()
     series = as_series(raw)
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        return series.cat.codes.to_numpy(), series.cat.categories.tolist()
     plain = series.dtype != object or _PLAIN.issuperset(map(type, series.tolist()))
     try:
         if plain:

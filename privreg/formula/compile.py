@@ -38,7 +38,18 @@ from privreg.formula.allowlist import SPLINES
 from privreg.formula.parse import ParsedFormula, constant_value, term_tree
 from privreg.schema.declarations import Schema
 
-__all__ = ["CLOSED", "CompiledTerm", "Tree", "Trees", "compile_factor", "compile_terms", "compile_trees", "const"]
+__all__ = [
+    "CLOSED",
+    "CompiledTerm",
+    "Tree",
+    "Trees",
+    "columns_of",
+    "compile_factor",
+    "compile_term",
+    "compile_terms",
+    "compile_trees",
+    "const",
+]
 
 Tree = list[Any]
 """A nested list; see the table above."""
@@ -49,6 +60,8 @@ _LOGIC: Final = ("cmp", "and", "or", "not", "where")
 
 CLOSED: Final = frozenset({"const", "col", "level", *_ARITHMETIC, *_FUNCTIONS, *_LOGIC, "bspline", "cr"})
 """Operations of a device's trees."""
+
+_HEADS: Final = CLOSED | {"numpy"}
 
 EXACT: Final = 2.0**53
 """Whole numbers below it are doubles."""
@@ -166,17 +179,30 @@ def compile_terms(info: Any, parsed: ParsedFormula, schema: Schema, *, closed: b
     closed : bool
         Whether operations are those of devices only. If not, every tree computes what patsy does to the last bit.
     """
-    out = []
-    for term, subterms in info.term_codings.items():
-        place = info.term_slices[term]
-        try:
-            trees = [t for sub in subterms for t in _columns(sub, info, parsed, schema, closed=closed)]
-        except _BeyondError as e:
-            out.append(CompiledTerm(term.name(), place, None, str(e)))
-        else:
-            assert len(trees) == place.stop - place.start
-            out.append(CompiledTerm(term.name(), place, tuple(trees)))
-    return out
+    return [
+        compile_term(term, subterms, info, parsed, schema, closed=closed)
+        for term, subterms in info.term_codings.items()
+    ]
+
+
+def compile_term(
+    term: Any, subterms: Sequence[Any], info: Any, parsed: ParsedFormula, schema: Schema, *, closed: bool
+) -> CompiledTerm:
+    """Trees of one term of patsy's coding; see `compile_terms`."""
+    place = info.term_slices[term]
+    try:
+        trees = [t for sub in subterms for t in _columns(sub, info, parsed, schema, closed=closed)]
+    except _BeyondError as e:
+        return CompiledTerm(term.name(), place, None, str(e))
+    return CompiledTerm(term.name(), place, tuple(trees))
+
+
+def columns_of(tree: Tree) -> tuple[str, ...]:
+    """Raw columns that a tree reads."""
+    if tree[0] in {"col", "level"}:
+        return (str(tree[1]),)
+    inner = [part for part in tree[1:] if isinstance(part, list) and part and part[0] in _HEADS]
+    return tuple(dict.fromkeys(name for part in inner for name in columns_of(part)))
 
 
 def _columns(subterm: Any, info: Any, parsed: ParsedFormula, schema: Schema, *, closed: bool) -> list[Tree]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.data.columns import (
+    GAP,
     Encoded,
     Flags,
     Floats,
@@ -24,12 +25,12 @@ from privreg.data.columns import (
     prepare,
     settled,
     spread,
-    spread_flags,
     zero_one,
 )
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, quietly
 from privreg.formula.allowlist import check_exposure, misfit, undeclared_offset
 from privreg.formula.arrays import ArrayDesign, beyond
+from privreg.formula.compile import Trees, compile_factor, compile_trees
 from privreg.formula.encoding import (
     Encoder,
     Evaluator,
@@ -40,6 +41,7 @@ from privreg.formula.encoding import (
     right_hand_side,
     same_in_pieces,
 )
+from privreg.formula.evaluate import Program
 from privreg.formula.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
 from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
 from privreg.options.table import check
@@ -150,26 +152,20 @@ class Design:
             With "raise", a factor has a value that is not declared. No message quotes a value.
         """
         gaps = check("local.formula", "missing", missing) != "raise"
-        early = {*self.parsed.response_columns, *self._plan.rest_columns, self.offset, self.exposure}
-        rows = prepare(frame, self.columns, self.schema, clamp=early, gaps=gaps)
+        rows = prepare(frame, self.columns, self.schema, clamp=set(self.columns), gaps=gaps)
         n = len(rows[self.columns[0]])
         if not gaps:
-            exog, _ = self._exog(rows, n, clamp=True, gaps=False)
-            return Encoded(self._endog(rows, gaps=False), exog, self._offset(rows))
+            return Encoded(self._endog(rows, gaps=False), self._exog(rows, n, gaps=False)[0], self._offset(rows))
         left = {name: rows[name] for name in self.parsed.response_columns}
         right = {name: values for name, values in rows.items() if name not in left}
-        # incomplete rows are never computed with: a term may fail on what would stand in for them
-        known_left, known_right = complete_rows(left.values()), complete_rows(right.values())
-        endog = self._endog(left if known_left is None else take(left, known_left), gaps=True)
-        right = right if known_right is None else take(right, known_right)
-        exog, fine = self._exog(right, n if known_right is None else int(known_right.sum()), clamp=True, gaps=True)
-        offset = self._offset(right)
-        encoded = Encoded(
-            spread(endog, known_left),
-            spread(exog, known_right),
-            None if offset is None else spread(offset, known_right),
-        )
-        return settled(encoded, spread_flags(fine, known_right), missing)
+        known = complete_rows(right.values())
+        exog, fine = self._exog(right, n, known=known, gaps=True)
+        usable = known if fine is None else fine if known is None else fine & known
+        return settled(Encoded(self._endog(left, gaps=True), exog, self._offset(right)), usable, missing)
+
+    def scaled(self, centre: Floats, scale: Floats) -> Design:
+        """The same for encoding only, whose column j comes as (x_j − centre_j) / scale_j."""
+        return replace(self, _plan=self._plan.scaled(centre, scale))
 
     def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Design, NDArray[np.int64]]:
         """The same for encoding only, factors with many levels as one column each; see `Encoder.narrowed`."""
@@ -185,14 +181,18 @@ class Design:
 
     def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
         """Encode the right-hand side only, without clamping unless asked: for prediction."""
-        early = self._plan.rest_columns if clamp else ()
-        rows = prepare(frame, self.parsed.exog_columns, self.schema, clamp=early)
+        columns = self.parsed.exog_columns
+        rows = prepare(frame, columns, self.schema, clamp=set(columns) if clamp else ())
         n = len(next(iter(rows.values()))) if rows else length(frame)
         return self._exog(rows, n, clamp=clamp, gaps=False)[0]
 
-    def _exog(self, rows: Prepared, n: int, *, clamp: bool, gaps: bool) -> tuple[Floats, Flags | None]:
-        """The matrix, and in which of its rows every term is finite, None if in all."""
-        out, fine, problem = self._plan.exog(rows, n, clamp)
+    def _exog(
+        self, rows: Prepared, n: int, *, known: Flags | None = None, clamp: bool = True, gaps: bool
+    ) -> tuple[Floats, Flags | None]:
+        """The matrix, and in which of its rows every term is finite, None if in all; `known` rows are complete."""
+        if known is not None:
+            rows = {name: v if v.dtype.kind == "f" else np.maximum(v, 0) for name, v in rows.items()}
+        out, fine, problem = (self._plan if clamp else self._plan.extended).exog(rows, n, known)
         if problem is not None and not gaps:
             raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
         return out, fine
@@ -223,18 +223,39 @@ class Design:
         n = len(rows[name])
         if not n:
             return np.empty(0)
-        evaluate = self._plan.response
-        if evaluate is None:
+        response = self._plan.response
+        if response is None:
             values = np.array(rows[name], dtype=np.float64)
+            if gaps and rows[name].dtype.kind != "f":
+                values[values == GAP] = np.nan
         else:
-            data = self._plan.data(rows, self.parsed.response_columns)
-            values = by_rows(evaluate, data, n, 1)[:, 0]
+            values = self._transformed(response, rows, n)
             if not gaps and not np.isfinite(values).all():
                 raise DataError(
                     f"the response {self.endog_name!r} is not finite, or can't be computed, for a row of these data."
                 )
             values = clamped(np.where(np.isfinite(values), values, np.nan), self.endog_limits)
         return zero_one(values, self.endog_name, gaps=gaps) if self.kind == "binary" else values
+
+    def _transformed(self, response: Evaluator | Program, rows: Prepared, n: int) -> Floats:
+        """A response that is computed, NaN where it can't be; incomplete rows are never computed with."""
+        known = complete_rows(rows.values())
+        m = n if known is None else int(known.sum())
+        rows = rows if known is None else take(rows, known)
+        if isinstance(response, Program):
+            (value,) = response(rows)
+            return spread(np.array(np.broadcast_to(value, m), dtype=np.float64), known)
+        return spread(by_rows(response, self._plan.data(rows, self.parsed.response_columns), m, 1)[:, 0], known)
+
+    def trees(self) -> Trees:
+        """What each column, the response and the offset compute of one record, for devices.
+
+        Raises
+        ------
+        FormulaError
+            If a term is not made of a device's operations; the message names it.
+        """
+        return compile_trees(self)
 
     def to_json(self) -> dict[str, Any]:
         """Represent the design by JSON values; functions by name only."""
@@ -330,13 +351,15 @@ def formula_design(
     broken = FormulaError(f"the right-hand side of {formula!r} can't be built; check the contrasts and knots.")
     info = quietly(lambda: coded_terms(terms, data, env), broken)
     response, limits = _response(parsed, schema, env, empty, kind)
-    plan = make_plan(info, parsed, schema, response)
+    trees = None if response is None else compile_factor(parsed.response, parsed, schema)
+    plan = make_plan(info, parsed, schema, response if trees is None else Program(trees, schema))
     m = len(next(iter(rows.values()))) if rows else 1
-    probe, _, problem = plan.exog(rows, m, clamp=True)
+    probe, _, problem = plan.exog(rows, m)
     if problem is not None:
+        named = plan.computed_columns
         raise FormulaError(
-            f"{problem} somewhere inside the declared bounds {{{shown_box(plan.rest_columns, schema)}}}; "
-            f"tighten the bounds or change the term.{stand_in(plan.rest_columns, schema)}"
+            f"{problem} somewhere inside the declared bounds {{{shown_box(named, schema)}}}; "
+            f"tighten the bounds or change the term.{stand_in(named, schema)}"
         )
     names = tuple(info.column_names)
     sources, bare = _made_from(info, parsed, schema)
@@ -344,7 +367,7 @@ def formula_design(
     tried = probe
     if wide:  # some terms are constant on the box that stands for a private scale, and not beyond it
         more = probe_rows(parsed.exog_columns, schema, parsed.constants, [c for c in cells if c], boxes=wide)
-        far, _, _ = plan.exog(more, len(next(iter(more.values()))), clamp=True)
+        far, _, _ = plan.exog(more, len(next(iter(more.values()))))
         tried = np.vstack([probe, far[np.isfinite(far).all(axis=1)]])
     check_rank(tried, names, stand_in(parsed.exog_columns, schema))
     endog_bare = parsed.plain.get(parsed.response)

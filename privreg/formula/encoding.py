@@ -1,14 +1,16 @@
-"""How a design encodes: which terms are written directly, and which are left to patsy.
+"""How a design encodes: which terms are looked up by levels or computed as trees, and which are left to patsy.
 
 Built from the formula and the public schema; it learns nothing from the rows it encodes.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,8 +18,11 @@ from numpy.typing import NDArray
 from patsy import ModelDesc, NAAction, PatsyError, build_design_matrices, design_matrix_builders
 from patsy.eval import EvalFactor
 
-from privreg.data.columns import Flags, Floats
+from privreg.data.columns import Flags, Floats, spread
 from privreg.errors import PrivacyLeakError
+from privreg.formula.compile import Tree, columns_of, compile_term
+from privreg.formula.evaluate import Program
+from privreg.formula.lookup import Block, Lookup, grouped
 from privreg.formula.parse import PIECE, ParsedFormula, Rowwise, column_key
 from privreg.formula.probe import Prepared, probe_rows, take
 from privreg.schema.declarations import Schema
@@ -27,28 +32,40 @@ __all__ = [
 ]
 
 _KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
-_UNBOUNDED = (-np.inf, np.inf)
-_MANY = 16
+LARGEST: Final = 1 << 14
+"""Numbers of a factor's contrasts that are looked up as a table; of larger ones the ones are set."""
+
+CELLS: Final = 1 << 10
+"""Combinations of levels for which what depends on several factors is looked up."""
 
 
-class _Direct(NamedTuple):
-    """A term written without patsy: the intercept, a numeric column, or a coded factor.
-
-    A factor with `hot` and no `matrix` has one column, in which stands which of the level's columns is 1.
-    """
-
-    place: slice
-    column: str | None
-    matrix: Floats | None
-    hot: NDArray[np.int64] | None  # column of each level's only 1, −1 for one that has none; of such a factor
-
-
-class _Term(NamedTuple):
-    """A term left to patsy."""
+class _Part(NamedTuple):
+    """A term of the right-hand side, and how its columns are made: by levels, by trees, or by patsy."""
 
     name: str
     place: slice
-    info: Any
+    info: Any = None  # Patsy's, of this term alone
+    trees: tuple[Tree, ...] | None = None
+    column: str | None = None  # A factor that stands for itself
+    matrix: Floats | None = None  # Its contrasts, a row for each level
+    hot: NDArray[np.int64] | None = None  # Column of each level's only 1, −1 for one that has none; None of others
+
+
+class _Large(NamedTuple):
+    """A factor whose contrasts are too many for a table: its columns one by one, or its ones."""
+
+    place: slice
+    column: str
+    matrix: Floats
+    hot: NDArray[np.int64] | None
+
+
+class _Computed(NamedTuple):
+    """A column that is computed from numbers."""
+
+    at: int
+    part: str  # Name of its term
+    bare: bool  # Whether it is a column as it stands, and so finite
 
 
 @dataclass(frozen=True)
@@ -92,11 +109,9 @@ class Encoder:
     schema: Schema
     functions: Mapping[str, Rowwise]
     width: int
-    direct: tuple[_Direct, ...]
-    rest: tuple[_Term, ...]
-    together: Any  # one DesignInfo for all of `rest`
-    rest_columns: tuple[str, ...]
-    response: Evaluator | None  # None when the response is a column itself
+    parts: tuple[_Part, ...]
+    response: Evaluator | Program | None  # None when the response is a column itself
+    affine: tuple[Floats, Floats] | None = None  # Centre and scale of each column, if it comes in internal units
 
     def data(self, rows: Prepared, names: Sequence[str]) -> dict[str, Any]:
         """Hand prepared columns to patsy: levels as a Categorical, numbers read-only."""
@@ -126,7 +141,7 @@ class Encoder:
             First column of the design that each column of this plan stands for, and how many if it is a factor's,
             else 0.
         """
-        kept = {d.place.start: d for d in self.direct if d.hot is not None and whole(d.place)}
+        kept = {d.place.start: d for d in self.parts if d.hot is not None and whole(d.place)}
         columns: list[tuple[int, int]] = []
         j = 0
         while j < self.width:
@@ -135,22 +150,89 @@ class Encoder:
             j = kept[j].place.stop if wide else j + 1
         at = {j: c for c, (j, _) in enumerate(columns)}
 
-        def moved(place: slice) -> slice:
-            return slice(at[place.start], at[place.start] + (1 if place.start in kept else place.stop - place.start))
+        def moved(part: _Part) -> _Part:
+            start = at[part.place.start]
+            if part.place.start not in kept:
+                return part._replace(place=slice(start, start + part.place.stop - part.place.start))
+            assert part.hot is not None
+            return part._replace(place=slice(start, start + 1), matrix=part.hot[:, None].astype(np.float64), hot=None)
 
-        direct = tuple(
-            d._replace(place=moved(d.place), matrix=None if d.place.start in kept else d.matrix)
-            for d in self.direct
-            if d.place.stop > d.place.start
-        )
-        rest = tuple(t._replace(place=moved(t.place)) for t in self.rest)
-        narrow = replace(self, width=len(columns), direct=direct, rest=rest)
-        return narrow, np.array(columns, dtype=np.int64).reshape(-1, 2)
+        parts = tuple(moved(part) for part in self.parts if part.place.stop > part.place.start)
+        return replace(self, width=len(columns), parts=parts), np.array(columns, dtype=np.int64).reshape(-1, 2)
 
-    def exog(self, rows: Prepared, n: int, clamp: bool) -> tuple[Floats, Flags | None, str | None]:
+    def scaled(self, centre: Floats, scale: Floats) -> Encoder:
+        """The same, but that column j comes as (x_j − centre_j) / scale_j."""
+        return replace(self, affine=(centre, scale))
+
+    @cached_property
+    def extended(self) -> Encoder:
+        """The same for rows that are not clamped: beyond their knots splines go on as patsy has them."""
+        parts = [part._replace(trees=None) if "cr" in _operations(part.trees) else part for part in self.parts]
+        return replace(self, parts=tuple(parts))
+
+    @property
+    def computed_columns(self) -> tuple[str, ...]:
+        """Raw columns that terms other than bare columns and factors read."""
+        plain = [part.matrix is not None or (part.trees and part.trees[0][0] == "col") for part in self.parts]
+        reads = [part.info.reads for part, own in zip(self.parts, plain, strict=True) if not own]
+        return tuple(dict.fromkeys(name for names in reads for name in names))
+
+    @cached_property
+    def _made(self) -> tuple[Lookup, list[_Large], list[_Computed], Program]:
+        """What is looked up, and what is computed."""
+        blocks: list[Block] = []
+        large: list[_Large] = []
+        computed: list[_Computed] = []
+        trees: list[Tree] = []
+        for part in self.parts:
+            at = np.arange(part.place.start, part.place.stop)
+            if part.matrix is not None and part.column is not None:
+                if part.matrix.size > LARGEST:
+                    large.append(_Large(part.place, part.column, part.matrix, part.hot))
+                    continue
+                blocks.append(self._block((part.column,), at, part.matrix))
+            for j, tree in zip(at.tolist(), part.trees or (), strict=bool(part.trees)):
+                reads = columns_of(tree)
+                cells = math.prod(len(self.schema.levels.get(name, ())) for name in reads)
+                if 0 < cells <= CELLS:
+                    blocks.append(self._block(reads, np.array([j]), self._cells(tree, reads)))
+                else:
+                    computed.append(_Computed(j, part.name, tree[0] == "col"))
+                    trees.append(tree)
+        return grouped(blocks, self.width), large, computed, Program(trees, self.schema)
+
+    def _block(self, factors: tuple[str, ...], at: NDArray[np.intp], table: Floats) -> Block:
+        sizes = tuple(len(self.schema.levels[name]) for name in factors)
+        if self.affine is not None:
+            table = (table - self.affine[0][at]) / self.affine[1][at]
+        return Block(factors, sizes, at, table)
+
+    def _cells(self, tree: Tree, factors: tuple[str, ...]) -> Floats:
+        """What a tree of factors alone is for each combination of their levels, shape (cells, 1)."""
+        sizes = tuple(len(self.schema.levels[name]) for name in factors)
+        grid = np.unravel_index(np.arange(math.prod(sizes)), sizes or (1,))
+        (value,) = Program([tree], self.schema)(dict(zip(factors, grid, strict=False)))
+        return np.array(np.broadcast_to(value, math.prod(sizes)), dtype=np.float64)[:, None]
+
+    @cached_property
+    def _rest(self) -> tuple[list[_Part], tuple[str, ...], Any]:
+        """What is left to patsy: terms, the columns they read, and one DesignInfo for all of them."""
+        rest = [part for part in self.parts if part.matrix is None and part.trees is None]
+        if not rest:
+            return rest, (), None
+        reads = dict.fromkeys(name for part in rest for name in part.info.reads)
+        return rest, tuple(reads), rest[0].info.whole.subset([part.info.term for part in rest])
+
+    def exog(self, rows: Prepared, n: int, known: Flags | None = None) -> tuple[Floats, Flags | None, str | None]:
         """Build the matrix.
 
-        A column that stands for itself is clamped on its way into the matrix: one pass over memory less.
+        Parameters
+        ----------
+        rows : mapping of str to ndarray, shape (n,)
+            Numbers, and codes of levels, 0 for one that is missing.
+        n : int
+        known : ndarray of bool, shape (n,), optional
+            Rows in which nothing is missing; None if that is all of them.
 
         Returns
         -------
@@ -160,38 +242,62 @@ class Encoder:
         str or None
             Which term isn't in the others, without quoting a value.
         """
-        out = np.empty((n, self.width))
-        for place, column, matrix, hot in self.direct:
-            if column is None:
-                out[:, place] = 1.0
-            elif hot is not None and matrix is None:
-                out[:, place.start] = hot[rows[column]]
-            elif matrix is None:
-                low, high = self.schema.limits(column) if clamp else _UNBOUNDED
-                np.clip(rows[column], low, high, out=out[:, place.start])
-            elif hot is not None and matrix.shape[1] >= _MANY:  # one by one each would be a stride over all rows
-                out[:, place] = 0.0
-                at = hot[rows[column]]
-                some = np.flatnonzero(at >= 0)
-                out[some, place.start + at[some]] = 1.0
-            else:
-                for j in range(matrix.shape[1]):
-                    out[:, place.start + j] = np.take(matrix[:, j], rows[column])
-        if not self.rest or not n:
-            return out, None, None
-        data = self.data(rows, self.rest_columns)
-        width = sum(term.place.stop - term.place.start for term in self.rest)
-        block = by_rows(lambda part: _matrix(self.together, part), data, n, width)
-        fine = np.isfinite(block)
-        start, problem = 0, None
-        for term in self.rest:
-            stop = start + term.place.stop - term.place.start
-            if problem is None and not fine[:, start:stop].all():
-                problem = f"formula term {term.name!r} is not finite, or can't be computed,"
-            out[:, term.place] = block[:, start:stop]
-            start = stop
-        usable: Flags | None = None if problem is None else np.asarray(fine.all(axis=1))
-        return out, usable, problem
+        lookup, large, computed, program = self._made
+        out = lookup.rows(rows, n)
+        for one in large:
+            self._write_large(out, one, rows[one.column])
+        fine: Any = None
+        problem: str | None = None
+        for column, value in zip(computed, program(rows), strict=True):
+            own: Any = None if column.bare else np.isfinite(value)
+            if own is not None and not own.all():
+                fine = own if fine is None else np.logical_and(fine, own)
+                problem = column.part if problem is None else problem
+            self._write(out, column.at, value)
+        rest, names, together = self._rest
+        if rest and n:
+            block = self._by_patsy(rows, n, known, names, together)
+            sound = np.isfinite(block)
+            start = 0
+            for part in rest:
+                stop = start + part.place.stop - part.place.start
+                if problem is None and not sound[:, start:stop].all():
+                    problem = part.name
+                for j in range(start, stop):
+                    self._write(out, part.place.start + j - start, block[:, j])
+                start = stop
+            if not sound.all():
+                fine = sound.all(axis=1) if fine is None else np.logical_and(fine, sound.all(axis=1))
+        told = None if problem is None else f"formula term {problem!r} is not finite, or can't be computed,"
+        return out, fine, told
+
+    def _by_patsy(self, rows: Prepared, n: int, known: Flags | None, names: Sequence[str], together: Any) -> Floats:
+        """Terms left to patsy, NaN in incomplete rows: they are never computed with, as a term may fail on them."""
+        width = sum(part.place.stop - part.place.start for part in self._rest[0])
+        some = rows if known is None else take(rows, known)
+        m = n if known is None else int(known.sum())
+        return spread(by_rows(lambda part: _matrix(together, part), self.data(some, names), m, width), known)
+
+    def _write(self, out: Floats, j: int, value: NDArray[Any]) -> None:
+        if self.affine is None:
+            out[:, j] = value
+            return
+        with np.errstate(all="ignore"):  # a warning would tell of one value
+            np.divide(value - self.affine[0][j], self.affine[1][j], out=out[:, j])
+
+    def _write_large(self, out: Floats, one: _Large, codes: NDArray[Any]) -> None:
+        columns = np.arange(one.place.start, one.place.stop)
+        ends = np.array([0.0, 1.0])[:, None] * np.ones(len(columns))
+        if self.affine is not None:
+            ends = (ends - self.affine[0][columns]) / self.affine[1][columns]
+        if one.hot is not None:
+            out[:, one.place] = ends[0]
+            at = one.hot[codes]
+            some = np.flatnonzero(at >= 0)
+            out[some, one.place.start + at[some]] = ends[1][at[some]]
+            return
+        for j in range(one.matrix.shape[1]):
+            self._write(out, one.place.start + j, one.matrix[:, j].take(codes))
 
 
 def _matrix(info: Any, data: Mapping[str, Any]) -> NDArray[Any]:
@@ -264,28 +370,40 @@ def _one_hot(matrix: Floats) -> NDArray[np.int64] | None:
     return np.where(hot, at, -1) if single and matrix.shape[1] > 1 else None
 
 
+def _operations(trees: Any) -> set[str]:
+    """Words at the heads of trees."""
+    if not isinstance(trees, list | tuple) or not trees:
+        return set()
+    return {str(trees[0])}.union(*map(_operations, trees))
+
+
+class _Left(NamedTuple):
+    """What patsy needs to compute one term."""
+
+    whole: Any  # DesignInfo of the whole formula
+    term: Any
+    reads: tuple[str, ...]
+
+
 def empty_plan(schema: Schema, functions: Mapping[str, Rowwise]) -> Encoder:
     """Encoder without terms, for handing columns to patsy."""
-    return Encoder(schema, functions, 0, (), (), None, (), None)
+    return Encoder(schema, functions, 0, (), None)
 
 
-def make_plan(info: Any, parsed: ParsedFormula, schema: Schema, response: Evaluator | None) -> Encoder:
-    """Sort the terms of a coding: bare columns and factors are written directly, the rest is left to patsy."""
-    direct: list[_Direct] = []
-    rest: list[tuple[Any, _Term]] = []
+def make_plan(info: Any, parsed: ParsedFormula, schema: Schema, response: Evaluator | Program | None) -> Encoder:
+    """Sort the terms of a coding: factors are looked up, what trees say is computed, the rest is left to patsy."""
+    parts: list[_Part] = []
     for term, subterms in info.term_codings.items():
-        place = info.term_slices[term]
         plain = [parsed.plain.get(f.code) for f in term.factors]
-        if not plain:
-            direct.append(_Direct(place, None, None, None))
-        elif len(plain) > 1 or plain[0] is None or len(subterms) > 1:
-            rest.append((term, _Term(term.name(), place, info.subset([term]))))
-        else:
+        reads = tuple(name for f in term.factors for name in parsed.reads[f.code])
+        part = _Part(term.name(), info.term_slices[term], _Left(info, term, reads))
+        contrast = None
+        if len(plain) == 1 and plain[0] is not None and len(subterms) == 1:
             contrast = subterms[0].contrast_matrices.get(term.factors[0])
-            matrix = None if contrast is None else np.asarray(contrast.matrix, dtype=np.float64)
-            direct.append(_Direct(place, plain[0], matrix, None if matrix is None else _one_hot(matrix)))
-    together = info.subset([term for term, _ in rest]) if rest else None
-    reads = dict.fromkeys(name for term, _ in rest for f in term.factors for name in parsed.reads[f.code])
-    left = tuple(term for _, term in rest)
-    width = len(info.column_names)
-    return Encoder(schema, parsed.functions, width, tuple(direct), left, together, tuple(reads), response)
+        if contrast is not None:
+            matrix = np.asarray(contrast.matrix, dtype=np.float64)
+            parts.append(part._replace(column=plain[0], matrix=matrix, hot=_one_hot(matrix)))
+        else:
+            compiled = compile_term(term, subterms, info, parsed, schema, closed=False)
+            parts.append(part._replace(trees=compiled.trees))
+    return Encoder(schema, parsed.functions, len(info.column_names), tuple(parts), response)

@@ -203,6 +203,8 @@ def _bspline(x: Floats, degree: int, knots: Floats, i: int) -> Floats:
     from scipy.interpolate import splev
 
     inside = (x >= knots[0]) & (x <= knots[-1])
+    if not inside.any():  # FITPACK wants somebody
+        return np.full(np.shape(x), np.nan)
     out = np.asarray(splev(np.where(inside, x, knots[0]), (knots, np.eye(len(knots) - degree - 1)[i], degree)))
     return np.where(inside, out, np.nan)
 

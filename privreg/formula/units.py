@@ -123,15 +123,13 @@ class Units:
             two &= ((np.abs(inside - low) <= 1e-9) | (np.abs(inside - high) <= 1e-9)).all(axis=0)
         return np.where(two, high - low, 0.0)
 
-    def rows_inside(self, x: Array, columns: NDArray[np.int64] | None = None) -> None:
-        """Map rows to internal units in place; each row on its own, so chunking can't change a bit.
-
-        `columns`, shape (m,), are those that x has, if these are not all.
-        """
-        if columns is not None:
-            affine.affine_rows(x, self.centre[columns], self.scale[columns])
-            return
+    def rows_inside(self, x: Array) -> None:
+        """Map rows to internal units in place; each row on its own, so chunking can't change a bit."""
         affine.affine_rows(x, self.centre, self.scale)
+        self.rows_mixed(x)
+
+    def rows_mixed(self, x: Array) -> None:
+        """The second half of it, for rows whose columns are centred and scaled."""
         if self.mix is not None:
             affine.linear_rows(x, np.ascontiguousarray(self.mix.T))
 

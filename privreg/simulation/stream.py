@@ -123,7 +123,9 @@ class Stream:
             self._deal = Key(derived_key(key, "order"))
         self._counter = spec.people.counter()
         self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
-        self._design = spec.design  # by which rows are encoded
+        self._design = spec.design  # by which rows are encoded; of formulas, in internal units but for their mix
+        if isinstance(spec.design, Design):
+            self._design = spec.design.scaled(spec.units.centre, spec.units.scale)
         self._run: AveragedSGD | RoundsRun
         if settings.efficient is None:
             from privreg.simulation import published  # whose loop is compiled
@@ -151,10 +153,11 @@ class Stream:
         design = self._spec.design
         if not isinstance(design, Design) or not (np.diff(self._order) > 0).all():
             return None
-        narrow, columns = design.narrowed(self._spec.units.keeps_levels)
+        units = self._spec.units
+        narrow, columns = design.narrowed(units.keeps_levels)
         if not columns[:, 1].any():
             return None
-        self._design = narrow
+        self._design = narrow.scaled(units.centre[columns[:, 0]], units.scale[columns[:, 0]])
         return columns
 
     @contextmanager
@@ -255,7 +258,10 @@ class Stream:
         spec, units, columns = self._spec, self._spec.units, self._columns
         rows = self._design.encode(batch, spec.people.missing)
         x = rows.exog
-        units.rows_inside(x, None if columns is None else columns[:, 0])
+        if not isinstance(self._design, Design):
+            units.rows_inside(x)
+        elif columns is None:
+            units.rows_mixed(x)
         if (np.diff(self._order) != 1).any():
             x = np.ascontiguousarray(x[:, self._order])
         with np.errstate(over="ignore"):  # a warning would tell of one value

@@ -243,3 +243,46 @@ def test_constants_are_exact():
     text = json.dumps(compile_trees(design).exog)
     assert (0.1).hex() in text
     assert (1e-300).hex() in text
+
+
+def test_a_row_whose_term_is_not_finite_has_nothing_to_report():
+    # no probe row meets the pole
+    schema = Schema.declare({"y": (0, 1), "x": (0, 5), "w": (0, 1)}, {"g": ["a", "b"]})
+    design = formula_design("y ~ g + I(1 / (np.abs(x - 3.7) + np.abs(w - 0.55)))", schema)
+    data = {"y": [0.5, 0.5, 0.5, 0.5], "x": [1, 3.7, 3.7, 2], "w": [1, 0.55, 0.5, np.nan], "g": ["a", "b", "b", "b"]}
+    got = design.encode(data, "noise")
+    spoilt = np.array([False, True, False, True])
+    np.testing.assert_array_equal(np.isnan(got.endog), spoilt)
+    np.testing.assert_array_equal(np.isnan(got.exog).all(axis=1), spoilt)
+    np.testing.assert_array_equal(np.isnan(got.exog).any(axis=1), spoilt)
+    assert design.encode(data, "drop").exog.shape == (2, 3)
+
+
+WIDE = [
+    "big",
+    "C(big, Sum)",
+    "0 + big",
+    "big:smoker + age",
+    "smoker*region*children",
+    "C(children, Poly):region:member",
+]
+
+
+@pytest.mark.parametrize("right", WIDE)
+@pytest.mark.parametrize("spoil", [False, True])
+def test_looked_up_columns_are_patsy_s_and_come_scaled_to_the_last_bit(right, spoil):
+    levels = [str(k) for k in range(150)]
+    schema = Schema.declare({"y": (0.5, 100), "age": (18, 65)}, {**LEVELS, "big": levels})
+    data = frame(600).assign(big=np.random.default_rng(1).permutation(levels * 4))
+    design = formula_design(f"y ~ {right}", schema)
+    coded = for_patsy(data).assign(big=pd.Categorical(data["big"], categories=levels))
+    want = np.array(patsy.dmatrix(right, coded))
+    if spoil:
+        data = data.astype({"big": object})
+        data.loc[::7, ["big", "smoker", "region"]] = None
+        gone = np.arange(600) % 7 == 0 if {"big", "smoker", "region"} & set(design.columns) else np.zeros(600, bool)
+        want[gone] = np.nan
+    np.testing.assert_array_equal(design.encode(data, "noise").exog, want)
+    p = len(design.names)
+    centre, scale = np.linspace(-0.3, 0.4, p), np.linspace(0.1, 7.0, p)
+    np.testing.assert_array_equal(design.scaled(centre, scale).encode(data, "noise").exog, (want - centre) / scale)
