@@ -8,7 +8,7 @@ import pytest
 
 import privreg as pr
 from privreg.data.sources.csv import _count_lines
-from privreg.data.sources.open import open_table
+from privreg.data.sources.open import open_table, rows_of
 from privreg.schema.declarations import Schema
 
 FILES = {
@@ -38,9 +38,8 @@ FILES = {
 
 
 def read(path):
-    return sum(
-        len(chunk) for chunk in open_table(path, ("a", "b"), Schema.declare({}, {"b": ["x", "y"]}, {})).batches(0)
-    )
+    schema = Schema.declare({}, {"b": ["x", "y"]}, {})
+    return sum(map(rows_of, open_table(path, ("a", "b"), schema).batches(0)))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -34,7 +34,7 @@ def state(stream):
 
 
 def read(path, columns, schema=NO_LEVELS):
-    return pd.concat(list(open_table(path, columns, schema).batches(0)), ignore_index=True)
+    return pd.concat(map(pd.DataFrame, open_table(path, columns, schema).batches(0)), ignore_index=True)
 
 
 # --- batches -----------------------------------------------------------------------------------------------

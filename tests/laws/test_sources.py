@@ -308,7 +308,7 @@ def test_lists_of_csv_files(tmp_path):
     assert [stamp[0] for stamp in source.stamp()] == [str(p) for p in parts]
     for skip in (0, 999, 1000, 1001, 2000, 2500, 3000):
         found = np.concatenate([np.asarray(b["y"]) for b in source.batches(skip)] or [np.zeros(0)])
-        want = pd.concat(list(open_table(whole, ("y",), SCHEMA).batches(0)))["y"].to_numpy()
+        want = np.concatenate([np.asarray(b["y"]) for b in open_table(whole, ("y",), SCHEMA).batches(0)])
         np.testing.assert_array_equal(found, want[skip:])
     parts[1].write_text(parts[1].read_text().replace("x,k,g,y", "x,k,y,g"))
     with pytest.raises(DataError, match=r"^part-1\.csv: its header is not that of part-0\.csv"):

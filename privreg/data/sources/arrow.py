@@ -123,14 +123,18 @@ def _exact(type_: Any) -> bool:
 def _codes(array: Any) -> Any:
     """A dictionary column as pandas' codes; one whose dictionary has nulls or doubles is decoded."""
     levels = _texts(array.dictionary)
-    codes = array.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    held = array.indices if array.indices.type.bit_width < 64 else array.indices.cast("int64")
+    if held.null_count:
+        held = held.cast("int64").fill_null(-1)
+    codes = held.to_numpy(zero_copy_only=False)
     if codes.size and not -1 <= int(codes.min()) <= int(codes.max()) < len(levels):
         raise ValueError("codes beyond the dictionary")
     if None in levels or len(set(levels)) < len(levels):
         cells = np.empty(len(levels) + 1, dtype=object)
         cells[:-1] = levels
         return cells[codes]  # a missing value has code -1: the last entry, None
-    return pd.Categorical.from_codes(codes, categories=pd.Index(levels, dtype=object))
+    kind = pd.CategoricalDtype(pd.Index(levels, dtype=object))
+    return pd.Categorical.from_codes(codes, dtype=kind, validate=False)
 
 
 def _decimals(array: Any) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""Rows from CSV files, plain and compressed, by pandas' parser."""
+"""Rows from CSV files, plain and compressed: by pyarrow's parser as far as one is plain, else by pandas'.
+
+What a cell means doesn't depend on which of them read it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, check_labels, file_mark
+from privreg.data.sources.csv_arrow import available, plain, plain_batches
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels, file_mark, rows_of
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
@@ -44,40 +48,48 @@ def _count_plain(path: Path) -> int | None:
     """Records of a file without quotes whose lines end in line feeds; None if it is another."""
     with _text(path) as text:
         file = text.buffer
-        line = b""
-        while not line.decode("utf-8-sig").strip():
-            if not (line := file.readline(_PIECE)):
-                return 0
-        if not _plain(line):
+        line = _first_line(file)
+        if not line:
+            return 0
+        if not plain(line):
             return None
         n, single = 0, b"," not in line
         while piece := file.read(_PIECE):
             piece += file.readline()
-            if not _plain(piece):
+            if not plain(piece):
                 return None
-            held = np.frombuffer(piece, dtype=np.uint8)
-            starts = np.flatnonzero(held == ord("\n"))[: -1 if piece.endswith(b"\n") else None] + 1
-            n += 1 + len(starts)
-            if single:
-                continue
-            # few lines begin with a blank: those are looked at
-            odd = starts[np.isin(held[starts], _BLANK)].tolist()
-            odd += [0] if piece[0] in _BLANK else []
-            n -= sum(not piece[k : piece.find(b"\n", k) + 1 or None].strip(b" \t\r\n") for k in odd)
+            n += piece.count(b"\n") + (not piece.endswith(b"\n"))
+            if not single:
+                n -= _blank_lines(piece)
         return n
 
 
-def _plain(piece: bytes) -> bool:
-    return b'"' not in piece and (b"\r" not in piece or piece.count(b"\r") == piece.count(b"\r\n"))
+def _blank_lines(piece: bytes) -> int:
+    """Lines with nothing but blanks; few lines begin with one, and those are looked at."""
+    if piece[0] not in _BLANK and not any(b"\n" + bytes([c]) in piece for c in _BLANK):
+        return 0
+    held = np.frombuffer(piece, dtype=np.uint8)
+    starts = np.flatnonzero(held == ord("\n"))[: -1 if piece.endswith(b"\n") else None] + 1
+    odd = starts[np.isin(held[starts], _BLANK)].tolist()
+    odd += [0] if piece[0] in _BLANK else []
+    return sum(not piece[k : piece.find(b"\n", k) + 1 or None].strip(b" \t\r\n") for k in odd)
+
+
+def _first_line(file: Any) -> bytes:
+    """The first line of a binary file that isn't blank, which is the header or its beginning; empty at the end."""
+    line: bytes = file.readline(_PIECE)
+    while line and not line.decode("utf-8-sig").strip():
+        line = file.readline(_PIECE)
+    return line
 
 
 def _count_quoted(path: Path) -> int:
     """Records of a file that has quotes."""
     with _text(path) as lines:
-        beyond = len(_header(lines))
+        columns = len(_header(lines))
     # The column beyond the last is empty: lines are split, and no cell is converted.
-    how = {"usecols": [str(beyond)], "dtype": "category", "na_values": [""]}
-    return sum(len(chunk) for chunk in _chunks(path, beyond, 0, **how))
+    how = {"usecols": [str(columns)], "dtype": "category", "na_values": [""]}
+    return sum(len(chunk) for chunk in _chunks(path, columns, 0, **how))
 
 
 def _chunks(path: Path, columns: int, skip: int, **how: Any) -> Iterator[Any]:
@@ -167,10 +179,19 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
     own = {c for c in columns if c in text or schema.declares(c)} | set(columns[:1])
 
     def batches(skip: int) -> Iterator[Batch]:
-        import pandas as pd
-
         header = header_of(path)
         check_labels(columns, header, path.name)
+        came, over = 0, [False]
+        for batch in _plain(path, header, wanted, text, over):
+            here = rows_of(batch)
+            yield from beyond([batch], max(skip - came, 0))
+            came += here
+        if not over[0]:
+            yield from rest(header, max(skip, came))
+
+    def rest(header: list[str], skip: int) -> Iterator[Batch]:
+        import pandas as pd
+
         place = {c: str(header.index(c)) for c in columns}
         last = str(len(header))
         missing_texts: dict[str, Sequence[str]] = {j: [""] if c in text else _MISSING for c, j in place.items()}
@@ -196,6 +217,19 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
 
     count, stamp = partial(_count_lines, path), lambda: [file_mark(path)]
     return Source(f"CSV file {path.name}", None, batches, of_files([path]), count, stamp)
+
+
+def _plain(path: Path, header: list[str], wanted: Wanted, text: set[str], over: list[bool]) -> Iterator[Batch]:
+    """Batches of the records that pyarrow's parser reads, none without it; `over` tells if these were all."""
+    if len(header) < 2 or not available():
+        return
+    with _text(path) as opened:
+        try:
+            if not plain(_first_line(opened.buffer)):
+                return
+        except Exception:  # the header was read before: what is wrong now, the other parser says
+            return
+        yield from plain_batches(opened.buffer, header, wanted, text, _MISSING, lambda: over.__setitem__(0, True))
 
 
 def _typed(level: Any) -> bool:

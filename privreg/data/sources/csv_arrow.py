@@ -1,0 +1,133 @@
+"""Rows of plain CSV files by pyarrow's streaming parser, as far as they are plain.
+
+Plain is what two parsers can't take for different things: no quotes, lines that end in line feeds, as many fields in
+every line as the header has, numbers that read as numbers. Where a file stops being plain, pandas' parser goes on, so
+that no cell means anything else for having been read here.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from privreg.data.sources.arrow import batches_of, pyarrow
+from privreg.data.sources.source import Batch, Wanted
+from privreg.errors import MissingExtraError
+
+__all__ = ["available", "plain", "plain_batches"]
+
+_WHAT: Final = "a CSV file"
+
+PIECE: Final = 1 << 20
+"""Bytes that are parsed at a time."""
+
+
+def available() -> bool:
+    """Whether pyarrow and its parser are installed."""
+    try:
+        pyarrow(_WHAT, "pyarrow.csv")
+    except MissingExtraError:
+        return False
+    return True
+
+
+def plain(piece: bytes) -> bool:
+    """Whether lines have neither quotes nor ends that parsers differ about."""
+    if b'"' in piece or b"\0" in piece:
+        return False
+    return b"\r" not in piece or piece.count(b"\r") == piece.count(b"\r\n")
+
+
+class _Lines(io.RawIOBase):
+    """The plain lines at the beginning of a file."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self._file, self._held = file, b""
+        self.stopped = False  # before its end
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most so many bytes, none at the end."""
+        if not self._held and not self.stopped:
+            piece = self._file.read(PIECE)
+            if piece and not piece.endswith(b"\n"):
+                piece += self._file.readline(PIECE)
+            self.stopped = not plain(piece) or len(piece) >= 2 * PIECE
+            self._held = b"" if self.stopped else piece
+        if size < 0 or size >= len(self._held):
+            given, self._held = self._held, b""
+        else:
+            given, self._held = self._held[:size], self._held[size:]
+        return given
+
+
+def plain_batches(
+    file: Any, names: Sequence[str], wanted: Wanted, text: set[str], missing: Sequence[str], done: Callable[[], None]
+) -> Iterator[Batch]:
+    """Batches of the plain records of a file, in order, up to the first that is not.
+
+    Parameters
+    ----------
+    file : binary file
+        After its header.
+    names : sequence of str
+        All columns of the header, which are more than one: in one column a blank line is a missing value.
+    wanted : Wanted
+    text : set of str
+        Columns that stay as they are written.
+    missing : sequence of str
+        Texts that stand for a missing number.
+    done : callable
+        Called at the end, if the whole file was plain.
+    """
+    pa, parser = pyarrow(_WHAT), pyarrow(_WHAT, "pyarrow.csv")
+    place = {c: str(names.index(c)) for c in wanted.columns}
+    # a factor's few texts come as codes; those of ids are nearly all different
+    texts = {c: pa.dictionary(pa.int32(), pa.binary()) if c in wanted.factors else pa.binary() for c in text}
+    lines = _Lines(file)
+
+    def opened() -> Any:
+        return parser.open_csv(
+            pa.PythonFile(lines, mode="r"),
+            parser.ReadOptions(column_names=[str(k) for k in range(len(names))], block_size=2 * PIECE),
+            parser.ParseOptions(quote_char=False),
+            parser.ConvertOptions(
+                check_utf8=False,
+                column_types={j: texts.get(c, pa.float64()) for c, j in place.items()},
+                include_columns=list(place.values()),
+                null_values=list(missing),
+                strings_can_be_null=False,
+            ),
+        )
+
+    reader = None
+    while True:
+        try:
+            reader = opened() if reader is None else reader
+            part = reader.read_next_batch().rename_columns(list(place))
+            held = [
+                {c: _unwritten(values) if c in text else values for c, values in batch.items()}
+                for batch in batches_of(part, wanted, "a CSV file")
+            ]
+        except StopIteration:
+            break
+        except Exception:  # a line that is not plain, or can't be read: pandas' parser finds out
+            return
+        yield from held
+    if not lines.stopped:
+        done()
+
+
+def _unwritten(values: Any) -> Any:
+    """Texts of a column; an empty field is a missing value."""
+    import pandas as pd
+
+    if isinstance(values, pd.Categorical):
+        return values.remove_categories([""]) if "" in values.categories else values
+    values[values == ""] = None
+    return values

@@ -1,0 +1,162 @@
+"""Two parsers of CSV files, and no cell that means anything else for which of them read it."""
+
+from __future__ import annotations
+
+import gzip
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privreg.data.columns import prepare
+from privreg.data.sources import csv
+from privreg.data.sources.csv import _count_lines
+from privreg.data.sources.csv_arrow import PIECE
+from privreg.data.sources.open import open_table, rows_of
+from privreg.errors import DataError
+from privreg.schema.declarations import Schema
+
+SCHEMA = Schema.declare({"a": (0, 9), "y": (0, 1)}, {"g": ["u", "v", "NA", "1", "01"]})
+NUMBERS = ["1", "2", "3.25", "0.1", "7e-3", "", "NA", "12345.678901234567"]
+TEXTS = ["u", "v", "NA", "1", "01", "", "w"]
+ODD = [
+    *("-3e4", "1e400", "1e-400", "+5", " 7 ", "nan", "inf", "None", "True", "false", " u", "x y", "\t", "1_0", "0x1p3"),
+    *(
+        "1.",
+        "-.5",
+        "9007199254740993",
+        "5\u00b2",
+        "\u0663",
+        "\u00a09",
+        "\u00e9",
+        '"',
+        '5"',
+        '"u"',
+        '"1\n2"',
+        "\r",
+        "\0",
+    ),
+]
+
+
+def read(path, skip=0):
+    """Every cell, as the encoders take it; ids as they are written."""
+    out = []
+    for batch in open_table(path, ("a", "g", "y", "id"), SCHEMA, text=("id",)).batches(skip):
+        held = prepare(batch, ("a", "g", "y"), SCHEMA, (), gaps=True)
+        ids = ["" if pd.isna(v) else str(v) for v in batch["id"]]
+        out += zip(*(map(repr, values.tolist()) for values in held.values()), ids, strict=True)
+    return out
+
+
+def by_pandas(path, monkeypatch, skip=0):
+    with monkeypatch.context() as m:
+        m.setattr(csv, "available", lambda: False)
+        return read(path, skip)
+
+
+def made(seed):
+    """A file with cells, lines and ends of every kind."""
+    r = random.Random(seed)
+    odd, lines = r.random() < 0.7, []
+    for _ in range(r.choice([0, 1, 5, 60])):
+        cells = [r.choice(NUMBERS), r.choice(TEXTS), r.choice(NUMBERS), str(r.randint(1, 9)).zfill(2)]
+        if odd and r.random() < 0.1:
+            cells[r.randrange(4)] = r.choice(ODD)
+        line = ",".join(cells)
+        if odd and r.random() < 0.09:
+            line = r.choice([f"{line},more", line.rsplit(",", 1)[0], "", " ", "\t"])
+        lines.append(line)
+    end = r.choice(["\n", "\n", "\r\n"])
+    text = r.choice(["", "\ufeff", "\n"]) + "a,g,y,id" + end + end.join(lines) + (end if r.random() < 0.7 else "")
+    raw = text.encode()
+    return raw.replace(b"x y", b"\xff\xfe") if r.random() < 0.5 else raw
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_every_cell_is_what_the_other_parser_makes_of_it(part, tmp_path, monkeypatch):
+    path = tmp_path / "people.csv"
+    for seed in range(40 * part, 40 * part + 40):
+        path.write_bytes(made(seed))
+        want = by_pandas(path, monkeypatch)
+        assert read(path) == want, seed
+        assert _count_lines(path) == len(want), seed
+        skip = len(want) // 2
+        assert read(path, skip) == want[skip:], seed
+
+
+def plain(n):
+    return "".join(f"{k % 10},{'uv'[k % 2]},0.{k},{k:07}\n" for k in range(n))
+
+
+def test_a_plain_file_is_read_by_pyarrow_alone(tmp_path, monkeypatch):
+    path, packed = tmp_path / "people.csv", tmp_path / "people.csv.gz"
+    text = "id2,a,g,y,id,id2\n" + "".join(f"x,{line},y\n" for line in plain(50_000).splitlines())
+    assert len(text) > PIECE
+    path.write_text(text)
+    packed.write_bytes(gzip.compress(text.encode()))
+    want = by_pandas(path, monkeypatch)
+    assert len(want) == 50_000
+
+    def refuse(*_, **__):
+        raise AssertionError("pandas was asked")
+
+    monkeypatch.setattr(pd, "read_csv", refuse)
+    assert read(path) == read(packed) == want
+    assert read(path, 33_333) == want[33_333:]
+
+
+BAD_BYTE = "1,\xff,1,2"
+LONG = f"1,{'u' * 3_000_000},1,2"
+
+
+@pytest.mark.parametrize(
+    "odd", ["1,u,1,2,3", "1,u", "abc,u,1,2", '1,"u",1,2', "1,u,1\r,2", "1,\0,1,2", BAD_BYTE, " ", LONG]
+)
+def test_where_a_file_stops_being_plain_the_other_parser_goes_on(odd, tmp_path, monkeypatch):
+    path = tmp_path / "people.csv"
+    before, after = plain(60_000), plain(3_000)
+    path.write_bytes(b"a,g,y,id\n" + before.encode() + odd.encode("latin-1") + b"\n" + after.encode())
+    want, came = by_pandas(path, monkeypatch), []
+    real = csv._chunks
+
+    def told(path, columns, skip, **how):
+        came.append(skip)
+        return real(path, columns, skip, **how)
+
+    monkeypatch.setattr(csv, "_chunks", told)
+    assert read(path) == want
+    if odd == BAD_BYTE:
+        assert came == []
+    else:
+        (skipped,) = came
+        assert 0 < skipped <= 60_000
+    for skip in (10, 59_990, 60_010):
+        assert read(path, skip) == want[skip:]
+
+
+def test_a_file_that_is_cut_off_is_an_error_after_the_rows_before(tmp_path):
+    packed = tmp_path / "people.csv.gz"
+    raw = gzip.compress(("a,g,y,id\n" + plain(200_000)).encode(), 1)
+    packed.write_bytes(raw[: len(raw) * 3 // 4])
+    rows, batches = 0, open_table(packed, ("a", "g"), SCHEMA).batches(0)
+
+    def count():
+        nonlocal rows
+        for batch in batches:
+            rows += rows_of(batch)
+
+    with pytest.raises(DataError, match=r"^people\.csv\.gz: it can't be read to its end"):
+        count()
+    assert rows > 50_000
+
+
+def test_numbers_are_the_nearest_doubles_in_either(tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=3000) * 10.0 ** rng.integers(-300, 300, 3000)
+    path = tmp_path / "people.csv"
+    path.write_text("a,g,y,id\n" + "".join(f"{v!r},u,{v:.17e},1\n" for v in values.tolist()))
+    found = read(path)
+    assert found == by_pandas(path, monkeypatch)
+    assert [float(a) for a, *_ in found] == values.tolist()
