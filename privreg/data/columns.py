@@ -25,6 +25,7 @@ __all__ = [
     "Floats",
     "as_series",
     "clamped",
+    "coded_texts",
     "column_of",
     "complete_rows",
     "learn_levels",
@@ -338,6 +339,34 @@ def _factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
     codes, seen = pd.factorize(cells)
     return codes, seen.tolist()
 
+
+def coded_texts(values: Any) -> Any:
+    """A whole column of texts as codes of its distinct cells, so that batches of it are cheap; any other as it is."""
+    dtype = getattr(values, "dtype", None)
+    text = isinstance(dtype, pd.StringDtype)
+    if not text and getattr(dtype, "numpy_dtype", dtype) != np.dtype(object):
+        return values
+    seen: dict[Any, int] = {}
+    codes = np.empty(len(values), dtype=np.int32)
+    try:
+        for a in range(0, len(values), _WHOLE):
+            part = values[a : a + _WHOLE]
+            if not text and not _TEXTS.issuperset(map(type, part.tolist())):
+                return values
+            own, cells = pd.factorize(part)
+            table = [seen.setdefault(cell, len(seen)) for cell in cells.tolist()]
+            codes[a : a + _WHOLE] = np.array([*table, GAP], dtype=np.int32).take(own)
+        if not all(type(cell) is str for cell in seen):
+            return values
+        return pd.Categorical.from_codes(
+            codes, dtype=pd.CategoricalDtype(pd.Index([*seen], dtype=object)), validate=False
+        )
+    except Exception:  # half of a character, say: each batch is looked at by itself
+        return values
+
+
+_WHOLE: Final = 1 << 17
+_TEXTS: Final = frozenset({str, float, type(None)})
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of cells that are compared with each other; the code of others could say that they equal any."""

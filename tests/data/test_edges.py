@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.data.columns import coded_texts, level_codes
 from privreg.data.sources.csv import _count_lines
 from privreg.data.sources.open import CHUNK, open_arrays, open_table
 from privreg.errors import DataError
@@ -295,3 +296,35 @@ def test_levels_that_look_like_numbers_stay_texts(levels, tmp_path):
         for data in (rows, path)
     ]
     assert np.array_equal(fits[0].params, fits[1].params)
+
+
+# --- texts of a whole column -------------------------------------------------------------------------------
+
+CELLS = {
+    "texts": ["a", "b", None, "c", "a", "zz"],
+    "missing as a number": ["a", np.nan, "b", None, "b", "c"],
+    "numbers among them": ["a", 1, 1.0, "1", True, None],
+    "bytes": [b"a", "a", "b", None, b"b", "c"],
+    "half a character": ["a", "\ud800", "b", None, "c", "c"],
+}
+
+
+@pytest.mark.parametrize("cells", CELLS)
+@pytest.mark.parametrize("n", [6, 300_000])
+def test_a_column_s_texts_are_the_levels_that_its_cells_are(cells, n):
+    levels = ["a", "b", "c", "1"]
+    column = np.resize(np.array(CELLS[cells], dtype=object), n)
+    want = np.resize(level_codes(np.array(CELLS[cells], dtype=object), "g", levels, gaps=True), n)
+    kinds = [column, pd.Series(column, dtype=object).array]
+    if cells in {"texts", "missing as a number"}:
+        kinds.append(pd.array(column.tolist(), dtype="str"))
+        assert isinstance(coded_texts(kinds[0]), pd.Categorical)
+        assert isinstance(coded_texts(kinds[1]), pd.Categorical)
+        assert isinstance(coded_texts(kinds[2]), pd.Categorical)
+    for kind in kinds:
+        np.testing.assert_array_equal(level_codes(coded_texts(kind), "g", levels, gaps=True), want)
+
+
+def test_columns_of_numbers_and_codes_stay_what_they_are():
+    for held in (np.arange(3.0), pd.Categorical(["a", "b"]), pd.array([1, None], dtype="Int64"), np.array(["a", "b"])):
+        assert coded_texts(held) is held

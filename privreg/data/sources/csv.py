@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.data.sources.csv_arrow import available, plain, plain_batches
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, check_labels, file_mark, rows_of
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, beyond, check_labels, file_mark, rows_of
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
@@ -104,7 +103,7 @@ def _chunks(path: Path, columns: int, skip: int, **how: Any) -> Iterator[Any]:
         reader = None
         try:
             reader = _reader(lines, columns, closed=closed.pop(0), **how)
-            for chunk in _ahead(reader):
+            for chunk in ahead(reader):
                 extra = max(came - passed, 0)
                 passed += len(chunk)
                 if passed > came:
@@ -261,15 +260,6 @@ _MISSING: Final = (
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
 """Texts that stand for a missing number. For a text column only an empty field does: "NA" may be a level."""
-
-
-def _ahead(reader: Any) -> Iterator[Any]:
-    """What a reader gives, the next parsed in a thread of its own while one is worked on."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, reader, None)
-        while (chunk := coming.result()) is not None:
-            coming = pool.submit(next, reader, None)
-            yield chunk
 
 
 class _Headed(io.TextIOBase):

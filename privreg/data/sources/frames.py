@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.data.columns import plain_vector
+from privreg.data.columns import coded_texts, plain_vector
 from privreg.data.sources.order import dealt_rows
-from privreg.data.sources.source import CHUNK, Batch, Source, beyond, once
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import accounts_of, of_columns, of_mapping
 
@@ -57,12 +57,21 @@ def _dealt(columns: Mapping[str, Any], n: int, key: bytes | None, skip: int) -> 
         yield {name: values.take(at) for name, values in columns.items()}
 
 
-def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any) -> Source:
+def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, factors: Container[str]) -> Source:
     """Rows of columns that are held; those of another library, such as a file's, may be sliced only."""
     import pandas as pd
 
     free = all(isinstance(v, np.ndarray | pd.api.extensions.ExtensionArray) for v in columns.values())
-    batches, dealt = partial(_slices, columns, n), partial(partial, _dealt, columns, n)
+
+    @cache
+    def coded() -> Mapping[str, Any]:  # once somebody reads all rows
+        return {name: coded_texts(values) if name in factors else values for name, values in columns.items()}
+
+    def batches(skip: int) -> Iterator[Batch]:
+        return _slices(coded(), n, skip)
+
+    def dealt(key: bytes | None) -> Callable[[int], Iterator[Batch]]:
+        return lambda skip: _dealt(coded(), n, key, skip)
 
     def at(places: NDArray[np.int64]) -> Batch:
         return {name: values[places] for name, values in columns.items()}
@@ -77,8 +86,9 @@ def _values(column: Any) -> Any:
     return getattr(column, "array", column)
 
 
-def open_frame(data: Any, columns: tuple[str, ...]) -> Source:
+def open_frame(data: Any, wanted: Wanted) -> Source:
     """Rows of a DataFrame."""
+    columns = wanted.columns
     names = list(data.columns)
     twice = [c for c in columns if names.count(c) > 1]
     if twice:
@@ -88,11 +98,12 @@ def open_frame(data: Any, columns: tuple[str, ...]) -> Source:
     if len(held) < len(columns):
         return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), accounts_of(data))
     # as they are now, for the columns are held: others may take their place in the frame
-    return _held("DataFrame", held, len(data), accounts_of(data))
+    return _held("DataFrame", held, len(data), accounts_of(data), wanted.factors)
 
 
-def open_mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
+def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
     """Rows of a mapping of arrays."""
+    columns = wanted.columns
     given = {c: data[c] for c in columns if c in data}
     held = {c: _column(values, c) for c, values in given.items()}
     lengths = {len(v) for v in held.values()}
@@ -102,7 +113,7 @@ def open_mapping(data: Mapping[str, Any], columns: tuple[str, ...]) -> Source:
         raise DataError("the columns of the mapping differ in length.")
     n = lengths.pop()
     held = {c: _values(v) for c, v in held.items()}
-    return _held("mapping of arrays", held, n, of_mapping(data, given.values()))
+    return _held("mapping of arrays", held, n, of_mapping(data, given.values()), wanted.factors)
 
 
 def _column(values: Any, name: str) -> Any:

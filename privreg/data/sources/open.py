@@ -59,7 +59,7 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
 
     wanted = Wanted(columns, schema, frozenset(text))
     if isinstance(data, pd.DataFrame):
-        return open_frame(data, columns)
+        return open_frame(data, wanted)
     if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
         raise UnsupportedArgumentError(
             "a string is the path of a file; an SQL query is given as pr.sql(query, connection)."
@@ -76,7 +76,7 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     if table is not None:
         return table
     if isinstance(data, Mapping):
-        return open_mapping(data, columns)
+        return open_mapping(data, wanted)
     if isinstance(data, Iterable) and not isinstance(data, np.ndarray):
         return open_frames(data, lambda batch: open_object(batch, wanted))
     raise UnsupportedArgumentError(

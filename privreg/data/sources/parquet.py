@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from privreg.data.sources.arrow import batches_of, kind_of, pyarrow
 from privreg.data.sources.order import PUBLIC, spread
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, check_labels, file_mark
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
@@ -55,10 +54,10 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
     return Source(
         kind,
         sum(sum(file.groups) for file in held),
-        batches,
+        lambda skip: ahead(batches(skip)),
         of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
-        dealt=lambda key: partial(dealt, key),
+        dealt=lambda key: lambda skip: ahead(dealt(key, skip)),
         blocks=tuple(n for file in held for n in file.groups),
     )
 

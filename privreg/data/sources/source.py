@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ __all__ = [
     "Batch",
     "Source",
     "Wanted",
+    "ahead",
     "beyond",
     "check_labels",
     "chunk_of",
@@ -117,6 +119,16 @@ def first(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
         rows -= n
         if rows <= 0:
             return
+
+
+def ahead(batches: Iterable[Any]) -> Iterator[Any]:
+    """The same, the next read in a thread of its own while one is worked on."""
+    coming = iter(batches)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, coming, None)
+        while (batch := waiting.result()) is not None:
+            waiting = pool.submit(next, coming, None)
+            yield batch
 
 
 def pieces(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
