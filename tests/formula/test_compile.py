@@ -286,3 +286,20 @@ def test_looked_up_columns_are_patsy_s_and_come_scaled_to_the_last_bit(right, sp
     p = len(design.names)
     centre, scale = np.linspace(-0.3, 0.4, p), np.linspace(0.1, 7.0, p)
     np.testing.assert_array_equal(design.scaled(centre, scale).encode(data, "noise").exog, (want - centre) / scale)
+
+
+@pytest.mark.parametrize("spline", ["cr", "cc"])
+def test_predictions_go_on_beyond_a_spline_s_knots_as_patsy_has_them(spline):
+    term = f"{spline}(age, knots=[30, 50], lower_bound=18, upper_bound=65) - 1"
+    design = formula_design(f"y ~ {term}", SCHEMA)
+    data = pd.DataFrame({"age": [0.0, 17.0, 18.0, 40.0, 65.0, 70.0, 200.0]})
+    np.testing.assert_array_equal(design.encode_exog(data), np.asarray(patsy.dmatrix(term, data)))
+    narrow = term.replace("65", "60")
+    with pytest.raises(FormulaError, match="is not finite, or can't be computed, somewhere inside the declared bounds"):
+        formula_design(f"y ~ {narrow}", SCHEMA)
+
+
+def test_a_design_tells_its_trees():
+    design = formula_design("y ~ age", SCHEMA)
+    assert design.trees() == compile_trees(design)
+    assert design.trees().exog == (["const", (1.0).hex()], ["col", "age"])

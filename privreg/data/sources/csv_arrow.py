@@ -1,4 +1,4 @@
-"""Rows of plain CSV files by pyarrow's streaming parser, as far as they are plain.
+"""Rows of plain CSV files by pyarrow's parser, as far as they are plain.
 
 Plain is what two parsers can't take for different things: no quotes, lines that end in line feeds, as many fields in
 every line as the header has, numbers that read as numbers. Where a file stops being plain, pandas' parser goes on, so
@@ -7,8 +7,9 @@ that no cell means anything else for having been read here.
 
 from __future__ import annotations
 
-import io
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from privreg.data.sources.arrow import batches_of, pyarrow
@@ -21,6 +22,9 @@ _WHAT: Final = "a CSV file"
 
 PIECE: Final = 1 << 20
 """Bytes that are parsed at a time."""
+
+THREADS: Final = 2
+"""Pieces that are parsed at the same time, while others are played."""
 
 
 def available() -> bool:
@@ -39,31 +43,15 @@ def plain(piece: bytes) -> bool:
     return b"\r" not in piece or piece.count(b"\r") == piece.count(b"\r\n")
 
 
-class _Lines(io.RawIOBase):
-    """The plain lines at the beginning of a file."""
-
-    def __init__(self, file: Any) -> None:
-        super().__init__()
-        self._file, self._held = file, b""
-        self.stopped = False  # before its end
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        """At most so many bytes, none at the end."""
-        if not self._held and not self.stopped:
-            piece = self._file.read(PIECE)
-            if piece and not piece.endswith(b"\n"):
-                piece += self._file.readline(PIECE)
-            self.stopped = not plain(piece) or len(piece) >= 2 * PIECE
-            self._held = b"" if self.stopped else piece
-        if size < 0 or size >= len(self._held):
-            given, self._held = self._held, b""
-        else:
-            given, self._held = self._held[:size], self._held[size:]
-        return given
+def _piece(file: Any) -> bytes | None:
+    """The next lines of a file, empty at its end; None where they are not plain, or can't be read."""
+    try:
+        piece: bytes = file.read(PIECE)
+        if piece and not piece.endswith(b"\n"):
+            piece += file.readline(PIECE)
+    except Exception:  # cut off, say: the other parser finds it out again, and says so
+        return None
+    return piece if plain(piece) and len(piece) < 2 * PIECE else None
 
 
 def plain_batches(
@@ -89,37 +77,40 @@ def plain_batches(
     place = {c: str(names.index(c)) for c in wanted.columns}
     # a factor's few texts come as codes; those of ids are nearly all different
     texts = {c: pa.dictionary(pa.int32(), pa.binary()) if c in wanted.factors else pa.binary() for c in text}
-    lines = _Lines(file)
+    reading = parser.ReadOptions(
+        column_names=[str(k) for k in range(len(names))], block_size=2 * PIECE, use_threads=False
+    )
+    parsing = parser.ParseOptions(quote_char=False)
+    converting = parser.ConvertOptions(
+        check_utf8=False,
+        column_types={j: texts.get(c, pa.float64()) for c, j in place.items()},
+        include_columns=list(place.values()),
+        null_values=list(missing),
+        strings_can_be_null=False,
+    )
 
-    def opened() -> Any:
-        return parser.open_csv(
-            pa.PythonFile(lines, mode="r"),
-            parser.ReadOptions(column_names=[str(k) for k in range(len(names))], block_size=2 * PIECE),
-            parser.ParseOptions(quote_char=False),
-            parser.ConvertOptions(
-                check_utf8=False,
-                column_types={j: texts.get(c, pa.float64()) for c, j in place.items()},
-                include_columns=list(place.values()),
-                null_values=list(missing),
-                strings_can_be_null=False,
-            ),
-        )
+    def parsed(piece: bytes) -> list[Batch]:
+        table = parser.read_csv(pa.BufferReader(piece), reading, parsing, converting).rename_columns(list(place))
+        return [
+            {c: _unwritten(values) if c in text else values for c, values in batch.items()}
+            for part in table.to_batches()
+            for batch in batches_of(part, wanted, _WHAT)
+        ]
 
-    reader = None
-    while True:
-        try:
-            reader = opened() if reader is None else reader
-            part = reader.read_next_batch().rename_columns(list(place))
-            held = [
-                {c: _unwritten(values) if c in text else values for c, values in batch.items()}
-                for batch in batches_of(part, wanted, "a CSV file")
-            ]
-        except StopIteration:
-            break
-        except Exception:  # a line that is not plain, or can't be read: pandas' parser finds out
-            return
-        yield from held
-    if not lines.stopped:
+    with ThreadPoolExecutor(THREADS) as pool:
+        waiting: deque[Future[list[Batch]]] = deque()
+        piece = _piece(file)
+        while piece or waiting:
+            if piece and len(waiting) <= THREADS:
+                waiting.append(pool.submit(parsed, piece))
+                piece = _piece(file)
+                continue
+            try:
+                held = waiting.popleft().result()
+            except Exception:  # a line that is not plain: whose it is, the other parser finds out
+                return
+            yield from held
+    if piece is not None:
         done()
 
 

@@ -1,0 +1,337 @@
+"""What reading and encoding cost beside the fit, other readers and another library's pass, in one run.
+
+``python -m benchmarks.reading [--rows N] [--repeats R] [--out FILE]``
+
+The insurance formula of the README, 20 coefficients, from a frame with categories and with strings, CSV and Parquet.
+Jobs take turns, as in `benchmarks.speed`; the table has medians, and medians over rounds of ratios within a round.
+
+rows
+    Reading and encoding alone: batches of rows in internal units, nobody asked.
+fit
+    The whole of `from_formula` and `fit`.
+pass
+    Reading, encoding and playing all devices, without what the collector computes between rounds and at the end: that
+    takes its time, a second or so with 20 coefficients, however many records there are.
+scikit-learn
+    One pass of averaged SGD with the Huber loss over an array of as many columns; no privacy, no standard errors.
+
+Results go to benchmarks/results/reading.csv with the command, versions and date that made them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import io
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import privreg as pr
+from benchmarks.speed import Job
+from benchmarks.store import header
+from privreg.collector import rounds
+from privreg.data.sources import csv
+from privreg.data.sources.open import open_arrays
+from privreg.files.archive import write_bytes
+
+OUT = Path("benchmarks/results/reading.csv")
+FORMULA = (
+    "charges ~ age + gender + bmi + children + smoker + medical_history + family_medical_history + exercise_frequency"
+    " + occupation + coverage_level"
+)
+SKLEARN = "scikit-learn averaged Huber SGD, arrays"
+PANDAS, ARROW = "pandas read_csv", "pyarrow read_table"
+FORMS = ("categories", "strings", "CSV, pyarrow's parser", "CSV, pandas' parser", "Parquet")
+TARGETS = (
+    ("categories", SKLEARN, 2.5),
+    ("strings", SKLEARN, 5.0),
+    ("CSV, pyarrow's parser", PANDAS, 1.5),
+    ("CSV, pandas' parser", PANDAS, 3.0),
+    ("Parquet", f"{ARROW} and fit, arrays", 2.0),
+)
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    section: str
+    job: str
+    rows: int
+    p: int
+    unit: str
+    median: float
+    minimum: float
+    beside: str = ""  # What the ratio is to
+    ratio: float = math.nan
+
+
+@contextmanager
+def parser_of(form: str) -> Iterator[None]:
+    """Let CSV files be read by one parser."""
+    before = csv.available
+    if form == "CSV, pandas' parser":
+        csv.available = lambda: False
+    try:
+        yield
+    finally:
+        csv.available = before
+
+
+class Aside:
+    """Time that the collector took for itself."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Take the time of what advances rounds."""
+        before = rounds.advance
+
+        def timed(*args: Any) -> Any:
+            begin = time.perf_counter_ns()
+            try:
+                return before(*args)
+            finally:
+                self.ns += time.perf_counter_ns() - begin
+
+        rounds.advance = timed
+        try:
+            yield
+        finally:
+            rounds.advance = before
+
+
+ASIDE = Aside()
+
+
+def turns(jobs: Mapping[str, Job], repeats: int) -> dict[str, np.ndarray]:
+    """Time the jobs in turn; ns per record of each, shape (repeats,), without what was put aside."""
+    out: dict[str, list[float]] = {name: [] for name in jobs}
+    for k in range(repeats + 1):
+        for name, (n, run) in jobs.items():
+            gc.collect()
+            ASIDE.ns, begin = 0, time.perf_counter_ns()
+            run()
+            if k:  # the first time warms up
+                out[name].append((time.perf_counter_ns() - begin - ASIDE.ns) / n)
+    return {name: np.array(times) for name, times in out.items()}
+
+
+def play(model: pr.PrivateOnlineRegression, source: Any) -> None:
+    """All devices of a model, and no results."""
+    stream = model.start()
+    with ASIDE.kept():
+        for _ in stream._update_all(stream.read(source), 2):
+            pass
+
+
+class Forms:
+    """The same records in every form."""
+
+    def __init__(self, n: int, folder: Path) -> None:
+        rows = pr.datasets.us_insurance(n)
+        self.n, self.schema = n, rows.attrs["privreg"]
+        texts = [c for c in rows if rows[c].dtype.kind not in "biuf"]
+        rows.to_csv(folder / f"{n}.csv", index=False)
+        rows.to_parquet(folder / f"{n}.parquet", index=False)
+        self.held: dict[str, Any] = {
+            "categories": rows.astype(dict.fromkeys(texts, "category")),
+            "strings": rows.astype(dict.fromkeys(texts, "str")),
+            "Parquet": folder / f"{n}.parquet",
+            **dict.fromkeys(FORMS[2:4], folder / f"{n}.csv"),
+        }
+
+    def model(self, form: str) -> pr.PrivateOnlineRegression:
+        """The model of a form."""
+        declared = {key: self.schema[key] for key in ("bounds", "levels")}
+        return pr.PrivateOnlineRegression.from_formula(
+            FORMULA, self.held[form], mu=1.0, family=pr.Huber(scale=2500), rows=self.n, **declared
+        )
+
+    def fit(self, form: str) -> Job:
+        """A whole fit."""
+
+        def run() -> None:
+            with parser_of(form):
+                self.model(form).fit(progress=False)
+
+        return self.n, run
+
+    def play(self, form: str) -> Job:
+        """A pass."""
+        model = self.model(form)
+
+        def run() -> None:
+            with parser_of(form):
+                play(model, model._spec.open(self.held[form]))
+
+        return self.n, run
+
+    def read(self, form: str) -> Job:
+        """Reading and encoding alone."""
+        encode = _encoding(self.model(form), self.held[form])
+
+        def run() -> None:
+            with parser_of(form):
+                encode()
+
+        return self.n, run
+
+
+def arrays(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
+    """Response and covariates, shapes (n,) and (n, p), the first column ones."""
+    rng = np.random.Generator(np.random.SFC64(p))
+    x = rng.uniform(-1.0, 1.0, (n, p))
+    x[:, 0] = 1.0
+    return x @ np.linspace(-0.5, 0.5, p) + 0.3 * rng.standard_normal(n), x
+
+
+def array_jobs(y: np.ndarray, x: np.ndarray) -> dict[str, Job]:
+    names = ["const", *(f"x{j}" for j in range(1, x.shape[1]))]
+    bounds = {**dict.fromkeys(names[1:], (-1.0, 1.0)), "y": (-8.0, 8.0)}
+    model = pr.PrivateOnlineRegression(
+        y, x, exog_names=names, endog_name="y", mu=1.0, family=pr.Huber(scale=0.3), bounds=bounds
+    )
+    return {
+        "fit, arrays": (len(y), lambda: model.fit(progress=False)),
+        "pass, arrays": (len(y), lambda: play(model, open_arrays(y, x, None))),
+    }
+
+
+def sklearn_pass(y: np.ndarray, x: np.ndarray) -> Job:
+    from sklearn.linear_model import SGDRegressor
+
+    how = {"loss": "huber", "epsilon": 0.3, "average": True, "max_iter": 1, "shuffle": False}
+    return len(y), lambda: SGDRegressor(**how, tol=None, penalty=None).fit(x, y)
+
+
+def forms(n: int, repeats: int, folder: Path) -> tuple[list[Row], list[str]]:
+    """All forms beside what they are held against."""
+    import pyarrow.parquet as pq
+
+    held = Forms(n, folder)
+    y, x = arrays(n, 20)
+    jobs: dict[str, Job] = {
+        SKLEARN: sklearn_pass(y, x),
+        **array_jobs(y, x),
+        PANDAS: (n, lambda: pd.read_csv(folder / f"{n}.csv")),
+        ARROW: (n, lambda: pq.read_table(folder / f"{n}.parquet")),
+    }
+    for form in FORMS:
+        jobs[f"rows, {form}"] = held.read(form)
+        jobs[f"pass, {form}"] = held.play(form)
+        jobs[f"fit, {form}"] = held.fit(form)
+    times = turns(jobs, repeats)
+    for what in ("fit", "pass"):
+        times[f"{ARROW} and {what}, arrays"] = times[ARROW] + times[f"{what}, arrays"]
+    beside = {form: against for form, against, _ in TARGETS}
+    out = []
+    for name, t in times.items():
+        what, _, form = name.partition(", ")
+        against = beside.get(form, "")
+        if against and form == "Parquet":
+            against = f"{ARROW} and {'pass' if what == 'pass' else 'fit'}, arrays"
+        ratio = float(np.median(t / times[against])) if against else math.nan
+        out.append(Row("forms", name, n, 20, "ns/record", float(np.median(t)), float(t.min()), against, ratio))
+    found = {row.job: row for row in out}
+    lines = []
+    for form, _, most in TARGETS:
+        for what in ("fit", "pass", "rows"):
+            row = found[f"{what}, {form}"]
+            lines.append(f"{what}, {form}, by {row.beside}: {row.ratio:.2f} (target of a fit: at most {most:g})")
+    return out, lines
+
+
+def growth(n: int, repeats: int) -> list[Row]:
+    """Encoding a frame by numbers of columns and of factors with four levels."""
+    rng = np.random.default_rng(1)
+    numbers = {f"x{j}": rng.uniform(-1, 1, n) for j in range(40)}
+    factors = {f"f{j}": pd.Categorical.from_codes(rng.integers(4, size=n), list("abcd")) for j in range(16)}
+    data = pd.DataFrame({**numbers, **factors, "y": rng.uniform(-1, 1, n)})
+    bounds, levels = dict.fromkeys([*numbers, "y"], (-1, 1)), {name: list("abcd") for name in factors}
+    kinds = {"numbers": (list(numbers), (5, 10, 20, 40)), "factors": (list(factors), (2, 4, 8, 16))}
+    jobs: dict[str, Job] = {}
+    wide = {}
+    for kind, (names, counts) in kinds.items():
+        for k in counts:
+            model = pr.PrivateOnlineRegression.from_formula(
+                "y ~ " + " + ".join(names[:k]), data, mu=1, bounds=bounds, levels=levels
+            )
+            jobs[f"{k} {kind}"] = (n, _encoding(model, data))
+            wide[f"{k} {kind}"] = len(model.start()._spec.design.names)
+    times = turns(jobs, repeats)
+    return [
+        Row("rows of a frame", name, n, wide[name], "ns/record", float(np.median(t)), float(t.min()))
+        for name, t in times.items()
+    ]
+
+
+def _encoding(model: pr.PrivateOnlineRegression, data: pd.DataFrame) -> Callable[[], None]:
+    stream = model.start()
+
+    def run() -> None:
+        for batch in stream.read(stream._spec.open(data)):
+            stream._encode(batch)
+
+    return run
+
+
+def workers(n: int, repeats: int, folder: Path) -> list[Row]:
+    """Fits of Parquet files by one Dask worker and by two."""
+    from distributed import Client, LocalCluster
+
+    held = Forms(n, folder)
+    jobs: dict[str, Job] = {}
+    open_ones: list[Any] = []
+    for k in (1, 2):
+        cluster = LocalCluster(n_workers=k, threads_per_worker=1, dashboard_address=None)
+        client = Client(cluster)
+        open_ones += [client, cluster]
+        jobs[f"{k} worker{'s' * (k > 1)}"] = (
+            n,
+            lambda client=client: held.model("Parquet").fit(client=client, progress=False),
+        )
+    times = turns(jobs, repeats)
+    for one in open_ones:
+        one.close()
+    first, second = times.values()
+    rows = [Row("Dask", name, n, 20, "ns/record", float(np.median(t)), float(t.min())) for name, t in times.items()]
+    gain = float(np.median(first / second))
+    return [*rows, Row("Dask", "gain of a second worker", n, 20, "times", gain, float((first / second).min()))]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rows", type=int, default=1_000_000, help="records (default 1,000,000)")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds (default 5)")
+    parser.add_argument("--dask", type=int, default=0, help="records of the fits by Dask workers, none by default")
+    parser.add_argument("--out", type=Path, default=OUT, help=f"where the table is stored (default {OUT})")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        rows, lines = forms(given.rows, given.repeats, Path(folder))
+        rows += growth(given.rows, given.repeats)
+        if given.dask:
+            rows += workers(given.dask, max(given.repeats // 2, 1), Path(folder))
+    words = " ".join(["python -m benchmarks.reading", *(sys.argv[1:] if arguments is None else arguments)])
+    out = io.StringIO()
+    for line in [*header(words), *lines]:
+        out.write(f"# {line}\n")
+    table = pd.DataFrame(rows, columns=Row._fields).round(3)
+    table.to_csv(out, index=False)
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(given.out, out.getvalue().encode())
+    print(table.to_string(index=False), *lines, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
