@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +35,20 @@ import numpy as np
 
 from privreg.errors import FormulaError
 from privreg.formula.allowlist import SPLINES
+from privreg.formula.operations import (
+    BINARY,
+    CLOSED,
+    CLOSED_ONLY,
+    COMPARISONS,
+    CONDITIONS,
+    HEADS,
+    OPERATORS,
+    SAME,
+    UNARY,
+    WRITTEN,
+    Tree,
+    const,
+)
 from privreg.formula.parse import ParsedFormula, constant_value, term_tree
 from privreg.schema.declarations import Schema
 
@@ -50,18 +64,6 @@ __all__ = [
     "compile_trees",
     "const",
 ]
-
-Tree = list[Any]
-"""A nested list; see the table above."""
-
-_ARITHMETIC: Final = ("add", "sub", "mul", "div", "mod", "floordiv", "pow", "min", "max")
-_FUNCTIONS: Final = ("log", "log1p", "exp", "sqrt", "abs", "round")
-_LOGIC: Final = ("cmp", "and", "or", "not", "where")
-
-CLOSED: Final = frozenset({"const", "col", "level", *_ARITHMETIC, *_FUNCTIONS, *_LOGIC, "bspline", "cr"})
-"""Operations of a device's trees."""
-
-_HEADS: Final = CLOSED | {"numpy"}
 
 EXACT: Final = 2.0**53
 """Whole numbers below it are doubles."""
@@ -98,11 +100,6 @@ class _Value(NamedTuple):
 
 def _truth(tree: Tree) -> _Value:
     return _Value(tree, "bool", 1.0)
-
-
-def const(value: float) -> Tree:
-    """A constant."""
-    return ["const", float(value).hex()]
 
 
 def compile_trees(design: Any) -> Trees:
@@ -201,7 +198,7 @@ def columns_of(tree: Tree) -> tuple[str, ...]:
     """Raw columns that a tree reads."""
     if tree[0] in {"col", "level"}:
         return (str(tree[1]),)
-    inner = [part for part in tree[1:] if isinstance(part, list) and part and part[0] in _HEADS]
+    inner = [part for part in tree[1:] if isinstance(part, list) and part and part[0] in HEADS]
     return tuple(dict.fromkeys(name for part in inner for name in columns_of(part)))
 
 
@@ -337,7 +334,7 @@ class _Reader:
         return value.tree if value.kind == "bool" else ["cmp", "ne", value.tree, const(0.0)]
 
     def _compare(self, node: ast.Compare) -> _Value:
-        how, sides = _COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
+        how, sides = COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
         first = isinstance(sides[0], ast.Constant)
         name = _column(sides[first])
         if name is not None and name in self.schema.levels:
@@ -363,7 +360,7 @@ class _Reader:
             short = self._short_power(left, float(power))
             if short is not None:
                 return short
-        return self.arithmetic(_OPERATORS[type(node.op)], left, right)
+        return self.arithmetic(OPERATORS[type(node.op)], left, right)
 
     def _short_power(self, of: _Value, power: float) -> _Value | None:
         """Powers that NumPy's ** does not leave to its power function."""
@@ -408,11 +405,11 @@ class _Reader:
         if name in {"round", "rint"} and len(node.args) == 2:
             return self._decimals(node)
         given = [self.read(arg) for arg in node.args]
-        name = _SAME.get(name, name)
-        if name in _BINARY:
-            return self.arithmetic(_BINARY[name], *given)
-        if name in _CONDITIONS:
-            return _truth(["cmp", _CONDITIONS[name], given[0].tree, given[1].tree])
+        name = SAME.get(name, name)
+        if name in BINARY:
+            return self.arithmetic(BINARY[name], *given)
+        if name in CONDITIONS:
+            return _truth(["cmp", CONDITIONS[name], given[0].tree, given[1].tree])
         if name in {"logical_and", "logical_or"}:
             return _truth([name[8:], *map(self.truth, given)])
         if name == "logical_not":
@@ -428,14 +425,14 @@ class _Reader:
         if name == "power":  # NumPy's power of doubles, whatever is raised
             return _Value(["pow", *map(self._as_double, given)])
         trees = list(map(self.real, given[:1])) + [self._as_double(value) for value in given[1:]]
-        if name in _UNARY:
+        if name in UNARY:
             return _Value([name, *trees])
-        if name in _WRITTEN:
-            return _Value(_WRITTEN[name](*trees))
+        if name in WRITTEN:
+            return _Value(WRITTEN[name](*trees))
         if not self.closed:
             return _Value(["numpy", name, *trees])
-        if name in _CLOSED_ONLY:
-            return _Value(_CLOSED_ONLY[name](*trees))
+        if name in CLOSED_ONLY:
+            return _Value(CLOSED_ONLY[name](*trees))
         raise _BeyondError(f"np.{name}() is not among a device's functions")
 
     def _as_double(self, value: _Value) -> Tree:
@@ -462,148 +459,3 @@ def _column(node: ast.expr) -> str | None:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
         return str(ast.literal_eval(node.args[0]))
     return None
-
-
-_OPERATORS: Final[Mapping[type, str]] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-    ast.BitAnd: "and",
-    ast.BitOr: "or",
-}
-_COMPARISONS: Final[Mapping[type, str]] = {
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-}
-_SAME: Final = {"absolute": "abs", "fabs": "abs", "rint": "round"}
-_BINARY: Final = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "true_divide": "div",
-    "floor_divide": "floordiv",
-    "mod": "mod",
-    "remainder": "mod",
-    "maximum": "max",
-    "minimum": "min",
-}
-_CONDITIONS: Final = {
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "equal": "eq",
-    "not_equal": "ne",
-}
-_UNARY: Final = frozenset(_FUNCTIONS)
-
-_ONE, _ZERO, _TWO = const(1.0), const(0.0), const(2.0)
-
-_WRITTEN: Final[Mapping[str, Callable[..., Tree]]] = {
-    "square": lambda a: ["mul", a, a],
-    "reciprocal": lambda a: ["div", _ONE, a],
-    "clip": lambda a, low, high: ["min", ["max", a, low], high],
-}
-"""What NumPy computes by these very operations."""
-
-
-def _negative(a: Tree) -> Tree:
-    return ["mul", const(-1.0), a]
-
-
-def _signed(a: Tree, size: Tree) -> Tree:
-    """A size with the sign of `a`."""
-    return ["where", ["cmp", "lt", a, _ZERO], _negative(size), size]
-
-
-def _missing(a: Tree) -> Tree:
-    return ["cmp", "ne", a, a]
-
-
-def _floor(a: Tree) -> Tree:
-    return ["floordiv", a, _ONE]
-
-
-def _ceil(a: Tree) -> Tree:
-    return _negative(_floor(_negative(a)))
-
-
-def _either(op: str) -> Callable[[Tree, Tree], Tree]:
-    """The smaller or larger of two, the other one where one is no number."""
-    return lambda a, b: ["where", _missing(a), b, ["where", _missing(b), a, [op, a, b]]]
-
-
-def _log_sum(of: float) -> Callable[[Tree, Tree], Tree]:
-    """Logarithm, to a base with this logarithm, of the sum of two powers of the base."""
-
-    def tree(a: Tree, b: Tree) -> Tree:
-        gap = ["mul", const(-of), ["abs", ["sub", a, b]]]
-        return ["add", ["max", a, b], ["div", ["log1p", ["exp", gap]], const(of)]]
-
-    return tree
-
-
-def _tanh(a: Tree) -> Tree:
-    small = ["exp", ["mul", const(-2.0), ["abs", a]]]
-    return _signed(a, ["div", ["sub", _ONE, small], ["add", _ONE, small]])
-
-
-def _arcsinh(a: Tree) -> Tree:
-    size = ["abs", a]
-    return _signed(a, ["log", ["add", size, ["sqrt", ["add", ["mul", a, a], _ONE]]]])
-
-
-def _halves(op: str) -> Callable[[Tree], Tree]:
-    return lambda a: ["div", [op, ["exp", a], ["exp", _negative(a)]], _TWO]
-
-
-_CLOSED_ONLY: Final[Mapping[str, Callable[..., Tree]]] = {
-    "log2": lambda a: ["div", ["log", a], const(math.log(2.0))],
-    "log10": lambda a: ["div", ["log", a], const(math.log(10.0))],
-    "exp2": lambda a: ["pow", _TWO, a],
-    "expm1": lambda a: ["sub", ["exp", a], _ONE],
-    "sinh": _halves("sub"),
-    "cosh": _halves("add"),
-    "tanh": _tanh,
-    "arcsinh": _arcsinh,
-    "arccosh": lambda a: ["log", ["add", a, ["sqrt", ["sub", ["mul", a, a], _ONE]]]],
-    "arctanh": lambda a: ["div", ["log", ["div", ["add", _ONE, a], ["sub", _ONE, a]]], _TWO],
-    "float_power": lambda a, b: ["pow", a, b],
-    "cbrt": lambda a: _signed(a, ["pow", ["abs", a], const(1.0 / 3.0)]),
-    "hypot": lambda a, b: ["sqrt", ["add", ["mul", a, a], ["mul", b, b]]],
-    "logaddexp": _log_sum(1.0),
-    "logaddexp2": _log_sum(math.log(2.0)),
-    "deg2rad": lambda a: ["mul", a, const(math.pi / 180.0)],
-    "radians": lambda a: ["mul", a, const(math.pi / 180.0)],
-    "rad2deg": lambda a: ["mul", a, const(180.0 / math.pi)],
-    "degrees": lambda a: ["mul", a, const(180.0 / math.pi)],
-    "floor": _floor,
-    "ceil": _ceil,
-    "trunc": lambda a: _signed(a, _floor(["abs", a])),
-    "fmin": _either("min"),
-    "fmax": _either("max"),
-    "fmod": lambda a, b: _signed(a, ["mod", ["abs", a], ["abs", b]]),
-    "sign": lambda a: [
-        "where",
-        _missing(a),
-        a,
-        ["sub", ["cmp", "gt", a, _ZERO], ["cmp", "lt", a, _ZERO]],
-    ],
-    "copysign": lambda a, b: _signed(b, ["abs", a]),
-    "heaviside": lambda a, b: [
-        "where",
-        _missing(a),
-        a,
-        ["where", ["cmp", "eq", a, _ZERO], b, ["cmp", "gt", a, _ZERO]],
-    ],
-}
-"""Functions that devices do without, by others: the last digits may differ from NumPy's, and the sign of 0."""

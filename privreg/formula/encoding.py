@@ -20,9 +20,10 @@ from patsy.eval import EvalFactor
 
 from privreg.data.columns import Flags, Floats, spread
 from privreg.errors import PrivacyLeakError
-from privreg.formula.compile import Tree, columns_of, compile_term
+from privreg.formula.compile import columns_of, compile_term
 from privreg.formula.evaluate import Program
 from privreg.formula.lookup import Block, Lookup, grouped
+from privreg.formula.operations import Tree
 from privreg.formula.parse import PIECE, ParsedFormula, Rowwise, column_key
 from privreg.formula.probe import Prepared, probe_rows, take
 from privreg.schema.declarations import Schema

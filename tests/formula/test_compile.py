@@ -12,9 +12,10 @@ import pytest
 from privreg.errors import FormulaError
 from privreg.formula.allowlist import NUMPY_FUNCTIONS
 from privreg.formula.arrays import array_design
-from privreg.formula.compile import CLOSED, compile_terms, compile_trees
+from privreg.formula.compile import compile_terms, compile_trees
 from privreg.formula.design import formula_design
 from privreg.formula.evaluate import Program
+from privreg.formula.operations import CLOSED
 from privreg.schema.declarations import Schema
 from tests.designs import FUNCTIONS, LEVELS, RIGHT_SIDES, SCHEMA, for_patsy, frame
 
