@@ -24,6 +24,7 @@ import argparse
 import gc
 import io
 import math
+import os
 import sys
 import tempfile
 import time
@@ -317,11 +318,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--dask", type=int, default=0, help="records of the fits by Dask workers, none by default")
     parser.add_argument("--out", type=Path, default=OUT, help=f"where the table is stored (default {OUT})")
     given = parser.parse_args(arguments)
+    busy = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         rows, lines = forms(given.rows, given.repeats, Path(folder))
         rows += growth(given.rows, given.repeats)
         if given.dask:
             rows += workers(given.dask, max(given.repeats // 2, 1), Path(folder))
+    lines.append(f"processes that wanted a processor: {busy:.1f} before, {os.getloadavg()[0]:.1f} after")
     words = " ".join(["python -m benchmarks.reading", *(sys.argv[1:] if arguments is None else arguments)])
     out = io.StringIO()
     for line in [*header(words), *lines]:
