@@ -204,6 +204,7 @@ def test_what_a_library_says_about_a_file_is_not_passed_on(kind, tmp_path, monke
         raise kind(WORD, INSIDE)
 
     path = csv(tmp_path, table())
+    monkeypatch.setattr("pyarrow.csv.read_csv", quoting)  # after which pandas is asked
     monkeypatch.setattr("pandas.read_csv", quoting)
     with pytest.raises(DataError, match=r"people\.csv: it can't be read to its end") as caught:
         by_formula(data=path).fit()
