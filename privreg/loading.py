@@ -11,6 +11,7 @@ from privreg.errors import PrivregError, SavedFileError
 from privreg.families.builtin import FAMILIES
 from privreg.families.family import from_json
 from privreg.files import archive
+from privreg.formula.covariates import PublicRows
 from privreg.formula.design import design_from_json
 from privreg.formula.spec import ModelSpec
 from privreg.means.results import from_saved as means_from_saved
@@ -87,7 +88,8 @@ def _rebuild(path: Path, document: dict[str, Any], arrays: dict[str, Any], funct
     weights, mechanism, private = document["private"]
     spec = ModelSpec.declare(design, family, budget, weights, mechanism, private, people)
     model._build(spec, None, rows)
-    stream = model._begin(FitOptions(**options), None, document["seed"])
+    public = PublicRows.restored(document.get("covariates"), arrays.get("covariates"), len(design.names))
+    stream = model._begin(FitOptions(**options, covariates=public), None, document["seed"], document.get("start"))
     stream._restore(path, document, arrays)
     return stream
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from privreg.data.sources.open import Source
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
+from privreg.formula.covariates import PublicRows, public_rows
 from privreg.formula.describe import array_spec, formula_spec, scopes_of
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
@@ -320,6 +321,7 @@ class PrivateOnlineRegression:
         start_params: Any = None,
         measures: float | None = None,
         rounds: int = 20,
+        covariates: Any = None,
         **unknown: Any,
     ) -> FitPlan:
         """Lay a fit's public plan open before anybody reports: declarations, guarantee, mechanism, rounds.
@@ -328,7 +330,7 @@ class PrivateOnlineRegression:
         ----------
         rows : int, optional
             Records expected; as many as the model's data have, or its ``rows=``, by default.
-        tuning, inference, lanes, threads, batch_size, alpha, step, start_params, measures, rounds
+        tuning, inference, lanes, threads, batch_size, alpha, step, start_params, measures, rounds, covariates
             As for `fit`.
 
         Returns
@@ -344,8 +346,13 @@ class PrivateOnlineRegression:
         """
         refuse_unknown("local.start", unknown)
         expected = self._expected() if rows is None else check("local.formula", "rows", rows)
-        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, None, rounds)
+        public = self._public(covariates)
+        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, None, rounds, public)
         return plan_fit(self._spec, asked, start_params, expected)
+
+    def _public(self, covariates: Any) -> PublicRows | None:
+        """Public rows that stand for the people's covariates."""
+        return public_rows(self._spec, covariates, None if self._source is None else self._source.identity)
 
     # --- fitting ---------------------------------------------------------------------------------------
 
@@ -368,6 +375,7 @@ class PrivateOnlineRegression:
         start_params: Any = None,
         measures: float | None = None,
         rounds: int = 20,
+        covariates: Any = None,
         seed: int | None = None,
         **unknown: Any,
     ) -> Stream:
@@ -388,15 +396,16 @@ class PrivateOnlineRegression:
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
         """
         refuse_unknown("local.start", unknown)
-        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, None, rounds)
+        public = self._public(covariates)
+        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, None, rounds, public)
         warn_of_steps(asked, 2)
         stream = self._begin(asked, start_params, seed)
         LEDGER.check(None, stream.total_mu)
         return stream
 
-    def _begin(self, asked: FitOptions, start_params: Any, seed: Any) -> Stream:
-        """A stream that is fed batch by batch: a new one, or one to be restored."""
-        stream = begin(self._spec, asked, start_params, seed, self._rows)
+    def _begin(self, asked: FitOptions, start_params: Any, seed: Any, start: Any = None) -> Stream:
+        """A stream that is fed batch by batch: a new one, or one to be restored with its `start`, internal units."""
+        stream = begin(self._spec, asked, start_params, seed, self._rows, start)
         once = [m.name for m in stream._settings.methods if not m.streaming]
         if once:
             raise InferenceError(f"{once[0]} is a single release, not for streams; use fit(), or inference='plug_in'.")
@@ -415,6 +424,7 @@ class PrivateOnlineRegression:
         start_params: Any = None,
         measures: float | None = None,
         rounds: int = 20,
+        covariates: Any = None,
         order: str | None = None,
         seed: int | None = None,
         progress: bool | None = None,
@@ -463,6 +473,12 @@ class PrivateOnlineRegression:
             (fewer where there is less to learn of covariates), 4 of the pilot, and `rounds` − 7 main ones. 10 cost a
             few percent of precision. Rounds on location, where scales are private, and one more on moments, where
             covariates are correlated, come on top. A stream of unknown length has as many as it needs.
+        covariates : DataFrame, optional
+            *Public* rows, of a census or an earlier study, that look like people's covariates; 20 for each column of
+            the design or more, of which 2,048 are used, evenly spaced. Curvature is then computed from them before
+            reports tell it, instead of from normal numbers and independent factors, which matters where reports tell
+            little of it. Neither the model, nor what a person is asked, nor the guarantee changes. Columns beside the
+            design's are not read, numbers outside their bounds are clamped, and rows with missing values are refused.
         order : {"random", "position"}, optional
             In which order rows are read. "random" is the default where rows can be addressed: short blocks of rows of
             arrays and DataFrames (pandas, polars, Arrow), and row groups of Parquet files, each of which is read once.
@@ -512,6 +528,8 @@ class PrivateOnlineRegression:
         ------
         OptionError, InferenceError
             If an option is out of range or a method can't do what is asked.
+        NotPrivateError
+            If `covariates` were fitted privately in this process, or are among the rows to be fitted.
         BudgetError
             If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
         DataError, SchemaError
@@ -525,7 +543,8 @@ class PrivateOnlineRegression:
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
-        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, order, rounds)
+        public = self._public(covariates)
+        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, order, rounds, public)
         warn_of_steps(asked, 2)
         if client is not None or source.parts:
             if kept is not None:

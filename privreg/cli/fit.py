@@ -6,10 +6,15 @@ Needs the standard library only until it runs, so that ``--help`` answers at onc
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from privreg.cli import output
 from privreg.cli.values import budget, check_order, family, given
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from privreg.regression import PrivateOnlineRegression
 
 __all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
 
@@ -71,6 +76,8 @@ def run(a: argparse.Namespace) -> int:
     model = PrivateOnlineRegression.from_formula(a.formula, a.path, family=FAMILIES[loss](**own), **described)
     if a.exponentiate:  # before anybody's budget is spent
         check_ratios(model.family, model.endog_names)
+    if "covariates" in asked:
+        asked["covariates"] = _public(asked["covariates"], model)
     res = model.fit(progress=False if a.quiet else None, **asked)
     shown = {"alpha": alpha, "simultaneous": a.simultaneous}
     head = {
@@ -82,3 +89,16 @@ def run(a: argparse.Namespace) -> int:
     return output.deliver(
         output.Shown(res, res.summary(**shown), res.tidy(a.exponentiate, **shown), head, "coefficients"), targets, a
     )
+
+
+def _public(path: str, model: PrivateOnlineRegression) -> pd.DataFrame:
+    """Public rows of a file, which is another than the people's."""
+    import pandas as pd
+
+    from privreg.data.sources.open import open_table
+    from privreg.privacy.ledger import refuse_shared
+
+    source = open_table(path, model._spec.design.covariates, model.schema)
+    if model._source is not None:
+        refuse_shared(source.identity, model._source.identity, "--covariates")
+    return pd.concat([pd.DataFrame(batch) for batch in source.batches(0)], ignore_index=True)

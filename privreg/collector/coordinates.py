@@ -70,7 +70,7 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     before = fitted._replace(theta=known)  # a guess that is far off must not hold the pilot back
     state = state._replace(rows=whitener, theta=theta, corner=corner)
     shares, tied = _rarer(plan, progress.scatter, rows, near)
-    points = _points(plan, scatter, shares, rows, near)
+    points = _points(plan, scatter, shares, rows, near) if plan.covariates is None else plan.covariates @ whitener.T
     box = many.box_of(points) if plan.many else None
     return progress._replace(
         scatter=scatter, fitted=fitted, prior=before, points=points, box=box, shares=shares, tied=tied

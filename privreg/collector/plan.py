@@ -58,6 +58,7 @@ class Plan(NamedTuple):
     # Of a design of many columns, whose correlations aren't learned: what is public of them
     wide: Wide | None = None
     box: Box | None = None
+    covariates: Array | None = None  # Public rows that stand for records' covariates, internal units; shape (m, d)
 
     def people(self, progress: Progress) -> int:
         """Records of the present round."""

@@ -177,6 +177,19 @@ class ArrayDesign:
         out[:, fixed] = low[fixed]
         return out
 
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Columns but the constant."""
+        return tuple(name for made_of in self.sources for name in made_of)
+
+    def encode_covariates(self, frame: Any) -> Floats:
+        """Encode public rows of these columns, clamped to their bounds."""
+        return self.encode_exog(self._matrix(frame), clamp=True)
+
+    def _matrix(self, frame: Any) -> Floats:
+        """Columns of a frame as a matrix, ones for a constant that it has not."""
+        return np.column_stack([numbers(frame[n], n) if n in frame else np.ones(len(frame)) for n in self.exog_names])
+
     def encode_new(self, new: Any) -> tuple[Floats, Floats]:
         """Covariates and offset for prediction, unclamped; an offset that is not given is 0, an exposure is 1.
 
@@ -194,8 +207,7 @@ class ArrayDesign:
             twice = [n for n in self.exog_names if list(exog.columns).count(n) > 1]
             if twice:
                 raise DataError(f"the new rows have more than one column named {twice[0]!r}; rename or drop one.")
-            held = [numbers(exog[n], n) if n in exog.columns else np.ones(len(exog)) for n in self.exog_names]
-            exog = np.column_stack(held)
+            exog = self._matrix(exog)
         x = self.encode_exog(exog)
         total = np.zeros(len(x))
         for raw, name in ((offset, _OFFSET), (exposure, _EXPOSURE)):

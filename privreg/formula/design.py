@@ -179,6 +179,15 @@ class Design:
         log: Floats = np.log(rows[self.exposure])  # the bounds are positive
         return log if offset is None else offset + log
 
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Raw columns that the right-hand side is made from."""
+        return tuple(self._parsed.exog_columns)
+
+    def encode_covariates(self, frame: Any) -> Floats:
+        """Encode public rows of these columns, clamped to their bounds."""
+        return self.encode_exog(frame, clamp=True)
+
     def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
         """Encode the right-hand side only, without clamping unless asked: for prediction."""
         columns = self.parsed.exog_columns

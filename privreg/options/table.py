@@ -227,6 +227,9 @@ TABLE: Final = (
     Option("shares", "plan", "plan", "numbers", group=EXPECTED, metavar="NAME=A,B,...",
            help="how frequent a factor's levels are (default: equally)"),
     Option("covariates", "plan"),
+    Option("covariates", "local.run", "fit", group=FACTS, metavar="FILE", curator=_REPORTS,
+           help="file of public rows, of a census or an earlier study, that look like people's covariates: curvature "
+           "is computed from them before reports tell it"),
     # --- model -----------------------------------------------------------------------------------------------
     Option("family", "local curator plan", "fit plan", "family", "huber", group="model",
            help="huber (default), expectile, quantile, logistic, multinomial, poisson, hinge, smoothed_hinge, squared"),

@@ -18,6 +18,7 @@ import numpy as np
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, InferenceError, OptionError, level, real, shown
 from privreg.families.builtin import resolve_family
+from privreg.formula.covariates import check_covariates
 from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
@@ -34,7 +35,7 @@ from privreg.planning.plan import (
     with_mu,
 )
 from privreg.planning.precision import SEED, precision_of, worth
-from privreg.planning.scenario import USUAL_SCALE, Assumed, check_covariates, read_scale, read_shares
+from privreg.planning.scenario import USUAL_SCALE, Assumed, read_scale, read_shares
 from privreg.privacy.ledger import UNSET, Budget
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StudyPlan", "plan"]
 
+PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
 BUDGETS: Final = (0.01, 100.0)
 TRIALS: Final = 8
@@ -218,7 +220,7 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
     design, family = spec.design, spec.family
     usual = False
     own = [c for c in design.columns if c not in design.endog_sources]
-    rows = check_covariates(covariates, own)
+    rows = None if covariates is None else check_covariates(covariates, own, PLANNED)
     if scale is None and family.scaled:
         usual = isinstance(family.scale, str)
         low, high = design.endog_limits

@@ -11,9 +11,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import poisson
 
-from privreg.errors import DataError, OptionError, SchemaError, real, shown
+from privreg.errors import OptionError, SchemaError, real, shown
 from privreg.families.constants import normal_expectile
-from privreg.privacy.ledger import refuse_fitted
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 OUTSIDE: Final = 4096
 """Assumed people by whom it is found how many responses lie outside the declared range."""
 
-__all__ = ["USUAL_SCALE", "Assumed", "check_covariates", "read_scale", "read_shares"]
+__all__ = ["USUAL_SCALE", "Assumed", "read_scale", "read_shares"]
 
 USUAL_SCALE: Final = 0.25
 """Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""
@@ -250,27 +249,3 @@ def _numbers(names: Sequence[str], schema: Schema, n: int, rng: np.random.Genera
             )
         out[c] = low + (high - low) * rng.uniform(size=n)
     return out
-
-
-def check_covariates(covariates: Any, columns: Sequence[str]) -> pd.DataFrame | None:
-    """Public rows to take covariates from, those columns alone.
-
-    Raises
-    ------
-    OptionError, DataError
-    NotPrivateError
-        If they were fitted privately in this process.
-    """
-    import pandas as pd
-
-    if covariates is None:
-        return None
-    if not isinstance(covariates, pd.DataFrame):
-        raise OptionError(f"covariates is a {type(covariates).__name__}; give a DataFrame of public or made-up rows.")
-    lacking = [c for c in columns if c not in covariates]
-    if lacking:
-        raise DataError(f"covariates has no column {lacking[0]!r}.")
-    refuse_fitted(covariates, "a plan that draws people from them")
-    if len(covariates) < 2:
-        raise DataError("covariates has fewer than two rows.")
-    return covariates[list(columns)]

@@ -12,7 +12,7 @@ import math
 import weakref
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -100,6 +100,11 @@ class Accounts:
         files = [account for path in self.paths for account in _file(path)]
         added = [account for account in files if account not in self.entries]
         return [account for entry in (*self.entries, *added) if (account := entry.held()) is not None]
+
+    def weak(self) -> Accounts:
+        """The same, which keep nothing alive."""
+        held = [a if a.owner is None else a._replace(owner=weakref.ref(a.owner)) for a in self.now()]
+        return replace(self, entries=tuple(held))
 
 
 NOBODY: Final = Accounts()

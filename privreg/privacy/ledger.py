@@ -34,6 +34,7 @@ __all__ = [
     "gdp_mu",
     "limit_spending",
     "refuse_fitted",
+    "refuse_shared",
 ]
 
 
@@ -244,6 +245,28 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
         raise NotPrivateError(
             f"these rows were fitted privately in this process, and {what} would tell of them without noise; give "
             "public rows."
+        )
+
+
+def refuse_shared(public: Any, fitted: Any, what: str) -> None:
+    """Refuse rows that are to be public, but are among those that are to be fitted.
+
+    Parameters
+    ----------
+    public, fitted : object
+        As the ledger knows people by, see `refuse_fitted`.
+    what : str
+        The option that public rows are for.
+
+    Raises
+    ------
+    NotPrivateError
+    """
+    people = accounts_of(fitted).now()
+    if any(one.key == other.key and one.meets(other) for one in accounts_of(public).now() for other in people):
+        raise NotPrivateError(
+            f"{what} is for other rows, which are public, and these are among the rows to be fitted: the fit would "
+            "tell of them without noise; give public rows, or leave it out."
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,7 +109,7 @@ def fit_blocks(
     """
     rows = sum(block.rows for block in blocks)
     _refuse(spec, asked)
-    work = Work(spec, asked, start, rows)
+    work = Work(spec, replace(asked, covariates=None), start, rows)  # of which what records are asked is no part
     stream = begin(spec, asked, start, seed, rows)
     run, left = _rounds(stream), Part(tuple(_dealt(blocks, asked.order, stream)))
     while left.rows:

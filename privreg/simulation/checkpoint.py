@@ -230,6 +230,7 @@ _PARTS: Final = {
     "plan": "plan",
     "probe": "function in its formula",
     "start": "start_params",
+    "covariates": "set of public rows as covariates",
 }
 
 

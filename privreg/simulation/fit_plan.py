@@ -133,7 +133,7 @@ class FitPlan:
         dict
             format, formula, design (columns, declarations and terms), family, budget, guarantee, mechanism, noise_sd,
             private, people (what is declared of them), rows, options (of the fit), groups, rounds. A term's or a
-            family's own code is named, never stored.
+            family's own code is named, never stored; of public rows as `covariates` their number and a digest.
         """
         spec, table = self.spec, self.rounds
         table["records"] = table["records"].astype(object).where(table["records"].notna(), None)
@@ -141,6 +141,8 @@ class FitPlan:
         start = self.start_params
         if start is not None:
             options["start_params"] = dict(start) if isinstance(start, dict | pd.Series) else list(map(float, start))
+        if self.asked.covariates is not None:
+            options["covariates"] = self.asked.covariates.told
         out: dict[str, Any] = _plain(
             {
                 "format": FORMAT,
@@ -170,6 +172,8 @@ class FitPlan:
             ("Records", "unknown" if self.rows is None else f"{self.rows:,}"),
             ("Groups", str(self.groups)),
         ]
+        if self.asked.covariates is not None:
+            out.append(("Covariates", self.asked.covariates.words))
         return [*out, *((f"Public: {name}", words) for name, words in self.spec.declared())]
 
     def __repr__(self) -> str:

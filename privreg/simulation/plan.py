@@ -64,6 +64,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     numbers = size * (size + 1) // 2
     gaps = units.gaps(probe)[order]
     wide, box = _wide(spec, order, gaps, unscaled, constant) if is_many else (None, None)
+    rows = efficient.covariates
     plan = Plan(
         rounds=schedule(
             d=reports.blocks * p,
@@ -101,6 +102,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         told=efficient.told,
         wide=wide,
         box=box,
+        covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
     return plan, order, linear

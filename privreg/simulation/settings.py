@@ -14,6 +14,7 @@ from privreg.families.constants import ScoreRules
 from privreg.families.measures import Gauge
 from privreg.families.scores import Score
 from privreg.families.weights import ScoreWeights
+from privreg.formula.covariates import PublicRows
 from privreg.inference.blocks import Layout
 from privreg.inference.methods import Method
 from privreg.options.table import check
@@ -45,11 +46,12 @@ class FitOptions:
     measures: Any = None
     order: Any = None  # Which is at random where rows can be addressed
     rounds: Any = 20  # Public states of moments, pilot and main together
+    covariates: PublicRows | None = None  # Which stand for records' covariates; saved as an array
 
     def plain(self, methods: list[str]) -> dict[str, Any]:
         """Options as plain numbers and names, from which a saved stream is rebuilt."""
         named = None if self.inference is None else methods
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "covariates"}
         return {n: named if n == "inference" else check("local.fit", n, value) for n, value in given.items()}
 
 
@@ -90,6 +92,7 @@ class Efficient:
     told: int = 0  # Numbers that people report whom it is measured by
     measures: float = 0.0  # Share of the people who do
     rounds: int = 20  # Public states of moments, pilot and main together, of a fit by rounds
+    covariates: PublicRows | None = None  # Which stand for records' covariates
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,8 @@ def simulate(
     ------
     OptionError, UnsupportedArgumentError
         If an option is out of range, or rows can't be taken in random order.
+    NotPrivateError
+        If these are the plan's public `covariates`.
     BudgetError
         If it would exceed the limit that `privreg.limit_spending` has set; nothing is then spent.
     DataError, SchemaError
@@ -117,6 +119,8 @@ def simulate(
     secret = fresh_key() if seed is None else seeded_key(seed)
     stream._run = FieldRun(run, derived_key(secret, "arrival"), share, most)
     source, batches = _read(plan, rows, derived_key(secret, "slots") if order == "random" else None)
+    if plan.asked.covariates is not None:
+        plan.asked.covariates.refuse(source.identity)
     LEDGER.check(source.identity, stream.total_mu)
     for _ in stream._update_all(batches(), 1):
         pass

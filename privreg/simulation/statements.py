@@ -84,11 +84,17 @@ def statement(
         weights=report.bound,
         curvature=spending,
         release=release,
-        declared=spec.declared(),
+        declared=_declared(spec, s),
         notes=_notes(spec, s, report, seeded=seeded, total_mu=total_mu),
         seeded=seeded and spec.budget.private,
         leaked=spec.design.schema.leaked,
     )
+
+
+def _declared(spec: ModelSpec, s: Settings) -> tuple[tuple[str, str], ...]:
+    """Public declarations in words, public rows among them."""
+    public = None if s.efficient is None else s.efficient.covariates
+    return spec.declared() if public is None else (*spec.declared(), ("covariates", public.words))
 
 
 def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.data.sources.open import Source
+    from privreg.formula.covariates import PublicRows
     from privreg.results.equation import Equation
     from privreg.simulation.sgd import AveragedSGD
 
@@ -212,9 +213,13 @@ class Stream:
         ------
         DataError, SchemaError
             If the rows can't be encoded. Nobody of this batch has then sent a report.
+        NotPrivateError
+            If they are those that were given as public `covariates`.
         StreamError
             After an interrupted update, in a forked process, or while another thread is at it.
         """
+        if self._public is not None:
+            self._public.refuse(batch)
         with self._alone():
             if getattr(self._spec.design, "formula", None) is not None:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
@@ -299,6 +304,12 @@ class Stream:
         while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= settled:
             self._marks.pop(0)
         self._broken = False
+
+    @property
+    def _public(self) -> PublicRows | None:
+        """Public rows that stand for records' covariates."""
+        efficient = self._settings.efficient
+        return None if efficient is None else efficient.covariates
 
     @property
     def _label(self) -> bool:
@@ -483,12 +494,14 @@ class Stream:
             "seed": self._seed,
             "plan": self._plan(),
             "start": self._start,
+            "covariates": None if self._public is None else self._public.told,
             # functions are known by name only: what they make of public rows tells one from another
             "probe": hashlib.sha256(self._spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
         }
         run = self._run
         if isinstance(run, RoundsRun):
-            return document, run.to_arrays(close=close) | run.secrets(close=close)
+            public = {} if self._public is None else {"covariates": self._public.inside}
+            return document, public | run.to_arrays(close=close) | run.secrets(close=close)
         return document, run.to_arrays() | run.secrets()
 
     def _resume(self, arrays: dict[str, Any], place: tuple[int, int], *, renew: bool) -> None:
@@ -544,7 +557,9 @@ class Stream:
         return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} people so far, {self._spec.budget}>"
 
 
-def begin(spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None) -> Stream:
+def begin(
+    spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows: int | None, start: Any = None
+) -> Stream:
     """A stream that waits for its first rows.
 
     Parameters
@@ -557,6 +572,8 @@ def begin(spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows
         For simulation only.
     rows : int or None
         Records expected, if known.
+    start : list of float, optional
+        The first guess of a saved stream, internal units, in place of the user's.
 
     Raises
     ------
@@ -566,8 +583,13 @@ def begin(spec: ModelSpec, asked: FitOptions, start_params: Any, seed: Any, rows
     seed = check("local.fit", "seed", seed)
     settings = resolve_tuning(asked, spec, rows)
     options = asked.plain([m.name for m in settings.methods]) | {"rows": rows}
-    start = read_start(start_params, spec.coefficients)
     if start is not None:
-        blocks = start.reshape(-1, len(spec.design.names))
-        start = np.concatenate([spec.units.params_inside(block) for block in blocks])
-    return Stream(spec, settings, options, seed=seed, start=start)
+        inside = np.array(start, dtype=np.float64)
+        if inside.shape != (len(spec.coefficients),) or not np.isfinite(inside).all():
+            raise ValueError("a first guess of another model")
+        return Stream(spec, settings, options, seed=seed, start=inside)
+    given = read_start(start_params, spec.coefficients)
+    if given is not None:
+        blocks = given.reshape(-1, len(spec.design.names))
+        given = np.concatenate([spec.units.params_inside(block) for block in blocks])
+    return Stream(spec, settings, options, seed=seed, start=given)

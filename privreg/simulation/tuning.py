@@ -16,6 +16,7 @@ from privreg.families.family import Family
 from privreg.families.measures import Gauge, count
 from privreg.families.scores import Score
 from privreg.families.weights import SCORE_WEIGHTS, ScoreWeights, omega
+from privreg.formula.covariates import PublicRows
 from privreg.formula.spec import ModelSpec
 from privreg.inference.blocks import Layout, growing_edges
 from privreg.inference.methods import METHODS, Method, resolve_methods
@@ -93,7 +94,11 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
             "gives estimates alone); the level of intervals is set in summary(alpha=) and conf_int(alpha=)."
         )
     if how == "efficient":
-        return _efficient(methods, numbers, spec, rows)
+        return _efficient(methods, numbers, spec, rows, asked.covariates)
+    if asked.covariates is not None:
+        raise OptionError(
+            "covariates= goes with tuning='efficient'; the published algorithm has no use for them: leave it out."
+        )
     return _published(methods, numbers, spec, rows)
 
 
@@ -150,7 +155,9 @@ def _methods(inference: object, tuning: str) -> tuple[Method, ...]:
     return methods
 
 
-def _efficient(methods: tuple[Method, ...], numbers: _Numbers, spec: ModelSpec, rows: int | None) -> Settings:
+def _efficient(
+    methods: tuple[Method, ...], numbers: _Numbers, spec: ModelSpec, rows: int | None, covariates: PublicRows | None
+) -> Settings:
     """Settings of a fit by rounds: unit scores in learned coordinates."""
     family, budget, units, weights = spec.scored, spec.budget, spec.units, spec.score_weights
     if weights not in {None, "unit", "whitened"}:
@@ -184,6 +191,7 @@ def _efficient(methods: tuple[Method, ...], numbers: _Numbers, spec: ModelSpec, 
         efficient=Efficient(
             *(rows, rules, reports, corner, weights != "unit", _groups(numbers.lanes), gauge, told, numbers.measures),
             rounds=numbers.rounds,
+            covariates=covariates,
         ),
     )
 
