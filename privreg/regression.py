@@ -477,8 +477,9 @@ class PrivateOnlineRegression:
             *Public* rows, of a census or an earlier study, that look like people's covariates; 20 for each column of
             the design or more, of which 2,048 are used, evenly spaced. Curvature is then computed from them before
             reports tell it, instead of from normal numbers and independent factors, which matters where reports tell
-            little of it. Neither the model, nor what a person is asked, nor the guarantee changes. Columns beside the
-            design's are not read, numbers outside their bounds are clamped, and rows with missing values are refused.
+            little of it: with more than 24 coefficients. Neither the model, nor what a person is asked, nor the
+            guarantee changes. Columns beside the design's are not read, numbers outside their bounds are clamped, and
+            rows with missing values are refused.
         order : {"random", "position"}, optional
             In which order rows are read. "random" is the default where rows can be addressed: short blocks of rows of
             arrays and DataFrames (pandas, polars, Arrow), and row groups of Parquet files, each of which is read once.
