@@ -631,8 +631,8 @@ MUTANTS = (
     Mutant(
         "what is not known of curvature is left out",
         "privreg/collector/carried.py",
-        "spread.mean(axis=0) + unknown, weights",
-        "spread.mean(axis=0), weights",
+        "own @ (noise * share) @ own.T + unknown, weights",
+        "own @ (noise * share) @ own.T, weights",
         ("tests/collector/test_carried.py::test_estimates_are_without_bias_and_cover",),
     ),
     Mutant(

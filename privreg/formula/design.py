@@ -182,7 +182,7 @@ class Design:
     @property
     def covariates(self) -> tuple[str, ...]:
         """Raw columns that the right-hand side is made from."""
-        return tuple(self._parsed.exog_columns)
+        return tuple(self.parsed.exog_columns)
 
     def encode_covariates(self, frame: Any) -> Floats:
         """Encode public rows of these columns, clamped to their bounds."""
