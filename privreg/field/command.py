@@ -1,4 +1,4 @@
-"""The command of an analyst: `privreg study key` makes a signing key, `privreg study show` verifies a plan."""
+"""The command of an analyst: `privreg study key` makes a signing key, `sign` a plan, and `show` verifies one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Final
 from privreg.device import ed25519
 from privreg.device.consent import plain, words
 from privreg.errors import OptionError, PrivregError
-from privreg.field import keys
+from privreg.field import declared, keys
+from privreg.field.plan import study_plan
+from privreg.files.archive import write_bytes
 from privreg.protocol.lattice import BITS
-from privreg.protocol.study import StudyPlan, read_plan
+from privreg.protocol.study import StudyPlan, plan_payload, read_plan
 from privreg.protocol.wire import KEY, MessageError, base, hash_of, key_id, open_envelope, signed_bytes, unbase
 
 __all__ = ["main", "shown"]
@@ -22,10 +24,13 @@ __all__ = ["main", "shown"]
 _EXAMPLES: Final = """\
 examples:
   privreg study key root.key --password
+  privreg study key server.key
+  privreg study sign study.yaml --key root.key --password --states server.key
   privreg study show sleep.plan --key N3Z...
 
 The key that signs plans stays off the server; its public part is in every
-invitation, as #k=...
+invitation, as #k=... The server signs states with a key of its own, which the
+plan names.
 """
 
 
@@ -75,17 +80,57 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     key = verbs.add_parser("key", help="make a signing key", allow_abbrev=False)
     key.add_argument("file", metavar="FILE", help="a new file, which only you may read")
     key.add_argument("--password", action="store_true", help="ask for a password, by which the file is encrypted")
+    sign = verbs.add_parser("sign", help="make the signed plan of a study", allow_abbrev=False)
+    sign.add_argument("file", metavar="STUDY", help="YAML or JSON: title, purpose, contact, formula, bounds, mu, ...")
+    sign.add_argument("--key", required=True, metavar="FILE", help="the key that signs, made by `privreg study key`")
+    sign.add_argument("--password", action="store_true", help="ask for the password of that file")
+    sign.add_argument(
+        "--states", required=True, nargs="+", metavar="KEY",
+        help="who signs states: public keys, or files of keys; several, so that one can take another's place",
+    )  # fmt: skip
+    sign.add_argument("--out", metavar="FILE", help="the plan's file; STUDY with the ending .plan by default")
     show = verbs.add_parser("show", help="verify a plan, and print what devices and respondents make of it")
     show.add_argument("file", metavar="PLAN")
     show.add_argument("--key", help="public key that must have signed it, as in invitations")
     return parser
 
 
+def _password(a: argparse.Namespace) -> bytes | None:
+    password = getpass.getpass("Password: ").encode() if a.password else None
+    if a.password and not password:
+        raise OptionError("an empty password is none; leave --password out, or give one.")
+    return password
+
+
+def _public(given: str) -> bytes:
+    """A public key, written out or that of a file."""
+    if Path(given).is_file():
+        return keys.public(keys.load(given))
+    try:
+        found = unbase(given, "--states")
+    except MessageError:
+        found = b""
+    if len(found) != KEY:
+        raise OptionError(f"--states {given!r} is neither a file nor a public key, base64url of {KEY} bytes.")
+    return found
+
+
+def _sign(a: argparse.Namespace) -> str:
+    about, fit = declared.read(a.file)
+    plan = study_plan(fit, fit.spec.design.trees(), about, [_public(k) for k in a.states])
+    out = Path(a.out) if a.out else Path(a.file).with_suffix(".plan")
+    root = keys.load(a.key, _password(a))
+    data = keys.signed("plan", plan_payload(plan), root)
+    said = shown(data, keys.public(root))  # which refuses what devices would
+    write_bytes(out, data, new=True)  # a plan is never overwritten
+    return f"{said}\n\nWrote {str(out)!r}. Invitations pin the key {base(keys.public(root))}"
+
+
 def _run(a: argparse.Namespace) -> str:
+    if a.verb == "sign":
+        return _sign(a)
     if a.verb == "key":
-        password = getpass.getpass("Password: ").encode() if a.password else None
-        if a.password and not password:
-            raise OptionError("an empty password is none; leave --password out, or give one.")
+        password = _password(a)
         public = keys.public(keys.make(a.file, password))
         return f"Wrote {a.file!r}. Its public key, {key_id(public)}, for invitations:\n{base(public)}"
     try:

@@ -1,10 +1,14 @@
 """The analyst's command: keys, and what a signed plan says."""
 
+from pathlib import Path
+
 import pytest
 
 from privreg.cli.app import main
+from privreg.device import design
 from privreg.field import keys
 from privreg.protocol import study, wire
+from tests.field.test_declared import TEXT, written
 from tests.studies import ROOT, public, signed, study_plan
 
 
@@ -52,3 +56,47 @@ def test_a_plan_that_devices_refuse_is_said_so(plan, capsys, tmp_path):
     assert main(["study", "show", str(tmp_path / "nothing")]) == 2
     assert main(["study", "draw"]) == 2
     assert main(["study", "--help"]) == 0
+
+
+def test_a_study_is_signed_and_what_is_signed_verifies(tmp_path, capsys):
+    file, root, server = (str(tmp_path / name) for name in ("study.yaml", "root.key", "server.key"))
+    written(tmp_path)
+    for path in (root, server):
+        assert main(["study", "key", path]) == 0
+    key, state = (wire.base(keys.public(keys.load(path))) for path in (root, server))
+    capsys.readouterr()
+    assert main(["study", "sign", file, "--key", root, "--states", server]) == 0
+    out = capsys.readouterr().out
+    assert key in out
+    made = str(tmp_path / "study.plan")
+    assert main(["study", "show", made, "--key", key]) == 0
+    assert "C(shift)[T.night]" in capsys.readouterr().out
+    plan = study.read_plan(wire.open_envelope((tmp_path / "study.plan").read_bytes(), "plan").payload)
+    assert [wire.base(k) for k in plan.keys] == [state]
+    # the record's expression trees are those of the formula
+    columns = {c.name: c for c in plan.columns}
+    told = {n: design.read(columns[n], v) for n, v in {"shift": "night", "age": 50, "bmi": 30}.items()}
+    values = {cell.name: design.value_of(cell.tree, columns, told) for cell in plan.design}
+    assert values == {"Intercept": 1, "C(shift)[T.night]": 1, "C(shift)[T.both]": 0, "age": 50, "age:bmi": 1500}
+    assert main(["study", "sign", file, "--key", root, "--states", server]) == 2  # never overwritten
+    assert main(["study", "sign", file, "--key", root, "--states", state, "--out", f"{made}2"]) == 0
+    one, two = (wire.open_envelope(Path(p).read_bytes(), "plan").payload for p in (made, f"{made}2"))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TEXT.replace("age:bmi", "np.sin(age)"), "np.sin(age)"),
+        (TEXT.replace("mu: 1", "mu: many"), "mu"),
+        (TEXT.replace("bounds:", "bound:"), "bound"),
+    ],
+)
+def test_a_study_that_devices_can_t_play_is_refused_by_name(tmp_path, capsys, text, said):
+    written(tmp_path, text)
+    root = str(tmp_path / "root.key")
+    assert main(["study", "key", root]) == 0
+    assert main(["study", "sign", str(tmp_path / "study.yaml"), "--key", root, "--states", root]) == 2
+    assert said in capsys.readouterr().err
+    assert main(["study", "sign", str(tmp_path / "study.yaml"), "--key", root, "--states", "??"]) == 2
+    assert not (tmp_path / "study.plan").exists()
