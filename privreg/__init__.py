@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from privreg.planning.power import plan
     from privreg.privacy.ledger import Budget, Ledger, limit_spending
     from privreg.regression import PrivateOnlineRegression
-    from privreg.results.comparison import compare
+    from privreg.results.comparison import anova, compare
     from privreg.schema.declarations import Schema
     from privreg.simulation.simulate import simulate
     from privreg.theory import rates
@@ -64,6 +64,7 @@ __all__ = [
     "SmoothedHinge",
     "Squared",
     "__version__",
+    "anova",
     "central",
     "compare",
     "datasets",
@@ -97,6 +98,7 @@ _HOMES = {
     "Schema": "privreg.schema.declarations",
     "SmoothedHinge": "privreg.families.builtin",
     "Squared": "privreg.families.builtin",
+    "anova": "privreg.results.comparison",
     "compare": "privreg.results.comparison",
     "limit_spending": "privreg.privacy.ledger",
     "load": "privreg.loading",

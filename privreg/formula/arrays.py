@@ -25,6 +25,7 @@ from privreg.data.columns import (
 from privreg.errors import DataError, SavedFileError, SchemaError, choose, quietly
 from privreg.formula.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
 from privreg.formula.probe import check_rank, probe_rows, public_constant
+from privreg.formula.terms import DesignTerm
 from privreg.options.table import check
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
@@ -75,6 +76,12 @@ class ArrayDesign:
     def bare(self) -> tuple[str | None, ...]:
         """Raw numeric column that each design column is, or None for the constant 1."""
         return tuple(made_of[0] if made_of else None for made_of in self.sources)
+
+    @property
+    def terms(self) -> tuple[DesignTerm, ...]:
+        """Each column is a term of its own."""
+        pairs = enumerate(zip(self.exog_names, self.sources, strict=True))
+        return tuple(DesignTerm(name, (j,), made_of) for j, (name, made_of) in pairs)
 
     @property
     def endog_sources(self) -> tuple[str, ...]:

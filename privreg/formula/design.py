@@ -44,6 +44,7 @@ from privreg.formula.encoding import (
 from privreg.formula.evaluate import Program
 from privreg.formula.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
 from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
+from privreg.formula.terms import DesignTerm
 from privreg.options.table import check
 from privreg.schema.declarations import Schema
 
@@ -82,6 +83,8 @@ class Design:
         Raw columns that each design column is made from; none for the intercept.
     bare : tuple of (str or None)
         The raw numeric column that a design column is as it stands, else None.
+    terms : tuple of DesignTerm
+        Terms of the right-hand side, in the order of their columns.
     endog_sources : tuple of str
     endog_bare : str or None
         The same for the response.
@@ -109,6 +112,7 @@ class Design:
     endog_limits: tuple[float, float] = field(compare=False)
     sources: tuple[tuple[str, ...], ...] = field(compare=False, repr=False)
     bare: tuple[str | None, ...] = field(compare=False, repr=False)
+    terms: tuple[DesignTerm, ...] = field(compare=False, repr=False)
     endog_bare: str | None = field(compare=False, repr=False)
     info: Any = field(compare=False, repr=False)  # patsy's coding of the right-hand side
     parsed: ParsedFormula = field(compare=False, repr=False)
@@ -371,7 +375,8 @@ def formula_design(
             f"tighten the bounds or change the term.{stand_in(named, schema)}"
         )
     names = tuple(info.column_names)
-    sources, bare = _made_from(info, parsed, schema)
+    parts, bare = _terms_of(info, parsed, schema)
+    sources = tuple(t.reads for t in parts for _ in t.columns)
     wide = wide_box(parsed.exog_columns, schema, parsed.constants)
     tried = probe
     if wide:  # some terms are constant on the box that stands for a private scale, and not beyond it
@@ -396,6 +401,7 @@ def formula_design(
         limits,
         sources,
         bare,
+        parts,
         None if endog_bare in schema.levels else endog_bare,
         info,
         parsed,
@@ -423,19 +429,25 @@ def _check_offset(offset: str | None, exposure: str | None, schema: Schema, resp
         raise SchemaError(undeclared_offset(offset, schema))
 
 
-def _made_from(
+def _terms_of(
     info: Any, parsed: ParsedFormula, schema: Schema
-) -> tuple[tuple[tuple[str, ...], ...], tuple[str | None, ...]]:
-    """Raw columns behind each design column, and the one it is as it stands."""
-    sources: list[tuple[str, ...]] = [()] * len(info.column_names)
-    bare: list[str | None] = [None] * len(info.column_names)
-    for term, place in info.term_slices.items():
-        read = tuple(dict.fromkeys(name for f in term.factors for name in parsed.reads[f.code]))
+) -> tuple[tuple[DesignTerm, ...], tuple[str | None, ...]]:
+    """Terms in the order of their columns, and the raw numeric column that each design column is as it stands."""
+    out: list[DesignTerm] = []
+    bare: list[str | None] = []
+    for term, subterms in sorted(info.term_codings.items(), key=lambda item: info.term_slices[item[0]].start):
+        place = info.term_slices[term]
+        columns = tuple(range(place.start, place.stop))
+        reads = tuple(dict.fromkeys(name for f in term.factors for name in parsed.reads[f.code]))
         plain = parsed.plain.get(term.factors[0].code) if len(term.factors) == 1 else None
-        for j in range(place.start, place.stop):
-            sources[j] = read
-            bare[j] = plain if plain is not None and plain not in schema.levels else None
-    return tuple(sources), tuple(bare)
+        found = subterms[0].contrast_matrices.get(term.factors[0]) if len(subterms) == 1 and term.factors else None
+        if plain is not None and plain in schema.levels and found is not None:
+            coding = np.asarray(found.matrix, dtype=np.float64)
+            out.append(DesignTerm(term.name(), columns, reads, tuple(schema.levels[plain]), coding))
+        else:
+            out.append(DesignTerm(term.name(), columns, reads))
+        bare += [None if plain is None or plain in schema.levels else plain] * len(columns)
+    return tuple(out), tuple(bare)
 
 
 def _check_row_by_row(code: str, env: Any, plan: Encoder, rows: Prepared, names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Several results side by side, and what they cost together."""
+"""Several results side by side, what they cost together, and what one has beside another."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from privreg.families.family import check_ratios
 from privreg.inference.methods import METHODS
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import at_least, compose
+from privreg.results.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
 from privreg.tables import MARK, Paragraph, Table, View, number, plain
 
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from privreg.results.data import ResultData
     from privreg.tables import Part
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "anova", "compare"]
 
 _TITLE = "Private Online Regressions Compared"
 
@@ -217,3 +219,103 @@ class Comparison(View):
         else:
             out.append(f"One release: {at_least(total, 4)}-GDP per person.")
         return out
+
+
+# --- nested fits ---------------------------------------------------------------------------------------------
+
+
+@known_arguments
+def anova(
+    small: PrivateResults, large: PrivateResults | None = None, *, method: str | None = None
+) -> WaldTest | pd.DataFrame:
+    """Test what a larger fit has beside a smaller one; of one fit, each of its terms.
+
+    Parameters
+    ----------
+    small : PrivateResults
+    large : PrivateResults, optional
+        A fit to the same people with all terms of the smaller one, and more. In either order.
+    method : str, optional
+        An inference method of the larger fit; its first by default.
+
+    Returns
+    -------
+    WaldTest
+        Of the terms that the smaller fit lacks, within the larger one. DataFrame of `PrivateResults.anova` if there is
+        one fit only.
+
+    Raises
+    ------
+    OptionError
+        If these are not two results, or not nested: other people (by their number), another response, family, baseline,
+        offset or exposure, other bounds or levels of the columns that both use, or columns that the larger one lacks.
+    InferenceError
+        As for `PrivateResults.wald_test`.
+
+    Notes
+    -----
+    This is the Wald test within the larger fit that its additional coefficients are all 0. Both fits are made of
+    reports with noise of their own, so that no difference between them, as of likelihoods or of residual sums of
+    squares, has a known law; nor are these released. The smaller fit therefore says nothing here: it is another
+    release, at a cost, for which ``large.wald_test([...])`` tells the same without it.
+
+    Whether both were fitted to the same people can't be seen from results; that they are as many is checked.
+    """
+    for r in (small, large):
+        if not isinstance(r, PrivateResults) and not (r is None and r is large):
+            raise OptionError(f"anova() takes what fit() returns, such as anova(small, large); got {type(r).__name__}.")
+    if large is None:
+        return small.anova(method=method)
+    if len(large._fit.design.names) < len(small._fit.design.names):
+        small, large = large, small
+    a, b = small._fit, large._fit
+    _check_nested(small, large)
+    lacking = [t.name for t in b.design.terms if any(b.design.names[j] not in a.design.names for j in t.columns)]
+    width = len(b.design.names)
+    at = [j for j in range(len(b.names)) if b.design.names[j % width] not in a.design.names]
+    cov, pivot = large._full_cov(method, "anova")
+    words = (
+        f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has noise of its own and isn't used: "
+        f"the larger fit's wald_test({lacking!r}) says the same without it."
+    )
+    return wald_test(b.names, b.params, cov, pivot, np.eye(len(b.names))[at], large._doubts(method), about=words)
+
+
+def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
+    """Refuse fits of which the first is not the second without some of its terms, to as many people."""
+    a, b = small._fit, large._fit
+    reason = None
+    if type(small) is not type(large):
+        reason = "one is of people's reports, the other a curator's"
+    elif a.nobs != b.nobs:
+        reason = f"they are of {a.nobs:,} and {b.nobs:,} people; fit both to the same"
+    elif a.design.endog_name != b.design.endog_name or a.baseline != b.baseline:
+        reason = f"their responses are {_response(a)} and {_response(b)}"
+    elif repr(a.family) != repr(b.family):
+        reason = f"their families are {a.family!r} and {b.family!r}"
+    elif (a.design.offset, a.design.exposure) != (b.design.offset, b.design.exposure):
+        reason = "they have not the same offset and exposure"
+    elif not set(a.design.names) <= set(b.design.names):
+        extra = [n for n in a.design.names if n not in b.design.names]
+        reason = f"the larger one lacks {', '.join(extra)}"
+    elif other := _declared_otherwise(a.design, b.design):
+        reason = f"{', '.join(other)} have other bounds or levels in one than in the other"
+    elif len(a.design.names) == len(b.design.names):
+        reason = "they have the same terms; compare() puts them side by side"
+    if reason is not None:
+        raise OptionError(f"anova() compares nested fits, and these are not: {reason}.")
+
+
+def _response(fit: ResultData) -> str:
+    base = f" (baseline {fit.baseline[0]})" if fit.baseline else ""
+    return f"{fit.design.endog_name}{base}"
+
+
+def _declared_otherwise(a: Any, b: Any) -> list[str]:
+    """Columns of both designs that are declared otherwise."""
+    both = set(a.columns) & set(b.columns)
+    kinds: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
+        (a.schema.bounds, b.schema.bounds),
+        (a.schema.levels, b.schema.levels),
+    ]
+    return sorted(c for c in both if any(one.get(c) != other.get(c) for one, other in kinds))

@@ -27,11 +27,20 @@ if TYPE_CHECKING:
     from privreg.families.family import Family
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
-    from privreg.tables import Part
+    from privreg.tables.parts import Part as Shown
 
     Array = NDArray[np.float64]
 
-__all__ = ["MarginalEffects", "marginal_effects"]
+__all__ = [
+    "MarginalEffects",
+    "Part",
+    "Rows",
+    "estimand_words",
+    "marginal_effects",
+    "means_at",
+    "replaced",
+    "with_error",
+]
 
 _STEP: Final = 6e-6
 """About the third root of the rounding unit: best for central differences."""
@@ -89,7 +98,7 @@ class MarginalEffects(View):
         columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
         return pd.DataFrame(columns, index=self.index)
 
-    def _layout(self) -> list[Part]:
+    def _layout(self) -> list[Shown]:
         return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
 
 
@@ -124,7 +133,7 @@ def marginal_effects(
         raise DataError("marginal_effects() got no rows; give at least one row of public covariate values.")
     terms, effects, errors, gradients = [], [], [], []
     for term, change in _changes(fit, at, x, offset):
-        parts = [_with_error(part, average, cov) for part in change]
+        parts = [with_error(part, average, cov) for part in change]
         terms.append(term)
         effects.append([part[0] for part in parts])
         errors.append([part[1] for part in parts])
@@ -139,7 +148,7 @@ def marginal_effects(
         np.array(errors).T.reshape(-1),
         pivot.along(np.array(gradients).transpose(2, 1, 0, 3).reshape(-1, len(cov))) if gradients else pivot,
         _index(fit, terms, None if average else rows),
-        f"Marginal effects on {_estimand(fit)}{over}",
+        f"Marginal effects on {estimand_words(fit)}{over}",
         notes,
     )
 
@@ -154,7 +163,7 @@ def _index(fit: ResultData, terms: list[str], rows: pd.Index | None) -> pd.Index
     return made
 
 
-def _estimand(fit: ResultData) -> str:
+def estimand_words(fit: ResultData) -> str:
     """What the effects are on, in words."""
     name, family = fit.design.endog_name, fit.family
     if fit.levels:
@@ -170,7 +179,7 @@ def _estimand(fit: ResultData) -> str:
 # --- the mean's change, and its gradient -----------------------------------------------------------------
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Change of one mean at each row: of the response, or of one class's probability.
 
     Attributes
@@ -184,7 +193,7 @@ class _Part(NamedTuple):
     gradient: list[list[tuple[Array, Array]]]
 
 
-def _with_error(part: _Part, average: bool, cov: Array) -> tuple[Array, Array, Array]:
+def with_error(part: Part, average: bool, cov: Array) -> tuple[Array, Array, Array]:
     """Effects, standard errors and gradients, shapes (m,), (m,) and (m, q) with m = 1 or n and q coefficients."""
     n = len(part.value)
     if average:
@@ -197,19 +206,19 @@ def _with_error(part: _Part, average: bool, cov: Array) -> tuple[Array, Array, A
     return value, np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", g, cov, g), 0.0)), g
 
 
-class _Rows(NamedTuple):
+class Rows(NamedTuple):
     """Encoded rows, or their derivative by a raw number."""
 
     x: Array
     offset: Array
 
 
-def _slope(fit: ResultData, rows: _Rows, by: _Rows) -> list[_Part]:
+def _slope(fit: ResultData, rows: Rows, by: Rows) -> list[Part]:
     """Derivatives of the means, if the rows move by `by`."""
     if not fit.levels:
         eta, speed = rows.x @ fit.params + rows.offset, by.x @ fit.params + by.offset
         first, second = fit.family.inverse_link_derivative(eta), _second_derivative(fit.family, eta)
-        return [_Part(first * speed, [[(second * speed, rows.x), (first, by.x)]])]
+        return [Part(first * speed, [[(second * speed, rows.x), (first, by.x)]])]
     beta = fit.params.reshape(len(fit.levels) - 1, -1)
     shares = probabilities(rows.x @ beta.T)
     speeds = np.column_stack([np.zeros(len(by.x)), by.x @ beta.T])
@@ -220,27 +229,29 @@ def _slope(fit: ResultData, rows: _Rows, by: _Rows) -> list[_Part]:
         for j in range(1, shares.shape[1]):
             tilt = _tilt(shares, k, j)
             gradient.append([(tilt * ahead[:, k] - share * shares[:, j] * ahead[:, j], rows.x), (tilt, by.x)])
-        out.append(_Part(share * ahead[:, k], gradient))
+        out.append(Part(share * ahead[:, k], gradient))
     return out
 
 
-def _difference(fit: ResultData, rows: _Rows, base: _Rows) -> list[_Part]:
-    """Means at `rows` less those at `base`."""
+def means_at(fit: ResultData, rows: Rows) -> list[Part]:
+    """Means at the rows: of the response, or of each class's probability."""
     if not fit.levels:
-        (one, zero) = (r.x @ fit.params + r.offset for r in (rows, base))
-        value = fit.family.inverse_link(one) - fit.family.inverse_link(zero)
-        slope = fit.family.inverse_link_derivative
-        return [_Part(value, [[(slope(one), rows.x), (-slope(zero), base.x)]])]
+        eta = rows.x @ fit.params + rows.offset
+        return [Part(fit.family.inverse_link(eta), [[(fit.family.inverse_link_derivative(eta), rows.x)]])]
     beta = fit.params.reshape(len(fit.levels) - 1, -1)
-    ones, zeros = probabilities(rows.x @ beta.T), probabilities(base.x @ beta.T)
-    others = range(1, ones.shape[1])
-    return [
-        _Part(
-            ones[:, k] - zeros[:, k],
-            [[(_tilt(ones, k, j), rows.x), (-_tilt(zeros, k, j), base.x)] for j in others],
-        )
-        for k in range(ones.shape[1])
-    ]
+    shares = probabilities(rows.x @ beta.T)
+    others = range(1, shares.shape[1])
+    return [Part(share, [[(_tilt(shares, k, j), rows.x)] for j in others]) for k, share in enumerate(shares.T)]
+
+
+def _difference(fit: ResultData, rows: Rows, base: Rows) -> list[Part]:
+    """Means at `rows` less those at `base`."""
+    out = []
+    for one, zero in zip(means_at(fit, rows), means_at(fit, base), strict=True):
+        less = [[(-c, x) for c, x in pairs] for pairs in zero.gradient]
+        gradient = [own + other for own, other in zip(one.gradient, less, strict=True)]
+        out.append(Part(one.value - zero.value, gradient))
+    return out
 
 
 def _tilt(shares: Array, k: int, j: int) -> Array:
@@ -258,15 +269,15 @@ def _second_derivative(family: Family, eta: Array) -> Array:
 # --- what moves ------------------------------------------------------------------------------------------
 
 
-def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tuple[str, list[_Part]]]:
+def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tuple[str, list[Part]]]:
     """Each effect's name, and the changes of the means."""
-    design, rows = fit.design, _Rows(x, offset)
+    design, rows = fit.design, Rows(x, offset)
     if design.formula is None:
         moving = design.limits[0] < design.limits[1]
         for j in np.flatnonzero(moving):
             by = np.zeros_like(x)
             by[:, j] = 1.0
-            yield design.names[j], _slope(fit, rows, _Rows(by, np.zeros(len(x))))
+            yield design.names[j], _slope(fit, rows, Rows(by, np.zeros(len(x))))
         return
     held = at[[c for c in design.columns if c in at]] if isinstance(at, pd.DataFrame) else dict(at)
     for name in dict.fromkeys(c for made_of in design.sources for c in made_of):
@@ -274,7 +285,7 @@ def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tupl
             yield name, _slope(fit, rows, _derivative(design, held, name))
             continue
         levels = design.schema.levels[name]
-        at_levels = [_Rows(*design.encode_new(_replaced(held, name, np.full(len(x), v, object)))) for v in levels]
+        at_levels = [Rows(*design.encode_new(replaced(held, name, np.full(len(x), v, object)))) for v in levels]
         reference = _reference(design, name, at_levels)
         for v, there in zip(levels, at_levels, strict=True):
             if v is not levels[reference]:
@@ -282,19 +293,19 @@ def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tupl
                 yield label, _difference(fit, there, at_levels[reference])
 
 
-def _replaced(held: Any, name: str, values: Any) -> Any:
+def replaced(held: Any, name: str, values: Any) -> Any:
     """Rows with one column replaced."""
     return held.assign(**{name: values}) if isinstance(held, pd.DataFrame) else {**held, name: values}
 
 
-def _reference(design: Any, name: str, at_levels: list[_Rows]) -> int:
+def _reference(design: Any, name: str, at_levels: list[Rows]) -> int:
     """Position of the level whose own design columns are all 0, as the formula codes it; 0 if it isn't one level."""
     own = [j for j, made_of in enumerate(design.sources) if made_of == (name,)]
     zero = [i for i, rows in enumerate(at_levels) if own and not rows.x[:, own].any()]
     return zero[0] if len(zero) == 1 else 0
 
 
-def _derivative(design: Any, held: Any, name: str) -> _Rows:
+def _derivative(design: Any, held: Any, name: str) -> Rows:
     """Derivative of the encoded rows by a raw number: of the parabola through three points about each value.
 
     The points stay within the public bounds if the value does, so that splines and logarithms can be computed there.
@@ -313,7 +324,7 @@ def _derivative(design: Any, held: Any, name: str) -> _Rows:
     step = np.minimum(_STEP * np.clip(np.abs(value), _FLOOR * size, size), (high - low) / 2)
     middle = np.clip(value, low + step, high - step)
     t0, t1, t2 = (np.clip(middle + k * step, low, high) for k in (-1, 0, 1))
-    before, centre, after = (_Rows(*design.encode_new(_replaced(held, name, t))) for t in (t0, t1, t2))
+    before, centre, after = (Rows(*design.encode_new(replaced(held, name, t))) for t in (t0, t1, t2))
     span = np.ptp(design.probe, axis=0)
     moved = np.maximum(np.abs(before.x - centre.x), np.abs(after.x - centre.x)).max(axis=0)
     jumping = moved > _JUMP * np.where(span > 0, span, 1.0)
@@ -325,7 +336,7 @@ def _derivative(design: Any, held: Any, name: str) -> _Rows:
         )
     left = (2 * value - t1 - t2) / ((t0 - t1) * (t0 - t2))
     right = (2 * value - t0 - t1) / ((t2 - t0) * (t2 - t1))
-    return _Rows(
+    return Rows(
         left[:, None] * (before.x - centre.x) + right[:, None] * (after.x - centre.x),
         left * (before.offset - centre.offset) + right * (after.offset - centre.offset),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -11,12 +12,13 @@ import pandas as pd
 
 from privreg.diagnostics import Diagnostic
 from privreg.errors import FormulaError, InferenceError, OptionError, flag, level, nearest, shown
+from privreg.inference.pivots import Normal, StudentT
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
 from privreg.tables import Paragraph, View, estimates_table, noted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ContrastTest", "WaldTest", "contrast_test", "wald_test"]
+__all__ = ["ContrastTest", "WaldTest", "contrast_test", "p_words", "wald_test"]
 
 _TITLE: Final = "Tests of linear combinations"
 
@@ -123,6 +125,12 @@ class WaldTest(View):
         Of the statistic, if the restrictions hold.
     notes : tuple of Diagnostic
         Whatever takes this test back; shown with it.
+    fvalue : float
+        The statistic as an F ratio, by degrees of freedom `df_num` and `df_denom`; NaN where its law is no F.
+    df_denom : float
+        Infinite for normal limits, where `df_num` × F is χ²; Hotelling's for Student's t; NaN where the law is no F.
+    about : str
+        What is tested, in words; "" for restrictions that the caller wrote.
     """
 
     statistic: float
@@ -130,10 +138,47 @@ class WaldTest(View):
     df_num: int
     law: str
     notes: tuple[Diagnostic, ...] = ()
+    fvalue: float = math.nan
+    df_denom: float = math.nan
+    about: str = ""
+
+    @property
+    def citation(self) -> str:
+        """The test as reports cite it.
+
+        Returns
+        -------
+        str
+            Such as "F(3, 13) = 4.21, p = 0.028", "χ²(3) = 12.6, p = 0.006" of normal limits, and "Wald(3) = 31.2, p =
+            0.041" of a law that is neither.
+        """
+        if math.isnan(self.df_denom):
+            head = f"Wald({self.df_num}) = {self.statistic:.4g}"
+        elif math.isinf(self.df_denom):
+            head = f"χ²({self.df_num}) = {self.statistic:.4g}"
+        else:
+            head = f"F({self.df_num}, {self.df_denom:g}) = {self.fvalue:.4g}"
+        return f"{head}, {p_words(self.pvalue)}"
 
     def _layout(self) -> list[Part]:
         numbers = f"statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}"
-        return [Paragraph(f"<Wald test: {numbers},\nlaw: {self.law}>"), *noted(self.notes)]
+        first = f"<Wald test: {numbers},\n"
+        if not math.isnan(self.df_denom):
+            denom = "∞" if math.isinf(self.df_denom) else f"{self.df_denom:g}"
+            first += f"F({self.df_num}, {denom})={self.fvalue:.4g},\n"
+        about = [Paragraph(self.about)] if self.about else []
+        return [*about, Paragraph(f"{first}law: {self.law}>"), *noted(self.notes)]
+
+
+def p_words(p: float) -> str:
+    """A p-value as reports cite it.
+
+    Examples
+    --------
+    >>> p_words(0.0312), p_words(2e-7)
+    ('p = 0.031', 'p < 0.001')
+    """
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 _UNREADABLE: Final = "(),=+-*/"
@@ -189,10 +234,17 @@ def _unknown(names: Sequence[str], text: str) -> tuple[str, str] | None:
     return f"{said} is no coefficient", f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?"
 
 
-def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[str, ...]]:
+def _read(
+    names: Sequence[str], restrictions: Any, terms: Mapping[str, Sequence[int]] | None = None
+) -> tuple[Array, Array, tuple[str, ...]]:
+    """Restrictions as R, r and labels, shapes (q, p), (q,) and (q,); a term's name stands for all its coefficients."""
     labels: tuple[str, ...] = ()
     values: Array
-    if isinstance(restrictions, str | list) and len(restrictions) and all(isinstance(r, str) for r in restrictions):
+    own = _of_terms(names, restrictions, terms or {})
+    if own is not None:
+        at, labels = own, tuple(names[j] for j in own)
+        matrix, values = np.eye(len(names))[at], np.zeros(len(at))
+    elif isinstance(restrictions, str | list) and len(restrictions) and all(isinstance(r, str) for r in restrictions):
         matrix, values = _from_text(names, restrictions)
         parts = restrictions.split(",") if isinstance(restrictions, str) else restrictions
         labels = tuple(s.strip() for s in parts)
@@ -217,17 +269,57 @@ def _read(names: Sequence[str], restrictions: Any) -> tuple[Array, Array, tuple[
     return matrix, values, labels if len(labels) == len(matrix) else tuple(f"c{i}" for i in range(len(matrix)))
 
 
+def _of_terms(names: Sequence[str], given: Any, terms: Mapping[str, Sequence[int]]) -> list[int] | None:
+    """Positions of all coefficients of a term that is named, or of several in a list; None if it isn't that."""
+    asked = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    known = {"".join(name.split()): list(at) for name, at in terms.items()}
+    known |= {"".join(name.split()): [j] for j, name in enumerate(names) if "".join(name.split()) not in known}
+    found = [known.get("".join(a.split())) if isinstance(a, str) else None for a in asked]
+    if not found or any(at is None for at in found):
+        return None
+    return list(dict.fromkeys(j for at in found for j in at or ()))
+
+
+def _concerning(notes: Sequence[Diagnostic], matrix: Array) -> tuple[Diagnostic, ...]:
+    """Those notes that are about a coefficient which enters the combinations."""
+    used = set(np.flatnonzero(np.any(matrix != 0.0, axis=0)).tolist())
+    return tuple(note for note in notes if note.rows is None or used & set(note.rows))
+
+
 def contrast_test(
-    names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any, notes: tuple[Diagnostic, ...] = ()
+    names: Sequence[str],
+    params: Array,
+    cov: Array,
+    pivot: Pivot,
+    restrictions: Any,
+    notes: tuple[Diagnostic, ...] = (),
+    terms: Mapping[str, Sequence[int]] | None = None,
 ) -> ContrastTest:
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
-    matrix, values, labels = _read(names, restrictions)
-    joint = matrix @ cov @ matrix.T
-    return ContrastTest(matrix @ params, np.sqrt(np.diag(joint)), values, pivot.along(matrix), labels, notes, joint)
+    matrix, values, labels = _read(names, restrictions, terms)
+    joint, said = matrix @ cov @ matrix.T, _concerning(notes, matrix)
+    return ContrastTest(matrix @ params, np.sqrt(np.diag(joint)), values, pivot.along(matrix), labels, said, joint)
+
+
+def _as_f(pivot: Pivot, statistic: float, q: int) -> tuple[float, float]:
+    """F ratio and its denominator's degrees of freedom; NaN where the law of the statistic is no F."""
+    if isinstance(pivot, Normal):
+        return statistic / q, math.inf
+    if isinstance(pivot, StudentT):
+        spare = pivot.df - q + 1
+        return statistic * spare / (q * pivot.df), float(spare)
+    return math.nan, math.nan
 
 
 def wald_test(
-    names: Sequence[str], params: Array, cov: Array, pivot: Pivot, restrictions: Any, notes: tuple[Diagnostic, ...] = ()
+    names: Sequence[str],
+    params: Array,
+    cov: Array,
+    pivot: Pivot,
+    restrictions: Any,
+    notes: tuple[Diagnostic, ...] = (),
+    terms: Mapping[str, Sequence[int]] | None = None,
+    about: str = "",
 ) -> WaldTest:
     """Test R θ = r jointly; see `PrivateResults.wald_test`.
 
@@ -236,7 +328,7 @@ def wald_test(
     InferenceError
         If the restrictions are redundant.
     """
-    matrix, values, _ = _read(names, restrictions)
+    matrix, values, _ = _read(names, restrictions, terms)
     q = len(matrix)
     if np.linalg.matrix_rank(matrix) < q:
         raise InferenceError(f"the {q} restrictions are redundant or zero; leave out those implied by the others.")
@@ -247,4 +339,5 @@ def wald_test(
         raise InferenceError(
             f"the covariance of the {q} restrictions is singular; test fewer at once, or rescale their coefficients."
         ) from None
-    return WaldTest(statistic, pivot.along(matrix).joint_sf(statistic, q), q, pivot.joint_label(q), notes)
+    p, (f, df) = pivot.along(matrix).joint_sf(statistic, q), _as_f(pivot, statistic, q)
+    return WaldTest(statistic, p, q, pivot.joint_label(q), _concerning(notes, matrix), f, df, about)

@@ -16,13 +16,10 @@ from privreg.families.family import Family, check_ratios
 from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
 from privreg.options.unknown import all_known_arguments
-from privreg.privacy.ledger import refuse_fitted
 from privreg.results import saving, views
-from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.effects import MarginalEffects, marginal_effects
-from privreg.results.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
 from privreg.results.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
+from privreg.results.testing import TestedResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +33,7 @@ __all__ = ["PrivateResults"]
 
 
 @all_known_arguments
-class PrivateResults(Results):
+class PrivateResults(TestedResults):
     """Results of a private online regression.
 
     Parameters
@@ -254,60 +251,6 @@ class PrivateResults(Results):
                     out[c] = np.exp(out[c])
         return out
 
-    # --- tests -----------------------------------------------------------------------------------------
-
-    def t_test(self, r_matrix: Any, *, method: str | None = None) -> ContrastTest:
-        """Test linear combinations one by one.
-
-        Parameters
-        ----------
-        r_matrix : str, array of shape (q, p), or (array, values)
-            As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``. Coefficients of a multinomial
-            fit are called "level:term", as in ``"mid:age = high:age"``; in an array they come level by level.
-        method : str, optional
-
-        Returns
-        -------
-        ContrastTest
-            effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame(); both take simultaneous=True.
-
-        Raises
-        ------
-        FormulaError
-            If the string can't be read; names that begin with an operator or a bracket need the array.
-        OptionError
-            If the array doesn't fit.
-        InferenceError
-            If the method was not asked for or keeps only variances.
-        """
-        cov, pivot = self._full_cov(method, "t_test")
-        return contrast_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method))
-
-    def wald_test(self, r_matrix: Any, *, method: str | None = None) -> WaldTest:
-        """Test linear restrictions jointly, exactly for the method's limit law.
-
-        Parameters
-        ----------
-        r_matrix
-            As in :meth:`t_test`.
-        method : str, optional
-
-        Returns
-        -------
-        WaldTest
-            statistic (formed with :meth:`cov_params`), pvalue, df_num.
-
-        Raises
-        ------
-        FormulaError, OptionError
-            As for :meth:`t_test`.
-        InferenceError
-            If restrictions are redundant, or the method was not asked for or keeps only variances, or has had too few
-            updates for so many restrictions (random scaling).
-        """
-        cov, pivot = self._full_cov(method, "wald_test")
-        return wald_test(self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method))
-
     # --- predictions -----------------------------------------------------------------------------------
 
     def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
@@ -395,42 +338,6 @@ class PrivateResults(Results):
         x, offset, index = self._exog(exog, "get_prediction")
         cov, pivot = self._full_cov(method, "get_prediction")
         return with_errors(self._fit, x, offset, index, cov, pivot)
-
-    def marginal_effects(self, at: Any = None, *, average: bool = True, method: str | None = None) -> MarginalEffects:
-        """Effects of the covariates on the mean, at public covariate values, with standard errors (delta method).
-
-        Parameters
-        ----------
-        at : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Public rows, as in :meth:`predict`; nothing is clamped.
-        average : bool
-            Average over the rows; otherwise one effect for each of them.
-        method : str, optional
-            An inference method of this fit; its first by default.
-
-        Returns
-        -------
-        MarginalEffects
-            effect, se, tvalue, pvalue, conf_int(alpha), summary_frame(alpha). Of a formula model one effect for each
-            raw number (a derivative, through all terms that hold it) and for each level of a factor but its reference
-            (a difference); of an array model one for each column but the constant. Of a multinomial fit the effects on
-            the probability of each level, which sum to 0. The mean is what :meth:`predict` gives.
-
-        Raises
-        ------
-        NotPrivateError
-            Without `at`, or with rows that were fitted privately in this process.
-        OptionError
-            For a classifier whose margin has no mean, or a model without covariates.
-        InferenceError
-            If the method was not asked for or keeps only variances.
-        DataError, SchemaError
-            If the rows can't be encoded, or a term jumps at one of them.
-        """
-        flag("average", average)
-        refuse_fitted(at, "effects at them")
-        cov, pivot = self._full_cov(method, "marginal_effects")
-        return marginal_effects(self._fit, at, average, cov, pivot, self._doubts(method))
 
     # --- views -----------------------------------------------------------------------------------------
 

@@ -57,13 +57,13 @@ def test_a_name_that_is_no_coefficient_is_answered_with_this_fits_own(rides, tes
     assert "bmi" not in told.replace(text, "")
 
 
-@pytest.mark.parametrize("text", ["region", "C(region)", "region = 0"])
-def test_a_factors_name_is_answered_with_its_coefficients(charges, text):
+def test_a_factors_name_in_an_equation_is_answered_with_its_coefficients(charges):
     with pytest.raises(FormulaError) as caught:
-        charges.wald_test(text)
+        charges.wald_test("region = 0")
     joint = "region[T.northwest] = 0, region[T.southeast] = 0, region[T.southwest] = 0"
     assert f"write '{joint}'" in str(caught.value)
-    assert charges.wald_test(joint).df_num == 3
+    for name in (joint, "region", "C(region)"):
+        assert charges.wald_test(name).df_num == 3
 
 
 def test_a_list_is_never_quoted(rides):
@@ -73,7 +73,7 @@ def test_a_list_is_never_quoted(rides):
 
 
 def test_what_statsmodels_calls_otherwise_names_no_other_models_columns(rides):
-    for name in ("f_test", "t_test_pairwise"):
+    for name in ("f_test", "contrast"):
         with pytest.raises(AttributeError) as caught:
             getattr(rides, name)
         assert "age" not in str(caught.value)

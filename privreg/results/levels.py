@@ -1,0 +1,376 @@
+"""A factor's levels compared: pairwise differences of its coefficients, and marginal means with their contrasts.
+
+Nothing here reads private rows: all of it follows from released coefficients, public declarations and public rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from privreg.diagnostics import Diagnostic
+from privreg.errors import DataError, OptionError, choose, level
+from privreg.options.unknown import all_known_arguments
+from privreg.results.effects import Part, Rows, estimand_words, means_at, replaced, with_error
+from privreg.results.hypothesis import ContrastTest, contrast_test
+from privreg.tables import Table, View, estimates_table, noted, number
+from privreg.tables.words import limits_header
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.inference.methods import Pivot
+    from privreg.results.data import ResultData
+    from privreg.tables.parts import Part as Shown
+
+    Array = NDArray[np.float64]
+
+__all__ = ["ADJUSTMENTS", "MarginalMeans", "PairwiseTests", "marginal_means", "pairwise"]
+
+ADJUSTMENTS: Final = {
+    "holm": "h",
+    "bonferroni": "b",
+    "sidak": "s",
+    "holm-sidak": "hs",
+    "simes-hochberg": "sh",
+    "hommel": "ho",
+    "fdr_bh": "fdr_bh",
+    "fdr_by": "fdr_by",
+    "fdr_tsbh": "fdr_tsbh",
+    "fdr_tsbky": "fdr_tsbky",
+}
+"""Ways of adjusting p-values, by the names and short names of statsmodels' `multipletests`."""
+
+_GRID: Final = 10_000
+"""Rows of a reference grid, at most."""
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class PairwiseTests(View):
+    """Differences between the levels of a factor, with p-values adjusted for their number.
+
+    Parameters
+    ----------
+    tests : ContrastTest
+        Each difference by itself.
+    method : str
+        How p-values were adjusted.
+    alpha : float
+        Probability of a false rejection (a false discovery rate of the ``fdr`` methods); one minus the intervals'
+        level.
+    title : str
+    """
+
+    tests: ContrastTest
+    method: str
+    alpha: float
+    title: str
+
+    @property
+    def pvalue(self) -> Array:
+        """Two-sided p-values, each by itself, shape (q,)."""
+        return self.tests.pvalue
+
+    @property
+    def pvalue_adjusted(self) -> Array:
+        """P-values adjusted for the number of differences, shape (q,); NaN where there is none."""
+        return self._adjusted()[1]
+
+    @property
+    def reject(self) -> NDArray[np.bool_]:
+        """Which differences are told from 0 at level `alpha`, all differences counted, shape (q,)."""
+        return self._adjusted()[0]
+
+    @property
+    def result_frame(self) -> pd.DataFrame:
+        """As statsmodels' `t_test_pairwise` has it: summary_frame() of the tests, pvalue-METHOD, reject-METHOD.
+
+        The limits are those of each difference alone; ``tests.conf_int(simultaneous=True)`` has wider ones.
+        """
+        reject, adjusted = self._adjusted()
+        frame = self.tests.summary_frame(self.alpha)
+        return frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
+
+    def _adjusted(self) -> tuple[NDArray[np.bool_], Array]:
+        from statsmodels.stats.multitest import multipletests  # slow to import
+
+        p = self.tests.pvalue
+        known = np.isfinite(p)
+        reject, adjusted = np.zeros(len(p), dtype=np.bool_), np.full(len(p), np.nan)
+        if known.any():
+            reject[known], adjusted[known], *_ = multipletests(p[known], self.alpha, ADJUSTMENTS[self.method])
+        return reject, adjusted
+
+    def _layout(self) -> list[Shown]:
+        limits, adjusted = self.tests.conf_int(self.alpha), self.pvalue_adjusted
+        rows = [
+            [number(e, 4), number(s, 3), number(t, 3), f"{p:.3f}", number(low, 3), number(high, 3)]
+            for e, s, t, p, (low, high) in zip(
+                self.tests.effect, self.tests.sd, self.tests.tvalue, adjusted, limits, strict=True
+            )
+        ]
+        head = ["coef", "std err", "t", f"P {self.method}", *limits_header(self.alpha)]
+        title = f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {len(rows)}, limits not)"
+        return [Table(list(self.tests.labels), head, rows, title), *noted(self.tests.notes)]
+
+
+def check_adjustment(method: str) -> str:
+    """Return the full name of a way of adjusting p-values, given by it or by its short name.
+
+    Raises
+    ------
+    OptionError
+        If there is no such way.
+    """
+    short = {s: name for name, s in ADJUSTMENTS.items()}
+    if isinstance(method, str) and method in short:
+        return short[method]
+    return str(choose("method", method, tuple(ADJUSTMENTS)))
+
+
+def factor_of(fit: ResultData, factor: Any) -> str:
+    """Column of a factor of the model, given by its name or by that of its term.
+
+    Raises
+    ------
+    OptionError
+        If it is no such factor; the message lists those there are.
+    """
+    design = fit.design
+    known = [c for c in dict.fromkeys(c for t in design.terms for c in t.reads) if c in design.schema.levels]
+    terms = {**{f"C({c})": c for c in known}, **{t.name: t.reads[0] for t in design.terms if t.levels}}
+    if isinstance(factor, str) and (factor in terms or factor in known):
+        return str(terms.get(factor, factor))
+    if not known:
+        raise OptionError(
+            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula."
+        )
+    return str(choose("the factor", factor, known))
+
+
+def pairwise(
+    fit: ResultData, cov: Array, pivot: Pivot, factor: Any, method: str, alpha: float, notes: tuple[Diagnostic, ...]
+) -> PairwiseTests:
+    """Test the differences between a factor's levels; see `PrivateResults.t_test_pairwise`."""
+    column, how = factor_of(fit, factor), check_adjustment(method)
+    term = next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)
+    if term is None:
+        raise OptionError(
+            f"{column!r} has no term of its own, only with others; marginal_means({column!r}).pairwise() compares its "
+            "levels at public covariates."
+        )
+    width, responses = len(fit.design.names), fit.baseline[1:] or ("",)
+    rows, labels = [], []
+    for k, response in enumerate(responses):
+        for i, j in itertools.combinations(range(len(term.levels)), 2):
+            row = np.zeros(len(fit.names))
+            row[[k * width + c for c in term.columns]] = term.coding[j] - term.coding[i]
+            rows.append(row)
+            labels.append(f"{response}: {term.levels[j]}-{term.levels[i]}" if response else _minus(term.levels, j, i))
+    tests = contrast_test(fit.names, fit.params, cov, pivot, np.array(rows), notes)
+    more = [t.name for t in fit.design.terms if column in t.reads and t.name != term.name]
+    if more:
+        said = f"{column} is in {', '.join(more)} too: these differences hold where what it is multiplied by is 0; "
+        said += f"marginal_means({column!r}).pairwise() has them at public covariates"
+        notes = (*tests.notes, Diagnostic("remark", said))
+    else:
+        notes = tests.notes
+    named = ContrastTest(tests.effect, tests.sd, tests.value, tests.pivot, tuple(labels), notes, tests.cov)
+    return PairwiseTests(named, how, level(alpha), f"Differences between levels of {column}")
+
+
+def _minus(levels: Sequence[Any], j: int, i: int) -> str:
+    return f"{levels[j]}-{levels[i]}"
+
+
+# --- marginal means --------------------------------------------------------------------------------------
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class MarginalMeans(View):
+    """Means at each level of a factor; see `PrivateResults.marginal_means`.
+
+    Parameters
+    ----------
+    mean, se : ndarray, shape (q,)
+        Means and their standard errors (delta method).
+    gradient : ndarray, shape (q, p)
+        Of the means by the coefficients.
+    cov : ndarray, shape (p, p)
+        Reported covariance of the coefficients.
+    pivot : Pivot
+        Law of the coefficients' t-ratios.
+    index : Index
+        Levels; of a multinomial fit the level of the response before them.
+    factor : str
+    title : str
+    notes : tuple of Diagnostic
+        Whatever takes the standard errors back; shown with them.
+    """
+
+    mean: Array
+    se: Array
+    gradient: Array
+    cov: Array
+    pivot: Pivot
+    index: pd.Index
+    factor: str
+    title: str
+    notes: tuple[Diagnostic, ...] = ()
+
+    def conf_int(self, alpha: float = 0.05) -> Array:
+        """Confidence limits of the means, shape (q, 2)."""
+        half = self.pivot.along(self.gradient).critical(level(alpha)) * self.se
+        return np.column_stack([self.mean - half, self.mean + half])
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper; one line a level."""
+        limits = self.conf_int(alpha)
+        columns = {"mean": self.mean, "mean_se": self.se, "mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
+        return pd.DataFrame(columns, index=self.index)
+
+    def pairwise(self, method: str = "holm", *, alpha: float = 0.05) -> PairwiseTests:
+        """Compare the means of every two levels.
+
+        Parameters
+        ----------
+        method : str
+            How p-values are adjusted; see `PrivateResults.t_test_pairwise`.
+        alpha : float
+            One minus the level of the limits.
+
+        Returns
+        -------
+        PairwiseTests
+            Differences of means, later less earlier level.
+        """
+        how, several = check_adjustment(method), isinstance(self.index, pd.MultiIndex)
+        pairs = [
+            (i, j)
+            for i, j in itertools.combinations(range(len(self.mean)), 2)
+            if not several or self.index[i][0] == self.index[j][0]
+        ]
+        at, to = np.array(pairs, dtype=int).T
+        g = self.gradient[to] - self.gradient[at]
+        joint = g @ self.cov @ g.T
+        levels: list[Any] = [i[-1] if isinstance(i, tuple) else i for i in self.index]
+        labels = [f"{self.index[j][0]}: {_minus(levels, j, i)}" if several else _minus(levels, j, i) for i, j in pairs]
+        effect, sd = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
+        zero = np.zeros(len(pairs))
+        tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), self.notes, joint)
+        return PairwiseTests(tests, how, level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}")
+
+    def _layout(self) -> list[Shown]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = self.mean / self.se
+        frame = self.summary_frame()
+        shown = pd.DataFrame(
+            {"mean": self.mean, "se": self.se, "t": t, "p": self.pivot.along(self.gradient).two_sided(t)},
+            index=self.index,
+        ).assign(low=frame["mean_ci_lower"], high=frame["mean_ci_upper"])
+        return [estimates_table(shown, f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
+
+
+def marginal_means(
+    fit: ResultData,
+    factor: Any,
+    at: Any,
+    which: str,
+    cov: Array,
+    pivot: Pivot,
+    notes: tuple[Diagnostic, ...] = (),
+) -> MarginalMeans:
+    """Means at each level of a factor, averaged over public rows; see `PrivateResults.marginal_means`.
+
+    References
+    ----------
+    Searle, Speed & Milliken (1980), Population marginal means in the linear model, American Statistician 34, 216-221.
+    """
+    column, design = factor_of(fit, factor), fit.design
+    choose("which", which, ("mean", "linear"))
+    if which == "mean" and fit.family.link == "margin":
+        raise OptionError(f"{fit.family!r} has a margin, which is no mean; ask for which='linear'.")
+    held: Any
+    if at is None:
+        held, over = _grid(design, column)
+    else:
+        read = design.columns
+        held = at[[c for c in read if c in at]] if isinstance(at, pd.DataFrame) else dict(at)
+        over = ""
+    values, errors, gradients = [], [], []
+    for v in design.schema.levels[column]:
+        n = _rows_of(held)
+        rows = Rows(*design.encode_new(replaced(held, column, np.full(n, v, object))))
+        parts = means_at(fit, rows) if which == "mean" else _linear(fit, rows)
+        found = [with_error(part, True, cov) for part in parts]
+        values.append([f[0][0] for f in found])
+        errors.append([f[1][0] for f in found])
+        gradients.append([f[2][0] for f in found])
+        over = over or f"averaged over {n:,} public row{'s' * (n > 1)}"
+    levels = list(design.schema.levels[column])
+    index = pd.Index(levels, name=column)
+    if fit.levels:
+        responses = list(fit.levels if which == "mean" else fit.levels[1:])
+        index = pd.MultiIndex.from_product([responses, levels], names=[design.endog_name, column])
+    what = estimand_words(fit) if which == "mean" else "the linear predictor"
+    title = f"Marginal means of {what.removeprefix('the mean of ')} by {column}, {over}"
+    flat = np.array(gradients).transpose(1, 0, 2).reshape(-1, len(cov))
+    mean, se = np.array(values).T.reshape(-1), np.array(errors).T.reshape(-1)
+    return MarginalMeans(mean, se, flat, cov, pivot, index, column, title, notes)
+
+
+def _rows_of(held: Any) -> int:
+    sizes = [len(held)] if isinstance(held, pd.DataFrame) else [np.size(v) for v in held.values()]
+    n = max(sizes, default=1)
+    if not n:
+        raise DataError("marginal_means() got no rows; give at least one row of public covariate values.")
+    return n
+
+
+def _linear(fit: ResultData, rows: Rows) -> list[Part]:
+    """Linear predictors; of a multinomial fit those of all levels but the baseline."""
+    k = max(len(fit.levels) - 1, 1)
+    ones, none = np.ones(len(rows.x)), np.zeros(len(rows.x))
+    etas = rows.x @ fit.params.reshape(k, -1).T + rows.offset[:, None]
+    return [Part(etas[:, i], [[(ones if i == j else none, rows.x)] for j in range(k)]) for i in range(k)]
+
+
+def _grid(design: Any, factor: str) -> tuple[dict[str, Any], str]:
+    """Numbers at the middle of what is declared of them, with every combination of other factors' levels.
+
+    Raises
+    ------
+    OptionError
+        If a number's scale is private, or there are too many combinations.
+    """
+    schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
+    private = [c for c in read if c in schema.private]
+    if private:
+        raise OptionError(
+            f"nothing public is known of {', '.join(private)}; give public covariate values, as in "
+            f"marginal_means({factor!r}, pd.DataFrame({{...}}))."
+        )
+    others = [c for c in read if c in schema.levels and c != factor]
+    m = math.prod(len(schema.levels[c]) for c in others)
+    if m > _GRID:
+        raise OptionError(
+            f"the levels of {', '.join(others)} have {m:,} combinations; give public rows to average over, as in "
+            f"marginal_means({factor!r}, pd.DataFrame({{...}}))."
+        )
+    held: dict[str, Any] = {c: np.full(m, schema.scale(c)[0]) for c in read if c not in schema.levels}
+    combined = list(itertools.product(*(schema.levels[c] for c in others)))
+    for i, c in enumerate(others):
+        held[c] = np.array([row[i] for row in combined], dtype=object)
+    held[factor] = np.full(m, schema.levels[factor][0], dtype=object)
+    words = ["numbers at the middle of what is declared"] if len(held) > len(others) + 1 else []
+    words += [f"equal weights of the levels of {', '.join(others)}"] if others else []
+    return held, "; ".join(words) or "the only covariate"

@@ -1,0 +1,137 @@
+"""Tests of whole terms, each given all others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from privreg import diagnostics
+from privreg.diagnostics import Diagnostic
+from privreg.errors import InferenceError, OptionError
+from privreg.results.hypothesis import WaldTest, wald_test
+from privreg.tables import MARK, Table, View, noted, number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.inference.methods import Pivot
+    from privreg.results.data import ResultData
+    from privreg.tables import Part
+
+    Array = NDArray[np.float64]
+
+__all__ = ["TermTests", "places", "term_tests"]
+
+_CONSTANTS: Final = ("Intercept", "const")
+
+
+@dataclass(frozen=True, repr=False)
+class TermTests(View):
+    """A joint test of every term; see `PrivateResults.wald_test_terms`.
+
+    Parameters
+    ----------
+    terms : tuple of str
+    tests : tuple of WaldTest
+        One a term, in the order of the coefficients.
+    reliable : tuple of bool
+        Whether no note of the summary takes back a coefficient of the term.
+    law : str
+        Of the t-ratios that the tests are made of.
+    notes : tuple of Diagnostic
+        Whatever takes rows back, and why a term could not be tested.
+    """
+
+    terms: tuple[str, ...]
+    tests: tuple[WaldTest, ...]
+    reliable: tuple[bool, ...]
+    law: str
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One line a term, its name as index: statistic, pvalue, df_constraint, fvalue, df_denom, reliable."""
+        columns: dict[str, Any] = {
+            "statistic": [t.statistic for t in self.tests],
+            "pvalue": [t.pvalue for t in self.tests],
+            "df_constraint": [t.df_num for t in self.tests],
+            "fvalue": [t.fvalue for t in self.tests],
+            "df_denom": [t.df_denom for t in self.tests],
+            "reliable": list(self.reliable),
+        }
+        return pd.DataFrame(columns, index=pd.Index(self.terms, name="term"))
+
+    def summary_frame(self) -> pd.DataFrame:
+        """Return the table under statsmodels' headings: F or chi2, P>F or P>chi2, df constraint, df denom."""
+        table = self.table
+        chi2 = bool(np.isinf(table["df_denom"]).all() or table["df_denom"].isna().all())
+        names = {"df_constraint": "df constraint"} | (
+            {"statistic": "chi2", "pvalue": "P>chi2"}
+            if chi2
+            else {"fvalue": "F", "pvalue": "P>F", "df_denom": "df denom"}
+        )
+        return table[list({k: None for k in table if k in names})].rename(columns=names)
+
+    def anova(self) -> pd.DataFrame:
+        """Return the tests under the headings of `anova_lm`; see `PrivateResults.anova`."""
+        table = self.table
+        table = table[[t not in _CONSTANTS for t in self.terms]]
+        names = {"df_constraint": "df", "df_denom": "df_denom", "statistic": "chi2", "fvalue": "F", "pvalue": "PR(>F)"}
+        return table[[*names, "reliable"]].rename(columns=names)
+
+    def _layout(self) -> list[Part]:
+        rows = []
+        for test in self.tests:
+            f = "" if math.isnan(test.df_denom) else number(test.fvalue, 3)
+            denom = "" if math.isnan(test.df_denom) else "∞" if math.isinf(test.df_denom) else f"{test.df_denom:g}"
+            p = "" if math.isnan(test.pvalue) else f"{test.pvalue:.3f}"
+            rows.append([number(test.statistic, 3), f"{test.df_num}", f, denom, p])
+        names = [name if ok else f"{name} {MARK}" for name, ok in zip(self.terms, self.reliable, strict=True)]
+        head = ["Wald", "df", "F", "df denom", "P"]
+        title = f"Wald tests of terms (each given all others; {self.law})"
+        return [Table(names, head, rows, title), *noted(self.notes)]
+
+
+def places(fit: ResultData) -> dict[str, list[int]]:
+    """Positions of each term's coefficients; of a multinomial fit of all levels together, and as "level:term".
+
+    A column's name stands for the term that is this factor alone: "region" for "C(region)", and the reverse.
+    """
+    width, levels = len(fit.design.names), fit.baseline[1:]
+    out: dict[str, list[int]] = {}
+    for term in fit.design.terms:
+        out[term.name] = [k * width + j for k in range(max(len(levels), 1)) for j in term.columns]
+        for k, level in enumerate(levels):
+            out[f"{level}:{term.name}"] = [k * width + j for j in term.columns]
+    for term in fit.design.terms:
+        if term.levels:
+            for name in (term.reads[0], f"C({term.reads[0]})"):
+                out.setdefault(name, out[term.name])
+    return out
+
+
+def term_tests(
+    fit: ResultData, cov: Array, pivot: Pivot, notes: tuple[Diagnostic, ...], *, skip_single: bool
+) -> TermTests:
+    """Test each term jointly, given all others; see `PrivateResults.wald_test_terms`."""
+    known = places(fit)
+    kept = diagnostics.reliable(notes, len(fit.names))
+    terms, tests, reliable, failed = [], list[WaldTest](), list[bool](), list[Diagnostic]()
+    for term in (t.name for t in fit.design.terms):
+        at = known[term]
+        if skip_single and len(at) == 1:
+            continue
+        terms.append(term)
+        reliable.append(bool(kept[at].all()))
+        try:
+            tests.append(wald_test(fit.names, fit.params, cov, pivot, np.eye(len(fit.names))[at]))
+        except InferenceError as e:
+            tests.append(WaldTest(math.nan, math.nan, len(at), pivot.joint_label(1)))
+            failed.append(Diagnostic("remark", f"{term}: {str(e).rstrip('.')}"))
+    if not terms:
+        raise OptionError("no term has several coefficients; leave out skip_single=True to test each of them.")
+    return TermTests(tuple(terms), tuple(tests), tuple(reliable), pivot.label, (*notes, *failed))

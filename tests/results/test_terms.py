@@ -1,0 +1,312 @@
+"""Tests of terms, of nested fits and of a factor's levels, beside statsmodels' and by their definitions."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from scipy.stats import chi2, f
+from statsmodels.stats.multitest import multipletests
+
+import privreg as pr
+from privreg.diagnostics import doubt
+from privreg.errors import FormulaError, InferenceError, NotPrivateError, OptionError
+from privreg.families.builtin import FAMILIES
+from privreg.inference.methods import Estimate, Normal, RandomScaling, StudentT
+from privreg.results.levels import ADJUSTMENTS
+from tests.helpers import array_model
+from tests.results.test_effects import BOUNDS, covariance, made
+
+RIGHT = "x + C(g) + s + x:s"
+
+
+@pytest.fixture(scope="module")
+def base():
+    fit = array_model(2000).fit(seed=1, progress=False)._fit
+    return dataclasses.replace(fit, statement=dataclasses.replace(fit.statement, notes=()))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(5)
+    n = 300
+    data = pd.DataFrame({"x": rng.uniform(-3, 3, n), "z": rng.uniform(0.5, 4, n)})
+    data["g"], data["s"] = rng.choice(["a", "b", "c"], n), rng.choice(["no", "yes"], n)
+    data["y"] = 5 + data["x"] + 2 * (data["g"] == "c") + 0.3 * data["z"] + rng.normal(0, 2, n)
+    return data
+
+
+def twin(base, rows, right, pivot=None):
+    """A fit of ours that has statsmodels' estimates and covariance, and theirs."""
+    theirs = smf.ols(f"y ~ {right}", rows).fit(use_t=False)
+    ours = made(base, right, FAMILIES["squared"](), pivot=pivot or Normal())
+    at = [theirs.params.index.get_loc(name) for name in ours._fit.names]
+    cov = theirs.cov_params().to_numpy()[np.ix_(at, at)]
+    estimate = dataclasses.replace(ours._fit.estimates[0], cov=cov)
+    return pr_like(ours, params=theirs.params.to_numpy()[at], estimates=(estimate,)), theirs
+
+
+def pr_like(results, **fields):
+    return type(results)(dataclasses.replace(results._fit, **fields))
+
+
+# --- terms -----------------------------------------------------------------------------------------------
+
+
+def test_terms_are_tested_as_in_statsmodels(base, rows):
+    ours, theirs = twin(base, rows, RIGHT)
+    expected = theirs.wald_test_terms(scalar=True).table
+    table = ours.wald_test_terms().table
+    assert set(table.index) == set(expected.index) == {"Intercept", "C(g)", "s", "x", "x:s"}
+    expected = expected.loc[table.index]
+    np.testing.assert_allclose(table["statistic"], expected["statistic"].astype(float), rtol=1e-8)
+    np.testing.assert_allclose(table["pvalue"], expected["pvalue"].astype(float), rtol=1e-6, atol=1e-300)
+    assert table["df_constraint"].tolist() == expected["df_constraint"].tolist()
+    assert table["reliable"].all()
+    assert list(ours.wald_test_terms(skip_single=True).table.index) == ["C(g)"]
+
+
+def test_a_terms_name_stands_for_its_coefficients(base, rows):
+    ours, _ = twin(base, rows, RIGHT)
+    spelt = ours.wald_test("C(g)[T.b] = 0, C(g)[T.c] = 0")
+    for name in ("C(g)", " C( g ) ", "g", ["C(g)"]):
+        assert ours.wald_test(name) == spelt
+    both = ours.wald_test(["g", "x"])
+    assert both.df_num == 3
+    assert both.statistic == ours.wald_test("C(g)[T.b] = 0, C(g)[T.c] = 0, x = 0").statistic
+    assert ours.t_test("C(g)").labels == ("C(g)[T.b]", "C(g)[T.c]")
+    assert ours.wald_test("x").statistic == pytest.approx(ours.tvalues["x"] ** 2)
+    with pytest.raises(FormulaError):
+        ours.wald_test("q")
+
+
+def test_f_has_both_degrees_of_freedom(base, rows):
+    normal, _ = twin(base, rows, RIGHT)
+    test = normal.wald_test("C(g)")
+    assert (test.df_num, test.df_denom) == (2, np.inf)
+    assert test.pvalue == pytest.approx(chi2.sf(2 * test.fvalue, 2))
+    assert test.citation.startswith(f"χ²(2) = {test.statistic:.4g}, p ")
+    assert "F(2, ∞)" in str(test)
+    student, _ = twin(base, rows, RIGHT, StudentT(15))
+    test = student.wald_test("C(g)")
+    assert (test.df_num, test.df_denom) == (2, 14)
+    assert test.pvalue == pytest.approx(f.sf(test.fvalue, 2, 14))
+    assert test.citation.startswith(f"F(2, 14) = {test.fvalue:.4g}, p ")
+    assert "F(2, 14)" in str(test)
+    row = student.anova().loc["C(g)"]
+    assert (row["df"], row["df_denom"], row["F"]) == (2, 14, test.fvalue)
+    assert row["PR(>F)"] == test.pvalue
+    assert list(student.wald_test_terms().summary_frame()) == ["P>F", "df constraint", "F", "df denom"]
+    scaling, _ = twin(base, rows, RIGHT, RandomScaling(4))
+    test = scaling.wald_test("C(g)")
+    assert np.isnan(test.df_denom)
+    assert test.citation.startswith(f"Wald(2) = {test.statistic:.4g}, p ")
+
+
+def test_anova_has_a_line_a_term_without_the_intercept(base, rows):
+    ours, _ = twin(base, rows, RIGHT)
+    table = ours.anova()
+    assert set(table.index) == {"C(g)", "s", "x", "x:s"}
+    assert list(table) == ["df", "df_denom", "chi2", "F", "PR(>F)", "reliable"]
+    assert len(array_model().fit(seed=1, progress=False).anova()) == 3  # arrays: a column is a term
+
+
+def test_doubts_are_shown_on_the_terms_they_concern(base, rows):
+    ours, _ = twin(base, rows, RIGHT)
+    at = ours._fit.names.index("C(g)[T.c]")
+    note = doubt("few", "made up", [at])
+    marked = pr_like(ours, statement=dataclasses.replace(ours._fit.statement, notes=(note,)))
+    tests = marked.wald_test_terms()
+    assert dict(zip(tests.terms, tests.reliable, strict=True)) == {t: t != "C(g)" for t in tests.terms}
+    assert "C(g) †" in str(tests)
+    assert "made up" in str(tests)
+    assert "made up" in str(marked.wald_test("C(g)"))
+    assert "made up" not in str(marked.wald_test("x"))
+    assert not marked.anova()["reliable"]["C(g)"]
+
+
+def test_a_term_of_a_multinomial_fit_is_tested_over_all_levels(base):
+    res = made(base, "x + g", FAMILIES["multinomial"](), response="w", pivot=Normal())
+    table = res.wald_test_terms().table
+    assert table["df_constraint"].to_dict() == {"Intercept": 2, "g": 4, "x": 2}
+    joint = ", ".join(f"{v}:g[T.{k}] = 0" for v in ("mid", "hi") for k in "bc")
+    assert table["statistic"]["g"] == pytest.approx(res.wald_test(joint).statistic)
+    assert res.wald_test("hi:g").df_num == 2
+
+
+def test_what_cannot_be_tested_leaves_the_others(base, rows):
+    ours, _ = twin(base, rows, "x + C(g)", StudentT(1))
+    table = ours.wald_test_terms().table
+    assert np.isnan(table["pvalue"]["C(g)"])
+    assert np.isfinite(table["pvalue"]["x"])
+    assert "C(g): 2 restrictions" in str(ours.wald_test_terms())
+    with pytest.raises(OptionError, match="skip_single"):
+        twin(base, rows, "x + z")[0].wald_test_terms(skip_single=True)
+
+
+# --- nested fits -------------------------------------------------------------------------------------------
+
+
+def test_nested_fits_are_compared_within_the_larger(base, rows):
+    small, large = twin(base, rows, "x")[0], twin(base, rows, "x + C(g) + s")[0]
+    expected = large.wald_test(["C(g)", "s"])
+    for test in (pr.anova(small, large), pr.anova(large, small)):
+        assert (test.statistic, test.pvalue, test.df_num) == (expected.statistic, expected.pvalue, 3)
+        assert "within the larger fit: " in str(test)
+        assert "isn't used" in str(test)
+    pd.testing.assert_frame_equal(pr.anova(large), large.anova())
+
+
+def test_fits_that_are_not_nested_are_refused(base, rows):
+    small, large = twin(base, rows, "x")[0], twin(base, rows, "x + C(g)")[0]
+    other = made(base, "x + C(g)", FAMILIES["huber"](), pivot=Normal())
+    design = dataclasses.replace(
+        small._fit.design, schema=type(small._fit.design.schema).declare({**BOUNDS, "x": (-2, 2)})
+    )
+    for a, b, said in (
+        (pr_like(small, nobs=17), large, "of 17 and 2,000 people"),
+        (small, other, "their families are"),
+        (made(base, "x", FAMILIES["squared"](), response="z", pivot=Normal()), large, "their responses are z and y"),
+        (twin(base, rows, "x + z")[0], large, "the larger one lacks z"),
+        (large, large, "they have the same terms"),
+        (pr_like(small, design=design), large, "x have other bounds or levels"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            pr.anova(a, b)
+    with pytest.raises(OptionError, match="takes what fit"):
+        pr.anova(small, "large")
+
+
+# --- levels ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["holm", "hs", "bonferroni", "fdr_bh"])
+def test_pairs_of_levels_are_tested_as_in_statsmodels(base, rows, method):
+    ours, theirs = twin(base, rows, "x + C(g) + s")
+    expected = theirs.t_test_pairwise("C(g)", method=method).result_frame
+    tests = ours.t_test_pairwise("g", method=method)
+    got = tests.result_frame
+    assert list(got.index) == list(expected.index) == ["b-a", "c-a", "c-b"]
+    np.testing.assert_allclose(got.iloc[:, :7].astype(float), expected.iloc[:, :7].astype(float), rtol=1e-6, atol=1e-12)
+    assert got.iloc[:, 7].tolist() == expected.iloc[:, 7].tolist() == tests.reject.tolist()
+    assert list(got)[6:] == [f"pvalue-{tests.method}", f"reject-{tests.method}"]
+
+
+@pytest.mark.parametrize("right", ["0 + C(g) + x", "C(g, Sum) + x", "C(g, Treatment('c')) + x"])
+def test_pairs_do_not_depend_on_the_coding(base, rows, right):
+    plain = twin(base, rows, "C(g) + x")[0].t_test_pairwise("g").result_frame
+    coded = twin(base, rows, right)[0].t_test_pairwise("g").result_frame
+    np.testing.assert_allclose(coded.iloc[:, :6].astype(float), plain.iloc[:, :6].astype(float), rtol=1e-7, atol=1e-9)
+
+
+def test_adjustments_are_those_of_multipletests(base, rows):
+    tests = twin(base, rows, "x + C(g)")[0].t_test_pairwise("g")
+    for name, short in ADJUSTMENTS.items():
+        expected = multipletests(tests.pvalue, 0.05, short)[1]
+        np.testing.assert_allclose(dataclasses.replace(tests, method=name).pvalue_adjusted, expected)
+
+
+def test_pairs_of_a_factor_in_interactions_say_where_they_hold(base, rows):
+    ours = twin(base, rows, "s * x")[0]
+    assert "s is in s:x too" in str(ours.t_test_pairwise("s"))
+    with pytest.raises(OptionError, match=r"'g' has no term of its own.*marginal_means\('g'\)"):
+        made(base, "x + x:g", FAMILIES["squared"]()).t_test_pairwise("g")
+
+
+def test_wrong_factors_and_adjustments_are_refused(base, rows):
+    ours = twin(base, rows, "x + C(g)")[0]
+    with pytest.raises(OptionError, match="factor"):
+        ours.t_test_pairwise("x")
+    assert ours.t_test_pairwise("C(g)").result_frame.equals(ours.t_test_pairwise("g").result_frame)
+    with pytest.raises(OptionError, match="'holm'"):
+        ours.t_test_pairwise("g", method="tukey")
+    with pytest.raises(OptionError, match="has no factor"):
+        array_model().fit(seed=1, progress=False).marginal_means("a")
+    with pytest.raises(InferenceError):
+        ours.t_test_pairwise("g", inference="plug_in")
+
+
+# --- marginal means ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "response"), [("logistic", "s"), ("poisson", "y"), ("squared", "y")])
+def test_marginal_means_average_predictions(base, rows, family, response):
+    made_with = FAMILIES[family](50) if family == "poisson" else FAMILIES[family]()
+    res = made(base, "x * g + np.log(z)", made_with, response=response, pivot=Normal())
+    at = rows[["x", "z", "g"]].head(40)
+    means = res.marginal_means("g", at)
+    expected = [res.predict(at.assign(g=v)).mean() for v in "abc"]
+    np.testing.assert_allclose(means.mean, expected, rtol=1e-12)
+    h, cov = 1e-6, res._fit.estimates[0].cov
+
+    def at_c(step):
+        return pr_like(res, params=res._fit.params + step).predict(at.assign(g="c")).mean()
+
+    gradient = np.array([(at_c(h * e) - at_c(-h * e)) / (2 * h) for e in np.eye(len(cov))])
+    assert means.se[2] == pytest.approx(np.sqrt(gradient @ cov @ gradient), rel=1e-6)
+    frame = means.summary_frame(0.1)
+    assert list(frame) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
+    np.testing.assert_allclose(frame["mean_ci_upper"] - frame["mean"], 1.6448536 * means.se, rtol=1e-6)
+
+
+def test_differences_of_marginal_means_without_interactions_are_those_of_coefficients(base, rows):
+    ours = twin(base, rows, "x + C(g) + s")[0]
+    by_coefficients = ours.t_test_pairwise("g").result_frame
+    for at in (None, rows[["x", "s"]].assign(g="a").head(7)):
+        pairs = ours.marginal_means("C(g)", at).pairwise().result_frame
+        np.testing.assert_allclose(
+            pairs.iloc[:, :7].astype(float), by_coefficients.iloc[:, :7].astype(float), atol=1e-9
+        )
+    linear = ours.marginal_means("g", which="linear")
+    np.testing.assert_allclose(linear.mean, ours.marginal_means("g").mean)
+
+
+def test_the_grid_is_made_of_declarations(base):
+    res = made(base, "x + z + g + s", FAMILIES["squared"](), pivot=Normal())
+    means = res.marginal_means("g")
+    grid = pd.DataFrame({"x": 0.0, "z": 2.25, "s": ["no", "yes"]})
+    np.testing.assert_allclose(means.mean, [res.predict(grid.assign(g=v)).mean() for v in "abc"])
+    assert "equal weights of the levels of s" in means.title
+    assert list(means.summary_frame().index) == ["a", "b", "c"]
+
+
+def test_marginal_probabilities_of_each_level(base, rows):
+    res = made(base, "x + g", FAMILIES["multinomial"](), response="w", pivot=Normal(), cov=covariance(8))
+    means = res.marginal_means("g")
+    frame = means.summary_frame()
+    assert frame.index.names == ["w", "g"]
+    np.testing.assert_allclose(frame["mean"].groupby("g").sum(), 1.0)
+    pairs = means.pairwise()
+    assert list(pairs.tests.labels) == [
+        f"{w}: {b}-{a}" for w in ("lo", "mid", "hi") for a, b in itertools.combinations("abc", 2)
+    ]
+    expected = frame.loc[("mid", "c"), "mean"] - frame.loc[("mid", "b"), "mean"]
+    assert pairs.tests.effect[5] == pytest.approx(expected)
+    linear = res.marginal_means("g", which="linear").summary_frame()
+    grid = pd.DataFrame({"x": [0.0], "g": ["b"]})
+    assert linear.loc[("hi", "b"), "mean"] == pytest.approx(res.predict(grid, which="linear")["hi"][0])
+
+
+def test_rows_of_a_private_fit_are_refused(base, rows):
+    res = made(base, "x + g", FAMILIES["squared"](), pivot=Normal())
+    held = rows[["x", "g"]].copy()
+    with pytest.raises(OptionError, match="which"):
+        res.marginal_means("g", held, which="class")
+    with pytest.raises(OptionError, match="margin"):
+        made(base, "x + g", FAMILIES["hinge"](), response="s").marginal_means("g")
+    data = rows[["x", "g", "y"]].copy()
+    pr.PrivateOnlineRegression.from_formula(
+        "y ~ x + g", data, bounds={"x": (-3, 3), "y": (0, 50)}, levels={"g": ["a", "b", "c"]}, mu=1
+    ).fit(progress=False, inference=None)
+    with pytest.raises(NotPrivateError, match="means at them"):
+        res.marginal_means("g", data)
+
+
+def test_estimates_without_a_whole_covariance_are_refused(base, rows):
+    ours, _ = twin(base, rows, "x + C(g)")
+    bare = pr_like(ours, estimates=(Estimate("sandwich", np.ones(len(ours.params)), Normal()),))
+    for ask in (bare.anova, bare.wald_test_terms, lambda: bare.t_test_pairwise("g"), lambda: bare.marginal_means("g")):
+        with pytest.raises(InferenceError, match="full covariance"):
+            ask()
