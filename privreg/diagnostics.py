@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Severity = Literal["info", "caution", "doubt"]
 
-__all__ = ["CODES", "Diagnostic", "caution", "doubt", "doubts", "from_json", "reliable", "to_json"]
+__all__ = ["CODES", "Diagnostic", "caution", "doubt", "doubts", "for_reading", "from_json", "reliable", "to_json"]
 
 
 class Code(NamedTuple):
@@ -132,6 +132,15 @@ def doubt(code: str, text: str, rows: Iterable[int] | None = None, *, of: str = 
 def doubts(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Those that take rows back."""
     return tuple(note for note in notes if note.severity == "doubt")
+
+
+_ELSEWHERE: Final = frozenset({"rounding", "split"})
+"""Codes of notes that change no reading of a table; they stand in the privacy statement."""
+
+
+def for_reading(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Those that change how a table of estimates is read, in their order."""
+    return tuple(note for note in notes if note.code not in _ELSEWHERE)
 
 
 def reliable(notes: Iterable[Diagnostic], p: int) -> NDArray[np.bool_]:

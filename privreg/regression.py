@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Never, cast
 
 from privreg.data.sources.open import Source
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
@@ -154,7 +154,7 @@ class PrivateOnlineRegression:
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
         trust: str = "local",
-        **unknown: Any,
+        **unknown: Never,
     ) -> None:
         asked = {name: value for name, value in locals().items() if name in accepted("local.arrays")}
         if check("local.arrays", "trust", trust) == "central":
@@ -193,7 +193,7 @@ class PrivateOnlineRegression:
         rows: Any = None,
         allow_leak: Any = (),
         trust: str = "local",
-        **unknown: Any,
+        **unknown: Never,
     ) -> PrivateOnlineRegression:
         """Describe a model by a formula.
 
@@ -322,7 +322,7 @@ class PrivateOnlineRegression:
         measures: float | None = None,
         rounds: int = 20,
         covariates: Any = None,
-        **unknown: Any,
+        **unknown: Never,
     ) -> FitPlan:
         """Lay a fit's public plan open before anybody reports: declarations, guarantee, mechanism, rounds.
 
@@ -377,7 +377,7 @@ class PrivateOnlineRegression:
         rounds: int = 20,
         covariates: Any = None,
         seed: int | None = None,
-        **unknown: Any,
+        **unknown: Never,
     ) -> Stream:
         """Begin a fit that is fed batch by batch; see `fit` for the options.
 
@@ -434,7 +434,7 @@ class PrivateOnlineRegression:
         mended: bool = False,
         checkpoint_trust: Any = None,
         client: Any = None,
-        **unknown: Any,
+        **unknown: Never,
     ) -> PrivateResults:
         """Let every person's device send one randomised report, in one pass, and return the results.
 

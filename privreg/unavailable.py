@@ -56,7 +56,7 @@ _SAME: Final = {
         "get_margeff": "margeff",
         "HC0_se": "HC1_se HC2_se HC3_se cov_HC0 cov_HC1 cov_HC2 cov_HC3 bse_robust get_robustcov_results",
         "leverage": "eigenvals condition_number singular_ rank rank_ qr effects get_hat_matrix_diag hatvalues im_ratio",
-        "llf": "aic bic AIC BIC logLik llnull llr llr_pvalue fvalue f_pvalue bic_llf bic_deviance llf_scaled glance "
+        "llf": "aic bic AIC BIC logLik llnull llr llr_pvalue fvalue f_pvalue bic_llf bic_deviance llf_scaled "
         "info_criteria compare_f_test compare_lr_test compare_lm_test score_test el_test conf_int_el",
     }.items()
     for name in names.split()
@@ -90,7 +90,7 @@ _CALLED: Final = {
 """Other libraries' names of what there is."""
 
 _ONE_PASS: Final = "there is one pass over the people, and nothing iterates until it converges"
-_MODEL: Final = "results hold neither the model nor rows; keep the model that you fitted, which has formula and schema"
+_MODEL: Final = "results hold neither the model nor rows, only its names in model; keep the model that you fitted"
 _KNOBS: Final = "it belongs to the workings of statsmodels and scikit-learn, and nothing here stands for it"
 _ELSEWHERE: Final = {
     name: why
@@ -98,7 +98,7 @@ _ELSEWHERE: Final = {
         COV: "cov_type cov_kwds use_t",
         "the limit laws have no residual degrees of freedom; see nobs": "df_resid df_model df_residual k_constant",
         _ONE_PASS: "converged iterations n_iter_ mle_retvals mle_settings fit_options method",
-        _MODEL: "model formula data terms call fit update xlevels contrasts classes_ refit",
+        _MODEL: "formula data terms call fit update xlevels contrasts classes_ refit",
         _KNOBS: "C alpha class_weight copy_X dual densify sparsify fit_intercept intercept_scaling l1_ratio max_iter "
         "n_jobs penalty positive random_state solver tol verbose warm_start get_params set_params get_metadata_routing "
         "set_fit_request set_score_request set_callbacks set_null_options initialize remove_data q",

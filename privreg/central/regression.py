@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class Regression:
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
         trust: str = "central",
-        **unknown: Any,
+        **unknown: Never,
     ) -> None:
         refuse_unknown("curator.arrays", unknown)
         _check_trust(trust)
@@ -145,7 +145,7 @@ class Regression:
         schema: Any = None,
         missing: str = "noise",
         trust: str = "central",
-        **unknown: Any,
+        **unknown: Never,
     ) -> Regression:
         """Describe a model by a formula.
 
@@ -273,7 +273,7 @@ class Regression:
         batch_size: int | None = None,
         seed: int | None = None,
         progress: bool | None = None,
-        **unknown: Any,
+        **unknown: Never,
     ) -> CentralResults:
         """Descend over all records and release the noisy average of the iterates.
 

@@ -58,6 +58,7 @@ how levels are read:
 what --out writes, by suffix:
   .html     a whole page          .csv      table of coefficients
   .txt      text                  .json     table and privacy statement
+  .md       Markdown              .docx     Word (pip install privreg[docx])
   .tex      LaTeX                 .privreg  the results, for privreg.load()
 """
 
@@ -87,7 +88,15 @@ def run(a: argparse.Namespace) -> int:
         "exponentiated": a.exponentiate,
     }
     return output.deliver(
-        output.Shown(res, res.summary(**shown), res.tidy(a.exponentiate, **shown), head, "coefficients"), targets, a
+        output.Shown(
+            res,
+            res.summary(exponentiate=a.exponentiate, **shown),
+            res.tidy(a.exponentiate, **shown),
+            head,
+            "coefficients",
+        ),
+        targets,
+        a,
     )
 
 

@@ -19,8 +19,7 @@ from privreg.version import __version__
 __all__ = ["FAILED", "Shown", "alpha", "complain", "deliver", "targets", "write"]
 
 FAILED: Final = 2
-_KINDS: Final = (".html", ".txt", ".tex", ".csv", ".json", ".privreg")
-_EXPONENTIATED: Final = "exp(estimate) with the limits exponentiated too; std_error is that of the estimate"
+_KINDS: Final = (".html", ".txt", ".md", ".docx", ".tex", ".csv", ".json", ".privreg")
 _STYLE: Final = "body{font-family:sans-serif;margin:2em auto;max-width:64em;padding:0 1em}td,th{padding:.1em .6em}"
 
 
@@ -72,8 +71,10 @@ def targets(a: argparse.Namespace) -> list[Path]:
         for kept, what in ((a.path, "data"), (a.schema, "schema")):
             if kept is not None and target.resolve() == Path(kept).resolve():
                 raise OptionError(f"--out {str(target)!r} would overwrite the {what}; give another name.")
-        if target.suffix.lower() == ".tex" and vars(a).get("exponentiate"):
-            raise OptionError("--exponentiate doesn't reach .tex files; use .html, .txt, .csv or .json.")
+        if target.suffix.lower() == ".docx":
+            from privreg.tables.docx import need_docx
+
+            need_docx()
     if a.quiet and not found:
         raise OptionError("--quiet without --out would spend the budget and show nothing; add --out FILE.")
     return found
@@ -90,11 +91,11 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
             if target.suffix.lower() == ".privreg":
                 write(target, partial(shown.res.save, target))
             else:
-                write(target, _rendered(shown, target.suffix.lower(), a).encode())
+                write(target, _rendered(shown, target.suffix.lower(), a))
         except PrivregError as e:
             problems.append(e)
     if not a.quiet:
-        print(_text(shown, a), end="", flush=True)
+        print(str(shown.summary.as_text()).rstrip("\n"), flush=True)
     for problem in problems:
         complain(problem, a.verb)
     return FAILED if problems else 0
@@ -116,30 +117,22 @@ def write(target: Path, content: Any) -> None:
         raise DataError(f"can't write {str(target)!r} ({e.strerror}).") from None
 
 
-def _rendered(shown: Shown, kind: str, a: argparse.Namespace) -> str:
+def _rendered(shown: Shown, kind: str, a: argparse.Namespace) -> bytes:
     if kind == ".csv":
-        return str(shown.table.to_csv(index=False, lineterminator="\n"))
-    if kind == ".tex":
-        return str(shown.summary.as_latex())
-    return {".html": _html, ".json": _json, ".txt": _text}[kind](shown, a)
+        return str(shown.table.to_csv(index=False, lineterminator="\n")).encode()
+    if kind == ".json":
+        return _json(shown, a).encode()
+    if kind == ".html":
+        return _page(shown, a).encode()
+    from privreg.results.writing import rendered
+
+    return rendered(shown.summary, kind, a.formula)
 
 
-def _text(shown: Shown, a: argparse.Namespace) -> str:
-    text = str(shown.summary.as_text()).rstrip("\n")
-    if vars(a).get("exponentiate"):
-        table = shown.table.to_string(index=False, float_format=lambda v: f"{v:.4g}")
-        text += f"\n\n{_EXPONENTIATED}\n{table}"
-    return text + "\n"
-
-
-def _html(shown: Shown, a: argparse.Namespace) -> str:
+def _page(shown: Shown, a: argparse.Namespace) -> str:
     from privreg.tables import as_page
 
-    body = shown.summary.as_html()
-    if vars(a).get("exponentiate"):
-        table = shown.table.to_html(index=False, border=0, float_format=lambda v: f"{v:.4g}")
-        body += f"\n<p>{_EXPONENTIATED}</p>\n{table}"
-    return as_page(a.formula, f"<style>{_STYLE}</style>\n{body}") + "\n"
+    return as_page(a.formula, f"<style>{_STYLE}</style>\n{shown.summary.as_html()}") + "\n"
 
 
 def _json(shown: Shown, a: argparse.Namespace) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
@@ -136,7 +136,7 @@ class FederatedRegression:
         missing: str = "noise",
         exog_names: Sequence[str] | None = None,
         endog_name: str | None = None,
-        **unknown: Any,
+        **unknown: Never,
     ) -> None:
         refuse_unknown("silos.arrays", unknown)
         budget = Budget.declare(mu, epsilon, delta, rho)
@@ -186,7 +186,7 @@ class FederatedRegression:
         magnitude_share: Any = 0.1,
         debias: Any = True,
         missing: str = "noise",
-        **unknown: Any,
+        **unknown: Never,
     ) -> FederatedRegression:
         """Describe a federated model by a formula.
 
@@ -291,7 +291,7 @@ class FederatedRegression:
 
     # --- the fit ---------------------------------------------------------------------------------------
 
-    def fit(self, *, seed: Any = None, progress: bool | None = None, **unknown: Any) -> FederatedResults:
+    def fit(self, *, seed: Any = None, progress: bool | None = None, **unknown: Never) -> FederatedResults:
         """Fit here, in one process that plays all silos.
 
         Parameters

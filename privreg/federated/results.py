@@ -19,7 +19,7 @@ from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.prediction import check_which, predicted
 from privreg.results.statement import PrivacyStatement
-from privreg.results.summary import Summary, caution, level_table
+from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.unavailable import called
 
 if TYPE_CHECKING:
@@ -211,4 +211,5 @@ def _summarise(results: FederatedResults) -> Summary:
     fit, table, statement = results._fit, results.tidy(), results.privacy
     shown = level_table(table, 0.05, str(fit.design.endog_name), fit.baseline)
     below = caution(table, statement.notes, statement.doubts)
-    return Summary("Private Federated Regression Results", fit.title, shown, below, statement)
+    columns = tuple(declared_columns(fit.design.schema))
+    return Summary("Private Federated Regression Results", fit.title, shown, below, statement, columns)

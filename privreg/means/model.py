@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 from privreg.data.carried import completed
 from privreg.data.participants import Participants
@@ -120,7 +120,7 @@ class PrivateMeans:
         id: str | None = None,
         max_per_id: int = 1,
         missing: str = "noise",
-        **unknown: Any,
+        **unknown: Never,
     ) -> None:
         refuse_unknown("means.arrays", unknown)
         people = Participants.declare(id=id, max_per_id=max_per_id, missing=missing)
@@ -189,7 +189,7 @@ class PrivateMeans:
 
     # --- fitting -----------------------------------------------------------------------------------------
 
-    def start(self, *, seed: int | None = None, **unknown: Any) -> MeansStream:
+    def start(self, *, seed: int | None = None, **unknown: Never) -> MeansStream:
         """Begin estimates that are fed batch by batch.
 
         Returns
@@ -206,7 +206,7 @@ class PrivateMeans:
         LEDGER.check(None, self._spec.total_mu)
         return MeansStream(self._spec, check("means.fit", "seed", seed))
 
-    def fit(self, *, seed: int | None = None, progress: bool | None = None, **unknown: Any) -> MeansResults:
+    def fit(self, *, seed: int | None = None, progress: bool | None = None, **unknown: Never) -> MeansResults:
         """Let every person's device send its report, in one pass, and return the results.
 
         Parameters

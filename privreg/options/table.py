@@ -402,7 +402,7 @@ TABLE: Final = (
            help="picture of widths over budgets and people: .png, .pdf, .svg"),
     Option("simultaneous", "", "fit", "flag", group="output",
            help="widen the intervals so that all of them hold together"),
-    Option("exponentiate", "", "fit", "flag", group="output", help="add exp(coefficient): odds and rate ratios"),
+    Option("exponentiate", "", "fit", "flag", group="output", help="show exp(coefficient): odds and rate ratios"),
     Option("out", "", "fit means", "files", group="output", metavar="FILE",
            help="also write .txt, .html, .tex, .csv, .json or .privreg; repeatable"),
     Option("quiet", "", "fit means", "flag", group="output", help="print nothing but errors and warnings; needs --out"),

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Never
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def plan(
     mechanism: Any = "auto",
     private: Any = "record",
     score_weights: Any = None,
-    **unknown: Any,
+    **unknown: Never,
 ) -> StudyPlan:
     """Plan a regression before any data: people for a budget, precision for both, or the budget for a precision.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,9 @@ from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import at_least, compose
 from privreg.results.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
-from privreg.tables import MARK, Paragraph, Table, View, number, plain
+from privreg.results.writing import save_view
+from privreg.tables import MARK, Paragraph, Table, View, plain
+from privreg.tables.words import in_one_format
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,24 +159,61 @@ class Comparison(View):
         more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
         return coefficients.coefficients(self.results, labels=self.names, alpha=self.alpha, ax=ax, **more)
 
+    def to_markdown(self) -> str:
+        """Same as ``as_markdown()``, under pandas' name."""
+        return self.as_markdown()
+
+    def to_latex(self) -> str:
+        """Same as ``as_latex()``, under pandas' name."""
+        return self.as_latex()
+
+    def to_html(self) -> str:
+        """Same as ``as_html()``, under pandas' name."""
+        return self.as_html()
+
+    def save(self, path: str | Path) -> None:
+        """Write the table to a file, atomically.
+
+        Parameters
+        ----------
+        path : str or Path
+            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install privreg[docx]``).
+
+        Raises
+        ------
+        OptionError
+            If the ending is another.
+        MissingExtraError
+            If it is .docx, and python-docx is not installed.
+        SavedFileError
+            If the file can't be written.
+        """
+        save_view(self, path, _TITLE)
+
     # --- what the views show -----------------------------------------------------------------------------
 
     def _layout(self) -> list[Part]:
         frame = self.frame()
-        rows = [[self._cell(frame.loc[term, name]) for name in self.names] for term in frame.index]
+        columns = [self._column(cast("pd.DataFrame", frame[name])) for name in self.names]
+        rows = [list(row) for row in zip(*columns, strict=True)]
         table = Table([str(t) for t in frame.index], self.names, rows, _TITLE, facts=self._facts())
         return [table, Paragraph("\n".join(self._notes()))]
 
-    def _cell(self, row: pd.Series) -> str:
-        """The estimate, marked where not to be relied on, and what stands below it; nothing if a result lacks it."""
-        if pd.isna(row["estimate"]):
-            return ""
-        top = number(row["estimate"], 4) + (MARK if row["reliable"] == 0 else "")
-        if pd.isna(row.get("std_error", math.nan)):
-            return top
-        if self.exponentiate:
-            return f"{top}\n[{number(row['conf_low'], 3)}, {number(row['conf_high'], 3)}]"
-        return f"{top}\n({number(row['std_error'], 3)})"
+    def _column(self, table: pd.DataFrame) -> list[str]:
+        """Estimates of a result, marked where not to be relied on, and what stands below them; "" where it has none."""
+        there = table[table["estimate"].notna()]
+        known = there.get("std_error", pd.Series(math.nan, index=there.index))
+        told = min((e for e in known if e > 0.0 and math.isfinite(e)), default=math.nan)
+        shown = {"estimate": in_one_format(there["estimate"], 4, told)}
+        for k in {"std_error", "conf_low", "conf_high"} & set(there):
+            shown[k] = in_one_format(there[k], 3, told)
+        out = dict.fromkeys(table.index, "")
+        for i, (term, reliable) in enumerate(zip(there.index, there["reliable"], strict=True)):
+            top = shown["estimate"][i] + (MARK if reliable == 0 else "")
+            below = f"[{shown['conf_low'][i]}, {shown['conf_high'][i]}]" if "conf_low" in shown else ""
+            below = below if self.exponentiate or not below else f"({shown['std_error'][i]})"
+            out[term] = f"{top}\n{below}" if below and not math.isnan(known.iloc[i]) else top
+        return list(out.values())
 
     def _facts(self) -> list[tuple[str, list[str]]]:
         """Rows below the coefficients."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ResultData", "RoundHeld"]
+__all__ = ["ModelNames", "ResultData", "RoundHeld"]
 
 
 class RoundHeld(NamedTuple):
@@ -31,6 +31,14 @@ class RoundHeld(NamedTuple):
     records: int  # Asked
     reports: float  # That came, each counted by its weight (μ_i/μ_max)² where records have budgets of their own
     moved: float  # Largest change of a coefficient, in standard errors of the last estimate; NaN of rounds on scales
+
+
+class ModelNames(NamedTuple):
+    """What results know of the model that was fitted: public names, neither rows nor a way to fit again."""
+
+    endog_names: str
+    exog_names: list[str]
+    formula: str | None  # None of arrays
 
 
 class Labelled:

@@ -17,7 +17,7 @@ from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
 from privreg.options.unknown import all_known_arguments
 from privreg.results import saving, views
-from privreg.results.data import ResultData
+from privreg.results.data import ModelNames, ResultData
 from privreg.results.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.results.testing import TestedResults
 
@@ -159,6 +159,12 @@ class PrivateResults(TestedResults):
         """The family that was fitted."""
         return self._fit.family
 
+    @property
+    def model(self) -> ModelNames:
+        """Public names: endog_names, exog_names (of all coefficients) and formula, as other libraries look for them."""
+        fit = self._fit
+        return ModelNames(str(fit.design.endog_name), list(fit.names), fit.design.formula)
+
     def cov_params(self, method: str | None = None) -> pd.DataFrame:
         """Covariance of the estimates on the scale of :attr:`bse`, DataFrame of shape (p, p).
 
@@ -213,7 +219,13 @@ class PrivateResults(TestedResults):
         return pd.DataFrame({lower: params - half, upper: params + half}, index=index)
 
     def tidy(
-        self, exponentiate: bool = False, *, alpha: float = 0.05, method: str | None = None, simultaneous: bool = False
+        self,
+        exponentiate: bool = False,
+        *,
+        alpha: float = 0.05,
+        conf_level: float | None = None,
+        method: str | None = None,
+        simultaneous: bool = False,
     ) -> pd.DataFrame:
         """Build the one table that every view renders.
 
@@ -225,6 +237,8 @@ class PrivateResults(TestedResults):
             error stays that of the estimate itself.
         alpha : float
             One minus the level of the intervals.
+        conf_level : float, optional
+            Their level in place of `alpha`, as in R's broom.
         method : str, optional
         simultaneous : bool
             Whether the intervals of all coefficients are to hold together, as in :meth:`conf_int`; p-values stay those
@@ -244,12 +258,26 @@ class PrivateResults(TestedResults):
         flag("simultaneous", simultaneous)
         if flag("exponentiate", exponentiate):
             check_ratios(self._fit.family, self._fit.design.endog_name)
+        alpha = views.alpha_of(alpha, conf_level)
         out = self._table(alpha, method, simultaneous)
         if exponentiate:
             with np.errstate(over="ignore"):  # exp of a wild estimate is inf, and means it
                 for c in {"estimate", "conf_low", "conf_high"} & set(out):
                     out[c] = np.exp(out[c])
         return out
+
+    def glance(self) -> pd.DataFrame:
+        """One line about the whole fit, as R's broom has it, to be stacked with those of other fits.
+
+        Returns
+        -------
+        DataFrame
+            nobs, coefficients (how many), response, family, inference, guarantee (in words), mu (of this release),
+            mu_total (of all releases from these data so far in this process), releases, epsilon (of this release at
+            delta = 1e-6, or as asked of a pure budget), delta, private (False without noise, or with a seed), reliable
+            (whether no note takes a row back); then each of :attr:`fit_measures`.
+        """
+        return views.glance(self)
 
     # --- predictions -----------------------------------------------------------------------------------
 
@@ -393,14 +421,46 @@ class PrivateResults(TestedResults):
 
         return lengths(self, alpha=alpha, ax=ax)
 
-    def summary(self, alpha: float = 0.05, *, method: str | None = None, simultaneous: bool = False) -> Summary:
-        """Header, coefficients and privacy block, as text, HTML or LaTeX; intervals as in :meth:`tidy`.
+    def summary(
+        self,
+        alpha: float = 0.05,
+        *,
+        slim: bool = False,
+        exponentiate: bool = False,
+        title: str | None = None,
+        method: str | None = None,
+        simultaneous: bool = False,
+    ) -> Summary:
+        """Header, coefficients, the guarantee and notes, as text, HTML or LaTeX; :attr:`privacy` has the rest.
 
         Rows that should not be relied on are marked, and a line below the table names the notes that say why.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+        slim : bool
+            A header of few entries, and only notes that weaken something.
+        exponentiate : bool
+            Show exp(coef) with its limits, as in :meth:`tidy`.
+        title : str, optional
+            Instead of "Private Online Regression Results".
+        method : str, optional
+            An inference method of this fit; its first by default.
+        simultaneous : bool
+            Whether all intervals are to hold together, as in :meth:`conf_int`.
+
+        Returns
+        -------
+        Summary
+            ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()``; ``tables`` has its parts as statsmodels'
+            `SimpleTable`, the coefficients in ``tables[1]``.
         """
         from privreg.results.summary import summarise
 
-        return summarise(self, alpha, method, simultaneous)
+        flag("slim", slim)
+        more: Any = {"slim": slim, "exponentiate": exponentiate, "title": title}
+        return summarise(self, alpha, method, simultaneous, **more)
 
     def plot_trajectory(
         self, terms: Any = None, *, alpha: float = 0.05, method: str | None = None, ax: Any = None

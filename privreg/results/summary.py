@@ -7,17 +7,22 @@ computed here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg.diagnostics import for_reading
+from privreg.errors import OptionError
 from privreg.inference.methods import METHODS, RandomScaling
 from privreg.inference.simultaneous import joint_critical
+from privreg.results.wording import WHOLE_RECORD
 from privreg.tables import (
     MARK,
     WIDTH,
     Header,
     Lines,
+    Notes,
+    Pairs,
     Paragraph,
     Table,
     View,
@@ -28,31 +33,119 @@ from privreg.tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import pandas as pd
 
+    from privreg.diagnostics import Diagnostic
     from privreg.inference.methods import Estimate
     from privreg.results.results import PrivateResults
     from privreg.results.statement import PrivacyStatement
     from privreg.tables import Part
 
-__all__ = ["Summary", "caution", "level_table", "marked", "summarise"]
+__all__ = ["Summary", "caution", "declared_columns", "level_table", "marked", "summarise"]
 
 
 @dataclass(frozen=True, repr=False)
 class Summary(View):
-    """Header, coefficients and privacy statement of a result."""
+    """What a result says on one screen: header, coefficients, the guarantee, and notes that change the reading.
+
+    Parameters
+    ----------
+    heading : str
+    header : tuple of (str, str)
+        Labels and words; those that don't fit into six lines of text stand below the table.
+    table : Table
+    below : tuple of Paragraph
+        What the table's numbers refer to, and what its mark means.
+    statement : PrivacyStatement
+        Of which the guarantee is shown here, and all of it by ``res.privacy``.
+    columns : tuple of str
+        Columns whose bounds, levels or moments are declared; these are left to the statement.
+    slim : bool
+        Whether to show the guarantee and what takes rows back only.
+    """
 
     heading: str
     header: tuple[tuple[str, str], ...]
     table: Table
-    below: tuple[Paragraph, ...]  # what the table's numbers refer to, and what its mark means
+    below: tuple[Paragraph, ...]
     statement: PrivacyStatement
+    columns: tuple[str, ...] = ()
+    slim: bool = False
+
+    @property
+    def tables(self) -> list[Any]:
+        """Header, coefficients and guarantee as statsmodels' `SimpleTable`, with ``data`` and ``as_html()`` and so on.
+
+        As in statsmodels, ``tables[1]`` holds the coefficients.
+        """
+        from statsmodels.iolib.table import SimpleTable  # slow to import
+
+        shown = self.table
+        rows = [["", *shown.head]]
+        for i, (name, numbers) in enumerate(zip(shown.names, shown.rows, strict=True)):
+            rows += [[shown.blocks[i], *[""] * len(shown.head)]] if i in shown.blocks else []
+            rows.append([name, *numbers])
+        pairs = [[a, b] for a, b in self.header], [[a, b] for a, b in self._facts()]
+        return [SimpleTable(pairs[0], title=self.heading), SimpleTable(rows), SimpleTable(pairs[1])]
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """The notes that are shown, numbered from 1."""
+        notes = for_reading(self.statement.notes)
+        return tuple(n for n in notes if n.severity != "info") if self.slim else notes
+
+    def save(self, path: str | Path) -> None:
+        """Write the summary to a file, atomically: .txt, .md, .html, .tex or .docx (``pip install privreg[docx]``).
+
+        Raises
+        ------
+        OptionError
+            If the ending is another.
+        MissingExtraError
+            If it is .docx, and python-docx is not installed.
+        SavedFileError
+            If the file can't be written.
+        """
+        from privreg.results.writing import save_view
+
+        save_view(self, path, self.heading)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """The guarantee, and what was done with records beside the bounds and levels of columns."""
+        s = self.statement
+        out = [("Guarantee", s.guarantee)]
+        if self.slim:
+            return out
+        out += [(f"Released: {name}", cost) for name, cost in s.fit_measures]
+        out += [("Protects", s.protects)] if s.budget.private and s.protects != WHOLE_RECORD else []
+        out += [("Trust model", s.trust_words)] if s.trust != "simulated" else []
+        return out + [(f"Public: {name}", text) for name, text in s.declared if name not in self.columns]
+
+    def _split(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """Entries of the header that fit into its lines, and the others."""
+        if self.slim:
+            return [pair for pair in self.header if pair[0] in _SLIM], []
+        held: list[tuple[str, str]] = []
+        for pair in self.header:
+            tried = Header((*held, pair), "")
+            if pair[0] not in _BELOW and tried.lines() <= _LINES:
+                held.append(pair)
+        return held, [pair for pair in self.header if pair not in held]
 
     def _layout(self) -> list[Part]:
-        double, privacy = Lines(("=" * WIDTH,)), Lines(("", "Privacy".center(WIDTH).rstrip(), "-" * WIDTH))
-        head = Header(self.header, self.heading, self.statement.loud)
-        return [head, self.table, double, *self.below, privacy, *self.statement._layout()]
+        double, (held, others) = Lines(("=" * WIDTH,)), self._split()
+        head = Header(held, self.heading, self.statement.loud)
+        facts, more = Pairs([*others, *self._facts()]), Paragraph("All of the privacy statement: res.privacy")
+        notes = Notes(self.notes, "Notes:")
+        return [head, self.table, double, *self.below, facts, *([] if self.slim else [more]), notes]
+
+
+_LINES: Final = 6
+"""Lines of the header's entries in the text, at most."""
+_BELOW: Final = frozenset({"Estimand"})
+_SLIM: Final = frozenset({"Dep. Variable", "No. Observations", "Family", "Inference", "Silos"})
 
 
 # --- the table -------------------------------------------------------------------------------------------
@@ -64,18 +157,21 @@ def marked(table: pd.DataFrame) -> list[str]:
     return [name if reliable else f"{name} {MARK}" for name, reliable in pairs]
 
 
-def caution(table: pd.DataFrame, notes: Sequence[str], taken_back: Sequence[str]) -> tuple[Paragraph, ...]:
+def caution(
+    table: pd.DataFrame, notes: Sequence[Diagnostic], taken_back: Sequence[str], *, slim: bool = False
+) -> tuple[Paragraph, ...]:
     """What the mark means, with the numbers of the notes that say why; nothing if no row of the table has one."""
     if table["reliable"].all():
         return ()
-    *first, last = [f"[{i}]" for i, note in enumerate(notes, 1) if note in taken_back]
+    shown = [n for n in for_reading(notes) if not slim or n.severity != "info"]
+    *first, last = [f"[{i}]" for i, note in enumerate(shown, 1) if note in taken_back]
     which = f"notes {', '.join(first)} and {last}" if first else f"note {last}"
     some = "MARKED " if table["reliable"].any() else ""
     what = "INTERVALS" if "conf_low" in table else "ESTIMATES"
     return (Paragraph(f"{MARK} DON'T RELY ON THE {some}{what}: see {which}", "caution"),)
 
 
-def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequence[str]) -> Table:
+def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequence[str], first: str = "coef") -> Table:
     """Lay out a tidy table, that of a multinomial fit with a block for each of `levels` but the first."""
     terms = len(table) // max(len(levels) - 1, 1)
 
@@ -86,7 +182,7 @@ def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequen
     (short,) = shorten([response], 16)
     room = (WIDTH - span(f"{short}=  (baseline {short}=)")) // 2
     short_blocks = blocks(short, shorten(levels, room))
-    return Table(marked(table), *cells(table, alpha), blocks=blocks(response, levels), short_blocks=short_blocks)
+    return Table(marked(table), *cells(table, alpha, first), blocks=blocks(response, levels), short_blocks=short_blocks)
 
 
 # --- of a regression -------------------------------------------------------------------------------------
@@ -94,27 +190,51 @@ def level_table(table: pd.DataFrame, alpha: float, response: str, levels: Sequen
 TITLE: Final = "Private Online Regression Results"
 
 
-def summarise(results: PrivateResults, alpha: float, method: str | None, simultaneous: bool) -> Summary:
+RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; std err is that of the estimate"
+
+
+def summarise(
+    results: PrivateResults,
+    alpha: float,
+    method: str | None,
+    simultaneous: bool,
+    *,
+    slim: bool = False,
+    exponentiate: bool = False,
+    title: str | None = None,
+) -> Summary:
     """Summary of a regression; see `PrivateResults.summary`.
 
     Raises
     ------
     OptionError
-        If `alpha` is not in (0, 1).
+        If `alpha` is not in (0, 1), coefficients are to be exponentiated that are no logs of ratios, or `title` is no
+        text.
     InferenceError
         If the fit was not made with `method`.
     """
     fit = results._fit
+    if title is not None and not isinstance(title, str):
+        raise OptionError(f"title must be a text, got {type(title).__name__}.")
     law: tuple[Paragraph, ...] = ()
     if fit.estimates or method is not None:  # with inference=None, asking for a method is an error
         e = results._estimate(method)
-        table = results.tidy(alpha=alpha, method=method, simultaneous=simultaneous)
+        table = results.tidy(exponentiate, alpha=alpha, method=method, simultaneous=simultaneous)
         law = (Paragraph(_law(e, alpha, len(table), several=len(fit.estimates) > 1, simultaneous=simultaneous)),)
     else:
-        table = results.tidy()
-    doubts = caution(table, results.privacy.notes, results._doubts(method))
-    shown = level_table(table, alpha, str(fit.design.endog_name), fit.baseline)
-    return Summary(TITLE, fit.title, shown, law + doubts, results.privacy)
+        table = results.tidy(exponentiate)
+    if exponentiate:
+        law = (*law, Paragraph(RATIOS))
+    doubts = caution(table, results.privacy.notes, results._doubts(method), slim=slim)
+    first = "exp(coef)" if exponentiate else "coef"
+    shown = level_table(table, alpha, str(fit.design.endog_name), fit.baseline, first)
+    columns = tuple(declared_columns(fit.design.schema))
+    return Summary(TITLE if title is None else title, fit.title, shown, law + doubts, results.privacy, columns, slim)
+
+
+def declared_columns(schema: Any) -> list[str]:
+    """Columns of which something is declared, or whose scale is private."""
+    return [*schema.bounds, *schema.levels, *schema.moments, *schema.private]
 
 
 def _law(e: Estimate, alpha: float, rows: int, *, several: bool, simultaneous: bool) -> str:

@@ -1,4 +1,4 @@
-"""Tables of a result beside its summary: the way its estimates took, and its intervals by every method."""
+"""Tables of a result beside its summary: one line about it, the way its estimates took, intervals by every method."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.errors import InferenceError, choose, level
+from privreg.errors import InferenceError, OptionError, choose, level, shown
 from privreg.inference.methods import METHODS, Anytime
 from privreg.inference.resampling import FIRST
+from privreg.privacy.ledger import REPORTED_DELTA
 
 if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.results.results import PrivateResults
 
-__all__ = ["BANDS", "band", "inference_table", "trajectory"]
+__all__ = ["BANDS", "alpha_of", "band", "glance", "inference_table", "trajectory"]
 
 
 BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
@@ -67,3 +68,49 @@ def inference_table(results: PrivateResults, alpha: float) -> pd.DataFrame:
         law, doubts = results._estimate(method).pivot.label, results._doubts(method)
         parts.append(table.assign(length=table["conf_high"] - table["conf_low"], law=law, note="; ".join(doubts)))
     return pd.concat(parts, ignore_index=True) if parts else results.tidy(alpha=alpha)
+
+
+def alpha_of(alpha: float, conf_level: float | None) -> float:
+    """One minus the level of intervals, of which either is given.
+
+    Raises
+    ------
+    OptionError
+        If both are, or the level is not in (0, 1).
+    """
+    if conf_level is None:
+        return alpha
+    if alpha != 0.05:
+        raise OptionError("give alpha= or conf_level=, which is one minus alpha, not both.")
+    try:
+        return level(round(1.0 - float(conf_level), 12))
+    except (TypeError, ValueError, OptionError):
+        raise OptionError(f"conf_level={shown(conf_level)} must be a number in (0, 1), such as 0.95.") from None
+
+
+def glance(results: PrivateResults) -> pd.DataFrame:
+    """One line about the whole fit; see `PrivateResults.glance`."""
+    fit, stated = results._fit, results.privacy
+    private = stated.budget.private
+    line: dict[str, Any] = {
+        "nobs": fit.nobs,
+        "coefficients": len(fit.names),
+        "response": str(fit.design.endog_name),
+        "family": fit.family.name,
+        "inference": METHODS[results.methods[0]].title if results.methods else "none",
+        "guarantee": stated.short,
+        "mu": stated.total_mu,
+        "mu_total": stated.release.total_mu if stated.release.number else stated.total_mu,
+        "releases": max(stated.release.number, 1),
+        "epsilon": np.inf,
+        "delta": 0.0,
+        "private": private and not stated.seeded,
+        "reliable": bool(results._table()["reliable"].all()),
+    }
+    if private:
+        total = stated.total
+        pure = total.pure
+        line |= {"epsilon": total.epsilon if pure else total.epsilon_at(REPORTED_DELTA)}
+        line |= {"delta": 0.0 if pure else REPORTED_DELTA}
+    line |= {m.name: m.estimate for m in fit.measures}
+    return pd.DataFrame([line])

@@ -87,6 +87,7 @@ def _listed(name: str, value: object) -> tuple[Any, ...]:
             f"levels[{name!r}] is a {type(value).__name__}, which has no order, and the first level is the reference; "
             "write a list, such as ['no', 'yes']."
         )
+    value = getattr(value, "categories", value)  # of a Categorical or its dtype; a Categorical's values are rows
     if isinstance(value, str | bytes) or not (isinstance(value, Sequence) or len(getattr(value, "shape", ())) == 1):
         raise SchemaError(
             f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."

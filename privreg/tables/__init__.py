@@ -1,7 +1,7 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
-`words` has numbers, names and lines, `parts` what a view consists of, and `text`, `html`, `latex` and `markdown`
-lay it out.
+`words` has numbers, names and lines, `parts` what a view consists of, and `text`, `html`, `latex`, `markdown` and
+`docx` lay it out.
 """
 
 from __future__ import annotations

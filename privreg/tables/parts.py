@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from privreg.tables.words import WIDTH, cells, span
+from privreg.tables.words import WIDTH, cells, fold, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +60,18 @@ class Header:
         long = [[pair] for pair in self.pairs if not fits(pair)]
         return [*(short[i : i + 2] for i in range(0, len(short), 2)), *long]
 
+    def indent(self) -> int:
+        """Column of the text at which words begin that have a line of their own."""
+        return min(max((len(label) for label, _ in self.pairs), default=0) + 3, LABEL)
+
+    def lines(self) -> int:
+        """Lines of the text that the pairs take."""
+        room = WIDTH - self.indent()
+        return sum(len(fold(row[0][1], room)) if not fits(row[0]) else 1 for row in self.arranged())
+
+
+LABEL: Final = 22
+"""Columns of the text that labels take, at most."""
 
 GAP: Final = 3
 """Columns of the text between two pairs of a header."""

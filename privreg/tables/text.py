@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from privreg.tables.parts import GAP, HALF, Header, Lines, Notes, Pairs, Paragraph, Table, fits
+from privreg.tables.parts import GAP, HALF, LABEL, Header, Lines, Notes, Pairs, Paragraph, Table, fits
 from privreg.tables.words import MARK, WIDTH, centred, fold, left, plain, right, shorten, span, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from privreg.tables.parts import Part
-
-_LABEL: Final = 22
 
 
 def as_text(parts: Iterable[Part]) -> str:
@@ -32,7 +30,7 @@ def _lines(part: Part) -> list[str]:
             return [*top, *(line for note in notes for line in note)]
         case Pairs():
             loud = [part.loud] if part.loud else []
-            return [*loud, *(line for a, b in part.pairs for line in wrapped(f"{a}:", b, _LABEL))]
+            return [*loud, *(line for a, b in part.pairs for line in wrapped(f"{a}:", b, LABEL))]
         case Header():
             return _header(part)
         case Table():
@@ -42,7 +40,7 @@ def _lines(part: Part) -> list[str]:
 def _header(part: Header) -> list[str]:
     double = "=" * WIDTH
     out = [centred(part.title), *([centred(f"*** {part.loud} ***")] if part.loud else []), double]
-    indent = min(max(len(label) for label, _ in part.pairs) + 3, _LABEL)
+    indent = part.indent()
     for row in part.arranged():
         if fits(row[0]):
             out.append((" " * GAP).join(f"{a}:" + right(plain(b), HALF - len(a) - 1) for a, b in row))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 import unicodedata
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,41 @@ def number(x: float, digits: int) -> str:
     ('1.500', '1.23e+05', '-1.234e-05')
     """
     return f"{x:.{digits}g}" if abs(x) >= 1e4 or abs(x) < 1e-4 else f"{x:.{digits}f}"
+
+
+def in_one_format(values: Iterable[float], digits: int, told: float = math.nan) -> list[str]:
+    """Format the numbers of one column alike: with equal decimals, or all in powers of ten where these won't do.
+
+    Parameters
+    ----------
+    values : iterable of float
+    digits : int
+        Decimals where nothing else is needed, and figures in powers of ten.
+    told : float
+        The least standard error in the table, of which two figures are to be seen; by default the least number.
+
+    Examples
+    --------
+    >>> in_one_format([11760.22, 4860.2207, -50.4555], 4)
+    ['11760.220', '4860.221', '-50.456']
+    >>> in_one_format([1.5, 0.0001234], 3), in_one_format([1.5e9, 0.01], 3)
+    (['1.50000', '0.00012'], ['1.500e+09', '1.000e-02'])
+    """
+    held = [float(v) for v in values]
+    sizes = [abs(v) for v in held if math.isfinite(v) and v]
+    least = told if told > 0.0 and math.isfinite(told) else min(sizes, default=1.0)
+    whole = max(math.floor(math.log10(max(sizes, default=1.0))) + 1, 1)
+    needed = max(1 - math.floor(math.log10(least)), 0)
+    decimals = max(min(digits, _FIGURES - whole), needed)
+    if decimals > _MOST or (whole + decimals > _FIGURES + 1 and (least < 10.0**-digits or whole > _FIGURES)):
+        return [f"{v:.{digits}e}" for v in held]
+    return [f"{v:.{min(decimals, max(digits, needed))}f}" for v in held]
+
+
+_FIGURES: Final = 8
+"""Of a number in a table, before and after the point together."""
+_MOST: Final = 6
+"""Decimals."""
 
 
 def plain(name: object) -> str:
@@ -105,11 +141,17 @@ def cells(frame: pd.DataFrame, alpha: float, first: str = "coef", digits: int = 
     low, high = limits_header(alpha)
     columns = {"estimate": first, "std_error": "std err", "statistic": "t", "p_value": "P>|t|"}
     columns = {k: v for k, v in {**columns, "conf_low": low, "conf_high": high}.items() if k in frame}
-    shown = [
-        [f"{v:.3f}" if k == "p_value" else number(v, 4 if k == "estimate" else digits) for v in frame[k]]
-        for k in columns
-    ]
-    return list(columns.values()), [list(row) for row in zip(*shown, strict=True)]
+    errors = [e for e in frame["std_error"] if e > 0.0 and math.isfinite(e)] if "std_error" in frame else []
+    told = min(errors, default=math.nan)
+
+    def shown(k: str) -> list[str]:
+        if k == "p_value":
+            return [f"{v:.3f}" for v in frame[k]]
+        if k == "statistic":
+            return in_one_format(frame[k], digits, told=1.0)
+        return in_one_format(frame[k], 4 if k == "estimate" else digits, told)
+
+    return list(columns.values()), [list(row) for row in zip(*map(shown, columns), strict=True)]
 
 
 def wrapped(label: str, text: str, indent: int, width: int = WIDTH) -> list[str]:

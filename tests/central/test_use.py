@@ -103,9 +103,12 @@ def test_a_private_fit_is_near_the_truth():
 
 
 def test_the_summary_says_whom_one_trusts():
-    text = " ".join(str(fit().summary()).split())
+    res = fit()
+    said = "trusted curator: whoever runs this sees all rows; only the release is private"
+    assert said in " ".join(str(res.summary()).split())
+    text = " ".join(f"{res.summary()} {res.privacy}".split())
     for words in (
-        "trusted curator: whoever runs this sees all rows; only the release is private",
+        said,
         "neighbours replace one record",
         "(1, 1e-06)-DP",
         "noise sd",
@@ -113,7 +116,7 @@ def test_the_summary_says_whom_one_trusts():
         "Trust: central",
     ):
         assert words in text, words
-    output = " ".join(str(fit(options={"perturbation": "output", "lanes": 2}).summary()).split())
+    output = " ".join(str(fit(options={"perturbation": "output", "lanes": 2}).privacy).split())
     assert "Δ(K) = 2GηK =" in output
     res = fit()
     for view in (res.summary().as_html(), res.summary().as_latex(), res._repr_html_()):

@@ -32,11 +32,13 @@ def test_it_prints_what_python_prints(run, people):
     options = {"bounds": {"age": (18, 65), "bmi": (18, 50)}, "levels": {"smoker": ["no", "yes"]}}
     res = pr.means.estimate(people, FORMULA, epsilon=1, seed=1, progress=False, **options)
     assert (status, err) == (0, "")
-    assert out.split("In words:")[0] == res.summary().as_text().split("In words:")[0]
+    assert out.split("Guarantee:")[0] == res.summary().as_text().split("Guarantee:")[0]
 
 
 def test_it_writes_every_kind_of_file(run, tmp_path):
-    files = [tmp_path / f"means{kind}" for kind in (".txt", ".html", ".tex", ".csv", ".json", ".privreg")]
+    files = [
+        tmp_path / f"means{kind}" for kind in (".txt", ".md", ".docx", ".html", ".tex", ".csv", ".json", ".privreg")
+    ]
     status, out, err = run("--quiet", *[w for f in files for w in ("--out", f)], "--level", 0.9)
     assert (status, out, err) == (0, "", "")
     table = pd.read_csv(tmp_path / "means.csv")
@@ -80,7 +82,7 @@ def test_corrections_are_printed(capsys):
         (["--m", "9", "--missing", "raise"], "from 1 to d = 3"),
         (["--mechanism", "piecewize"], "Did you mean 'piecewise'"),
         (["--level", "2"], "--level"),
-        (["--out", "x.docx"], "suffix"),
+        (["--out", "x.pdf"], "suffix"),
         (["--out", "/nowhere/x.csv"], "folder"),
         (["--quiet"], "--out"),
         (["--by-budget", "north"], "GROUP=NUMBER"),

@@ -307,7 +307,7 @@ def test_the_text_has_a_block_for_each_level(fitted):
     assert lines[starts[0] - 1].startswith("===")
     assert lines[starts[1] - 1].startswith("---")
     assert lines[starts[1] + 6].startswith("===")
-    for label, value in [*fitted._fit.title, *fitted.privacy.rows()]:
+    for label, value in [*fitted._fit.title, ("Guarantee", fitted.privacy.guarantee)]:
         assert f"{label}: {value}" in flat(text)
 
 

@@ -273,7 +273,8 @@ def test_releases_are_counted_with_those_of_regressions():
     pr.PrivateOnlineRegression.from_formula("income ~ age", data, mu=1, bounds=PUBLIC["bounds"]).fit(**QUIET)
     third = estimate(data, mu=1)
     assert third.privacy.release.number == 3
-    assert "release 3 from these data" in str(third.summary())
+    assert "release 3 from these data" in str(third.privacy)
+    assert "in all 3 releases from these data so far" in " ".join(str(third.summary()).split())
     for text in (str(third.summary()), third.summary().as_html(), third.summary().as_latex()):
         assert "1.733-GDP in all 3 releases from these data so far" in " ".join(text.split())
     assert "all 3 releases" in third.privacy.in_words
@@ -310,7 +311,7 @@ def test_summaries_say_what_matters():
     res = estimate(people(3000))
     text, page, tex = (getattr(res.summary(0.1), f"as_{k}")() for k in ("text", "html", "latex"))
     for shown in (text, page, tex):
-        for words in ("Private Means and Frequencies", "sector", "1-DP, pure", "Releases", "bounds 18 to 70"):
+        for words in ("Private Means and Frequencies", "sector", "1-DP, pure", "Guarantee", "bounds 18 to 70"):
             assert words in shown.replace(r"\allowbreak{}", "")
     assert max(map(len, text.splitlines())) <= 80
     assert "[0.05" in text

@@ -86,7 +86,7 @@ def test_what_statsmodels_calls_otherwise_names_no_other_models_columns(rides):
     ("method", "keyword", "pieces"),
     [
         ("tidy", "expontentiate", ["did you mean 'exponentiate'", "alpha="]),
-        ("tidy", "conf_level", ["give alpha="]),
+        ("tidy", "level", ["give alpha="]),
         ("summary", "aplha", ["did you mean 'alpha'"]),
         ("plot_coef", "intercpt", ["did you mean 'intercept'"]),
         ("plot_trajectory", "term", ["did you mean 'terms'"]),

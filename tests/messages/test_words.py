@@ -265,7 +265,7 @@ def test_every_name_of_other_libraries_works_or_is_explained():
         ("std_err", "it is called bse."),
         ("confint", r"it is called conf_int\(\)."),
         ("epsilon", "it is called privacy."),
-        ("model", "neither the model nor rows"),
+        ("formula", "neither the model nor rows"),
         ("converged", "one pass"),
         ("df_resid", "no residual degrees of freedom"),
         ("parms", "did you mean 'params'?"),

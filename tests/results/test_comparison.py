@@ -1,5 +1,6 @@
 """Results side by side, and the budget they use up together."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -8,9 +9,8 @@ import pytest
 
 import privreg as pr
 from privreg.errors import OptionError
-from privreg.tables import number
 from tests.helpers import array_model
-from tests.results.test_summary import check_latex, flat, read, wide
+from tests.results.test_summary import changed, check_latex, flat, read, wide
 
 
 @pytest.fixture(scope="module", params=["efficient", "published"])
@@ -30,6 +30,7 @@ def bare():
 
 def test_frame_holds_the_numbers_of_tidy(one, two):
     fewer = wide(two, 2, names=("a", "new"))
+    fewer = changed(fewer, statement=dataclasses.replace(fewer.privacy, notes=()))  # which are about four rows
     frame = pr.compare([one, fewer], names=["x", "y"], alpha=0.1).frame()
     assert list(frame.index) == ["const", "a", "b", "c", "new"]
     pd.testing.assert_frame_equal(
@@ -73,8 +74,8 @@ def test_every_view_shows_each_estimate_and_error(one, two, bare):
     for r in (one, two, bare):
         table = r.tidy()
         for _, row in table.iterrows():
-            shown = number(row["estimate"], 4)
-            error = f"({number(row['std_error'], 3)})" if "std_error" in table else ""
+            shown = f"{row['estimate']:.4f}"
+            error = f"({row['std_error']:.3f})" if "std_error" in table else ""
             assert shown in text
             assert error in text
             assert shown + ("" if row["reliable"] else "†") + error in page.cells
@@ -93,9 +94,9 @@ def test_exponentiated_tables_show_limits_in_place_of_errors(one):
     logistic = array_model(2000, binary=True).fit(seed=1, progress=False)
     c = pr.compare([logistic], exponentiate=True, alpha=0.1)
     t = logistic.tidy(True, alpha=0.1).iloc[1]
-    assert f"[{number(t['conf_low'], 3)}, {number(t['conf_high'], 3)}]" in str(c)
+    assert f"[{t['conf_low']:.3f}, {t['conf_high']:.3f}]" in str(c)
     assert "90% limits" in str(c)
-    assert number(math.exp(logistic.params.iloc[1]), 4) in str(c)
+    assert f"{math.exp(logistic.params.iloc[1]):.4f}" in str(c)
     with pytest.raises(OptionError, match=r"rate ratios of Poisson.*this is Huber\(.*Leave it out"):
         pr.compare([logistic, one], exponentiate=True)
     large = wide(logistic, 1, names=("big",))
@@ -147,3 +148,28 @@ def test_bad_input_is_refused(one, two):
     for alpha in (0, 1, True, "0.05"):
         with pytest.raises(OptionError, match="alpha"):
             pr.compare([one, two], alpha=alpha)
+
+
+def test_tables_under_pandas_names_and_in_files(one, two, tmp_path):
+    c = pr.compare([one, two])
+    assert (c.to_markdown(), c.to_latex(), c.to_html()) == (c.as_markdown(), c.as_latex(), c.as_html())
+    c.save(tmp_path / "t.md")
+    assert (tmp_path / "t.md").read_text("utf-8") == c.as_markdown()
+    docx = pytest.importorskip("docx")
+    c.save(tmp_path / "t.docx")
+    (table,) = docx.Document(str(tmp_path / "t.docx")).tables
+    assert [cell.text for cell in table.rows[0].cells] == ["", "(1)", "(2)"]
+    labels = [row.cells[0].text for row in table.rows]
+    assert labels[1:5] == list(one.params.index)
+    assert labels[-1] == "Budget"
+    with pytest.raises(OptionError, match=r"\.docx"):
+        c.save(tmp_path / "t.xlsx")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t.docx", "t.md"]
+
+
+def test_summary_col_of_statsmodels_takes_our_results(one, two):
+    from statsmodels.iolib.summary2 import summary_col
+
+    table = summary_col([one, two], model_names=["one", "two"], stars=False).tables[0]
+    assert f"{one.params['a']:.4f}" in table.loc["a"].tolist()
+    assert f"({two.bse['a']:.4f})" in table["two"].tolist()

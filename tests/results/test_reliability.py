@@ -143,7 +143,7 @@ def test_marked_rows_in_text_html_and_latex(doubted):
     summary = doubted.summary()
     lines = table_lines(summary.as_text())
     assert [line.split()[0] for line in lines if " † " in line] == ["a"]
-    words = "† DON'T RELY ON THE MARKED INTERVALS: see note [2]"
+    words = "† DON'T RELY ON THE MARKED INTERVALS: see note [1]"
     assert words in flat(summary.as_text())
     page = read(summary.as_html())
     assert "a †" in page.cells

@@ -137,4 +137,4 @@ def test_several_notes_are_named_as_a_list():
         f"y ~ x*{LONG}", data, mu=1, bounds={"x": (-1, 1), "y": (-5, 5)}, levels={LONG: LEVELS[LONG]}
     )
     law = " ".join(model.fit(progress=False).summary().as_text().split())
-    assert "see notes [2] and [3]" in law or "see notes [2], [3] and [4]" in law
+    assert "see notes [1] and [2]" in law or "see notes [1], [2] and [3]" in law

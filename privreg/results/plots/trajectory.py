@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -175,7 +175,11 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
     marker = "o" if len(n) == 1 else None
     dash = DASHES[i % len(DASHES)]
     ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
-    if _spans_zero(curve if shares is None else shares):
+    held = curve if shares is None else shares
+    least, most = _shown(held)
+    if math.isfinite(least) and least < most:
+        ax.set_ylim(least, most)
+    if least <= 0 <= most:
         ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
 
 
@@ -197,10 +201,22 @@ def _compact(n: float) -> str:
     return f"{n:g}"
 
 
-def _spans_zero(curve: pd.DataFrame) -> bool:
-    """Whether a line at zero would fall inside the panel, so that drawing it doesn't squeeze the curve."""
+def _shown(curve: pd.DataFrame) -> tuple[float, float]:
+    """Limits of the vertical axis: all of the curve, but no more about its end than a few times the last band.
+
+    Bands are many times wider at the beginning; drawn whole they would leave nothing to be seen of the end.
+    """
     values = curve[["estimate", "low", "high"]].to_numpy()
-    return bool(np.nanmin(values) <= 0 <= np.nanmax(values))
+    least, most = float(np.nanmin(values)), float(np.nanmax(values))
+    last = curve[curve["n"] == curve["n"].max()]
+    bands = last[["low", "high"]].to_numpy()
+    if np.isfinite(bands).any():
+        room = _AROUND * float(np.nanmax(bands[:, 1] - bands[:, 0]))
+        least = max(least, float(np.nanmin(last["estimate"])) - room)
+        most = min(most, float(np.nanmax(last["estimate"])) + room)
+    margin = 0.05 * (most - least)
+    return least - margin, most + margin
 
 
-# --- coefficients ----------------------------------------------------------------------------------------
+_AROUND: Final = 3.0
+"""Widths of the last band that the vertical axis shows on either side of the last estimate, at most."""
