@@ -22,10 +22,13 @@ from privreg.tables import Lines, Notes, Paragraph, Table, View, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from privreg.formula.spec import ModelSpec
     from privreg.planning.scenario import Assumed
     from privreg.tables import Part
+
+    Array = NDArray[np.float64]
 
 __all__ = [
     "MOST_PEOPLE",
@@ -162,18 +165,21 @@ class StudyPlan(View):
         found.attrs["coef"] = name
         return found
 
-    def _nearby(self, people: list[int], budgets: list[float], coef: str, *, pure: bool) -> pd.DataFrame:
-        """Mean widths as of `table`, but for a few percent: of as many people at this budget as are worth the same."""
+    def _nearby(self, people: list[int], budgets: list[float], coef: str, *, pure: bool) -> tuple[pd.DataFrame, Array]:
+        """Mean widths as of `table`, and numbers of people from which on intervals can be relied on, by budget.
+
+        But for a few percent, and for more where intervals can't be relied on: of as many people at this budget as are
+        worth the same, rehearsed at few numbers of them.
+        """
         at = list(self.spec.coefficients).index(coef)
         twice, own = 2.0 * float(norm.isf(self.alpha / 2.0)), worth(self.spec)
-        out = {}
-        for b in budgets:
-            budget = Budget.declare(epsilon=b) if pure else Budget.declare(b)
-            more = worth(replace(self.spec, budget=budget)) / own
-            out[b] = [twice * float(self._precision.std_errors(n * more)[at]) for n in people]
-        found = pd.DataFrame(out, index=pd.Index(people, name="n"))
+        made = [Budget.declare(epsilon=b) if pure else Budget.declare(b) for b in budgets]
+        more = np.array([worth(replace(self.spec, budget=budget)) / own for budget in made])
+        alike = np.outer(np.array(people, dtype=float), more)
+        widths = twice * self._precision.smooth_errors(alike, at)
+        found = pd.DataFrame(widths, index=pd.Index(people, name="n"), columns=budgets)
         found.columns.name = "epsilon" if pure else "mu"
-        return found
+        return found, self.reliable / more
 
     @property
     def critical(self) -> str:

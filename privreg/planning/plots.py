@@ -13,12 +13,15 @@ from privreg.tables import shorten
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from privreg.planning.plan import StudyPlan
 
+    Array = NDArray[np.float64]
+
 __all__ = ["contours"]
 
-POINTS: Final = (17, 17)
+POINTS: Final = (41, 41)
 AROUND: Final = (0.1, 10.0)
 """How far the axes reach about the plan's own numbers."""
 BESIDE: Final = 0.3
@@ -29,6 +32,8 @@ EDGE: Final = 0.1
 
 def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
     """Mean width of a coefficient's interval over budget and people; the plan itself is marked.
+
+    Below the dashed line people are so few that a fit would say not to rely on its intervals.
 
     Parameters
     ----------
@@ -45,14 +50,14 @@ def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
     middle = at if math.isfinite(at) else 1.0
     budgets = np.geomspace(AROUND[0] * middle, AROUND[1] * middle, POINTS[0]).tolist()
     n = np.unique(np.geomspace(AROUND[0] * plan.n, AROUND[1] * plan.n, POINTS[1]).astype(int)).tolist()
-    table = plan._nearby(n, budgets, coef, pure=pure)
+    table, reliable = plan._nearby(n, budgets, coef, pure=pure)
     if ax is not None:
-        return _draw(ax, plan, coef, table, at)
+        return _draw(ax, plan, coef, table, reliable, at)
     with panels(1, 1, (COLUMN, 0.8 * COLUMN)) as (_, axes):
-        return _draw(axes[0, 0], plan, coef, table, at)
+        return _draw(axes[0, 0], plan, coef, table, reliable, at)
 
 
-def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, at: float) -> Axes:
+def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, reliable: Array, at: float) -> Axes:
     width = table.to_numpy()
     low, high = math.log10(width.min()), math.log10(width.max())
     marks = [m * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for m in (1.0, 2.0, 5.0)]
@@ -74,6 +79,7 @@ def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, at: float) -
         places = _places(ax, one)
         if places:
             ax.clabel(one, fmt=lambda v: f"{v:,g}", fontsize=SMALL, inline_spacing=2, manual=places)
+    _threshold(ax, grid[0], reliable, (float(grid[1].min()), float(grid[1].max())), inks.grey)
     if math.isfinite(at):
         ax.plot(at, plan.n, "o", color=inks[1], markersize=5, zorder=4)
         ax.annotate(
@@ -87,6 +93,18 @@ def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, at: float) -
     level = f"{100.0 * (1.0 - plan.alpha):g}%"
     ax.set_title(literal(f"mean width of {level} intervals, {shorten([coef], 28)[0]}"), loc="left")
     return ax  # type: ignore[no-any-return]
+
+
+def _threshold(ax: Any, budgets: Array, reliable: Array, people: tuple[float, float], ink: str) -> None:
+    """Draw from how many people on intervals can be relied on, if that is anywhere on the axes."""
+    low, high = people
+    inside = (reliable > low) & (reliable < high)
+    ax.fill_between(budgets, low, np.clip(reliable, low, high), color=ink, alpha=0.15, linewidth=0, zorder=0)
+    ax.set_ylim(low, high)
+    if not inside.any():
+        return
+    ax.plot(budgets[inside], reliable[inside], color=ink, linestyle="--", linewidth=1.0, zorder=2)
+    ax.text(0.02, 0.02, "don't rely", transform=ax.transAxes, fontsize=SMALL, color=ink, zorder=4)
 
 
 def _places(ax: Any, lines: Any) -> list[tuple[float, float]]:

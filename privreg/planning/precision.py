@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
 from privreg.collector.curvature import rare
 from privreg.errors import InferenceError, OptionError
@@ -40,6 +41,9 @@ SEED: Final = 20_250_508
 
 FEWEST, TIMES = 1000, 4
 """Fits are rehearsed of so many people, of as many times more, and so on."""
+
+FEW_NODES: Final = 4
+"""Numbers of people at which fits are rehearsed for a smooth curve, at least beside those that are known already."""
 
 PAIRS, NEAR = 3, 8.0
 """Pairs of fits that are rehearsed of so few people, relative to those from whom on intervals can be relied on, that
@@ -100,6 +104,16 @@ class Precision:
                     found.append(np.sqrt(np.maximum(((linear @ cov) * linear).sum(axis=1), 0.0)))
             self._known[k] = math.sqrt(n) * np.mean(found, axis=0)
         return self._known[k]
+
+    def smooth_errors(self, n: Array, coef: int) -> Array:
+        """Mean standard errors of one coefficient, same shape as `n`: a smooth curve through few rehearsals."""
+        size = np.maximum(np.asarray(n, dtype=np.float64), 1.0)
+        at = np.maximum(np.log(size / FEWEST) / math.log(TIMES), 0.0)
+        low, high = math.floor(at.min()), max(math.ceil(at.max()), math.floor(at.min()) + 1)
+        wanted_nodes = {round(v) for v in np.linspace(low, high, min(FEW_NODES, high - low + 1))}
+        nodes = sorted(wanted_nodes | {k for k in self._known if low <= k <= high})
+        values = [math.log(float(self._node(k)[coef])) for k in nodes]
+        return np.asarray(np.exp(PchipInterpolator(nodes, values)(at)) / np.sqrt(size))
 
     def reliable(self, n: int) -> bool:
         """Whether a fit of so many people says nothing that takes intervals back for their being few."""

@@ -209,3 +209,15 @@ def test_what_a_mechanism_can_give_is_built_as_before():
     assert by_formula("y ~ 1", mechanism="randomized_response") is not None
     assert by_formula(private="response", mechanism="randomized_response") is not None
     assert by_formula(mu=None, mechanism="gaussian") is not None
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_type_checkers_refuse_what_a_front_door_does_not_take(door):
+    hints = inspect.signature(CALLS[door], eval_str=False).parameters
+    assert [p.annotation for p in hints.values() if p.kind is p.VAR_KEYWORD] in ([], ["Never"])
+
+
+def test_the_package_lists_what_users_need():
+    assert dir(pr) == sorted(pr.__all__)
+    for name in dir(pr):
+        assert getattr(pr, name) is not None

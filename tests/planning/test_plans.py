@@ -301,6 +301,22 @@ def test_contours_are_drawn_on_axes_of_ones_own():
     plt.close("all")
 
 
+def test_contours_are_near_the_table_and_show_from_where_on_intervals_can_be_relied_on():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = insured(width={"age": 20})
+    widths, reliable = found._nearby([found.n, 4 * found.n], [1.0, 2.0], "age", pure=False)
+    exact = found.table(n=[found.n, 4 * found.n], coef="age")
+    np.testing.assert_allclose(widths[1.0], exact.iloc[:, 0], rtol=0.05)
+    assert reliable[0] == pytest.approx(found.reliable)
+    assert reliable[1] < 0.5 * reliable[0]
+    ax = found.plot()
+    (line,) = [line for line in ax.lines if line.get_linestyle() == "--"]
+    budgets, people = line.get_data()
+    assert np.interp(1.0, budgets, np.log(people)) == pytest.approx(np.log(found.reliable), abs=0.05)
+    assert "don't rely" in [t.get_text() for t in ax.texts]
+    plt.close("all")
+
+
 @pytest.mark.usefixtures("coarse_contours")
 def test_the_command_says_what_the_function_says(capsys, tmp_path):
     public = ["--bounds", "age=18:65", "bmi=18:50", "charges=0:35000", "--levels", "smoker=no,yes", "--scale", "2500"]

@@ -434,3 +434,13 @@ def test_data_refuses_other_files(tmp_path, capsys):
         assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
     assert issubclass(OptionError, PrivregError)
+
+
+def test_levels_come_from_an_index_a_categorical_or_its_dtype():
+    order = ["hi", "lo"]
+    given = {
+        "index": pd.Index(order),
+        "values": pd.Categorical(["lo", "hi", "lo"], categories=order),
+        "dtype": pd.CategoricalDtype(order),
+    }
+    assert pr.Schema.declare(levels=given).levels == dict.fromkeys(given, ("hi", "lo"))

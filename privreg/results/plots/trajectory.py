@@ -155,7 +155,7 @@ def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) ->
     one: Axes = ax
     several = len(terms) > 1
     for i, (name, curve) in enumerate(zip(terms, curves, strict=True)):
-        _curve(one, curve, i, literal(plain(name)) if several else None)
+        _curve(one, curve, i, literal(plain(name)) if several else None, pd.concat(curves))
     if several:
         one.legend(frameon=False)
     else:

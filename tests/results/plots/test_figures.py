@@ -101,6 +101,23 @@ def test_trajectory_draws_on_given_axes(fitted):
         trajectory.trajectory(fitted, ["a", "b", "c"], ax=pair)
 
 
+def test_the_end_of_a_trajectory_is_seen(fitted):
+    path = fitted.trajectory()
+    path = path[path["term"] == "a"].assign(n=lambda d: np.arange(1, len(d) + 1) * 100)
+    half = np.full(len(path), 1.0)
+    half[0] = 400.0
+    curve = path.assign(estimate=5.0, low=5.0 - half, high=5.0 + half)
+    _, ax = plt.subplots()
+    trajectory._curve(ax, curve, 0, None)
+    low, high = ax.get_ylim()
+    assert low <= 4.0
+    assert high >= 6.0
+    assert 2.0 / (high - low) > 0.1  # share of the last band
+    _, ax = plt.subplots()
+    trajectory._curve(ax, curve.assign(low=4.5, high=5.5), 0, None)
+    assert ax.get_ylim() == pytest.approx((4.45, 5.55))
+
+
 def test_trajectory_without_bands_claims_none(other):
     ax = trajectory.trajectory(other, "a")
     assert "band" not in words(ax)
