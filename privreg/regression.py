@@ -54,7 +54,7 @@ class PrivateOnlineRegression:
         Public range of each numeric column; values outside are clamped on the device. A column that is the same for
         nearly everybody, such as a rare 0/1 indicator, is better declared by `levels`.
     levels : mapping of str to list
-        Public levels of each factor; the first is the reference.
+        Public levels of each factor, a list, an Index or a Categorical; the first is the reference.
     moments : mapping of str to (float, float)
         Public mean and sd of a numeric column: scales it inside without clamping, unless `bounds` are
         given too. A pair of such columns as key gives their public correlation, in (-1, 1), as in
