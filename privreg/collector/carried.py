@@ -34,8 +34,11 @@ STEPS: Final = (1.0, 1.5, 2.0)
 USUAL: Final = 0.6
 """Scale of the (half-normal) prior of that sd."""
 
-COMMON: Final = 0.6
+COMMON: Final = 0.2
 """Prior sd of the mean of the eigenvalues about 1."""
+
+UNSCALED: Final = 0.6
+"""The same where curvature goes with a residual scale, which few reports tell badly."""
 
 ALONE: Final = (5.0, 2.0)
 """Prior sds that hardly say anything, of the eigenvalues and of their mean."""
@@ -76,7 +79,7 @@ class Curvature(NamedTuple):
         return len(self.cov) > 1 or len(self.mean) == 1
 
 
-def learn(rounds: Sequence[Answered], noise: Array, *, alone: bool = False) -> Curvature:
+def learn(rounds: Sequence[Answered], noise: Array, *, common: float = UNSCALED, alone: bool = False) -> Curvature:
     """Posterior of M from differences within rounds.
 
     Parameters
@@ -84,6 +87,8 @@ def learn(rounds: Sequence[Answered], noise: Array, *, alone: bool = False) -> C
     rounds : sequence of Answered
     noise : ndarray, shape (q, q)
         Covariance of one record's report, the law's own coordinates.
+    common : float
+        Prior sd of the mean of the eigenvalues about 1.
     alone : bool
         Whether the law is to have no say.
 
@@ -101,10 +106,10 @@ def learn(rounds: Sequence[Answered], noise: Array, *, alone: bool = False) -> C
         cross += r.g.T @ wx
     scores = precision @ cross  # Σ n Ω⁻¹ g x'
     if q > MOST:
-        have = float(np.sum(precision * gram)) + COMMON**-2
-        mean = (float(np.trace(scores)) + COMMON**-2) / have
+        have = float(np.sum(precision * gram)) + common**-2
+        mean = (float(np.trace(scores)) + common**-2) / have
         return Curvature(mean * np.eye(q), np.array([[1.0 / have + NARROWEST**2]]), NARROWEST)
-    shared = ALONE[1] if alone else COMMON
+    shared = ALONE[1] if alone else common
     sd2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
     usual = max(WIDEST / (1.0 + sd2 / TOLD**2), NARROWEST)
     spreads = ALONE[:1] if alone else tuple(usual * times for times in STEPS)
@@ -125,14 +130,14 @@ def learn(rounds: Sequence[Answered], noise: Array, *, alone: bool = False) -> C
         tau = spread / math.sqrt(0.5 * (q + 1))
         # the prior's covariance is diagonal but for the multiple that all eigenvalues share
         each = np.where(row == col, 1.0, 0.5) * tau**2
-        common = 1.0 + shared**2 * float(np.sum(on / each))
-        inverse = np.diag(1.0 / each) - (shared**2 / common) * np.outer(on / each, on / each)
+        shrunk = 1.0 + shared**2 * float(np.sum(on / each))
+        inverse = np.diag(1.0 / each) - (shared**2 / shrunk) * np.outer(on / each, on / each)
         posterior = info + inverse
         low = np.linalg.cholesky(posterior)
         right = linear + inverse @ on
         half_way = np.linalg.solve(low, right)
         evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(low)).sum())
-        evidence -= 0.5 * float(on @ inverse @ on) + 0.5 * (float(np.log(each).sum()) + math.log(common))
+        evidence -= 0.5 * float(on @ inverse @ on) + 0.5 * (float(np.log(each).sum()) + math.log(shrunk))
         evidence -= 0.5 * (spread / USUAL) ** 2
         if best is None or evidence > best[0]:
             best = evidence, posterior, right, spread

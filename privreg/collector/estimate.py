@@ -69,7 +69,8 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         maps.append(map_)
         bends.append(_bend(plan, said, theta, one.state, scale))
         out.append(carried.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
-    return Frame(out, inverse @ noise @ inverse.T, root, maps, bends)
+    common = carried.UNSCALED if said.scaled else carried.COMMON
+    return Frame(out, inverse @ noise @ inverse.T, root, maps, bends, common)
 
 
 def _bend(plan: Plan, said: Law, theta: Array, state: State, scale: float) -> Array:
@@ -193,7 +194,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     for _ in range(TURNS):
         before = at
         frame = framed(plan, progress, said, at, scale)
-        learned = carried.learn(frame.rounds, frame.noise)
+        learned = carried.learn(frame.rounds, frame.noise, common=frame.common)
         found = carried.combine(frame.rounds, frame.noise, learned)
         theta = np.asarray(np.linalg.solve(frame.root.T, found.x), dtype=np.float64)
         at = theta

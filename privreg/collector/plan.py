@@ -173,6 +173,7 @@ class Frame(NamedTuple):
     root: Array  # L, lower triangular: x = L' θ; shape (q, q)
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
     bends: list[Array]  # What was taken off each round's mean report, scores' coordinates; shape (q,)
+    common: float  # Prior sd of a multiple of the law's curvature
 
 
 class Many(NamedTuple):

@@ -58,7 +58,7 @@ def test_the_posterior_of_curvature_covers(people):
     for _ in range(REPEATS):
         m = np.zeros((Q, Q))
         m[row, col] = tau * rng.standard_normal(len(row)) * np.where(row == col, 1.0, np.sqrt(0.5))
-        m = np.tril(m) + np.tril(m, -1).T + (1.0 + carried.COMMON * rng.standard_normal()) * np.eye(Q)
+        m = np.tril(m) + np.tril(m, -1).T + (1.0 + carried.UNSCALED * rng.standard_normal()) * np.eye(Q)
         found = carried.learn(reports(rng, people, truth=m), NOISE)
         inside.append(np.abs(found.mean - m)[row, col] <= 1.96 * np.sqrt(np.diag(found.cov)))
     error = np.sqrt(0.05 * 0.95 / REPEATS)
