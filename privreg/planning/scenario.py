@@ -118,7 +118,10 @@ class Assumed:
             for c in names:
                 if c in schema.levels:
                     values = _levels(schema.levels[c])
-                    out[c] = values[rng.choice(len(values), n, p=self.shares.get(c))]
+                    share = np.asarray(self.shares.get(c, np.full(len(values), 1.0 / len(values))))
+                    # as many of each as its share says: by chance a rare one would be rarer, or not rare
+                    at = np.searchsorted(np.cumsum(share), (rng.permutation(n) + 0.5) / n)
+                    out[c] = values[np.minimum(at, len(values) - 1)]
         for c in own:
             if c in schema.levels:
                 out[c] = np.repeat(_levels(schema.levels[c])[:1], n)

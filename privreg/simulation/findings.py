@@ -37,6 +37,9 @@ BELIEVED: Final = 0.6
 """Curvature, relative to that mean, that must be believed if it isn't: with a valley where most responses
 should lie, states hardly move and the law alone makes intervals short (design "charges" of benchmarks/validity)."""
 
+BLURRED: Final = 0.4
+"""Standard error of the curvature along a coefficient, relative to that mean, from which on reports tell nothing."""
+
 FLAT: Final = 1e-4
 """Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
 
@@ -142,7 +145,7 @@ def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
     believed, _ = carried.told(learned, along)
     usual = float(np.trace(learned.mean)) / len(learned.mean)
     little = (mean < TOLD * sd) & (mean < usual - TOLD * sd) & (believed < BELIEVED * usual)
-    return np.flatnonzero(little).tolist()
+    return np.flatnonzero(little & (sd < BLURRED * usual)).tolist()
 
 
 def effective_mu(plan: Plan) -> float:

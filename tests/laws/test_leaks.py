@@ -250,7 +250,7 @@ def test_garbage_in_an_unused_column_of_a_file_is_not_read(tmp_path, monkeypatch
     read_csv = pd.read_csv
     monkeypatch.setattr("pandas.read_csv", lambda *a, **k: asked.append(k["usecols"]) or read_csv(*a, **k))
     one, two = (model(p).fit(seed=7, progress=False) for p in (clean, dirty))
-    assert [len(columns) for columns in asked] == [6, 6]  # a, b, g, o, y, and the place beyond the last column
+    assert {len(columns) for columns in asked} == {6}  # a, b, g, o, y, and the place beyond the last column
     np.testing.assert_array_equal(one.params, two.params)
     assert sentinels(repr(two), pickle.dumps(two)) == []
 

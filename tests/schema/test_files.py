@@ -277,8 +277,10 @@ def test_fit_takes_a_schema(folder, capsys):
     for out, said in (("a.csv", ("--schema", folder / "schema.yaml")), ("b.csv", words)):
         assert run(capsys, *given, *said, "--out", folder / out, "--quiet")[0] == 0
     assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
-    beside = run(capsys, *given, "--schema", folder / "schema.yaml", "--bounds", "age=0:100")
-    assert "bounds 0 to 100" in beside[1]
+    wider = ("--bounds", "age=0:100", "charges=0:35000", "--levels", "smoker=no,yes")
+    for out, said in (("c.csv", ("--schema", folder / "schema.yaml", "--bounds", "age=0:100")), ("d.csv", wider)):
+        assert run(capsys, *given, *said, "--out", folder / out, "--quiet")[0] == 0
+    assert (folder / "a.csv").read_bytes() != (folder / "c.csv").read_bytes() == (folder / "d.csv").read_bytes()
     status, _, err = run(capsys, *given, "--schema", folder / "schema.yaml", "--out", folder / "schema.yaml")
     assert status == 2
     assert "suffix" in err
