@@ -47,6 +47,9 @@ LEAST: Final = 0.02
 SMALLEST: Final = 1e-60
 """Scale of a column that is searched for, at least: squares of numbers in it are to be numbers."""
 
+NARROWEST: Final = 1e-9
+"""Scale over distance from 0, at least: less of it is lost in rounding, and a map with it has no inverse."""
+
 SURE: Final = 0.7
 """Posterior sd of the logarithm of a scale, and of a centre in scales, below which a search has settled."""
 
@@ -117,7 +120,7 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
     """Centre and scale of one column, what isn't known of them, and thresholds that would tell most."""
     ends = np.unique(tried[-RECENT * GROUPS :])
     centres = np.unique(np.concatenate([ends, 0.5 * (ends[1:] + ends[:-1])]))
-    gap = max(float(np.diff(ends).min(initial=np.inf)), 1e-9 * float(np.median(np.abs(ends))))
+    gap = max(float(np.diff(ends).min(initial=np.inf)), NARROWEST * float(np.median(np.abs(ends))))
     gap = gap if np.isfinite(gap) and gap > 0.0 else 1e-9
     sizes = np.geomspace(0.1 * gap, 3.0 * max(float(np.ptp(ends)), gap), 2 * GRID)
     c, s = np.meshgrid(centres, sizes, indexing="ij")
@@ -142,7 +145,7 @@ def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float
     weight = np.exp(value - value[best])
     weight /= weight.sum()
     centre, scale = float(np.sum(weight * c)), float(np.exp(np.sum(weight * np.log(s))))
-    scale = min(max(scale, SMALLEST), 1.0 / SMALLEST)
+    scale = min(max(scale, SMALLEST, NARROWEST * abs(centre)), 1.0 / SMALLEST)
     unsure = np.array(
         [np.sqrt(np.sum(weight * (c - centre) ** 2)) / scale, np.sqrt(np.sum(weight * np.log(s / scale) ** 2))]
     )

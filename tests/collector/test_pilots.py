@@ -284,6 +284,14 @@ def test_columns_of_any_scale_are_found_through_noise():
     assert np.mean(found) > 0.8
 
 
+def test_a_scale_is_never_so_small_beside_the_centre_that_the_map_with_it_has_no_inverse():
+    search = thresholds.begin(1)
+    for _ in range(2 * LOCATIONS):  # a column that is always the same, and reports without noise
+        search = thresholds.learn(search, 1.0 * (search.thresholds < 1e14), np.ones(GROUPS), 1e-6)
+    assert search.centre[0] == pytest.approx(1e14)
+    assert search.scale[0] == thresholds.NARROWEST * search.centre[0]
+
+
 # --- the reference -------------------------------------------------------------------------------------
 
 MONTE_CARLO = 400_000

@@ -13,11 +13,11 @@ KEPT = json.loads(golden.PATH.read_text())
 
 
 def test_every_fit_is_kept():
-    assert KEPT["numbers"].keys() == golden.CASES.keys()
+    assert KEPT.keys() == golden.CASES.keys()
 
 
 @pytest.mark.parametrize("name", golden.CASES)
 def test_a_seeded_fit_gives_the_same_numbers(name):
-    same = golden.environment() == KEPT["environment"]
-    # last bits of LAPACK depend on where in memory a matrix lies; those of other versions on much else
-    np.testing.assert_allclose(golden.CASES[name](), KEPT["numbers"][name], rtol=1e-12 if same else 1e-9)
+    # last bits of LAPACK depend on the processor, and twenty rounds amplify them; other draws of noise
+    # move an estimate by a part of its standard error
+    np.testing.assert_allclose(golden.CASES[name](), KEPT[name], rtol=1e-7)

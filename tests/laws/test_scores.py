@@ -15,7 +15,7 @@ from privreg.protocol import codes
 from privreg.protocol.codes import MULTINOMIAL
 from privreg.protocol.plans import Shape
 from privreg.simulation import sgd_kernels as kernels
-from tests.kinds import BROKEN, EXTREME, KINDS, Kind
+from tests.kinds import BROKEN, EXTREME, KINDS, WITH_EXP, Kind
 
 EVERY = pytest.mark.parametrize("name", KINDS)
 PUBLISHED = [k for k in KINDS if k != "balanced"]
@@ -25,6 +25,14 @@ ROUNDING = 1e-14
 
 def one(value):
     return np.array([value])
+
+
+def assert_same(kernel, twin, family):
+    """To the last bit, but for that of `exp`; a difference of two exponentials near 1 has their absolute error."""
+    if family in WITH_EXP:
+        np.testing.assert_allclose(kernel, twin, rtol=ROUNDING, atol=ROUNDING)
+    else:
+        np.testing.assert_array_equal(kernel, twin)
 
 
 def twin_unit(kind, c, eta, y):
@@ -41,9 +49,9 @@ def twin_unit(kind, c, eta, y):
 @example(1.0, 0.5, math.nan)
 @example(1.0, math.inf, math.inf)
 @example(1.0, 1.7e308, -1.7e308)
-def test_kernel_scores_are_the_twins_bit_for_bit(name, c, eta, y):
+def test_kernel_scores_are_the_twins(name, c, eta, y):
     kind = KINDS[name]
-    np.testing.assert_array_equal(kernels.unit_score(kind.shape, c, eta, y), twin_unit(kind, c, eta, y))
+    assert_same(kernels.unit_score(kind.shape, c, eta, y), twin_unit(kind, c, eta, y), kind.shape.family)
     if not (math.isnan(eta) or math.isnan(y)):  # of who has nothing to tell it isn't sent
         assert 0.0 <= scores.told(kind.shape, c, one(eta), one(y), kind.function)[0] <= 1.0
 
@@ -56,10 +64,10 @@ def test_kernel_scores_are_the_twins_bit_for_bit(name, c, eta, y):
 def test_kernel_scores_and_curvatures_of_the_published_algorithm_are_the_twins(name, eta, y):
     kind, score = KINDS[name], KINDS[name].score
     kernel = kernels._psi(score.shape, score.c, score.bound, eta, y)
-    np.testing.assert_array_equal(kernel, scores.psi(score, one(eta), one(y), kind.function)[0])
+    assert_same(kernel, scores.psi(score, one(eta), one(y), kind.function)[0], score.shape.family)
     bend = kernels._curvature(score.shape, score.c, score.bound, eta, y)
     if score.shape.family in scores.HAVE_CURVATURE:
-        np.testing.assert_array_equal(bend, scores.curvature(score, one(eta), one(y))[0])
+        assert_same(bend, scores.curvature(score, one(eta), one(y))[0], score.shape.family)
         assert not bend > score.curvature_bound * (1.0 + ROUNDING)
     else:
         assert math.isnan(bend)
