@@ -34,6 +34,7 @@ class Mutant:
 
 MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/simulation/sgd_kernels.py"
 ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/play.py"
+DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/blocks.py", "privreg/simulation/simulate.py"
 REPORTS, RECORDS = "tests/laws/test_reports.py", "tests/laws/test_rounds.py"
 ROUNDS, BLOCKS, LATE = (f"tests/simulation/test_{name}.py" for name in ("rounds", "blocks", "simulate"))
@@ -142,21 +143,21 @@ MUTANTS = (
     ),
     Mutant(
         "reports randomised in too small a ball",
-        ENGINE,
+        DEVICES,
         "before - centre, plan.radius(role), noise)",
         "before - centre, 0.8 * plan.radius(role), noise)",
         ALONE,
     ),
     Mutant(
         "measures with a fifth less noise",
-        ENGINE,
+        DEVICES,
         'plan.radius("measures") / play.root_of(times)',
         '0.8 * plan.radius("measures") / play.root_of(times)',
         MEASURES,
     ),
     Mutant(
         "measures that do not know personal budgets",
-        ENGINE,
+        DEVICES,
         'plan.radius("measures") / play.root_of(times)',
         'plan.radius("measures")',
         MEASURES,
@@ -210,14 +211,14 @@ MUTANTS = (
         KERNELS,
         "factor = _bounded(_psi(shape, c, top, eta, y[i]) * omega, norm2, bound)",
         "factor = _bounded(_psi(shape, c, top, eta, y[i]), norm2, bound) * omega",
-        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector_bit_for_bit",),
+        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
     ),
     Mutant(
         "curvature not shortened",
         KERNELS,
         "    factor = _bounded_curvature(factor, norm2, plan.curvature_bound)\n",
         "",
-        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector_bit_for_bit",),
+        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
     ),
     # nothing to tell
     Mutant("rows that can't be used tell it", PLAY, "    if not usable.all():\n", "    if False:\n", SILENT),
@@ -252,7 +253,7 @@ MUTANTS = (
         "            pass\n",
         ONCE,
     ),
-    Mutant("blocks of the same noise", ENGINE, "{self.piece} {number}", "{self.piece}", ONCE),
+    Mutant("blocks of the same noise", ENGINE, "{self.piece} {self.at // self.block + number}", "{self.piece}", ONCE),
     Mutant("pieces of the same key", WORKERS, 'f"piece {number} {k}"', 'f"piece {number}"', TASKS),
     Mutant(
         "a task's pieces of the same noise",
@@ -263,7 +264,7 @@ MUTANTS = (
     ),
     Mutant(
         "a worker's open piece",
-        ENGINE,
+        WORKERS,
         "        self.close()\n        whole = np.rint",
         "        whole = np.rint",
         (f"{BLOCKS}::test_what_comes_back_has_its_noise",),
@@ -441,7 +442,7 @@ MUTANTS = (
         KERNELS,
         "is_curvature_turn(position, share):",
         "is_curvature_turn(position + int(y[i] > 0.0), share):",
-        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector_bit_for_bit",),
+        ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
     ),
     Mutant(
         "reports lost by what they hold",

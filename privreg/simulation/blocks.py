@@ -15,10 +15,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from privreg.data.sources.order import PUBLIC, spread
 from privreg.errors import DataError, OptionError
 from privreg.privacy.noise import Key, derived_key
-from privreg.simulation.rounds import PIECE, PieceRun, RoundsRun, Sent
+from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
 from privreg.simulation.stream import begin
 from privreg.simulation.work import Each, Part, Span, Work, quiet
 
@@ -166,3 +168,41 @@ def _refuse(spec: ModelSpec, asked: FitOptions) -> None:
         raise OptionError("missing='drop' can't be used with Dask; missing='noise' keeps secret who answered, too.")
     if spec.family.score is not None:
         raise OptionError("a family of your own can't be sent to workers, as code is never sent; fit it here.")
+
+
+class PieceRun(RoundsRun):
+    """Pieces of one round, one after another, whose sums are collected elsewhere.
+
+    Parameters
+    ----------
+    run : RoundsRun
+        Of the same plan; it has had nobody.
+    state : State
+        What the records answer.
+    sizes : sequence of int
+        Records of each piece.
+    keys : sequence of bytes or None
+        Of each piece's noise and of no other's.
+    """
+
+    def __init__(self, run: RoundsRun, state: State, sizes: Sequence[int], keys: Sequence[bytes | None]) -> None:
+        if any((key is None) != (run.key is None) for key in keys):
+            raise ValueError("a piece needs a key where the fit has one")
+        super().__init__(run.plan, run.to_user, keys[0], personal=run.personal, unusable=run.unusable)
+        self.columns = run.columns
+        self.progress = self.progress._replace(state=state)
+        self.sent: list[Sent] = []
+        self._left = list(zip(sizes, keys, strict=True))
+        self._follow()
+
+    def _follow(self) -> None:
+        self.size, self.key = self._left.pop(0)
+        self._begin(self.size, 1)
+
+    def _finish(self) -> None:
+        """Keep the piece's sums, with their noise, and begin the next."""
+        self.close()
+        whole = np.rint(np.clip(self.total[0] / STEP, -MOST, MOST))
+        self.sent.append(Sent(self.weight[0], np.asarray(whole, dtype=np.int64)))
+        if self._left:
+            self._follow()

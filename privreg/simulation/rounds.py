@@ -15,27 +15,24 @@ import numpy as np
 from privreg.collector import estimate
 from privreg.collector import rounds as collector
 from privreg.files.archive import like
-from privreg.privacy.channels import randomised
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
-from privreg.protocol import codes
 from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import play
+from privreg.simulation.devices import Block, Devices, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
     from privreg.collector.plan import Estimated, Plan, Progress
     from privreg.families.measures import Measure
-    from privreg.protocol.rounds import State
 
     Array = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["Block", "PieceRun", "Raw", "RoundsRun", "Sent"]
+__all__ = ["MOST", "PIECE", "STEP", "Raw", "RoundsRun", "Sent"]
 
 STEP: Final = 2.0**-32
 """Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2."""
@@ -54,16 +51,6 @@ class Sent(NamedTuple):
 
     weight: Array  # Records, or weights of those with smaller budgets; shape (groups,)
     total: Ints  # Multiples of the step; shape (groups, numbers)
-
-
-class Block(NamedTuple):
-    """Consecutive rows that are played together."""
-
-    y: Array
-    x: Array
-    offset: Array | None
-    weight: Array | None
-    delay: Ints | None = None  # Rounds after its own in which a record's report arrives
 
 
 class Raw:
@@ -213,7 +200,7 @@ class RoundsRun:
             whole = (self._held + m) // self.block * self.block - self._held
             if whole > 0:  # up to the last whole block; what is left waits
                 end = i + whole
-            self.raw.waiting.append(_cut(rows, i, end))
+            self.raw.waiting.append(cut(rows, i, end))
             self._held += end - i
             i = end
             if self._held % self.block == 0:
@@ -237,8 +224,8 @@ class RoundsRun:
             if self.part < self.parts - 1:
                 edge = min(edge, self.length * (self.part + 1))
             m = min(-(-(edge - self.at) // self.block) * self.block, len(rows.y))
-            here, rows = _cut(rows, 0, m), _cut(rows, m, len(rows.y))
-            blocks = [_cut(here, a, a + self.block) for a in range(0, m, self.block)]
+            here, rows = cut(rows, 0, m), cut(rows, m, len(rows.y))
+            blocks = [cut(here, a, a + self.block) for a in range(0, m, self.block)]
             part = self.part
             if self.pool is None or len(blocks) == 1:
                 found = [self._sums(b, k) for k, b in enumerate(blocks)]
@@ -250,28 +237,18 @@ class RoundsRun:
             if self.at >= edge:
                 self.close(part)
 
-    def _sums(self, rows: Block, number: int) -> Ints:
-        """Sums of one block's reports, multiples of the step."""
-        plan, state = self.plan, self.progress.state
-        if self.columns is not None:
-            rows = rows._replace(x=play.dense(rows.x, self.columns, plan.d))
-        if self._public:
-            out = self._of_public(rows)
-        elif self._each:
-            out = self._by_record(rows, self.at // self.block + number)
-        elif state.role == "location":
-            out = play.indicators(state, self._columns(rows))
-            out = (out if rows.weight is None else out * rows.weight[:, None]).reshape(
-                len(state.offsets), -1, out.shape[1]
-            )
-            out = out.sum(axis=1)
-        elif state.role == "moments" and plan.wide is not None:
-            told = play.numbers(plan.wide, rows.x)
-            out = (told if rows.weight is None else told * rows.weight[:, None]).sum(axis=0)[None]
-        elif state.role == "moments":
-            out = play.moments(state, self._moments(rows), rows.weight)
-        else:
-            out = play.sums(plan, state, self._response(rows.y, None), rows.x, self._offset(rows), rows.weight)
+    def _devices(self) -> Devices:
+        """Devices of the present round."""
+        return Devices(self.plan, self.progress.state, self.progress.gauge, self.columns)
+
+    def _sums(self, rows: Block, number: int, groups: int | None = None) -> Ints:
+        """Sums of one block's reports, of the first so many groups; multiples of the step."""
+        devices = self._devices()
+        if groups is not None:
+            offsets, thresholds = devices.state.offsets[:groups], devices.state.thresholds[:groups]
+            devices = devices._replace(state=devices.state._replace(offsets=offsets, thresholds=thresholds))
+        name = f"{len(self.progress.held)} block {self.piece} {self.at // self.block + number}"
+        out = devices.sums(rows, lambda count: self._normals(name, count))
         # what Gaussian noise falls on is far inside; single reports of a tiny budget may not be
         most = MOST * self.block / (2.0 * PIECE)
         return np.asarray(np.rint(np.clip(out / STEP, -most, most)), dtype=np.int64)
@@ -293,19 +270,12 @@ class RoundsRun:
         groups = self.open_weight.shape[-1]
         each = len(rows.y) // groups * groups
         if each:
-            block = _cut(rows, 0, each)
+            block = cut(rows, 0, each)
             self._take(self._sums(block, 0), block, groups)
         left = len(rows.y) - each
         if left:
-            state = self.progress.state
-            rest = _cut(rows, each, len(rows.y))
-            few = state._replace(offsets=state.offsets[:left], thresholds=state.thresholds[:left])
-            self.progress = self.progress._replace(state=few)
-            try:
-                found = self._sums(rest, 1)
-            finally:
-                self.progress = self.progress._replace(state=state)
-            self._take(found, rest, left)
+            rest = cut(rows, each, len(rows.y))
+            self._take(self._sums(rest, 1, left), rest, left)
         self.at += len(rows.y)
 
     def close(self, part: int | None = None) -> None:
@@ -327,18 +297,20 @@ class RoundsRun:
         self.weight[..., part, :] += weight
 
     def _normals(self, what: str, count: int) -> Array:
-        """Standard normals for reports that no others will ever share; never in a forked process."""
+        """Standard normals that no others will ever share, never in a forked process; zeros without a key."""
+        if self.key is None:
+            return np.zeros(count)
         refuse_fork(self._process)
-        assert self.key is not None
         return normals(derived_key(self.key, what), count)
 
     def _noised(self, part: int) -> Array:
         """Sums of the open piece with their noise, which is drawn here and nowhere else."""
         total = self.raw.sum * STEP
+        devices = self._devices()
         if self.progress.state.role == "measures":
-            total[..., self.plan.told :] *= self._unit
+            total[..., self.plan.told :] *= devices.unit
         sd = self.plan.sd(self.progress.state.role)
-        if self.key is None or self._each or self._public or sd <= 0.0:
+        if devices.each or devices.public or sd <= 0.0:
             return np.asarray(total)
         noise = self._normals(f"{len(self.progress.held)} {part} {self.piece}", total.size).reshape(total.shape)
         return np.asarray(total + sd * np.sqrt(self.open_weight)[..., None] * noise)
@@ -383,106 +355,6 @@ class RoundsRun:
     def reports(self) -> Reports:
         """What the round has reported, with its noise."""
         return Reports(self.weight, self.total, self.begun)
-
-    # --- reports ---------------------------------------------------------------------------------------
-
-    @property
-    def _each(self) -> bool:
-        """Whether every report is randomised by itself: the sum of reports has no simple law."""
-        plan, role = self.plan, self.progress.state.role
-        if role == "measures":  # of which outer products are summed, too
-            return True
-        scores = role not in {"location", "moments"}
-        return plan.mechanism.channel(plan.numbers(role)).kind != codes.GAUSSIAN or (plan.label and scores)
-
-    @property
-    def _public(self) -> bool:
-        """Whether the round tells of public covariates."""
-        return self.plan.label and self.progress.state.role == "moments"
-
-    def _of_public(self, rows: Block) -> Array:
-        number, state = self.progress.state.number, self.progress.state
-        first = not any(r.role == "moments" for r in self.plan.rounds[:number])
-        return (play.public_sizes if first else play.public_moments)(state, self._moments(rows))
-
-    def _by_record(self, rows: Block, number: int) -> Array:
-        plan, state = self.plan, self.progress.state
-        groups, n, role = len(state.offsets), len(rows.y), state.role
-        size = plan.numbers(role)
-        width = plan.mechanism.width(size)
-        noise = np.zeros((n, width))
-        if self.key is not None:
-            noise = self._normals(f"{len(self.progress.held)} block {self.piece} {number}", n * width).reshape(n, width)
-        y = self._response(rows.y, None)
-        if role == "measures":
-            return self._measures(rows, y, noise)
-        if plan.label and role not in {"location", "moments"}:
-            given = y, rows.x, self._offset(rows), rows.weight
-            low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
-            return play.public_sums(plan, state, given, (low, high), noise)
-        centre = np.zeros(size)
-        if role == "location":
-            before = play.indicators(state, self._columns(rows))
-            centre += 0.5
-        elif role == "moments" and plan.wide is not None:
-            before = play.numbers(plan.wide, rows.x)
-            centre += 0.5
-        elif role == "moments":
-            before = play.told(plan, state, self._moments(rows))
-        else:
-            before = play.reports(plan, state, y, rows.x, self._offset(rows))
-            if state.kappa > 0.0:
-                centre[-1] = 0.5 * state.kappa
-        out = randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
-        out = out if rows.weight is None else out * rows.weight[:, None]
-        return np.asarray(out.reshape(groups, n // groups, size).sum(axis=1))
-
-    def _measures(self, rows: Block, y: Array, noise: Array) -> Array:
-        """Sums of what records tell of the fit, each randomised by itself, and of its outer products; shape (1, …)."""
-        plan, state, gauge = self.plan, self.progress.state, self.progress.gauge
-        assert gauge is not None
-        times = np.ones(len(y)) if rows.weight is None else rows.weight
-        before = play.gauged(plan, gauge, state, y, rows.x, self._offset(rows)) - 0.5
-        radius = plan.radius("measures") / play.root_of(times)
-        told = randomised(plan.mechanism.channel(plan.told), before, radius, noise) + 0.5
-        weighted = told * times[:, None]
-        outer = weighted.T @ told / self._unit
-        return np.concatenate([weighted.sum(axis=0), outer.reshape(-1)])[None]
-
-    @property
-    def _unit(self) -> float:
-        """Public size of a product of two numbers that measure fit, by which their sums are rounded."""
-        return 1.0 + self.plan.sd("measures") ** 2
-
-    def _columns(self, rows: Block) -> Array:
-        """Values of the columns whose scale is learned; the response comes last."""
-        d = self.plan.d
-        own = rows.x[:, [j for j in self.plan.unscaled if j < d]]
-        if d not in self.plan.unscaled:
-            return own
-        return np.column_stack([own, self._response(rows.y, rows.offset)])
-
-    def _moments(self, rows: Block) -> Array:
-        plan = self.plan
-        more = [np.ones((len(rows.y), plan.extra)), rows.x]
-        if plan.layout.response:
-            more.append(self._response(rows.y, rows.offset)[:, None])
-        return np.concatenate(more, axis=1)
-
-    def _response(self, y: Array, offset: Array | None) -> Array:
-        """Response less its offset, in units of the learned scale."""
-        state = self.progress.state
-        with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of one value
-            r = y if offset is None else y - offset
-            if (state.y_centre, state.y_scale) == (0.0, 1.0):
-                return r
-            return np.asarray((r - state.y_centre) / state.y_scale)
-
-    def _offset(self, rows: Block) -> Array | None:
-        if rows.offset is None:
-            return None
-        with np.errstate(over="ignore"):
-            return np.asarray(rows.offset / self.progress.state.y_scale)
 
     # --- estimates -------------------------------------------------------------------------------------
 
@@ -560,47 +432,3 @@ class RoundsRun:
 
     def __reduce__(self) -> str:
         raise TypeError("a fit in progress holds a secret key and can't be pickled; use save() on its stream")
-
-
-class PieceRun(RoundsRun):
-    """Pieces of one round, one after another, whose sums are collected elsewhere.
-
-    Parameters
-    ----------
-    run : RoundsRun
-        Of the same plan; it has had nobody.
-    state : State
-        What the records answer.
-    sizes : sequence of int
-        Records of each piece.
-    keys : sequence of bytes or None
-        Of each piece's noise and of no other's.
-    """
-
-    def __init__(self, run: RoundsRun, state: State, sizes: Sequence[int], keys: Sequence[bytes | None]) -> None:
-        if any((key is None) != (run.key is None) for key in keys):
-            raise ValueError("a piece needs a key where the fit has one")
-        super().__init__(run.plan, run.to_user, keys[0], personal=run.personal, unusable=run.unusable)
-        self.columns = run.columns
-        self.progress = self.progress._replace(state=state)
-        self.sent: list[Sent] = []
-        self._left = list(zip(sizes, keys, strict=True))
-        self._follow()
-
-    def _follow(self) -> None:
-        self.size, self.key = self._left.pop(0)
-        self._begin(self.size, 1)
-
-    def _finish(self) -> None:
-        """Keep the piece's sums, with their noise, and begin the next."""
-        self.close()
-        whole = np.rint(np.clip(self.total[0] / STEP, -MOST, MOST))
-        self.sent.append(Sent(self.weight[0], np.asarray(whole, dtype=np.int64)))
-        if self._left:
-            self._follow()
-
-
-def _cut(rows: Block, a: int, b: int) -> Block:
-    if a == 0 and b >= len(rows.y):
-        return rows
-    return Block._make(None if c is None else c[a:b] for c in rows)

@@ -20,8 +20,9 @@ from privreg.formula.arrays import read_arrays
 from privreg.privacy.ledger import LEDGER
 from privreg.privacy.noise import derived_key, fresh_key, seeded_key, words
 from privreg.protocol.rounds import Reports
+from privreg.simulation.devices import Block
 from privreg.simulation.fit_plan import FitPlan
-from privreg.simulation.rounds import Block, RoundsRun
+from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.stream import begin
 
 if TYPE_CHECKING:
@@ -256,11 +257,15 @@ class FieldRun(RoundsRun):
         lost = (here >> np.uint64(32)).astype(np.float64) < self._dropout * 2.0**32
         return lost, ((here & np.uint64(0xFFFFFFFF)) % np.uint64(self._late + 1)).astype(np.int64)
 
-    def _sums(self, rows: Block, number: int) -> Ints:
-        """Sums of one block's reports, by when they arrive."""
+    def _sums(self, rows: Block, number: int, groups: int | None = None) -> Ints:
+        """Sums of one block's reports, by when they arrive.
+
+        Noise of single reports is the same by every delay, and each report has a weight in one of them.
+        """
         if not self.delays:
-            return super()._sums(rows, number)
-        return np.array([super(FieldRun, self)._sums(self._arriving(rows, k), number) for k in range(self._late + 1)])
+            return super()._sums(rows, number, groups)
+        arriving = [self._arriving(rows, k) for k in range(self._late + 1)]
+        return np.array([super(FieldRun, self)._sums(some, number, groups) for some in arriving])
 
     def _weights(self, rows: Block, groups: int) -> Array:
         if not self.delays:

@@ -19,11 +19,10 @@ from privreg.privacy.mechanisms import (
     psd_sensitivity,
     score_sensitivity,
 )
-from privreg.privacy.noise import KEY_BYTES
 from privreg.protocol.rounds import GROUPS
-from privreg.simulation import play, rounds
+from privreg.simulation import play
+from privreg.simulation.devices import Block, Devices
 from privreg.simulation.plan import device_plan
-from privreg.simulation.rounds import Block, RoundsRun
 from tests.kinds import BROKEN, EXTREME, KINDS, MECHANISMS, adversarial, mechanism, quiet, responses
 from tests.rounds import plan_by_rounds, state_of
 
@@ -195,11 +194,7 @@ def test_indicators_are_those_of_devices(name):
 
 def by_record(plan, state, noise, rows, **known):
     """Sums of a block's reports by the engine, which is handed these normals."""
-    run = RoundsRun(plan, np.eye(plan.size), bytes(KEY_BYTES))
-    run.progress = run.progress._replace(state=state, **known)
-    with pytest.MonkeyPatch.context() as m:
-        m.setattr(rounds, "normals", lambda _, count: noise.reshape(count))
-        return run._by_record(rows, 0)
+    return Devices(plan, state, known.get("gauge"), None).sums(rows, lambda count: noise.reshape(count))
 
 
 @pytest.mark.parametrize("role", ["location", "moments", "pilot", "main"])

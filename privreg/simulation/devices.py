@@ -1,0 +1,178 @@
+"""Devices of one round, all at once: blocks of raw rows to sums of their reports. Device side.
+
+Where the sum of reports has a simple law it comes back without noise, which falls on whole pieces; see `rounds`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privreg.privacy.channels import randomised
+from privreg.protocol import codes
+from privreg.simulation import play
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.plan import Plan
+    from privreg.families.measures import Gauge
+    from privreg.protocol.rounds import State
+
+    Array = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+__all__ = ["Block", "Devices", "cut"]
+
+
+class Block(NamedTuple):
+    """Consecutive rows that are played together."""
+
+    y: Array
+    x: Array
+    offset: Array | None
+    weight: Array | None
+    delay: Ints | None = None  # Rounds after its own in which a record's report arrives
+
+
+def cut(rows: Block, a: int, b: int) -> Block:
+    """Rows a to b of a block."""
+    if a == 0 and b >= len(rows.y):
+        return rows
+    return Block._make(None if c is None else c[a:b] for c in rows)
+
+
+class Devices(NamedTuple):
+    """What a round asks of every device."""
+
+    plan: Plan
+    state: State
+    gauge: Gauge | None  # Of measures of fit
+    columns: NDArray[np.int64] | None  # How rows come, if one column holds the codes of levels; see `play.dense`
+
+    @property
+    def each(self) -> bool:
+        """Whether every report is randomised by itself: the sum of reports has no simple law."""
+        plan, role = self.plan, self.state.role
+        if role == "measures":  # of which outer products are summed, too
+            return True
+        scores = role not in {"location", "moments"}
+        return plan.mechanism.channel(plan.numbers(role)).kind != codes.GAUSSIAN or (plan.label and scores)
+
+    @property
+    def public(self) -> bool:
+        """Whether the round tells of public covariates."""
+        return self.plan.label and self.state.role == "moments"
+
+    @property
+    def unit(self) -> float:
+        """Public size of a product of two numbers that measure fit, by which their sums are rounded."""
+        return 1.0 + self.plan.sd("measures") ** 2
+
+    def sums(self, rows: Block, normals: Callable[[int], Array]) -> Array:
+        """Sums of reports by group, shape (groups, numbers).
+
+        Parameters
+        ----------
+        rows : Block
+            Each group as many.
+        normals : callable
+            Gives so many standard normals that no other report has; asked for where each report has its noise.
+        """
+        plan, state = self.plan, self.state
+        if self.columns is not None:
+            rows = rows._replace(x=play.dense(rows.x, self.columns, plan.d))
+        if self.public:
+            return self._of_public(rows)
+        if self.each:
+            return self._by_record(rows, normals)
+        if state.role == "location":
+            out = _weighted(play.indicators(state, self._places(rows)), rows.weight)
+            return np.asarray(out.reshape(len(state.offsets), -1, out.shape[1]).sum(axis=1))
+        if state.role == "moments" and plan.wide is not None:
+            return np.asarray(_weighted(play.numbers(plan.wide, rows.x), rows.weight).sum(axis=0)[None])
+        if state.role == "moments":
+            return play.moments(state, self._moments(rows), rows.weight)
+        return play.sums(plan, state, self._response(rows.y, None), rows.x, self._offset(rows), rows.weight)
+
+    def _of_public(self, rows: Block) -> Array:
+        first = not any(r.role == "moments" for r in self.plan.rounds[: self.state.number])
+        return (play.public_sizes if first else play.public_moments)(self.state, self._moments(rows))
+
+    def _by_record(self, rows: Block, normals: Callable[[int], Array]) -> Array:
+        plan, state = self.plan, self.state
+        groups, n, role = len(state.offsets), len(rows.y), state.role
+        size = plan.numbers(role)
+        width = plan.mechanism.width(size)
+        noise = normals(n * width).reshape(n, width)
+        y = self._response(rows.y, None)
+        if role == "measures":
+            return self._measures(rows, y, noise)
+        if plan.label and role not in {"location", "moments"}:
+            given = y, rows.x, self._offset(rows), rows.weight
+            low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
+            return play.public_sums(plan, state, given, (low, high), noise)
+        centre = np.zeros(size)
+        if role == "location":
+            before = play.indicators(state, self._places(rows))
+            centre += 0.5
+        elif role == "moments" and plan.wide is not None:
+            before = play.numbers(plan.wide, rows.x)
+            centre += 0.5
+        elif role == "moments":
+            before = play.told(plan, state, self._moments(rows))
+        else:
+            before = play.reports(plan, state, y, rows.x, self._offset(rows))
+            if state.kappa > 0.0:
+                centre[-1] = 0.5 * state.kappa
+        out = randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
+        return np.asarray(_weighted(out, rows.weight).reshape(groups, n // groups, size).sum(axis=1))
+
+    def _measures(self, rows: Block, y: Array, noise: Array) -> Array:
+        """Sums of what records tell of the fit, each randomised by itself, and of its outer products; shape (1, …)."""
+        plan, state, gauge = self.plan, self.state, self.gauge
+        assert gauge is not None
+        times = np.ones(len(y)) if rows.weight is None else rows.weight
+        before = play.gauged(plan, gauge, state, y, rows.x, self._offset(rows)) - 0.5
+        radius = plan.radius("measures") / play.root_of(times)
+        told = randomised(plan.mechanism.channel(plan.told), before, radius, noise) + 0.5
+        weighted = told * times[:, None]
+        outer = weighted.T @ told / self.unit
+        return np.concatenate([weighted.sum(axis=0), outer.reshape(-1)])[None]
+
+    def _places(self, rows: Block) -> Array:
+        """Values of the columns whose scale is learned; the response comes last."""
+        d = self.plan.d
+        own = rows.x[:, [j for j in self.plan.unscaled if j < d]]
+        if d not in self.plan.unscaled:
+            return own
+        return np.column_stack([own, self._response(rows.y, rows.offset)])
+
+    def _moments(self, rows: Block) -> Array:
+        plan = self.plan
+        more = [np.ones((len(rows.y), plan.extra)), rows.x]
+        if plan.layout.response:
+            more.append(self._response(rows.y, rows.offset)[:, None])
+        return np.concatenate(more, axis=1)
+
+    def _response(self, y: Array, offset: Array | None) -> Array:
+        """Response less its offset, in units of the learned scale."""
+        state = self.state
+        with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of one value
+            r = y if offset is None else y - offset
+            if (state.y_centre, state.y_scale) == (0.0, 1.0):
+                return r
+            return np.asarray((r - state.y_centre) / state.y_scale)
+
+    def _offset(self, rows: Block) -> Array | None:
+        if rows.offset is None:
+            return None
+        with np.errstate(over="ignore"):
+            return np.asarray(rows.offset / self.state.y_scale)
+
+
+def _weighted(told: Array, weight: Array | None) -> Array:
+    return told if weight is None else told * weight[:, None]
