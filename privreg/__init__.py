@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         SmoothedHinge,
         Squared,
     )
+    from privreg.field.connect import connect
     from privreg.formula.parse import rowwise
     from privreg.loading import load
     from privreg.planning.power import plan
@@ -67,6 +68,7 @@ __all__ = [
     "anova",
     "central",
     "compare",
+    "connect",
     "datasets",
     "errors",
     "experiments",
@@ -100,6 +102,7 @@ _HOMES = {
     "Squared": "privreg.families.builtin",
     "anova": "privreg.results.comparison",
     "compare": "privreg.results.comparison",
+    "connect": "privreg.field.connect",
     "limit_spending": "privreg.privacy.ledger",
     "load": "privreg.loading",
     "plan": "privreg.planning.power",

@@ -35,6 +35,7 @@ CODES: Final = {
     "not_private": Code("caution", "no noise"),
     "public_weights": Code("info", "weights were declared public"),
     "pure": Code("info", "the mechanism keeps a stricter budget than was asked for"),
+    "memory": Code("info", "a device that lost its memory may spend more"),
     "rounding": Code("info", "noise is drawn in double precision"),
     "seeded": Code("caution", "whoever knows the seed can draw the noise again"),
     "split": Code("info", "each record is in one lane, which spends the whole budget on it"),
@@ -134,7 +135,7 @@ def doubts(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(note for note in notes if note.severity == "doubt")
 
 
-_ELSEWHERE: Final = frozenset({"rounding", "split"})
+_ELSEWHERE: Final = frozenset({"memory", "rounding", "split"})
 """Codes of notes that change no reading of a table; they stand in the privacy statement."""
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "SavedFileError",
     "SchemaError",
     "StreamError",
+    "StudyError",
     "UnsupportedArgumentError",
     "choose",
     "equation",
@@ -72,6 +73,10 @@ class DataError(PrivregError, ValueError):
 
 class InferenceError(PrivregError, ValueError):
     """An inference method can't do what was asked of it."""
+
+
+class StudyError(PrivregError, RuntimeError):
+    """A study in the field can't be reached, or what its server says can't be verified."""
 
 
 class SavedFileError(PrivregError, ValueError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Never, cast
 
 from privreg.data.sources.open import Source
@@ -254,6 +255,9 @@ class PrivateOnlineRegression:
             Each message says what was got, what is allowed, and the fix.
         """
         asked = {name: value for name, value in locals().items() if name in accepted("local.formula")}
+        if getattr(type(data), "answers_formulas", False):  # a study of `privreg.connect`
+            given = {k: v for k, v in {**asked, "trust": trust}.items() if v is not _usual(cls.from_formula, k)}
+            return cast("PrivateOnlineRegression", data.model(formula, {**given, **unknown}))
         scopes = scopes_of(sys._getframe(1))
         if check("local.formula", "trust", trust) == "central":
             from privreg.central.regression import Regression  # its model has the same methods
@@ -565,3 +569,8 @@ class PrivateOnlineRegression:
         forget(kept)
         res._caution()
         return res
+
+
+def _usual(function: Callable[..., Any], name: str) -> Any:
+    """Default of a keyword."""
+    return inspect.signature(function).parameters[name].default

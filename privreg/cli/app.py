@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from privreg.cli import data, experiment, fit, means, plan, schema
+from privreg.cli.field import FIELD
 from privreg.cli.output import FAILED, complain
 from privreg.cli.parser import parsers, spread
 from privreg.cli.values import check_ranges
@@ -64,14 +65,8 @@ def _own_warnings() -> Iterator[None]:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    if arguments and arguments[0] == "respond":  # the device's own command, which has no option of this package
-        from privreg.device.command import main as device
-
-        return device(arguments[1:], prog="privreg respond")
-    if arguments and arguments[0] == "study":
-        from privreg.field.command import main as study
-
-        return study(arguments[1:])
+    if arguments and arguments[0] in FIELD:  # these have no option of the table
+        return FIELD[arguments[0]](arguments[1:])
     top, verbs = parsers(VERBS)
     if not arguments:
         top.print_help()

@@ -17,8 +17,6 @@ from privreg.protocol.rounds import Reports, State
 from privreg.protocol.study import FAMILIES, ROLES, Role, mu_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from privreg.collector.plan import Plan
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["ask_of", "check_field", "family_of", "measured_of", "reports_of", "roles_of"]
+__all__ = ["ask_of", "check_field", "family_of", "products", "reports_of", "roles_of", "state_of"]
 
 
 def check_field(plan: Plan) -> None:
@@ -126,6 +124,38 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None, below: int =
     )
 
 
+def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
+    """What a state of a study asks as a state of a fit: the other way round of `ask_of`.
+
+    Parameters
+    ----------
+    plan : Plan
+    ask : Ask
+    """
+    size, scores = plan.size, ask.role in {"pilot", "main", "measures"}
+    if scores and plan.wide is not None:
+        rows = np.array(ask.rows, dtype=np.float64)
+    else:
+        rows = np.zeros((len(ask.rows), len(ask.rows)))
+        for j, row in enumerate(ask.rows):
+            rows[j, : j + 1] = row
+    offsets = np.zeros((plan.apart(ask.role), size))
+    for g, octets in enumerate(ask.signs):
+        bits = np.unpackbits(np.frombuffer(octets, dtype=np.uint8), count=size, bitorder="little")
+        offsets[g] = np.where(bits, -ask.step, ask.step)
+    theta = np.array(ask.theta) if scores else np.zeros(size)
+    thresholds = np.array(ask.thresholds, dtype=np.float64) if ask.thresholds else np.zeros((len(offsets), 0))
+    kappa = plan.kappa(ask.role)
+    state = State(
+        0, ask.role, rows, ask.y_centre, ask.y_scale, theta, ask.corner, offsets, kappa, thresholds
+    )  # fmt: skip
+    given = ask.gauge
+    gauge = plan.gauge
+    if given is None or gauge is None:
+        return state, None
+    return state, gauge._replace(residual=given.residual, spread=given.spread, centre=given.centre)
+
+
 def _signs(offsets: Array) -> tuple[float, tuple[bytes, ...]]:
     """Offsets ± step as a step and bits, 1 for minus, the first coefficient's the least."""
     step = float(np.abs(offsets).max())
@@ -151,15 +181,23 @@ def reports_of(role: Role, people: Ints, sums: Ints) -> Reports:
     return Reports(people.astype(np.float64), sums / float(role.radius), int(people.sum()))
 
 
-def measured_of(role: Role, values: Sequence[Sequence[int]]) -> Reports:
-    """Reports on measures of fit, whose outer products are summed beside.
+def products(role: Role, people: int, sums: Ints, squares: Array) -> Reports:
+    """Reports on measures of fit, whose products are summed beside.
 
     Parameters
     ----------
     role : Role
-    values : sequence, shape (n, numbers)
-        Every report.
+    people : int
+    sums : ndarray of int, shape (numbers,)
+    squares : ndarray, shape (2, numbers (numbers + 1) / 2)
+        Sums of products, lower triangle row by row: high and low part.
+
+    Returns
+    -------
+    Reports
     """
-    told = np.array(values, dtype=np.float64).reshape(-1, role.numbers) / role.radius
-    total = np.concatenate([told.sum(axis=0), (told.T @ told).reshape(-1)])
-    return Reports(np.full((1, 1), float(len(told))), total[None, None], len(told))
+    row, col = np.tril_indices(role.numbers)
+    outer = np.zeros((role.numbers, role.numbers))
+    outer[row, col] = outer[col, row] = squares[0] * 2.0**32 + squares[1]
+    total = np.concatenate([sums / role.radius, outer.reshape(-1) / role.radius**2])
+    return Reports(np.full((1, 1), float(people)), total[None, None], people)

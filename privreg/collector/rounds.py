@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from scipy.linalg import hadamard
+from scipy.special import ndtri
 
 from privreg.collector import carried, diagonal, many, moments, pilot, thresholds
 from privreg.collector import curvature as coordinates
@@ -60,6 +61,10 @@ MARGIN: Final = 0.7
 
 BENT: Final = 0.25
 """Length of offsets, relative to that of others, where curvature changes with the predictor of many coefficients."""
+
+LONGER: Final = 2.0
+"""Length of offsets of quantiles far from the median, relative to the median's, at most. With the median's own, reports
+told so little of a density that varied elevenfold that intervals of the 0.9 quantile covered 70%."""
 
 FAR: Final = 1.5
 """Corners by which a state may move in one round."""
@@ -286,6 +291,8 @@ def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
     length = size * (state.corner if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
     if plan.rules.moving and plan.rules.track:
         length = size * MARGIN  # the corner is that of a window about a margin
+    if plan.rules.shape.family == codes.QUANTILE:  # far out the density, which is the curvature, is low
+        length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGER)
     if plan.many and plan.rules.from_predictor:
         length *= BENT  # what they add to a mean report is not taken off
     if q < plan.groups:

@@ -12,7 +12,7 @@ from http.client import HTTPException
 from typing import IO, Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-__all__ = ["RETRIED", "Answer", "Invitation", "Transport", "fetch", "invitation", "waits"]
+__all__ = ["RETRIED", "Answer", "Invitation", "NoRedirect", "Transport", "fetch", "invitation", "waits"]
 
 TIMEOUT: Final = 30.0
 LONGEST: Final = 2 << 20
@@ -69,7 +69,9 @@ def invitation(url: str) -> Invitation:
     raise ValueError("a study's address ends in /v1/studies/ and its name.")
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Answers of another address are none."""
+
     def redirect_request(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str) -> None:
         """Follow nothing: the address that was given is the one that is trusted."""
         del req, fp, code, msg, headers, newurl
@@ -81,7 +83,7 @@ def fetch(url: str, body: bytes | None = None) -> Answer:
     if body is not None:
         headers["Content-Type"] = "application/json"
     local = [urllib.request.ProxyHandler({})] if url.startswith("http:") else []  # to this machine: never by a proxy
-    opener = urllib.request.build_opener(_NoRedirect, *local)
+    opener = urllib.request.build_opener(NoRedirect, *local)
     request = urllib.request.Request(url, data=body, headers=headers)
     try:
         with opener.open(request, timeout=TIMEOUT) as answer:

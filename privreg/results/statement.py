@@ -47,7 +47,8 @@ class PrivacyStatement(View):
     budget : Budget
         Budget per person (per silo of a federated fit), for each row that counts.
     trust : str
-        "simulated": one process held the rows and played the devices. "central plug-in": a curator's
+        "simulated": one process held the rows and played the devices. "devices": they were people's own, elsewhere.
+        "central plug-in": a curator's
         one-time release was added. "curator": all rows were a curator's. "flower": silos randomised for themselves.
     mechanism : str
         The mechanism: "Gaussian", "Laplace", "PrivUnit", "randomized response".

@@ -42,6 +42,7 @@ class Setting(NamedTuple):
     trust: Mapping[str, str] = {
         "simulated": "local, simulated: this process held the rows and played the devices; what is published is as "
         "private",
+        "devices": "local: people's own devices randomised their reports; this process never saw a row",
         "central plug-in": "local for the estimates; the plug-in covariance needed a trusted curator (one release)",
     }
     no_audit: str = ""  # Why verify() is refused

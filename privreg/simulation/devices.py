@@ -102,43 +102,62 @@ class Devices(NamedTuple):
         first = not any(r.role == "moments" for r in self.plan.rounds[: self.state.number])
         return (play.public_sizes if first else play.public_moments)(self.state, self._moments(rows))
 
+    def told(self, rows: Block) -> tuple[Array, Array]:
+        """What each record's report is before noise, and the centre of the ball it lies in.
+
+        Parameters
+        ----------
+        rows : Block
+            Each group as many.
+
+        Returns
+        -------
+        ndarray, shape (n, numbers)
+        ndarray, shape (numbers,)
+        """
+        plan, state, role = self.plan, self.state, self.state.role
+        centre = np.zeros(plan.numbers(role))
+        if role == "location":
+            return play.indicators(state, self._places(rows)), centre + 0.5
+        if role == "moments" and plan.wide is not None:
+            return play.numbers(plan.wide, rows.x), centre + 0.5
+        if role == "moments":
+            return play.told(plan, state, self._moments(rows)), centre
+        if role == "measures":
+            assert self.gauge is not None
+            y = self._response(rows.y, None)
+            return play.gauged(plan, self.gauge, state, y, rows.x, self._offset(rows)), centre + 0.5
+        if state.kappa > 0.0:
+            centre[-1] = 0.5 * state.kappa
+        return play.reports(plan, state, self._response(rows.y, None), rows.x, self._offset(rows)), centre
+
+    def directions(self, rows: Block) -> Array:
+        """Unit rows of a round of moments, shape (n, size); zeros of records that have nothing to tell."""
+        return play.directions(self.state, self._moments(rows))
+
     def _by_record(self, rows: Block, normals: Callable[[int], Array]) -> Array:
         plan, state = self.plan, self.state
         groups, n, role = len(state.offsets), len(rows.y), state.role
         size = plan.numbers(role)
         width = plan.mechanism.width(size)
         noise = normals(n * width).reshape(n, width)
-        y = self._response(rows.y, None)
         if role == "measures":
-            return self._measures(rows, y, noise)
+            return self._measures(rows, noise)
         if plan.label and role not in {"location", "moments"}:
-            given = y, rows.x, self._offset(rows), rows.weight
+            given = self._response(rows.y, None), rows.x, self._offset(rows), rows.weight
             low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
             return play.public_sums(plan, state, given, (low, high), noise)
-        centre = np.zeros(size)
-        if role == "location":
-            before = play.indicators(state, self._places(rows))
-            centre += 0.5
-        elif role == "moments" and plan.wide is not None:
-            before = play.numbers(plan.wide, rows.x)
-            centre += 0.5
-        elif role == "moments":
-            before = play.told(plan, state, self._moments(rows))
-        else:
-            before = play.reports(plan, state, y, rows.x, self._offset(rows))
-            if state.kappa > 0.0:
-                centre[-1] = 0.5 * state.kappa
+        before, centre = self.told(rows)
         out = randomised(plan.mechanism.channel(size), before - centre, plan.radius(role), noise) + centre
         return np.asarray(_weighted(out, rows.weight).reshape(groups, n // groups, size).sum(axis=1))
 
-    def _measures(self, rows: Block, y: Array, noise: Array) -> Array:
+    def _measures(self, rows: Block, noise: Array) -> Array:
         """Sums of what records tell of the fit, each randomised by itself, and of its outer products; shape (1, …)."""
-        plan, state, gauge = self.plan, self.state, self.gauge
-        assert gauge is not None
-        times = np.ones(len(y)) if rows.weight is None else rows.weight
-        before = play.gauged(plan, gauge, state, y, rows.x, self._offset(rows)) - 0.5
+        plan = self.plan
+        times = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+        before, centre = self.told(rows)
         radius = plan.radius("measures") / play.root_of(times)
-        told = randomised(plan.mechanism.channel(plan.told), before, radius, noise) + 0.5
+        told = randomised(plan.mechanism.channel(plan.told), before - centre, radius, noise) + centre
         weighted = told * times[:, None]
         outer = weighted.T @ told / self.unit
         return np.concatenate([weighted.sum(axis=0), outer.reshape(-1)])[None]

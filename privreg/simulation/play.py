@@ -32,6 +32,7 @@ __all__ = [
     "MOST",
     "block_of",
     "dense",
+    "directions",
     "gauged",
     "indicators",
     "moments",
@@ -114,6 +115,13 @@ def _directions(z: Array) -> tuple[Array, Array]:
     return z, inverse
 
 
+def directions(state: State, v: Array) -> Array:
+    """Unit rows in the coordinates of a state, shape (n, D); zeros of records that have nothing to tell."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        z, inverse = _directions(v @ state.rows.T)
+        return np.asarray(z * inverse[:, None])
+
+
 def moments(state: State, v: Array, weight: Array | None) -> Array:
     """Sum of reports on second moments before noise, shape (1, D (D + 1) / 2).
 
@@ -124,9 +132,7 @@ def moments(state: State, v: Array, weight: Array | None) -> Array:
         Rows, and the response where its scale is learned.
     weight : ndarray, shape (n,), or None
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        z, inverse = _directions(v @ state.rows.T)
-        u = z * inverse[:, None]
+    u = directions(state, v)
     square = u.T @ (u if weight is None else u * weight[:, None])
     at = np.tril_indices(len(square))
     return np.asarray(square[at] * np.where(at[0] == at[1], 1.0, math.sqrt(2.0)))[None]
@@ -141,9 +147,7 @@ def numbers(wide: Wide, x: Array) -> Array:
 def told(plan: Plan, state: State, v: Array) -> Array:
     """Reports on second moments before noise, one a row, shape (n, D (D + 1) / 2)."""
     del plan
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        z, inverse = _directions(v @ state.rows.T)
-        u = z * inverse[:, None]
+    u = directions(state, v)
     row, col = np.tril_indices(u.shape[1])
     return np.asarray(u[:, row] * u[:, col] * np.where(row == col, 1.0, math.sqrt(2.0)))
 

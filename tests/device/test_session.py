@@ -765,7 +765,7 @@ def test_no_connection_is_no_error(monkeypatch, error):
 
 
 def test_redirects_are_not_followed():
-    made = client._NoRedirect().redirect_request(None, BytesIO(), 302, "", Message(), "https://elsewhere.org")
+    made = client.NoRedirect().redirect_request(None, BytesIO(), 302, "", Message(), "https://elsewhere.org")
     assert made is None
 
 

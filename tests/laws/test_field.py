@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from privreg.collector import field
+from privreg.collector import chain, field
 from privreg.collector.diagonal import Wide
 from privreg.device import answer
 from privreg.device.design import Row
@@ -214,7 +214,8 @@ def test_sums_of_whole_numbers_are_sums_of_reports():
 
 def test_measures_of_fit_come_with_their_products():
     role = study.Role(lattice.BOX, 2, 4, 1)
-    got = field.measured_of(role, [(4, 0), (-8, 2)])
+    cell = chain.add(None, np.array([(4, 0), (-8, 2)]), "measures")
+    got = field.products(role, cell.people, cell.sums, cell.squares)
     np.testing.assert_array_equal(got.total[0, 0], [-1.0, 0.5, 1 + 4, -1.0, -1.0, 0.25])
     assert (got.people, got.weight.tolist()) == (2, [[2.0]])
 

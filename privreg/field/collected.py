@@ -1,0 +1,192 @@
+"""Results of a study from what its collector publishes: the plan, and sums of reports. No row comes near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector import chain as chains
+from privreg.collector.chain import Cell, Cells, Chain, Place
+from privreg.diagnostics import Diagnostic
+from privreg.errors import InferenceError
+from privreg.field.declared import fit_of
+from privreg.privacy.ledger import Release
+from privreg.protocol.wire import MessageError, Record
+from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.stream import begin
+
+if TYPE_CHECKING:
+    from privreg.collector.plan import Plan
+    from privreg.protocol.study import StudyPlan
+    from privreg.results.results import PrivateResults
+    from privreg.simulation.fit_plan import FitPlan
+
+__all__ = ["Came", "engine_of", "fit_plan_of", "follow", "read_cells", "results"]
+
+DIGITS: Final = 40
+"""Of a sum, at most."""
+
+
+class Came(NamedTuple):
+    """How many answered a study."""
+
+    people: int
+    late: int  # Of them after their state had closed
+    invited: int | None = None  # Tokens that were issued, if the collector says
+
+
+def fit_plan_of(plan: StudyPlan) -> FitPlan:
+    """The plan of the fit that a signed plan carries.
+
+    Raises
+    ------
+    InferenceError
+        If it carries none.
+    """
+    text = plan.model.get("declared")
+    if not isinstance(text, str):
+        raise InferenceError("the plan carries no model, so nobody can estimate it; sign it by `privreg study sign`.")
+    return fit_of(text)
+
+
+def engine_of(plan: StudyPlan) -> Plan:
+    """What the collector's rounds know before the first report."""
+    fit = fit_plan_of(plan)
+    run = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)._run
+    assert isinstance(run, RoundsRun)
+    return run.plan
+
+
+def read_cells(items: Any, plan: StudyPlan) -> dict[Place, Cell]:
+    """Read sums as a collector publishes them; see `collector.chain.plain`.
+
+    Raises
+    ------
+    MessageError
+    """
+    if not isinstance(items, list):
+        raise MessageError("'cells' must be a list.")
+    out = {}
+    for one in items:
+        record = Record(one, "a cell")
+        role = record.choice("role", tuple(plan.roles))
+        form = plan.roles[role]
+        place = Place(record.integer("state", 0, 1 << 31), role, record.integer("group", 0, form.groups - 1))
+        people = record.integer("people", 0, 1 << 48)
+        products = form.numbers * (form.numbers + 1) // 2 if role == "measures" else form.numbers
+        sums = np.array(_wholes(record, "sums", form.numbers), dtype=np.int64)
+        squares = _wholes(record, "squares", products)
+        record.done()
+        low = np.array([v & ((1 << chains.LOW) - 1) for v in squares], dtype=np.int64)
+        high = np.array([v >> chains.LOW for v in squares], dtype=np.int64)
+        out[place] = Cell(people, sums, np.array([high, low]))
+    return out
+
+
+def _wholes(record: Record, name: str, count: int) -> list[int]:
+    out = []
+    for text in record.items(name, count):
+        if not isinstance(text, str) or not text.lstrip("-").isdecimal() or len(text) > DIGITS:
+            raise MessageError(f"{name!r} of a cell must be whole numbers in texts.")
+        out.append(int(text))
+    return out
+
+
+def follow(engine: Plan, plan: StudyPlan, snapshots: Iterable[Cells]) -> Chain:
+    """Make the chain of a study's states again.
+
+    Parameters
+    ----------
+    engine : Plan
+    plan : StudyPlan
+    snapshots : iterable of mapping
+        What had come when each state closed, of states 0, 1, …
+    """
+    chain = chains.begin(engine)
+    for snapshot in snapshots:
+        chain = chains.closed(engine, chain, plan.roles, snapshot)
+    return chain
+
+
+class CollectedRun(RoundsRun):
+    """A fit by rounds whose reports devices have sent.
+
+    Parameters
+    ----------
+    run : RoundsRun
+        Of the same plan; it has had nobody.
+    chain : Chain
+    plan : StudyPlan
+    cells : mapping
+        What has come by now.
+    """
+
+    def __init__(self, run: RoundsRun, chain: Chain, plan: StudyPlan, cells: Cells) -> None:
+        super().__init__(run.plan, run.to_user, None)
+        chain = chains.taken(run.plan, chain, plan.roles, cells)
+        self.progress = chain.progress
+        self._begin_round()
+        here = chains.present(chain, plan.roles, cells)
+        self.weight, self.total, self.at = here.weight, here.total, here.people
+        self.behind = [r for _, r in sorted(chain.known.items()) if r.people]
+        self._open()
+
+
+def results(plan: StudyPlan, chain: Chain, cells: Cells, *, invited: int | None = None) -> PrivateResults:
+    """Results of what has come by now.
+
+    Parameters
+    ----------
+    plan : StudyPlan
+    chain : Chain
+        By `follow`.
+    cells : mapping
+        What has come by now.
+    invited : int, optional
+        Tokens that were issued.
+
+    Returns
+    -------
+    PrivateResults
+        As a fit's, with the exact guarantee of the devices' mechanism.
+
+    Raises
+    ------
+    InferenceError
+        While reports still set the scales: not yet enough.
+    """
+    fit = fit_plan_of(plan)
+    stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)
+    run = stream._run
+    assert isinstance(run, RoundsRun)
+    stream._run = CollectedRun(run, chain, plan, cells)
+    res = stream._results(Release(0, plan.mu.p / plan.mu.q))
+    people, last = sum(c.people for c in cells.values()), len(chain.asked) - 1
+    here = sum(c.people for place, c in cells.items() if place.state == last)
+    told, came = res._fit, Came(people, people - here - chain.on_time, invited)
+    title = (*told.title, ("Protocol", _protocol(plan, came)))
+    return type(res)(replace(told, title=title, statement=_statement(told.statement, plan, came)))
+
+
+def _protocol(plan: StudyPlan, came: Came) -> str:
+    groups = max(role.groups for role in plan.roles.values())
+    parts = [f"{len(plan.rounds)} rounds", f"{groups} groups"]
+    if came.invited:
+        parts.append(f"{100.0 * (1.0 - came.people / came.invited):.1f}% never answered")
+    parts.append(f"{100.0 * came.late / max(came.people, 1):.1f}% late (counted)")
+    return ", ".join(parts)
+
+
+def _statement(stated: Any, plan: StudyPlan, came: Came) -> Any:
+    """The statement of a fit, about devices that are people's own."""
+    text = (
+        "whoever loses a device's memory, and meets a collector who asks the same record again, has spent √2 times mu; "
+        "who took part, and from which address, is not part of the guarantee"
+    )
+    notes = (*(n for n in stated.notes if n.code != "rounding"), Diagnostic("memory", text))
+    main = plan.roles["main"]
+    noise = f"noise sd {2.0**plan.bits / main.radius:.4g} of a main report's bound, on a lattice, by an exact sampler"
+    return replace(stated, trust="devices", mechanism="rounded Gaussian", noise=noise, notes=notes, people=came.people)

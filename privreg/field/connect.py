@@ -1,0 +1,360 @@
+"""A study that somebody collects elsewhere, as its analyst sees it: `privreg.connect`.
+
+Everything that the server says is verified: the plan by its key, states by the plan's keys, the chain by hashes, and
+every state is made again from the sums that it follows from. The estimates are computed here.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from html import escape
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from privreg.collector import chain as chains
+from privreg.device import ed25519
+from privreg.device.client import HERE, NoRedirect, invitation
+from privreg.device.consent import plain
+from privreg.errors import OptionError, StudyError, shown
+from privreg.field.collected import engine_of, fit_plan_of, read_cells
+from privreg.field.collected import results as results_of
+from privreg.protocol import messages, wire
+from privreg.protocol.study import StudyPlan, read_plan
+from privreg.protocol.wire import MessageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from privreg.collector.chain import Cells, Chain
+    from privreg.results.results import PrivateResults
+    from privreg.simulation.fit_plan import FitPlan
+
+__all__ = ["Study", "StudyModel", "connect", "fetched", "verified"]
+
+TIMEOUT: Final = 60.0
+LONGEST: Final = 256 << 20
+"""Bytes of an answer, at most."""
+
+
+class _Known(NamedTuple):
+    """What the server has published by now, verified."""
+
+    chain: Chain
+    cells: Cells
+    is_open: bool
+    issued: int
+
+
+def connect(url: str, token: str | None = None, *, key: str | None = None) -> Study:
+    """Connect to a study whose reports are collected elsewhere.
+
+    Parameters
+    ----------
+    url : str
+        Address of the study, as in its invitations: https://host/v1/studies/{name}#k={key}.
+    token : str, optional
+        The analyst's token, unless results are public.
+    key : str, optional
+        Public key that has signed the plan, where the address has none.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    OptionError
+        If the address is none of a study, or nothing says which key signs its plan.
+    StudyError
+        If the server can't be reached, or says what it can't have signed.
+
+    Examples
+    --------
+    >>> study = pr.connect("https://study.example.org/v1/studies/sleep#k=N3Z...", token="...")  # doctest: +SKIP
+    >>> study.results().summary()                                                               # doctest: +SKIP
+    """
+    try:
+        invited = invitation(url)
+        root = wire.unbase(key or invited.key, "the key")
+    except ValueError as e:
+        raise OptionError(str(e)) from None
+    if len(root) != wire.KEY:
+        raise OptionError("give the public key that has signed the plan: key=..., or an address with #k=...")
+    study = Study(invited.base, root, token)
+    if study.signed.study != invited.slug:
+        raise StudyError("the plan is one of another study.")
+    return study
+
+
+class Study:
+    """A study that is collected elsewhere; made by `privreg.connect`.
+
+    Parameters
+    ----------
+    base : str
+        Address of its interface.
+    root : bytes
+        Public key that has signed its plan.
+    token : str or None
+        The analyst's.
+    """
+
+    answers_formulas: Final = True
+    """By which `from_formula` tells it from rows."""
+
+    def __init__(self, base: str, root: bytes, token: str | None) -> None:
+        self._base, self._token = base, token
+        payload = _opened(self._get("plan"), "plan", (root,))
+        try:
+            self.signed: StudyPlan = read_plan(payload)
+        except MessageError as e:
+            raise StudyError(f"devices would refuse the plan: {e}") from None
+        self._hash = wire.hash_of(payload)
+        self._engine = engine_of(self.signed)
+        self._chain = chains.begin(self._engine)
+        self._states: list[bytes] = []  # Hashes of those that were verified
+
+    # --- what is asked ---------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> FitPlan:
+        """The public plan of the fit; `privreg.simulate` plays it."""
+        return fit_plan_of(self.signed)
+
+    @property
+    def formula(self) -> str:
+        """The formula that was signed."""
+        return self.plan.formula
+
+    def _get(self, path: str) -> bytes:
+        return fetched(self._base, path, self._token)
+
+    def _known(self) -> _Known:
+        """Ask what came, and verify it."""
+        try:
+            said = json.loads(self._get("cells"))
+            record = wire.Record(said, "the sums")
+            record.fixed("v", wire.VERSION)
+            record.text("study", 63)
+            if record.binary("plan_hash", wire.KEY) != self._hash:
+                raise StudyError("the sums are those of another plan.")
+            last, issued = record.integer("state", 0, 1 << 31), record.integer("issued", 0, 1 << 48)
+            snapshots = [read_cells(one, self.signed) for one in record.items("snapshots")]
+            cells = read_cells(record.take("cells"), self.signed)
+            return self._follow(last, snapshots, cells, issued)
+        except (MessageError, ValueError) as e:
+            raise StudyError(f"the study's server sends what is no answer of a collector: {e}") from None
+
+    def _follow(self, last: int, snapshots: Sequence[Cells], cells: Cells, issued: int) -> _Known:
+        """Verify states that are new, each made again from what came before."""
+        is_open = True
+        for k in range(len(self._states), last + 1):
+            payload = _opened(self._get(f"states/{k}"), "state", self.signed.keys)
+            state = messages.read_state(payload, self.signed, self._hash)
+            before = self._states[-1] if self._states else self._hash
+            if k and state.open:
+                self._chain = chains.closed(self._engine, self._chain, self.signed.roles, snapshots[k - 1])
+            again = chains.state_of(
+                self._engine, self._chain, plan_hash=self._hash, before=before, time=state.time, is_open=state.open
+            )
+            if messages.state_payload(again._replace(number=k)) != payload:
+                raise StudyError(
+                    f"state {k} does not follow from the sums before it: the collector asked something else, or its "
+                    "sums were changed."
+                )
+            self._states.append(wire.hash_of(payload))
+            is_open = state.open
+        return _Known(self._chain, cells, is_open, issued)
+
+    # --- what is known ---------------------------------------------------------------------------------
+
+    def results(self) -> PrivateResults:
+        """Results of all that came by now.
+
+        Returns
+        -------
+        PrivateResults
+
+        Raises
+        ------
+        InferenceError
+            While reports still set the scales: not yet enough.
+        StudyError
+            If the server can't be reached, or what it says can't be verified.
+
+        Warns
+        -----
+        ReliabilityWarning
+            If rows of the results should not be relied on.
+        """
+        known = self._known()
+        res = results_of(self.signed, known.chain, known.cells, invited=known.issued or None)
+        res._caution()
+        return res
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """Reports by state: state, role, reports, and how many close it (none: it stays open)."""
+        import pandas as pd
+
+        known, counts = self._known(), dict[int, int]()
+        for place, cell in known.cells.items():
+            counts[place.state] = counts.get(place.state, 0) + cell.people
+        rounds, lines = self._engine.rounds, []
+        for k, number in enumerate(known.chain.asked):
+            last = k == len(known.chain.asked) - 1
+            end: Any = chains.ends(self._engine, known.chain) if last else counts.get(k, 0)
+            role = rounds[min(number, len(rounds) - 1)].role
+            lines.append((k, role, counts.get(k, 0), pd.NA if end is None else end))
+        return pd.DataFrame(lines, columns=["state", "role", "reports", "closes_at"]).astype({"closes_at": "Int64"})
+
+    def model(self, formula: str, asked: dict[str, Any]) -> StudyModel:
+        """The model of the signed plan, if that is what is asked for.
+
+        Parameters
+        ----------
+        formula : str
+        asked : dict
+            Options of `from_formula` that were given.
+
+        Raises
+        ------
+        StudyError
+            If anything differs from what was signed; it is named.
+        """
+        spec = self.plan.spec
+        if "".join(formula.split()) != "".join(spec.formula.split()):
+            raise StudyError(f"the plan that was signed has the formula {spec.formula!r}; a study has that alone.")
+        schema = spec.design.schema
+        signed: dict[str, Any] = {
+            "family": spec.family,
+            "mu": spec.budget.mu,
+            "bounds": dict(schema.bounds),
+            "levels": {k: list(v) for k, v in schema.levels.items()},
+            "private": spec.private,
+        }
+        for name, value in asked.items():
+            if not _agree(name, value, signed):
+                raise StudyError(f"{name}={shown(value)} is not what the plan has that was signed; leave {name}= out.")
+        return StudyModel(self)
+
+    # --- shown -----------------------------------------------------------------------------------------
+
+    def _lines(self) -> list[tuple[str, str]]:
+        signed, plan = self.signed, self.plan
+        known = self._known()
+        people = sum(c.people for c in known.cells.values())
+        of = f" of {known.issued:,} invited" if known.issued else ""
+        last = len(known.chain.asked) - 1
+        return [
+            ("Study", f"{plain(signed.title)} ({signed.study})"),
+            ("Purpose", plain(signed.purpose)),
+            ("Contact", plain(signed.contact)),
+            ("Formula", plan.formula),
+            ("Family", repr(plan.family)),
+            ("Guarantee", f"{plan.guarantee}: exact, of the devices' lattice mechanism"),
+            ("Reports", f"{people:,}{of}"),
+            ("State", f"{last} of about {len(signed.rounds)}, {'open' if known.is_open else 'closed'}"),
+        ]
+
+    def __repr__(self) -> str:
+        lines = self._lines()
+        wide = max(len(name) for name, _ in lines) + 2
+        return "\n".join(f"{name + ':':<{wide}}{words}" for name, words in lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self._lines())
+        return f"<table><caption>A study in the field</caption>{rows}</table>"
+
+
+class StudyModel:
+    """The model of a signed plan; made by ``from_formula(formula, study)``.
+
+    Parameters
+    ----------
+    study : Study
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+
+    def fit(self) -> PrivateResults:
+        """Results of all that came by now; see `Study.results`."""
+        return self._study.results()
+
+    def plan(self) -> FitPlan:
+        """The public plan of the fit."""
+        return self._study.plan
+
+
+def fetched(base: str, path: str, token: str | None = None) -> bytes:
+    """Get what a study's server has at an address.
+
+    Raises
+    ------
+    StudyError
+    """
+    headers = {"Accept": "application/json"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(f"{base}/{path}", headers=headers)
+    local = [urllib.request.ProxyHandler({})] if urlsplit(base).hostname in HERE else []
+    try:
+        with urllib.request.build_opener(NoRedirect, *local).open(request, timeout=TIMEOUT) as answer:
+            found: bytes = answer.read(LONGEST + 1)
+    except urllib.error.HTTPError as e:
+        with e:
+            raise StudyError(_why(e.code)) from None
+    except (OSError, HTTPException, ValueError):
+        raise StudyError("the study's server can't be reached; is it running, and the address right?") from None
+    if len(found) > LONGEST:
+        raise StudyError("the study's server says too much.")
+    return found
+
+
+def verified(base: str, kind: str, keys: tuple[bytes, ...]) -> bytes:
+    """Payload of a study's plan or present state, signed by one of the keys.
+
+    Raises
+    ------
+    StudyError
+    """
+    return _opened(fetched(base, kind), kind, keys)
+
+
+def _agree(name: str, value: Any, signed: dict[str, Any]) -> bool:
+    if name not in signed:
+        return False
+    own = signed[name]
+    if name in {"bounds", "levels"}:
+        return isinstance(value, dict) and all(k in own and [*v] == [*own[k]] for k, v in value.items())
+    if name == "family":
+        return bool(value == own or (isinstance(value, str) and value.lower() == type(own).__name__.lower()))
+    return bool(value == own)
+
+
+def _opened(data: bytes, kind: str, keys: tuple[bytes, ...]) -> bytes:
+    """Payload of an envelope that one of the keys has signed."""
+    try:
+        envelope = wire.open_envelope(data, kind)
+    except MessageError as e:
+        raise StudyError(f"the study's server sends no {kind}: {e}") from None
+    message = wire.signed_bytes(kind, envelope.payload)
+    if not any(ed25519.verify(key, message, sig) for key in keys for _, sig in envelope.signatures):
+        raise StudyError(f"the {kind} is not signed by the key that it should be signed by.")
+    return envelope.payload
+
+
+def _why(status: int) -> str:
+    if status == 401:
+        return "the study's server wants the analyst's token: token=..., which privreg serve wrote beside the plan."
+    if status == 404:
+        return "there is no such study at this address."
+    if status == 429:
+        return "the study's server was asked too often; try again in some seconds."
+    return f"the study's server answers with status {status}."

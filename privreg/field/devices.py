@@ -1,0 +1,113 @@
+"""Devices of a study, many at once: reports of made-up people, for trials of a collector."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.collector import field
+from privreg.device import answer
+from privreg.field.collected import fit_plan_of
+from privreg.protocol import lattice, messages
+from privreg.protocol.messages import Report
+from privreg.simulation.devices import Block, Devices
+from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.stream import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.protocol.messages import FieldState, Token
+    from privreg.protocol.study import StudyPlan
+
+    Array = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+__all__ = ["Crowd", "rounded_normals"]
+
+CHUNK: Final = 1 << 16
+
+
+def rounded_normals(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Ints:
+    """Round(2^bits Z), in double precision: enough for a trial, and no exact sampler as devices have."""
+    return np.rint(2.0**bits * rng.standard_normal(shape)).astype(np.int64)
+
+
+class Crowd:
+    """People with rows, whose devices answer a study.
+
+    Parameters
+    ----------
+    plan : StudyPlan
+    plan_hash : bytes
+    rows : DataFrame, file or mapping of arrays
+        One person each.
+    """
+
+    def __init__(self, plan: StudyPlan, plan_hash: bytes, rows: Any) -> None:
+        self.plan, self._hash = plan, plan_hash
+        fit = fit_plan_of(plan)
+        stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)
+        run = stream._run
+        assert isinstance(run, RoundsRun)
+        self.engine, self._columns = run.plan, run.columns
+        parts = [stream._encode(batch) for batch in fit.spec.open(rows).batches(0)]
+        self._y = np.concatenate([p.endog for p in parts])
+        x = np.concatenate([p.exog for p in parts])
+        self._x = np.where(np.isnan(self._y)[:, None], np.nan, x)
+        self._offset = None if parts[0].offset is None else np.concatenate([p.offset for p in parts])
+        self._rng = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
+
+    def __len__(self) -> int:
+        return len(self._y)
+
+    def bare(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> tuple[str, list[list[int]]]:
+        """The role that is asked, and reports on the lattice before noise: by the devices' own clip.
+
+        Parameters
+        ----------
+        state : FieldState
+        who : sequence of int
+            Rows.
+        tokens : sequence of Token
+            Theirs.
+        """
+        (ask,) = state.asks
+        role = self.plan.roles[ask.role]
+        inside, gauge = field.state_of(self.engine, ask)
+        places = [messages.place_of(self._hash, token) for token in tokens]
+        groups = np.array([messages.group_of(self.plan, ask.role, place) for place in places], dtype=np.int64)
+        told = np.zeros((len(who), len(self._u(ask.role, role.numbers))))
+        at = np.asarray(who, dtype=np.int64)
+        for group in np.unique(groups).tolist():
+            here = groups == group
+            own = inside._replace(
+                offsets=inside.offsets[group : group + 1], thresholds=inside.thresholds[group : group + 1]
+            )
+            offset = None if self._offset is None else self._offset[at[here]]
+            block = Block(self._y[at[here]], self._x[at[here]], offset, None)
+            devices = Devices(self.engine, own, gauge, self._columns)
+            told[here] = devices.directions(block) if role.form == lattice.MOMENTS else devices.told(block)[0]
+        return ask.role, [answer.values(role, row) for row in told.tolist()]
+
+    def _u(self, role: str, numbers: int) -> range:
+        """Numbers before the clip: of moments those of a direction."""
+        if self.plan.roles[role].form != lattice.MOMENTS:
+            return range(numbers)
+        return range(self.plan.d + int(self.plan.constant) + int(self.plan.moment_response))
+
+    def bodies(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[bytes]:
+        """What these people's devices post, with their noise."""
+        role, bare = self.bare(state, who, tokens)
+        form = self.plan.roles[role]
+        most = lattice.most(form.radius, self.plan.bits)
+        noise = rounded_normals(self._rng, (len(bare), form.numbers), self.plan.bits)
+        values = np.clip(np.array(bare, dtype=np.int64).reshape(len(bare), -1) + noise, -most, most)
+        return [
+            messages.report_body(Report(self._hash, state.number, role, token, tuple(row)))
+            for token, row in zip(tokens, values.tolist(), strict=True)
+        ]

@@ -1,0 +1,246 @@
+"""``privreg swarm``: many simulated devices answer a study, for trials of a collector."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import http.client
+import random
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from privreg.device.client import HERE, invitation
+from privreg.device.consent import plain
+from privreg.errors import OptionError, PrivregError, StudyError
+from privreg.field.connect import verified
+from privreg.field.devices import Crowd
+from privreg.options.progress import progress_bar
+from privreg.protocol import messages, wire
+from privreg.protocol.messages import FieldState, Token
+from privreg.protocol.study import read_plan
+
+__all__ = ["Answers", "main", "swarm"]
+
+CONNECTIONS: Final = 64
+TRIES: Final = 60
+MOST: Final = 2000
+"""Devices that answer one look at the state, at most."""
+
+_EPILOG: Final = """\
+Rows are used once each, in order. Noise is drawn for many devices at once, in
+double precision: a trial of the collector, not of the device's exact sampler,
+for which see `privreg respond`.
+
+example:
+  privreg swarm http://127.0.0.1:8000/v1/studies/sleep people.csv \\
+      --tokens links.csv --devices 5000 --late 2 --dropout 0.3 --duplicates 0.05
+"""
+
+
+class Answers(NamedTuple):
+    """What became of a swarm."""
+
+    devices: int
+    lost: int  # Whose report was never sent
+    late: int  # Whose report was held back
+    statuses: dict[int, int]  # Of posts
+
+
+class _Poster(threading.local):
+    """A connection of a thread, kept open."""
+
+    def __init__(self, host: str, port: int, secure: bool, path: str) -> None:
+        self._where = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._host, self._port, self._path = host, port, path
+        self._connection: Any = None
+
+    def post(self, body: bytes) -> int:
+        """Post, again while the server is busy or gone; the status."""
+        for attempt in range(TRIES):
+            status = self._once(body)
+            if status not in {0, 429, 503}:
+                return status
+            threading.Event().wait(min(0.05 * 2.0 ** min(attempt, 6), 2.0) * random.SystemRandom().uniform(0.5, 1.0))
+        return status
+
+    def _once(self, body: bytes) -> int:
+        try:
+            if self._connection is None:
+                self._connection = self._where(self._host, self._port, timeout=60)
+            self._connection.request("POST", self._path, body, {"Content-Type": "application/json"})
+            answer = self._connection.getresponse()
+            answer.read()
+            return int(answer.status)
+        except (OSError, http.client.HTTPException):
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+            return 0
+
+
+def swarm(
+    url: str,
+    rows: Any,
+    links: Sequence[str],
+    *,
+    devices: int | None = None,
+    duplicates: float = 0.0,
+    late: int = 0,
+    dropout: float = 0.0,
+    anywhere: bool = False,
+    progress: bool | None = None,
+    seen: Callable[[FieldState], None] | None = None,
+) -> Answers:
+    """Let simulated devices answer a study.
+
+    Parameters
+    ----------
+    url : str
+        Address of the study; of this machine, unless `anywhere`.
+    rows : DataFrame, file or mapping of arrays
+        A row for each device.
+    links : sequence of str
+        Invitations, one each.
+    devices : int, optional
+        How many; as many as there are rows and invitations by default.
+    duplicates : float
+        Share of the reports that are sent twice.
+    late : int
+        States by which a report is held back, at most, all delays equally likely.
+    dropout : float
+        Share of the devices that look at the state and never answer.
+    anywhere : bool
+        Whether other machines may be asked.
+    progress : bool, optional
+        Whether to show a bar; by default at a terminal.
+    seen : callable, optional
+        Is told every state.
+
+    Returns
+    -------
+    Answers
+
+    Raises
+    ------
+    OptionError, StudyError
+    """
+    invited = [invitation(link) for link in links]
+    if not invited:
+        raise OptionError("there are no invitations; privreg tokens makes them.")
+    where = invitation(url)
+    parts = urlsplit(where.base)
+    if parts.hostname not in HERE and not anywhere:
+        raise OptionError("a swarm answers studies on this machine; --anywhere lets it go elsewhere.")
+    root = wire.unbase(invited[0].key, "the key of the invitations")
+    payload = verified(where.base, "plan", (root,))
+    plan, plan_hash = read_plan(payload), wire.hash_of(payload)
+    crowd, tokens = Crowd(plan, plan_hash, rows), [messages.read_token(one.token) for one in invited]
+    most = min(len(crowd), len(tokens))
+    devices = most if devices is None else devices
+    if devices > most:
+        raise OptionError(f"{devices:,} devices need as many rows and invitations; there are {most:,}.")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    poster = _Poster(str(parts.hostname), port, parts.scheme == "https", f"{parts.path}/reports")
+
+    def state() -> FieldState:
+        said = messages.read_state(verified(where.base, "state", plan.keys), plan, plan_hash)
+        if seen is not None:
+            seen(said)
+        return said
+
+    with ThreadPoolExecutor(CONNECTIONS) as pool, progress_bar(devices, progress) as bar:
+        return _Swarm(crowd, tokens, poster, pool, state).run(devices, duplicates, late, dropout, bar)
+
+
+class _Swarm(NamedTuple):
+    """What a swarm works with."""
+
+    crowd: Crowd
+    tokens: list[Token]
+    poster: _Poster
+    pool: ThreadPoolExecutor
+    state: Callable[[], FieldState]
+
+    def run(self, devices: int, duplicates: float, late: int, dropout: float, bar: Any) -> Answers:
+        """Answer, a batch for each look at the state."""
+        rng, statuses = random.SystemRandom(), Counter[int]()
+        held: list[tuple[int, bytes]] = []
+        lost = delayed = at = 0
+        size = max(min(devices // 100, MOST), 20)
+        while at < devices:
+            state = self.state()
+            if not state.open:
+                raise StudyError("the study has closed.")
+            who = range(at, min(at + size, devices))
+            bodies = self.crowd.bodies(state, who, [self.tokens[i] for i in who])
+            now = [body for due, body in held if due <= state.number]
+            held = [one for one in held if one[0] > state.number]
+            for body in bodies:
+                if rng.random() < dropout:
+                    lost += 1
+                    continue
+                delay = rng.randint(0, late)
+                delayed += delay > 0
+                if delay:
+                    held.append((state.number + delay, body))
+                else:
+                    now.append(body)
+            self._post(now, duplicates, statuses)
+            at += len(who)
+            bar.update(len(who))
+        self._post([body for _, body in held], duplicates, statuses)
+        return Answers(devices, lost, delayed, dict(sorted(statuses.items())))
+
+    def _post(self, bodies: list[bytes], duplicates: float, statuses: Counter[int]) -> None:
+        rng = random.SystemRandom()
+        again = [body for body in bodies if rng.random() < duplicates]
+        every = bodies + again
+        statuses.update(self.pool.map(self.poster.post, every, chunksize=1))
+
+
+def main(arguments: Sequence[str], prog: str = "privreg swarm") -> int:
+    """Run the command; 0 done, 2 an error that the message explains."""
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Let simulated devices answer a study on this machine.", epilog=_EPILOG,
+        allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("url", metavar="URL", help="address of the study")
+    parser.add_argument("rows", metavar="FILE", help="rows, one a device")
+    parser.add_argument("--tokens", required=True, metavar="FILE", help="invitations, made by `privreg tokens`")
+    parser.add_argument("--devices", type=int, metavar="N", help="how many; all by default")
+    parser.add_argument("--duplicates", type=float, default=0.0, metavar="SHARE", help="of reports sent twice")
+    parser.add_argument("--late", type=int, default=0, metavar="K", help="states by which reports are late at most")
+    parser.add_argument("--dropout", type=float, default=0.0, metavar="SHARE", help="of devices that never answer")
+    parser.add_argument("--anywhere", action="store_true", help="also another machine's")
+    try:
+        a = parser.parse_args(arguments)
+    except SystemExit as e:
+        return 2 if e.code else 0
+    try:
+        options = {"devices": a.devices, "duplicates": a.duplicates, "late": a.late, "dropout": a.dropout}
+        got = swarm(a.url, a.rows, read_links(a.tokens), anywhere=a.anywhere, **options)
+    except (PrivregError, wire.MessageError) as e:
+        print(f"{prog}: error: {plain(str(e))}", file=sys.stderr)
+        return 2
+    words = ", ".join(f"{count:,} × {status}" for status, count in got.statuses.items())
+    print(f"{got.devices:,} devices: {got.lost:,} never answered, {got.late:,} late; answers of the server: {words}")
+    return 0
+
+
+def read_links(path: str) -> list[str]:
+    """Invitations of a file.
+
+    Raises
+    ------
+    OptionError
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return [row["link"] for row in csv.DictReader(file)]
+    except (OSError, KeyError, UnicodeError):
+        raise OptionError(f"{path!r} is no file of invitations that can be read; privreg tokens makes one.") from None

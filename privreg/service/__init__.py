@@ -1,0 +1,6 @@
+"""The collector of a study in the field as a server: `pip install "privreg[serve]"`.
+
+`tables` is the database's schema and `store` keeps reports in it, each once. `course` is a study as it goes on: which
+state is published, and when it closes. `tokens` entitle to one report each, `quota` limits how often one address asks.
+`app` answers requests, `command` is `privreg serve`, `privreg tokens` and `privreg collector`.
+"""

@@ -1,0 +1,447 @@
+"""The collector over HTTP: plan and states out, reports in, results to whoever may read them. ASGI, by Starlette.
+
+What devices may ask needs no account; what analysts may ask needs the study's token. Nothing that was posted is ever in
+an answer, a log or a count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import math
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from privreg.collector import chain as chains
+from privreg.errors import InferenceError
+from privreg.protocol import messages, wire
+from privreg.service.quota import Quota
+from privreg.service.store import FAILED, NEW, OTHER, Arrived, Full, Writer
+from privreg.service.tokens import is_good, opened
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from privreg.protocol.messages import Report
+    from privreg.service.course import Course
+
+__all__ = ["Options", "make"]
+
+BASE: Final = "/v1/studies/{study}"
+PROBLEM: Final = "application/problem+json"
+SECONDS: Final = 1.0
+"""Between looks at the clock, and events."""
+
+STATE_AGE: Final = 2
+"""Seconds for which a state may be kept by whoever is in between."""
+
+TITLES: Final = {
+    400: "Bad request",
+    401: "Not authorised",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Token used",
+    410: "Closed",
+    411: "Length required",
+    413: "Too large",
+    415: "Unsupported media type",
+    422: "No report of this study",
+    425: "Too early",
+    429: "Too many requests",
+    503: "Busy",
+}
+
+
+class Options(NamedTuple):
+    """How a study is served."""
+
+    rate: float = 50.0  # Requests a second from one address; 0: no limit
+    public_results: bool = False  # Whether anybody may read results
+
+
+class Problem(Exception):
+    """An answer that is no success, after RFC 9457. Its words are fixed: they hold nothing of a request."""
+
+    def __init__(self, status: int, detail: str, wait: int | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.wait = status, detail, wait
+
+    def response(self) -> Response:
+        """The problem as a response."""
+        said = {"type": "about:blank", "title": TITLES[self.status], "status": self.status, "detail": self.detail}
+        headers = {} if self.wait is None else {"Retry-After": str(self.wait)}
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return Response(json.dumps(said), self.status, headers, PROBLEM)
+
+
+class Metrics:
+    """Numbers for operators: of requests and reports, never of what reports hold."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.reports = Counter("privreg_reports", "Posted reports by outcome", ["outcome"], registry=self.registry)
+        self.states = Counter("privreg_states", "States handed out by status", ["status"], registry=self.registry)
+        self.people = Gauge("privreg_people", "Reports that count", registry=self.registry)
+        self.number = Gauge("privreg_state", "Number of the present state", registry=self.registry)
+        self.seconds = Histogram("privreg_report_seconds", "From a post to its answer", registry=self.registry)
+
+
+class Service:
+    """Handlers of one study.
+
+    Parameters
+    ----------
+    course : Course
+    options : Options
+    """
+
+    def __init__(self, course: Course, options: Options) -> None:
+        self.course, self.options = course, options
+        self.metrics, self.quota = Metrics(), Quota(options.rate)
+        self.writer = Writer(course.store, self._after)
+        about = course.store.about()
+        self.analyst = bytes(about.analyst)
+        self.secrets = {k: opened(v) for k, v in course.store.issuers().items()}
+        self.revoked = course.store.taken_back()
+        self._stop, self._due = threading.Event(), threading.Event()
+        self._clerk = threading.Thread(target=self._advance, name="privreg-clerk", daemon=True)
+
+    # --- its threads -----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        """Begin and end the threads."""
+        self.writer.start()
+        self._clerk.start()
+        yield
+        self._stop.set()
+        self._due.set()
+        await asyncio.to_thread(self.writer.stop)
+        await asyncio.to_thread(self._clerk.join)
+
+    def _after(self) -> None:
+        self._due.set()
+
+    def _advance(self) -> None:
+        """Close states whose time has come, and look which tokens were taken back."""
+        while not self._stop.is_set():
+            self._due.wait(SECONDS)
+            self._due.clear()
+            if self._stop.is_set():
+                return
+            try:
+                while self.course.advance():
+                    pass
+                self.secrets = {k: opened(v) for k, v in self.course.store.issuers().items()}
+                self.revoked = self.course.store.taken_back()
+                self.analyst = bytes(self.course.store.about().analyst)
+            except Exception:  # a full disk, say: the state stays as it is, and readyz says so
+                self.broken = True
+            else:
+                self.broken = False
+
+    broken = False
+
+    # --- for devices -----------------------------------------------------------------------------------
+
+    async def plan(self, request: Request) -> Response:
+        """The signed plan, which never changes."""
+        tag = f'"{wire.base(self.course.plan_hash)}"'
+        headers = {"ETag": tag, "Cache-Control": "public, max-age=86400, immutable"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(self.course.envelope, headers=headers, media_type="application/json")
+
+    async def state(self, request: Request) -> Response:
+        """The present state, by ETag."""
+        held = self.course.present
+        tag = f'"{held.k}"'
+        headers = {"ETag": tag, "Cache-Control": f"public, max-age={STATE_AGE}"}
+        if request.headers.get("if-none-match") == tag:
+            self.metrics.states.labels("304").inc()
+            return Response(status_code=304, headers=headers)
+        self.metrics.states.labels("200").inc()
+        self.writer.count("fetched")
+        return Response(held.envelope, headers=headers, media_type="application/json")
+
+    async def past(self, request: Request) -> Response:
+        """A state that was published."""
+        text = request.path_params["k"]
+        if not (text.isascii() and text.isdecimal() and len(text) < 10) or int(text) >= len(self.course.states):
+            raise Problem(404, "There is no such state.")
+        headers = {"Cache-Control": "public, max-age=86400, immutable"}
+        return Response(self.course.states[int(text)].envelope, headers=headers, media_type="application/json")
+
+    async def reports(self, request: Request) -> Response:
+        """One report: 201, or 200 if the same bytes came before."""
+        began = time.perf_counter()
+        try:
+            outcome = await self._report(request)
+        except Problem as e:
+            self.metrics.reports.labels(str(e.status)).inc()
+            self.writer.count(str(e.status))
+            raise
+        self.metrics.reports.labels(outcome).inc()
+        self.metrics.seconds.observe(time.perf_counter() - began)
+        if outcome == OTHER:
+            raise Problem(409, "This token has sent another report before.")
+        if outcome == FAILED:
+            raise Problem(503, "The report could not be kept; send the same bytes again later.", 5)
+        return JSONResponse({"status": outcome}, 201 if outcome == NEW else 200)
+
+    async def _report(self, request: Request) -> str:
+        course = self.course
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise Problem(415, "A report is application/json.")
+        body = await _body(request, course.plan.limit)
+        try:
+            report = messages.read_report(body, course.plan, course.plan_hash)
+        except wire.MessageError:
+            raise Problem(422, "This is no report of this study; see its plan.") from None
+        self._entitled(report)
+        if not course.takes():
+            raise Problem(410, "The study has closed.")
+        if course.role_of(report.state) != report.role:
+            raise Problem(412 if report.state >= len(course.states) else 422, "No state of this study asks that.")
+        place = messages.place_of(course.plan_hash, report.token)
+        arrived = Arrived(
+            report.token.id,
+            report.state,
+            report.role,
+            messages.group_of(course.plan, report.role, place),
+            hashlib.sha256(body).digest(),
+            b"".join(v.to_bytes(4, "little", signed=True) for v in report.values),
+        )
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[str] = loop.create_future()
+
+        def tell(outcome: str) -> None:
+            loop.call_soon_threadsafe(_settle, done, outcome)
+
+        try:
+            self.writer.put(arrived, tell)
+        except Full:
+            raise Problem(503, "Too many reports wait; send the same bytes again later.", 1) from None
+        return await done
+
+    def _entitled(self, report: Report) -> None:
+        """Refuse tokens that nobody issued; an open study's are the devices' own."""
+        token = report.token
+        good = token.key == 0 or is_good(token, self.secrets, self.course.plan_hash)
+        if not good or token.id in self.revoked:
+            raise Problem(403, "The token is none of this study's, or was taken back.")
+
+    # --- for analysts ----------------------------------------------------------------------------------
+
+    def _allowed(self, request: Request) -> None:
+        if self.options.public_results:
+            return
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        digest = hashlib.sha256(given.strip().encode()).digest()
+        if kind.lower() != "bearer" or not hmac.compare_digest(digest, self.analyst):
+            raise Problem(401, "Results of this study need its analyst's token.")
+
+    async def cells(self, request: Request) -> Response:
+        """Sums of reports, from which anybody can make all again: now, and when each state closed."""
+        self._allowed(request)
+        return Response(await asyncio.to_thread(self._cells), media_type="application/json")
+
+    def _cells(self) -> bytes:
+        course = self.course
+        head = {
+            "v": wire.VERSION, "study": course.plan.study, "plan_hash": wire.base(course.plan_hash),
+            "state": course.present.k, "issued": course.store.about().issued,
+        }  # fmt: skip
+        kept = b",".join(course.store.snapshots())
+        cells = json.dumps(chains.plain(course.store.cells())).encode()
+        return json.dumps(head).encode()[:-1] + b',"snapshots":[' + kept + b'],"cells":' + cells + b"}"
+
+    async def results(self, request: Request) -> Response:
+        """Coefficients with their precision, and what is promised."""
+        self._allowed(request)
+        return JSONResponse(await asyncio.to_thread(self.told))
+
+    def told(self) -> dict[str, Any]:
+        """What `results` answers; "ready" is false while reports still set the scales."""
+        course = self.course
+        people = sum(c.people for c in course.store.cells().values())
+        head = {
+            "study": course.plan.study, "people": people, "issued": course.store.about().issued,
+            "state": course.present.k, "open": course.is_open, "mu": list(course.plan.mu),
+        }  # fmt: skip
+        try:
+            res = course.results()
+        except InferenceError as e:
+            return {**head, "ready": False, "why": str(e)}
+        return {**head, "ready": True, **_shown(res)}
+
+    async def events(self, request: Request) -> Response:
+        """Server-sent events: what has come, whenever it changes."""
+        self._allowed(request)
+        return StreamingResponse(
+            self._events(request), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        )
+
+    async def _events(self, request: Request) -> AsyncIterator[str]:
+        before = ""
+        while not self._stop.is_set() and not await request.is_disconnected():
+            said = json.dumps(await asyncio.to_thread(self._progress))
+            yield f"event: progress\ndata: {said}\n\n" if said != before else ": still here\n\n"
+            before = said
+            await asyncio.sleep(SECONDS)
+
+    def _progress(self) -> dict[str, Any]:
+        course = self.course
+        rounds: dict[int, int] = {}
+        for place, cell in course.store.cells().items():
+            rounds[place.state] = rounds.get(place.state, 0) + cell.people
+        minutes: dict[int, dict[str, int]] = {}
+        for minute, name, count in course.store.counts():
+            minutes.setdefault(minute, {})[name] = count
+        return {
+            "state": course.present.k,
+            "open": course.is_open,
+            "people": sum(rounds.values()),
+            "issued": course.store.about().issued,
+            "rounds": [{"state": k, "role": course.role_of(k), "reports": n} for k, n in sorted(rounds.items())],
+            "minutes": [{"minute": m, **counts} for m, counts in minutes.items()],
+        }
+
+    # --- for operators ---------------------------------------------------------------------------------
+
+    async def healthz(self, _: Request) -> Response:
+        """Whether the process answers."""
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(self, _: Request) -> Response:
+        """Whether reports can be taken."""
+        if not self.writer.is_alive() or self.broken:
+            raise Problem(503, "Reports can't be kept now.", 5)
+        return JSONResponse({"status": "ready", "state": self.course.present.k})
+
+    async def show_metrics(self, _: Request) -> Response:
+        """Numbers in Prometheus' text format."""
+        self.metrics.people.set(await asyncio.to_thread(self._people))
+        self.metrics.number.set(self.course.present.k)
+        return Response(generate_latest(self.metrics.registry), media_type="text/plain; version=0.0.4")
+
+    def _people(self) -> int:
+        return sum(c.people for c in self.course.store.cells().values())
+
+    async def openapi(self, _: Request) -> Response:
+        """What there is to ask."""
+        return Response(files("privreg.service").joinpath("openapi.json").read_bytes(), media_type="application/json")
+
+    # --- together --------------------------------------------------------------------------------------
+
+    def routes(self) -> list[Route]:
+        """Every address."""
+        of_study: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
+            ("GET", "/plan", self.plan),
+            ("GET", "/state", self.state),
+            ("GET", "/states/{k}", self.past),
+            ("POST", "/reports", self.reports),
+            ("GET", "/cells", self.cells),
+            ("GET", "/results", self.results),
+            ("GET", "/events", self.events),
+        ]
+        out = [Route(BASE + path, self._of_study(handler), methods=[verb]) for verb, path, handler in of_study]
+        whole = [
+            ("/healthz", self.healthz),
+            ("/readyz", self.readyz),
+            ("/metrics", self.show_metrics),
+            ("/openapi.json", self.openapi),
+        ]
+        return out + [Route(path, handler, methods=["GET"]) for path, handler in whole]
+
+    def _of_study(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            if request.path_params["study"] != self.course.plan.study:
+                raise Problem(404, "There is no such study here.")
+            if not self.quota.allows(request.client.host if request.client else ""):
+                raise Problem(429, "Too many requests from this address; try again later.", 2)
+            return await handler(request)
+
+        return handle
+
+
+def _settle(done: asyncio.Future[str], outcome: str) -> None:
+    if not done.done():  # whoever asked may have gone
+        done.set_result(outcome)
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    """The body, if it is no longer than the plan allows."""
+    said = request.headers.get("content-length", "")
+    if said.isascii() and said.isdecimal() and (len(said) > 9 or int(said) > limit):
+        raise Problem(413, "The report is longer than the plan allows.")
+    out = b""
+    async for part in request.stream():
+        out += part
+        if len(out) > limit:
+            raise Problem(413, "The report is longer than the plan allows.")
+    return out
+
+
+def _shown(res: Any) -> dict[str, Any]:
+    """Results as JSON has them: numbers that aren't finite are null."""
+
+    def plain(value: Any) -> Any:
+        value = value.item() if hasattr(value, "item") else value
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    table = res.tidy()
+    trajectory = res.trajectory() if hasattr(res, "trajectory") else None
+    out = {
+        "nobs": int(res.nobs),
+        "guarantee": res.privacy.guarantee,
+        "coefficients": [{str(k): plain(v) for k, v in row.items()} for row in table.to_dict(orient="records")],
+        "notes": [note.text for note in res.privacy.doubts],
+    }
+    if trajectory is not None:
+        out["trajectory"] = [{str(k): plain(v) for k, v in row.items()} for row in trajectory.to_dict(orient="records")]
+    return out
+
+
+async def _said(_: Request, e: Exception) -> Response:
+    assert isinstance(e, Problem)
+    return e.response()
+
+
+async def _other(_: Request, e: Exception) -> Response:
+    assert isinstance(e, HTTPException)
+    status = e.status_code if e.status_code in TITLES else 400
+    return Problem(status, TITLES[status] + ".").response()
+
+
+def make(course: Course, options: Options = Options()) -> Starlette:  # noqa: B008
+    """The application that serves a study.
+
+    Parameters
+    ----------
+    course : Course
+    options : Options
+
+    Returns
+    -------
+    Starlette
+    """
+    service = Service(course, options)
+    handlers: Any = {Problem: _said, HTTPException: _other}
+    app = Starlette(routes=service.routes(), lifespan=service.lifespan, exception_handlers=handlers)
+    app.state.service = service
+    return app

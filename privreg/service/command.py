@@ -1,0 +1,304 @@
+"""Commands of whoever collects: `privreg serve`, `privreg tokens` and `privreg collector`."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import io
+import json
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.collector import chain as chains
+from privreg.errors import OptionError, PrivregError
+from privreg.field import keys
+from privreg.files.archive import write_bytes
+from privreg.protocol.messages import read_token
+from privreg.protocol.wire import KEY, MessageError, base, unbase
+from privreg.service.course import Course, opened
+from privreg.service.store import Store
+from privreg.service.tokens import VARIABLE, Issuer, new_secret
+from privreg.service.tokens import opened as secret_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privreg.collector.chain import Cell, Place
+
+__all__ = ["collector", "prepared", "serve", "tokens", "write_tokens"]
+
+HERE: Final = "127.0.0.1"
+PORT: Final = 8000
+
+_SERVE: Final = """\
+examples:
+  privreg serve sleep.plan
+  privreg serve sleep.plan --db sqlite:///sleep.db --port 8443 --rate 0
+
+Keeps reports in SQLite beside the plan. States are signed by the key that the
+plan names: server.key beside it, or --state-key. It speaks HTTP on this machine
+alone; put a server that speaks HTTPS before it. Nothing is logged of requests.
+Ctrl-C ends it; it goes on where it was when it is started again.
+"""
+
+_COLLECTOR: Final = """\
+verbs:
+  check        add up all reports again, and compare with the sums
+  replay       make every state again, byte for byte
+  close        publish a last state that asks nobody
+  rotate-keys  make the issuer a new key; --revoke takes an old one back
+  export       write sums, states and counts as JSON, for anybody to recompute
+"""
+
+
+def _database(a: argparse.Namespace) -> str:
+    return str(a.db or f"sqlite:///{Path(a.plan).with_suffix('.db')}")
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        raise OptionError(f"there is no plan {path!r} that can be read; make one by `privreg study sign`.") from None
+
+
+def prepared(plan: str, db: str, out: Callable[[str], Any] = print) -> Store:
+    """Open a study's database, entering the study if it is new.
+
+    Parameters
+    ----------
+    plan : str
+        File of the signed plan.
+    db : str
+        ``sqlite:///file.db``.
+    out : callable
+        Is told where the analyst's token was written.
+    """
+    envelope = _read(plan)
+    said, plan_hash = opened(envelope)
+    store = Store(db, said.study)
+    token = secrets.token_urlsafe(32)
+    if store.enter(plan_hash, envelope, hashlib.sha256(token.encode()).digest()):
+        where = Path(plan).with_suffix(".analyst")
+        write_bytes(where, token.encode() + b"\n", secret=True)
+        out(f"Wrote the analyst's token, by which results can be read, to {str(where)!r}.")
+    return store
+
+
+# --- serve ---------------------------------------------------------------------------------------------------
+
+
+def serve(arguments: Sequence[str]) -> int:
+    """Run ``privreg serve``."""
+    parser = _parser("privreg serve", "Serve a study to devices, and collect their reports.", _SERVE)
+    parser.add_argument("--host", default=HERE, help=f"address to listen at; {HERE}, this machine, by default")
+    parser.add_argument("--port", type=int, default=PORT, help=f"{PORT} by default")
+    parser.add_argument("--state-key", metavar="FILE", help="signs states; server.key beside the plan by default")
+    parser.add_argument(
+        "--rate", type=float, default=50.0, help="requests a second from one address; 50 by default, 0 for no limit"
+    )
+    parser.add_argument("--public-results", action="store_true", help="let anybody read results")
+    return _done(parser, arguments, _serve)
+
+
+def _serve(a: argparse.Namespace) -> str:
+    import uvicorn
+
+    from privreg.service.app import Options, make
+
+    key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
+    store = prepared(a.plan, _database(a))
+    course = Course(store, key)
+    if course.plan.tokens == "issued" and not store.issuers():
+        print("No tokens were handed out yet: privreg tokens makes them, also while this runs.")
+    if VARIABLE not in os.environ and course.plan.tokens == "issued":
+        print(f"The issuer's keys are kept as they are; set {VARIABLE} before they are made to have them encrypted.")
+    print(f"Serving {course.plan.study!r} at http://{a.host}:{a.port}/v1/studies/{course.plan.study}", flush=True)
+    options = Options(rate=a.rate, public_results=a.public_results)
+    config = uvicorn.Config(
+        make(course, options), host=a.host, port=a.port, access_log=False, log_level="warning", lifespan="on",
+        server_header=False, timeout_keep_alive=30, backlog=2048,
+    )  # fmt: skip
+    uvicorn.Server(config).run()
+    return "Stopped; everything that was acknowledged is kept."
+
+
+# --- tokens --------------------------------------------------------------------------------------------------
+
+
+def tokens(arguments: Sequence[str]) -> int:
+    """Run ``privreg tokens``."""
+    parser = _parser("privreg tokens", "Make invitations: each entitles to one report.")
+    parser.add_argument("-n", type=int, required=True, metavar="N", help="how many")
+    parser.add_argument("--out", required=True, metavar="FILE", help="a new CSV file of links, which only you may read")
+    parser.add_argument("--server", default=f"http://{HERE}:{PORT}", help="address that devices reach the study at")
+    parser.add_argument("--key", required=True, help="public key, or file of the key, that has signed the plan")
+    return _done(parser, arguments, _tokens)
+
+
+def _tokens(a: argparse.Namespace) -> str:
+    root = keys.public(keys.load(a.key)) if Path(a.key).is_file() else _key(a.key)
+    count = write_tokens(a.plan, _database(a), root, a.n, a.out, a.server)
+    return f"Wrote {count:,} invitations to {a.out!r}: hand each to one person, and delete the file."
+
+
+def _key(given: str) -> bytes:
+    try:
+        found = unbase(given, "--key")
+    except MessageError:
+        found = b""
+    if len(found) != KEY:
+        raise OptionError(f"--key {given!r} is neither a file nor a public key, base64url of {KEY} bytes.")
+    return found
+
+
+def write_tokens(plan: str, db: str, root: bytes, count: int, out: str, server: str) -> int:
+    """Write invitations to a new file.
+
+    Parameters
+    ----------
+    plan, db : str
+        See `prepared`.
+    root : bytes
+        Public key that has signed the plan, which invitations pin.
+    count : int
+    out : str
+    server : str
+        Address that devices reach the study at.
+    """
+    if count < 1:
+        raise OptionError(f"-n {count} must be 1 or more.")
+    said, plan_hash = opened(_read(plan), root)
+    if said.tokens != "issued":
+        raise OptionError("this study is open: anybody's device makes its own token.")
+    store = prepared(plan, db)
+    have = store.issuers()
+    number = max(have, default=0)
+    if number:
+        secret = secret_of(have[number])
+    else:
+        secret, kept = new_secret()
+        number = store.issue(kept)
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["link"])
+    for token in Issuer(number, secret, plan_hash).tokens(count):
+        lines.writerow([keys.invitation(server, said.study, root, token)])
+    write_bytes(out, text.getvalue().encode(), secret=True, new=True)
+    store.handed_out(count)
+    return count
+
+
+# --- collector -----------------------------------------------------------------------------------------------
+
+
+def collector(arguments: Sequence[str]) -> int:
+    """Run ``privreg collector``."""
+    parser = argparse.ArgumentParser(
+        prog="privreg collector", description="Look after what was collected.", epilog=_COLLECTOR, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("verb", choices=("check", "replay", "close", "rotate-keys", "export"), metavar="VERB")
+    parser.add_argument("plan", metavar="PLAN", help="signed plan")
+    parser.add_argument("--db", metavar="URL", help="sqlite:///FILE; beside the plan by default")
+    parser.add_argument("--state-key", metavar="FILE", help="of close: signs the last state; server.key by default")
+    parser.add_argument("--out", metavar="FILE", help="of export: a new JSON file")
+    parser.add_argument("--revoke", type=int, nargs="*", default=[], metavar="KEY", help="of rotate-keys: take back")
+    parser.add_argument("--tokens", nargs="*", default=[], metavar="TOKEN", help="of rotate-keys: tokens to take back")
+    return _done(parser, arguments, _collector)
+
+
+def _collector(a: argparse.Namespace) -> str:
+    said, _ = opened(_read(a.plan))
+    path = _database(a).removeprefix("sqlite:///")
+    if not Path(path).exists():
+        raise OptionError(f"there is no database {path!r}; privreg serve makes it.")
+    store = Store(_database(a), said.study)
+    if a.verb == "check":
+        return _check(store)
+    if a.verb == "replay":
+        return f"{Course(store, None).replay()} states follow from the reports, byte for byte."
+    if a.verb == "close":
+        Course(store, keys.load(a.state_key or Path(a.plan).with_name("server.key"))).close()
+        return "Closed: the last state asks nobody. Reports that answer earlier states count until the grace is over."
+    if a.verb == "rotate-keys":
+        secret, kept = new_secret()
+        del secret
+        number = store.issue(kept)
+        store.revoke(keys=a.revoke, tokens=[read_token(x).id for x in a.tokens])
+        return f"New tokens are made by key {number}; taken back: {len(a.revoke)} keys, {len(a.tokens)} tokens."
+    return _export(store, a.out)
+
+
+def _check(store: Store) -> str:
+    """Add up all reports again."""
+    found: dict[Place, Cell] = {}
+    waiting: dict[Place, list[bytes]] = {}
+
+    def fold(place: Place) -> None:
+        values = waiting.pop(place)
+        told = np.frombuffer(b"".join(values), dtype="<i4").reshape(len(values), -1)
+        found[place] = chains.add(found.get(place), told, place.role)
+
+    count = 0
+    for place, values in store.reports():
+        waiting.setdefault(place, []).append(values)
+        count += 1
+        if len(waiting[place]) == 4096:
+            fold(place)
+    for place in list(waiting):
+        fold(place)
+    kept = store.cells()
+    if chains.plain(kept) != chains.plain(found):
+        raise OptionError("the sums are not those of the reports: the database was changed, or is damaged.")
+    return f"{count:,} reports in {len(kept)} cells: the sums are right."
+
+
+def _export(store: Store, out: str | None) -> str:
+    if out is None:
+        raise OptionError("export needs --out FILE.")
+    course = Course(store, None)
+    said = {
+        "plan": json.loads(course.envelope),
+        "states": [json.loads(s.envelope) for s in course.states],
+        "snapshots": [json.loads(s) for s in store.snapshots()],
+        "cells": chains.plain(store.cells()),
+        "counts": [{"minute": m, "outcome": n, "count": k} for m, n, k in store.counts()],
+        "plan_hash": base(course.plan_hash),
+    }
+    write_bytes(out, json.dumps(said, indent=1).encode() + b"\n", new=True)
+    return f"Wrote plan, states and sums to {out!r}; no single report is in it."
+
+
+# --- together ------------------------------------------------------------------------------------------------
+
+
+def _parser(prog: str, about: str, epilog: str | None = None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog, description=about, epilog=epilog, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("plan", metavar="PLAN", help="signed plan, made by `privreg study sign`")
+    parser.add_argument("--db", metavar="URL", help="sqlite:///FILE; beside the plan by default")
+    return parser
+
+
+def _done(parser: argparse.ArgumentParser, arguments: Sequence[str], run: Callable[[argparse.Namespace], str]) -> int:
+    """Parse and run; 0 done, 2 an error that the message explains."""
+    try:
+        a = parser.parse_args(arguments)
+    except SystemExit as e:
+        return 2 if e.code else 0
+    try:
+        print(run(a), flush=True)
+    except (PrivregError, MessageError) as e:
+        print(f"{parser.prog}: error: {e}", file=sys.stderr)
+        return 2
+    return 0

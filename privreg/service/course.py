@@ -1,0 +1,204 @@
+"""The course of a study: which state is published, when it closes, what the next is. One for each serving process."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from privreg.collector import chain as chains
+from privreg.device import ed25519
+from privreg.errors import OptionError
+from privreg.field import keys
+from privreg.field.collected import engine_of, read_cells, results
+from privreg.protocol import messages, wire
+from privreg.protocol.study import StudyPlan, read_plan
+from privreg.service.store import Held, Store, packed
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from privreg.collector.chain import Chain
+    from privreg.collector.plan import Plan
+    from privreg.results.results import PrivateResults
+
+__all__ = ["Course", "opened", "snapshots_of"]
+
+CLOSED: Final = "closed"
+
+
+def opened(envelope: bytes, root: bytes | None = None) -> tuple[StudyPlan, bytes]:
+    """The plan of an envelope and its hash.
+
+    Raises
+    ------
+    OptionError
+        If devices would refuse it, or `root` has not signed it.
+    """
+    try:
+        given = wire.open_envelope(envelope, "plan")
+        message = wire.signed_bytes("plan", given.payload)
+        if root is not None and not any(ed25519.verify(root, message, sig) for _, sig in given.signatures):
+            raise OptionError("the plan is not signed by this key.")
+        return read_plan(given.payload), wire.hash_of(given.payload)
+    except wire.MessageError as e:
+        raise OptionError(f"devices would refuse this plan: {e}") from None
+
+
+def snapshots_of(kept: list[bytes], plan: StudyPlan) -> list[Any]:
+    """Snapshots as they are kept, read."""
+    return [read_cells(json.loads(one), plan) for one in kept]
+
+
+class Course:
+    """A study as it goes on.
+
+    Parameters
+    ----------
+    store : Store
+        Which has the study.
+    key : Ed25519PrivateKey or None
+        By which states are signed; None only looks.
+    clock : callable
+        Seconds since 1970 UTC.
+
+    Raises
+    ------
+    OptionError
+        If the key is none of the plan's, or the states that were published don't follow from the reports.
+    """
+
+    def __init__(self, store: Store, key: Ed25519PrivateKey | None, clock: Callable[[], float] = time.time) -> None:
+        self.store, self.clock, self._key = store, clock, key
+        about = store.about()
+        self.envelope, self.plan_hash = bytes(about.plan), bytes(about.plan_hash)
+        self.plan, _ = opened(self.envelope)
+        if key is not None and keys.public(key) not in self.plan.keys:
+            raise OptionError("the key that signs states is none of the plan's keys; give one that it names.")
+        self.engine: Plan = engine_of(self.plan)
+        self._lock = threading.RLock()
+        self.chain: Chain = chains.begin(self.engine)
+        self.states: list[Held] = []
+        self.catch_up()
+        if not self.states and key is not None:
+            self._publish(None)
+
+    # --- what is published -----------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Take over what other processes have published."""
+        with self._lock:
+            for snapshot in snapshots_of(self.store.snapshots(len(self.chain.asked) - 1), self.plan):
+                self.chain = chains.closed(self.engine, self.chain, self.plan.roles, snapshot)
+            self.states += self.store.states(len(self.states))
+
+    @property
+    def present(self) -> Held:
+        """The state that is handed out."""
+        return self.states[-1]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the study still asks."""
+        return len(self.states) == len(self.chain.asked) and bool(self.states)
+
+    def role_of(self, k: int) -> str | None:
+        """What a published state asks for; None if there is no such state that asks."""
+        if not 0 <= k < len(self.chain.asked):
+            self.catch_up()
+        if not 0 <= k < len(self.chain.asked):
+            return None
+        rounds = self.engine.rounds
+        return rounds[min(self.chain.asked[k], len(rounds) - 1)].role
+
+    def _message(self, *, is_open: bool, number: int) -> bytes:
+        before = self.states[-1].hash if self.states else self.plan_hash
+        when = max(int(self.clock()), self.states[-1].time if self.states else self.plan.opens)
+        said = chains.state_of(
+            self.engine, self.chain, plan_hash=self.plan_hash, before=before, time=when, is_open=is_open
+        )
+        return messages.state_payload(said._replace(number=number))
+
+    def _publish(self, snapshot: bytes | None, *, is_open: bool = True) -> None:
+        """Sign and publish the chain's present state."""
+        assert self._key is not None
+        number = len(self.states)
+        payload = self._message(is_open=is_open, number=number)
+        before = self.states[-1].hash if self.states else self.plan_hash
+        when = messages.read_state(payload, self.plan, self.plan_hash).time
+        held = Held(number, keys.signed("state", payload, self._key), payload, wire.hash_of(payload), when)
+        if self.store.publish(held, before, snapshot):
+            self.states.append(held)
+        else:
+            self.states += self.store.states(number)
+
+    # --- when a state closes ---------------------------------------------------------------------------
+
+    def advance(self) -> bool:
+        """Close the present state if its time has come; whether it did."""
+        with self._lock:
+            self.catch_up()
+            if self._key is None or not self.is_open:
+                return False
+            now, k = self.clock(), len(self.chain.asked) - 1
+            if now > self.plan.closes:
+                self._publish(None, is_open=False)
+                return True
+            people, end = self.store.people_of(k), chains.ends(self.engine, self.chain)
+            held = self.plan.rounds[min(self.chain.asked[k], len(self.plan.rounds) - 1)]
+            aged = held.after > 0 and now >= self.present.time + held.after and people >= max(held.least, 1)
+            if end is None or (people < end and not aged):
+                return False
+            cells = self.store.cells()
+            before = self.chain
+            self.chain = chains.closed(self.engine, before, self.plan.roles, cells)
+            published = len(self.states)
+            self._publish(packed(cells))
+            if len(self.states) > published + 1 or self.states[-1].k != published:
+                self.chain = before
+                self.catch_up()
+            return True
+
+    def close(self) -> None:
+        """Close the study now: a last state that asks nobody."""
+        with self._lock:
+            self.catch_up()
+            if self.is_open:
+                self._publish(None, is_open=False)
+            self.store.close()
+
+    def takes(self) -> bool:
+        """Whether reports still count."""
+        return self.clock() <= self.plan.closes + self.plan.grace
+
+    # --- what is known ---------------------------------------------------------------------------------
+
+    def results(self) -> PrivateResults:
+        """Results of what has come by now."""
+        with self._lock:
+            self.catch_up()
+            return results(self.plan, self.chain, self.store.cells(), invited=self.store.about().issued or None)
+
+    def replay(self) -> int:
+        """Make every state again from the snapshots, byte for byte; how many.
+
+        Raises
+        ------
+        OptionError
+            If one differs.
+        """
+        chain, before = chains.begin(self.engine), self.plan_hash
+        snapshots = snapshots_of(self.store.snapshots(), self.plan)
+        for held in self.store.states():
+            is_open = messages.read_state(held.payload, self.plan, self.plan_hash).open
+            said = chains.state_of(
+                self.engine, chain, plan_hash=self.plan_hash, before=before, time=held.time, is_open=is_open
+            )
+            if messages.state_payload(said._replace(number=held.k)) != held.payload:
+                raise OptionError(f"state {held.k} does not follow from the reports that came before it.")
+            before = held.hash
+            if held.k < len(snapshots):
+                chain = chains.closed(self.engine, chain, self.plan.roles, snapshots[held.k])
+        return len(self.states)

@@ -1,0 +1,416 @@
+"""What the collector keeps: every report once, its cell in the same transaction, states and their snapshots. SQLite.
+
+All writes of a process go through one thread, `Writer`, up to `MOST` reports a transaction; its answers leave after the
+commit. Processes that share a file exclude each other by SQLite's own lock.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.exc import SQLAlchemyError
+
+from privreg.collector import chain as chains
+from privreg.collector.chain import Cell, Place
+from privreg.errors import OptionError
+from privreg.service import tables as t
+
+__all__ = ["Arrived", "Full", "Store", "StoreError", "Writer"]
+
+MOST: Final = 512
+WAITING: Final = 4096
+"""Reports that may wait for the writer; beyond them devices are asked to come later."""
+
+NEW, SAME, OTHER, FAILED = "new", "same", "other", "failed"
+BUSY: Final = 30_000
+"""Milliseconds to wait for another process's transaction."""
+
+
+class StoreError(OptionError):
+    """The database can't be used; the text says why."""
+
+
+class Full(Exception):
+    """Too many reports wait."""
+
+
+class Arrived(NamedTuple):
+    """A report that may count: its token is good and its state was published."""
+
+    token_id: bytes
+    state: int
+    role: str
+    group: int
+    body_hash: bytes
+    values: bytes  # int32, little-endian
+
+
+class Held(NamedTuple):
+    """A published state."""
+
+    k: int
+    envelope: bytes
+    payload: bytes
+    hash: bytes
+    time: int
+
+
+class Store:
+    """A database of one study.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///file.db``.
+    slug : str
+        The study's short name.
+
+    Raises
+    ------
+    StoreError
+        If it is no database of this release.
+    """
+
+    def __init__(self, url: str, slug: str) -> None:
+        if not url.startswith("sqlite:///"):
+            raise StoreError("the collector keeps its reports in SQLite; write --db sqlite:///FILE.")
+        self.slug = slug
+        path = Path(url.removeprefix("sqlite:///"))
+        if not path.parent.is_dir():
+            raise StoreError(f"there is no folder {str(path.parent)!r} for the database.")
+        if not path.exists():
+            path.touch(0o600)
+        self.engine = sa.create_engine(url, connect_args={"check_same_thread": False, "isolation_level": None})
+        sa.event.listen(self.engine, "connect", _prepare)
+        sa.event.listen(self.engine, "begin", _begin)
+        try:
+            with self.engine.begin() as c:
+                t.METADATA.create_all(c)
+                c.execute(insert(t.meta).values(name="format", value=str(t.FORMAT)).on_conflict_do_nothing())
+                found = c.execute(sa.select(t.meta.c.value).where(t.meta.c.name == "format")).scalar_one()
+        except SQLAlchemyError:
+            raise StoreError(f"{str(path)!r} is no database of a collector, or can't be written.") from None
+        if found != str(t.FORMAT):
+            raise StoreError(f"{str(path)!r} is of another release of privreg, format {found}; use that release.")
+
+    def _reading(self) -> sa.Connection:
+        return self.engine.connect().execution_options(reading=True)
+
+    # --- the study -------------------------------------------------------------------------------------
+
+    def enter(self, plan_hash: bytes, envelope: bytes, analyst: bytes) -> bool:
+        """Enter the study if it isn't there; whether it was new.
+
+        Raises
+        ------
+        StoreError
+            If the database holds another plan.
+        """
+        with self.engine.begin() as c:
+            row = c.execute(sa.select(t.study.c.slug, t.study.c.plan_hash)).all()
+            if not row:
+                c.execute(
+                    t.study.insert().values(
+                        slug=self.slug, plan_hash=plan_hash, plan=envelope, status="open", analyst=analyst, issued=0,
+                        seq=0,
+                    )
+                )  # fmt: skip
+                return True
+        if [(r.slug, r.plan_hash) for r in row] != [(self.slug, plan_hash)]:
+            raise StoreError("the database holds another study, or another plan of this one; name another file.")
+        return False
+
+    def about(self) -> Any:
+        """The row of the study."""
+        with self._reading() as c:
+            return c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one()
+
+    def set_analyst(self, digest: bytes) -> None:
+        """Exchange the token by which results may be read."""
+        with self.engine.begin() as c:
+            c.execute(t.study.update().where(t.study.c.slug == self.slug).values(analyst=digest))
+
+    def close(self) -> None:
+        """Mark the study as closed."""
+        with self.engine.begin() as c:
+            c.execute(t.study.update().where(t.study.c.slug == self.slug).values(status="closed"))
+
+    # --- tokens ----------------------------------------------------------------------------------------
+
+    def issuers(self) -> dict[int, bytes]:
+        """Secrets of the keys that are good, as they are kept."""
+        with self._reading() as c:
+            rows = c.execute(sa.select(t.issuer).where(t.issuer.c.study == self.slug, t.issuer.c.revoked == 0)).all()
+        return {r.key: r.secret for r in rows}
+
+    def issue(self, secret: bytes) -> int:
+        """Enter a new key of the issuer; its number."""
+        with self.engine.begin() as c:
+            last = c.execute(sa.select(sa.func.max(t.issuer.c.key)).where(t.issuer.c.study == self.slug)).scalar()
+            number = (last or 0) + 1
+            if number > 255:
+                raise StoreError("an issuer has at most 255 keys.")
+            c.execute(t.issuer.insert().values(study=self.slug, key=number, secret=secret, revoked=0))
+        return number
+
+    def handed_out(self, count: int) -> None:
+        """Count tokens that were handed out."""
+        with self.engine.begin() as c:
+            c.execute(t.study.update().where(t.study.c.slug == self.slug).values(issued=t.study.c.issued + count))
+
+    def revoke(self, *, keys: Sequence[int] = (), tokens: Sequence[bytes] = ()) -> None:
+        """Take keys back, with all tokens that aren't used yet, or tokens."""
+        with self.engine.begin() as c:
+            for key in keys:
+                c.execute(
+                    t.issuer.update().where(t.issuer.c.study == self.slug, t.issuer.c.key == key).values(revoked=1)
+                )
+            for token in tokens:
+                c.execute(insert(t.revoked).values(study=self.slug, token_id=token).on_conflict_do_nothing())
+
+    def taken_back(self) -> frozenset[bytes]:
+        """Ids of tokens that were taken back."""
+        with self._reading() as c:
+            rows = c.execute(sa.select(t.revoked.c.token_id).where(t.revoked.c.study == self.slug)).scalars()
+            return frozenset(rows)
+
+    # --- states ----------------------------------------------------------------------------------------
+
+    def states(self, first: int = 0) -> list[Held]:
+        """Published states, in order."""
+        where = (t.state.c.study == self.slug, t.state.c.k >= first)
+        with self._reading() as c:
+            rows = c.execute(sa.select(t.state).where(*where).order_by(t.state.c.k)).all()
+        return [Held(r.k, r.envelope, r.payload, r.hash, r.time) for r in rows]
+
+    def snapshots(self, first: int = 0) -> list[bytes]:
+        """What had come when each state closed, in order."""
+        where = (t.snapshot.c.study == self.slug, t.snapshot.c.k >= first)
+        with self._reading() as c:
+            return list(c.execute(sa.select(t.snapshot.c.cells).where(*where).order_by(t.snapshot.c.k)).scalars())
+
+    def publish(self, held: Held, before: bytes, snapshot: bytes | None) -> bool:
+        """Publish a state, with the snapshot that it follows from; False if another process has published it."""
+        with self.engine.begin() as c:
+            given = held._asdict()
+            new = c.execute(insert(t.state).values(study=self.slug, prev=before, **given).on_conflict_do_nothing())
+            if new.rowcount != 1:
+                return False
+            if snapshot is not None:
+                c.execute(t.snapshot.insert().values(study=self.slug, k=held.k - 1, cells=snapshot))
+        return True
+
+    # --- reports ---------------------------------------------------------------------------------------
+
+    def take(self, arrived: Sequence[Arrived], counts: Mapping[str, int]) -> list[str]:
+        """Keep reports, each token's first, with their cells; what became of each.
+
+        Returns
+        -------
+        list of str
+            "new"; "same", if the same bytes came before; "other", if other bytes of this token came before.
+        """
+        outcomes = [""] * len(arrived)
+        with self.engine.begin() as c:
+            first: dict[bytes, int] = {}
+            for i, one in enumerate(arrived):
+                first.setdefault(one.token_id, i)
+            new: set[bytes] = set()
+            if first:
+                rows = [
+                    {
+                        "study": self.slug, "token_id": a.token_id, "k": a.state, "role": a.role, "grp": a.group,
+                        "body_hash": a.body_hash, "vals": a.values,
+                    }
+                    for a in (arrived[i] for i in first.values())
+                ]  # fmt: skip
+                made = insert(t.report).values(rows).on_conflict_do_nothing().returning(t.report.c.token_id)
+                new = set(c.execute(made).scalars())
+            old = [token for token in first if token not in new]
+            known = {token: arrived[first[token]].body_hash for token in new}
+            if old:
+                chosen = sa.select(t.report.c.token_id, t.report.c.body_hash)
+                known |= dict(
+                    c.execute(chosen.where(t.report.c.study == self.slug, t.report.c.token_id.in_(old))).tuples().all()
+                )
+            for i, one in enumerate(arrived):
+                if one.token_id in new and first[one.token_id] == i:
+                    outcomes[i] = NEW
+                else:
+                    outcomes[i] = SAME if known[one.token_id] == one.body_hash else OTHER
+            if new:
+                self._fold(c, [arrived[first[token]] for token in first if token in new])
+            self._count(c, Counter(outcomes) + Counter(counts))
+        return outcomes
+
+    def _fold(self, c: sa.Connection, some: Sequence[Arrived]) -> None:
+        """Add new reports to their cells."""
+        where = t.study.c.slug == self.slug
+        seq = c.execute(sa.select(t.study.c.seq).where(where)).scalar_one() + len(some)
+        c.execute(t.study.update().where(where).values(seq=seq))
+        places: dict[Place, list[bytes]] = {}
+        for one in some:
+            places.setdefault(Place(one.state, one.role, one.group), []).append(one.values)
+        for place, values in places.items():
+            have = _cell_of(c.execute(sa.select(t.cell).where(*_at(self.slug, place))).one_or_none())
+            told = np.frombuffer(b"".join(values), dtype="<i4").reshape(len(values), -1)
+            cell = chains.add(have, told, place.role)
+            parts = {
+                "people": cell.people, "sums": _packed(cell.sums), "squares": _packed(cell.squares), "upto": seq,
+            }  # fmt: skip
+            if have is None:
+                key = {"study": self.slug, "k": place.state, "role": place.role, "grp": place.group}
+                c.execute(t.cell.insert().values(**key, **parts))
+            else:
+                c.execute(t.cell.update().where(*_at(self.slug, place)).values(**parts))
+
+    def _count(self, c: sa.Connection, counts: Mapping[str, int]) -> None:
+        minute = int(time.time()) // 60
+        for name, count in counts.items():
+            one = insert(t.counter).values(study=self.slug, minute=minute, name=name, count=count)
+            c.execute(
+                one.on_conflict_do_update(
+                    index_elements=["study", "minute", "name"], set_={"count": t.counter.c.count + count}
+                )
+            )
+
+    def cells(self) -> dict[Place, Cell]:
+        """Sums of all reports."""
+        with self._reading() as c:
+            rows = c.execute(sa.select(t.cell).where(t.cell.c.study == self.slug)).all()
+        out = {}
+        for row in rows:
+            cell = _cell_of(row)
+            assert cell is not None
+            out[Place(row.k, row.role, row.grp)] = cell
+        return out
+
+    def people_of(self, k: int) -> int:
+        """Reports that answered a state."""
+        chosen = sa.select(sa.func.coalesce(sa.func.sum(t.cell.c.people), 0))
+        with self._reading() as c:
+            return int(c.execute(chosen.where(t.cell.c.study == self.slug, t.cell.c.k == k)).scalar_one())
+
+    def counts(self) -> list[tuple[int, str, int]]:
+        """Minutes since 1970, outcomes and their numbers."""
+        c_ = t.counter.c
+        with self._reading() as c:
+            chosen = sa.select(c_.minute, c_.name, c_.count).where(c_.study == self.slug).order_by(c_.minute, c_.name)
+            return [(int(m), str(n), int(k)) for m, n, k in c.execute(chosen)]
+
+    def reports(self, size: int = 4096) -> Iterable[tuple[Place, bytes]]:
+        """Every report's place and values, in a fixed order."""
+        with self._reading() as c:
+            chosen = sa.select(t.report).where(t.report.c.study == self.slug).order_by(t.report.c.token_id)
+            for row in c.execution_options(yield_per=size).execute(chosen):
+                yield Place(row.k, row.role, row.grp), row.vals
+
+
+def _at(slug: str, place: Place) -> tuple[Any, ...]:
+    c = t.cell.c
+    return c.study == slug, c.k == place.state, c.role == place.role, c.grp == place.group
+
+
+def _packed(values: NDArray[np.int64]) -> bytes:
+    return values.astype("<i8").tobytes()
+
+
+def _cell_of(row: Any) -> Cell | None:
+    if row is None:
+        return None
+    sums = np.frombuffer(row.sums, dtype="<i8").astype(np.int64)
+    return Cell(row.people, sums, np.frombuffer(row.squares, dtype="<i8").astype(np.int64).reshape(2, -1))
+
+
+def packed(cells: Mapping[Place, Cell]) -> bytes:
+    """Cells as bytes that are the same whenever they are."""
+    return json.dumps(chains.plain(cells), separators=(",", ":")).encode()
+
+
+def _prepare(connection: Any, record: Any) -> None:
+    for line in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={BUSY}", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {line}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    """Take SQLite's lock when a transaction that writes begins: what it reads nobody changes meanwhile."""
+    reading = connection.get_execution_options().get("reading", False)
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+class Writer(threading.Thread):
+    """The one thread of a process that writes reports.
+
+    Parameters
+    ----------
+    store : Store
+    after : callable
+        Called after a commit of new reports, in this thread.
+    """
+
+    def __init__(self, store: Store, after: Callable[[], None]) -> None:
+        super().__init__(name="privreg-writer", daemon=True)
+        self._store, self._after = store, after
+        self._queue: queue.Queue[tuple[Arrived, Callable[[str], None]] | None] = queue.Queue(WAITING)
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def put(self, arrived: Arrived, tell: Callable[[str], None]) -> None:
+        """Let a report be written; `tell` hears what became of it, in this thread.
+
+        Raises
+        ------
+        Full
+        """
+        try:
+            self._queue.put_nowait((arrived, tell))
+        except queue.Full:
+            raise Full from None
+
+    def count(self, name: str) -> None:
+        """Count what happened beside reports that may count."""
+        with self._lock:
+            self._counts[name] += 1
+
+    def stop(self) -> None:
+        """Write what waits, and end."""
+        self._queue.put(None)
+        self.join()
+
+    def run(self) -> None:
+        """Write until told to stop."""
+        going = True
+        while going:
+            try:
+                some = [self._queue.get(timeout=1.0)]
+            except queue.Empty:
+                some = []
+            while len(some) < MOST and not self._queue.empty():
+                some.append(self._queue.get_nowait())
+            going = None not in some
+            self._write([one for one in some if one is not None])
+
+    def _write(self, some: list[tuple[Arrived, Callable[[str], None]]]) -> None:
+        with self._lock:
+            counts, self._counts = self._counts, Counter()
+        if not some and not counts:
+            return
+        try:
+            outcomes = self._store.take([arrived for arrived, _ in some], counts)
+        except SQLAlchemyError:  # a full disk, a lock held too long: nothing was kept, devices come again
+            outcomes = [FAILED] * len(some)
+        for (_, tell), outcome in zip(some, outcomes, strict=True):
+            tell(outcome)
+        if NEW in outcomes:
+            self._after()
