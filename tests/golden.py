@@ -262,7 +262,7 @@ def same(new: list[float], old: list[float]) -> bool:
     Last bits of LAPACK depend on the processor, and twenty rounds amplify them; another draw of noise moves an estimate
     by a part of its standard error.
     """
-    return len(new) == len(old) and bool(np.allclose(new, old, rtol=1e-7, atol=0.0))
+    return len(new) == len(old) and bool(np.allclose(new, old, rtol=1e-7, atol=0.0, equal_nan=True))
 
 
 if __name__ == "__main__":
