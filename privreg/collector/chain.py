@@ -159,9 +159,16 @@ def closed(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) ->
     Returns
     -------
     Chain
+
+    Raises
+    ------
+    ValueError
+        If nobody has answered the present state.
     """
     chain = taken(plan, chain, roles, cells)
     reports = present(chain, roles, cells)
+    if not reports.people:
+        raise ValueError("a state that nobody has answered doesn't close")
     progress = rounds.advance(plan, chain.progress, reports)
     known = {**chain.known, len(chain.asked) - 1: reports}
     return Chain(progress, (*chain.asked, progress.state.number), known, chain.on_time + reports.people)

@@ -55,7 +55,7 @@ TITLES: Final = {
     405: "Method not allowed",
     409: "Token used",
     410: "Closed",
-    411: "Length required",
+    412: "No such state yet",
     413: "Too large",
     415: "Unsupported media type",
     422: "No report of this study",

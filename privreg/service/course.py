@@ -20,7 +20,7 @@ from privreg.service.store import Held, Store, packed
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from privreg.collector.chain import Chain
+    from privreg.collector.chain import Cells, Chain
     from privreg.collector.plan import Plan
     from privreg.results.results import PrivateResults
 
@@ -91,8 +91,14 @@ class Course:
         """Take over what other processes have published."""
         with self._lock:
             for snapshot in snapshots_of(self.store.snapshots(len(self.chain.asked) - 1), self.plan):
-                self.chain = chains.closed(self.engine, self.chain, self.plan.roles, snapshot)
+                self.chain = self._closed(self.chain, snapshot)
             self.states += self.store.states(len(self.states))
+
+    def _closed(self, chain: Chain, snapshot: Cells) -> Chain:
+        try:
+            return chains.closed(self.engine, chain, self.plan.roles, snapshot)
+        except ValueError:
+            raise OptionError(f"state {len(chain.asked)} does not follow from the reports before it.") from None
 
     @property
     def present(self) -> Held:
@@ -197,8 +203,8 @@ class Course:
                 self.engine, chain, plan_hash=self.plan_hash, before=before, time=held.time, is_open=is_open
             )
             if messages.state_payload(said._replace(number=held.k)) != held.payload:
-                raise OptionError(f"state {held.k} does not follow from the reports that came before it.")
+                raise OptionError(f"state {held.k} does not follow from the reports before it.")
             before = held.hash
             if held.k < len(snapshots):
-                chain = chains.closed(self.engine, chain, self.plan.roles, snapshots[held.k])
+                chain = self._closed(chain, snapshots[held.k])
         return len(self.states)

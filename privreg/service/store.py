@@ -241,9 +241,8 @@ class Store:
             known = {token: arrived[first[token]].body_hash for token in new}
             if old:
                 chosen = sa.select(t.report.c.token_id, t.report.c.body_hash)
-                known |= dict(
-                    c.execute(chosen.where(t.report.c.study == self.slug, t.report.c.token_id.in_(old))).tuples().all()
-                )
+                where = t.report.c.study == self.slug, t.report.c.token_id.in_(old)
+                known |= {row.token_id: row.body_hash for row in c.execute(chosen.where(*where))}
             for i, one in enumerate(arrived):
                 if one.token_id in new and first[one.token_id] == i:
                     outcomes[i] = NEW

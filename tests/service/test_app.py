@@ -1,0 +1,280 @@
+"""What the collector answers: to devices, to attackers, to analysts; nothing that was posted is ever in it."""
+
+import json
+import logging
+from importlib.resources import files
+
+import httpx2
+import jsonschema
+import pytest
+from starlette.testclient import TestClient
+
+from privreg.protocol import messages, wire
+from privreg.protocol.messages import Token
+from privreg.service.app import Options, make
+from privreg.service.quota import Quota
+from privreg.service.store import Full
+from tests.service.world import ANALYST, DAY, SERVER, World, keys
+
+OF = "/v1/studies/sleep"
+JSON = {"content-type": "application/json"}
+KNOWN = {"Authorization": f"Bearer {ANALYST}"}
+FREE = Options(rate=0.0)
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path, n=400)
+
+
+@pytest.fixture
+def client(world):
+    with TestClient(make(world.course, FREE)) as one:
+        yield one
+
+
+def post(client, body):
+    return client.post(f"{OF}/reports", content=body, headers=JSON)
+
+
+def problem(answer, status, words):
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    said = answer.json()
+    assert sorted(said) == ["detail", "status", "title", "type"]
+    assert said["status"] == status
+    assert words in said["detail"]
+
+
+# --- devices -------------------------------------------------------------------------------------------------
+
+
+def test_plans_and_states_are_the_signed_bytes_by_etag(client, world):
+    plan = client.get(f"{OF}/plan")
+    assert plan.content == world.envelope
+    assert "immutable" in plan.headers["cache-control"]
+    state = client.get(f"{OF}/state")
+    assert state.content == world.course.present.envelope == client.get(f"{OF}/states/0").content
+    for path, answer in (("plan", plan), ("state", state)):
+        again = client.get(f"{OF}/{path}", headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    problem(client.get(f"{OF}/states/1"), 404, "no such state")
+    problem(client.get(f"{OF}/states/x"), 404, "no such state")
+    problem(client.get("/v1/studies/wake/plan"), 404, "no such study")
+
+
+def test_a_report_counts_once(client, world):
+    (body,) = world.bodies(1)
+    assert (post(client, body).status_code, post(client, body).status_code) == (201, 200)
+    other = json.dumps({**json.loads(body), "x_more": 1}).encode()
+    problem(post(client, other), 409, "another report")
+    assert sum(c.people for c in world.store.cells().values()) == 1
+    told = client.get(f"{OF}/cells", headers=KNOWN).json()["cells"]
+    values = messages.read_report(body, world.plan, world.hash).values
+    assert [int(v) for v in told[0]["sums"]] == list(values)
+    assert [int(v) for v in told[0]["squares"]] == [v * v for v in values]
+
+
+def test_states_go_on_when_enough_have_answered(client, world):
+    for _ in range(14):
+        for body in world.bodies(25):
+            assert post(client, body).status_code == 201
+        while world.course.advance():
+            pass
+    assert len(world.course.states) > 3
+    assert world.course.replay() == len(world.course.states)
+    state = messages.read_state(
+        wire.open_envelope(client.get(f"{OF}/state").content, "state").payload, world.plan, world.hash
+    )
+    assert state.number == len(world.course.states) - 1
+    assert state.before == world.course.states[-2].hash
+
+
+# --- attackers -----------------------------------------------------------------------------------------------
+
+
+def changed(body, **more):
+    return json.dumps({**json.loads(body), **more}).encode()
+
+
+def test_what_is_no_report_is_refused(client, world):
+    (body,) = world.bodies(1)
+    for wrong in (
+        b"", b"{}", b"[]", b"\xff\xfe", b"{" * 3000, changed(body, v=2), changed(body, plan=wire.base(bytes(32))),
+        changed(body, role="main"), changed(body, state=10**20), changed(body, values="AAAA"),
+        changed(body, values=json.loads(body)["values"][:-4] + "////"), changed(body, more=1),
+        body.replace(b'"role"', b'"role":"moments","role"'),
+    ):  # fmt: skip
+        problem(post(client, wrong), 422, "")
+    problem(post(client, changed(body, state=7)), 412, "No state")
+    problem(post(client, b" " * (world.plan.limit + 1)), 413, "longer")
+    problem(client.post(f"{OF}/reports", content=body), 415, "application/json")
+
+    def endless():
+        for _ in range(1000):
+            yield b" " * 4096
+
+    problem(client.post(f"{OF}/reports", content=endless(), headers=JSON), 413, "longer")
+    assert world.store.cells() == {}
+    assert post(client, body).status_code == 201
+
+
+def test_forged_and_taken_back_tokens_are_refused(client, world):
+    (body,) = world.bodies(1)
+    good = world.tokens[0]
+    forged = [
+        good._replace(mac=bytes(16)), good._replace(id=bytes(16)), good._replace(key=2), Token(1, bytes(16), bytes(16))
+    ]  # fmt: skip
+    for token in forged:
+        problem(post(client, changed(body, token=messages.token_text(token))), 403, "none of this study's")
+    own = Token(0, bytes(16), bytes(16))
+    problem(post(client, changed(body, token=messages.token_text(own))), 422, "")
+    service = client.app.state.service
+    service.revoked = frozenset({good.id})
+    problem(post(client, body), 403, "taken back")
+    service.revoked, service.secrets = frozenset(), {}
+    problem(post(client, body), 403, "none of this study's")
+    assert world.store.cells() == {}
+
+
+def test_other_verbs_and_addresses_are_refused(client):
+    assert client.delete(f"{OF}/plan").status_code == 405
+    assert client.get(f"{OF}/reports").status_code == 405
+    problem(client.get("/nothing"), 404, "")
+
+
+def test_an_address_may_not_ask_all_the_time(world):
+    with TestClient(make(world.course, Options(rate=2.0))) as client:
+        statuses = [client.get(f"{OF}/plan").status_code for _ in range(12)]
+    assert statuses[:8] == [200] * 8
+    assert 429 in statuses
+    quota = Quota(0.0)
+    assert all(quota.allows("a") for _ in range(1000))
+
+
+def test_a_full_queue_and_a_full_disk_ask_devices_to_come_again(client, world, monkeypatch):
+    (body,) = world.bodies(1)
+    service = client.app.state.service
+
+    def full(*_):
+        raise Full
+
+    monkeypatch.setattr(service.writer, "put", full)
+    answer = post(client, body)
+    problem(answer, 503, "the same bytes again")
+    assert answer.headers["retry-after"] == "1"
+    monkeypatch.setattr(service.writer, "put", lambda _, tell: tell("failed"))
+    problem(post(client, body), 503, "could not be kept")
+
+
+def test_nothing_of_a_report_is_in_an_answer_a_log_or_the_numbers(client, world, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    (body,) = world.bodies(1)
+    said = json.loads(body)
+    answers = [post(client, body), post(client, changed(body, x_a=1)), post(client, changed(body, values="AAAA"))]
+    answers += [client.get("/metrics"), client.get("/readyz"), client.get("/healthz")]
+    seen = [a.text + str(a.headers) for a in answers] + [caplog.text, *capfd.readouterr()]
+    for text in seen:
+        for secret in (said["values"], said["token"], said["token"][:20]):
+            assert secret not in text
+    assert 'privreg_reports_total{outcome="new"} 1.0' in client.get("/metrics").text
+
+
+# --- analysts ------------------------------------------------------------------------------------------------
+
+
+def test_results_need_the_analysts_token(client, world):
+    for path in ("results", "cells", "events"):
+        for given in ({}, {"Authorization": "Bearer no"}, {"Authorization": f"Basic {ANALYST}"}):
+            answer = client.get(f"{OF}/{path}", headers=given)
+            problem(answer, 401, "analyst's token")
+            assert answer.headers["www-authenticate"] == "Bearer"
+    told = client.get(f"{OF}/results", headers=KNOWN).json()
+    assert (told["ready"], told["people"]) == (False, 0)
+    with TestClient(make(world.course, Options(rate=0.0, public_results=True))) as anybody:
+        assert anybody.get(f"{OF}/results").status_code == 200
+
+
+def test_results_are_those_that_an_analyst_computes(world):
+    world.answer(400)
+    with TestClient(make(world.course, FREE)) as client:
+        told = client.get(f"{OF}/results", headers=KNOWN).json()
+    res = world.course.results()
+    assert told["ready"]
+    assert [row["estimate"] for row in told["coefficients"]] == res.params.tolist()
+    assert res.nobs == told["nobs"] == 400
+    assert told["guarantee"].startswith("2-GDP")
+
+
+def test_events_tell_what_came(world):
+    world.answer(60)
+    service = make(world.course, FREE).state.service
+    said = service._progress()
+    assert said["people"] == 60
+    assert said["rounds"][0]["role"] == "moments"
+    assert sum(r["reports"] for r in said["rounds"]) == 60
+    assert sum(m.get("new", 0) for m in said["minutes"]) == 60
+
+
+# --- time ----------------------------------------------------------------------------------------------------
+
+
+def test_a_study_closes_and_takes_what_is_on_its_way(client, world):
+    early, late = world.bodies(2)
+    world.clock.now = world.plan.closes + 1
+    world.course.advance()
+    state = world.state
+    assert not state.open
+    assert state.before == world.course.states[-2].hash
+    assert post(client, early).status_code == 201
+    world.clock.now = world.plan.closes + world.plan.grace + DAY
+    problem(post(client, late), 410, "closed")
+    assert not world.course.advance()
+    assert world.course.replay() == 2
+
+
+def test_a_round_closes_by_age(tmp_path):
+    world = World(tmp_path, round_hours=1.0, least=0.5)
+    world.store.take([world.arrived(b) for b in world.bodies(2)], {})
+    world.clock.now += 7200
+    assert not world.course.advance()  # too few
+    world.store.take([world.arrived(b) for b in world.bodies(10)], {})
+    assert world.course.advance()
+    assert world.state.number == 1
+    assert not world.course.advance()
+
+
+def test_a_key_of_another_study_signs_nothing(world):
+    from privreg.errors import OptionError
+    from privreg.service.course import Course
+    from tests.studies import key_of
+
+    with pytest.raises(OptionError, match="none of the plan's keys"):
+        Course(world.store, key_of(9), world.clock)
+    assert keys.public(SERVER) in world.plan.keys
+
+
+# --- the document --------------------------------------------------------------------------------------------
+
+
+def test_the_document_names_every_address_and_nothing_else(client):
+    document = client.get("/openapi.json").json()
+    routes = {r.path: r.methods - {"HEAD"} for r in client.app.routes}
+    assert {p: {v.upper() for v in verbs} for p, verbs in document["paths"].items()} == routes
+    assert json.loads(files("privreg.service").joinpath("openapi.json").read_text()) == document
+
+
+def test_answers_are_as_the_document_says(client, world):
+    document = client.get("/openapi.json").json()
+    (body,) = world.bodies(1)
+    answers: list[tuple[str, str, httpx2.Response]] = [
+        ("post", "/reports", post(client, body)),
+        ("post", "/reports", post(client, b"{}")),
+        *(("get", path, client.get(OF + path, headers=KNOWN)) for path in ("/plan", "/state", "/cells", "/results")),
+        ("get", "/cells", client.get(f"{OF}/cells")),
+    ]
+    for verb, path, answer in answers:
+        said = document["paths"]["/v1/studies/{study}" + path][verb]["responses"][str(answer.status_code)]["content"]
+        ((kind, how),) = said.items()
+        assert answer.headers["content-type"] == kind
+        jsonschema.validate(answer.json(), {**how["schema"], "components": document["components"]})

@@ -1,0 +1,263 @@
+"""What the collector keeps: a token counts once, whatever is dropped, repeated, restarted, killed or full."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from privreg.collector import chain as chains
+from privreg.protocol import messages
+from privreg.service import tables
+from privreg.service.command import collector
+from privreg.service.store import MOST, Store, StoreError, Writer
+from tests.service.world import SERVER, Course, World, keys
+
+PEOPLE = 60
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path, n=PEOPLE)
+
+
+def added_up(store):
+    """Cells of all reports, added one by one."""
+    out = {}
+    for place, values in store.reports():
+        out[place] = chains.add(out.get(place), np.frombuffer(values, dtype="<i4")[None], place.role)
+    return chains.plain(out)
+
+
+class Storage(RuleBasedStateMachine):
+    """Devices post, post again, and others post with their tokens; processes come and go."""
+
+    def __init__(self):
+        super().__init__()
+        self.counted = {}  # What was acknowledged, by token
+        self.place = None
+
+    @initialize()
+    def begin(self):
+        import tempfile
+
+        self.folder = tempfile.TemporaryDirectory()
+        self.world = World(self.folder.name, n=PEOPLE)
+        self.stores = [self.world.store, Store(self.world.url, "sleep")]
+        self.made = [self.world.arrived(b) for b in self.world.bodies(PEOPLE)]
+
+    @rule(who=st.lists(st.integers(0, PEOPLE - 1), min_size=1, max_size=8), by=st.integers(0, 1), heard=st.booleans())
+    def post(self, who, by, heard):
+        """Some of the answers are lost on their way."""
+        some = [self.made[i] for i in who]
+        for one, outcome in zip(some, self.stores[by].take(some, {}), strict=True):
+            fresh = one.token_id not in self.counted
+            assert outcome == ("new" if fresh else "same" if self.counted[one.token_id] == one.body_hash else "other")
+            if fresh:
+                self.counted[one.token_id] = one.body_hash
+        del heard
+
+    @rule(who=st.integers(0, PEOPLE - 1), by=st.integers(0, 1))
+    def others(self, who, by):
+        """Another body with somebody's token."""
+        mine = self.made[who]
+        theirs = mine._replace(body_hash=bytes(32), values=bytes(len(mine.values)))
+        (outcome,) = self.stores[by].take([theirs], {})
+        if mine.token_id in self.counted:
+            assert outcome == ("same" if self.counted[mine.token_id] == theirs.body_hash else "other")
+        else:
+            assert outcome == "new"
+            self.counted[mine.token_id] = theirs.body_hash
+
+    @rule(by=st.integers(0, 1))
+    def restart(self, by):
+        self.stores[by].engine.dispose()
+        self.stores[by] = Store(self.world.url, "sleep")
+
+    @rule(by=st.integers(0, 1), who=st.integers(0, PEOPLE - 1))
+    def full(self, by, who):
+        """The disk is full: nothing of the transaction is kept."""
+        store, before = self.stores[by], self.stores[1 - by].cells()
+        with pytest.MonkeyPatch.context() as m:
+            m.setattr(store, "_fold", _disk_full)
+            fresh = self.made[who].token_id not in self.counted
+            if fresh:
+                with pytest.raises(sa.exc.OperationalError):
+                    store.take([self.made[who]], {})
+        assert chains.plain(self.stores[1 - by].cells()) == chains.plain(before)
+
+    @invariant()
+    def sums_are_those_of_the_reports(self):
+        if hasattr(self, "stores"):
+            for store in self.stores:
+                cells = store.cells()
+                assert sum(c.people for c in cells.values()) == len(self.counted)
+                assert chains.plain(cells) == added_up(store)
+
+    def teardown(self):
+        if hasattr(self, "stores"):
+            for store in self.stores:
+                store.engine.dispose()
+            self.folder.cleanup()
+
+
+def _disk_full(*_):
+    raise sa.exc.OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+
+TestStorage = Storage.TestCase
+TestStorage.settings = settings(
+    max_examples=12, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def test_a_disk_that_is_really_full_keeps_nothing_and_loses_nothing(world):
+    bodies = world.bodies(PEOPLE)
+    some = [world.arrived(b) for b in bodies]
+    assert world.store.take(some[:10], {}) == ["new"] * 10
+    with world.store.engine.begin() as c:
+        pages = c.exec_driver_sql("PRAGMA page_count").scalar_one()
+
+    def small(connection, record):
+        connection.execute(f"PRAGMA max_page_count={pages}")
+
+    tight = Store(world.url, "sleep")
+    tight.engine.dispose()
+    sa.event.listen(tight.engine, "connect", small)
+    big = [a._replace(values=a.values * 400, role=f"role{i}") for i, a in enumerate(some[10:])]
+    with pytest.raises(sa.exc.OperationalError):
+        tight.take(big, {})
+    assert chains.plain(world.store.cells()) == added_up(world.store)
+    assert world.store.take(some, {}) == ["same"] * 10 + ["new"] * (PEOPLE - 10)
+
+
+def test_a_writer_answers_what_could_not_be_kept(world, monkeypatch):
+    heard = []
+    writer = Writer(world.store, lambda: heard.append("after"))
+    monkeypatch.setattr(world.store, "_fold", _disk_full)
+    writer.start()
+    writer.put(world.arrived(world.bodies(1)[0]), heard.append)
+    writer.stop()
+    assert heard == ["failed"]
+    assert world.store.cells() == {}
+
+
+def test_a_writer_keeps_more_than_a_transaction_at_once_and_counts(world):
+    heard = []
+    writer = Writer(world.store, lambda: None)
+    some = [world.arrived(b) for b in world.bodies(PEOPLE)]
+    for k in range(MOST + PEOPLE):  # all wait before it begins
+        writer.put(some[k % PEOPLE], heard.append)
+    writer.count("403")
+    writer.start()
+    writer.stop()
+    assert heard.count("new") == PEOPLE
+    assert heard.count("same") == MOST
+    counts = {}
+    for _, name, count in world.store.counts():
+        counts[name] = counts.get(name, 0) + count
+    assert counts == {"new": PEOPLE, "same": MOST, "403": 1}
+
+
+KILLED = """
+    import os, signal, sys
+    import sqlalchemy as sa
+    from tests.service.world import World
+    from privreg.service.store import Store, Arrived
+    url, when = sys.argv[1], sys.argv[2]
+    store = Store(url, "sleep")
+    arrived = Arrived(*eval(sys.stdin.read()))
+    def die(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if when == "before":
+        sa.event.listen(store.engine, "commit", die)
+        store.take([arrived], {})
+    else:
+        assert store.take([arrived], {}) == ["new"]
+        die()
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_process_that_is_killed_about_a_commit_counts_nothing_twice(world, when):
+    arrived = world.arrived(world.bodies(1)[0])
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(KILLED), world.url, when],
+        input=repr(tuple(arrived)), text=True, check=False, cwd=os.getcwd(), capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    fresh = Store(world.url, "sleep")
+    assert fresh.take([arrived], {}) == ["new" if when == "before" else "same"]
+    assert sum(c.people for c in fresh.cells().values()) == 1
+    assert chains.plain(fresh.cells()) == added_up(fresh)
+
+
+def test_a_database_of_another_release_or_study_is_refused(world, tmp_path):
+    with pytest.raises(StoreError, match="another study"):
+        Store(world.url, "wake").enter(bytes(32), b"", bytes(32))
+    with pytest.raises(StoreError, match="another plan"):
+        world.store.enter(bytes(32), b"", bytes(32))
+    with world.store.engine.begin() as c:
+        c.execute(tables.meta.update().values(value="2"))
+    with pytest.raises(StoreError, match="format 2"):
+        Store(world.url, "sleep")
+    (tmp_path / "no.db").write_bytes(b"no database" * 100)
+    with pytest.raises(StoreError, match="no database"):
+        Store(f"sqlite:///{tmp_path / 'no.db'}", "sleep")
+    with pytest.raises(StoreError, match="SQLite"):
+        Store("mysql://x", "sleep")
+    with pytest.raises(StoreError, match="no folder"):
+        Store(f"sqlite:///{tmp_path / 'a' / 'b.db'}", "sleep")
+
+
+def test_the_collectors_command_finds_what_was_changed(world, capsys):
+    world.answer(40)
+    plan = world.folder / "sleep.plan"
+    plan.write_bytes(world.envelope)
+    assert keys.public(SERVER) in world.plan.keys
+    given = [str(plan), "--db", world.url]
+    assert collector(["check", *given]) == 0
+    assert "40 reports" in capsys.readouterr().out
+    assert collector(["replay", *given]) == 0
+    out = world.folder / "out.json"
+    assert collector(["export", *given, "--out", str(out)]) == 0
+    assert "40" in out.read_text()
+    capsys.readouterr()
+    with world.store.engine.begin() as c:
+        c.execute(tables.cell.update().values(people=tables.cell.c.people + 1))
+    assert collector(["check", *given]) == 2
+    assert "not those of the reports" in capsys.readouterr().err
+    with world.store.engine.begin() as c:
+        c.exec_driver_sql("UPDATE snapshot SET cells = '[]'")
+    if world.store.snapshots():
+        assert collector(["replay", *given]) == 2
+        assert "does not follow" in capsys.readouterr().err
+
+
+def test_keys_are_made_and_taken_back(world, capsys):
+    plan = world.folder / "sleep.plan"
+    plan.write_bytes(world.envelope)
+    text = messages.token_text(world.tokens[0])
+    arguments = ["rotate-keys", str(plan), "--db", world.url, "--revoke", "1", "--tokens", text]
+    assert collector(arguments) == 0
+    assert list(world.store.issuers()) == [2]
+    assert world.store.taken_back() == {world.tokens[0].id}
+    assert "key 2" in capsys.readouterr().out
+
+
+def test_two_collectors_on_one_database_publish_one_chain(world):
+    other = Course(Store(world.url, "sleep"), SERVER, world.clock)
+    assert other.present == world.course.present
+    while world.next < PEOPLE:
+        world.store.take([world.arrived(b) for b in world.bodies(10)], {})
+        assert world.course.advance() in {True, False}
+        other.advance()
+        assert other.states == world.course.states
+    assert world.course.replay() == len(world.course.states)

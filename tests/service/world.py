@@ -1,0 +1,114 @@
+"""A small study on the collector's side, for tests: its plan, its people, a clock that stands still."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from privreg.field import declared, keys
+from privreg.field.devices import Crowd
+from privreg.field.plan import study_plan
+from privreg.protocol import messages, study, wire
+from privreg.protocol.messages import Token
+from privreg.service.course import Course
+from privreg.service.store import Arrived, Store
+from privreg.service.tokens import Issuer
+from tests.studies import DAY, NOON, ROOT, SERVER, public
+
+SECRET = bytes(range(32))
+ANALYST = "an analyst's token"
+DECLARED = {
+    "study": "sleep",
+    "title": "Sleep",
+    "purpose": "How sleep goes with age.",
+    "contact": "study@example.org",
+    "opens": "2026-01-01",
+    "closes": "2040-01-01",
+    "formula": "hours ~ age",
+    "mu": 2,
+    "rows": 1200,
+    "bounds": {"age": [18, 90], "hours": [0, 24]},
+    "questions": {"age": "How old are you?", "hours": "How long did you sleep?"},
+}
+
+
+class Clock:
+    """Seconds since 1970 that a test sets."""
+
+    def __init__(self, now=NOON):
+        self.now = now
+
+    def __call__(self):
+        return float(self.now)
+
+
+def plan_of(folder, **more):
+    """The plan of the study, and its signed envelope."""
+    path = Path(folder) / "study.json"
+    path.write_text(json.dumps({**DECLARED, **more}))
+    about, fit = declared.read(path)
+    plan = study_plan(fit, fit.spec.design.trees(), about, [public(SERVER)])
+    payload = study.plan_payload(plan)
+    return plan, wire.hash_of(payload), keys.signed("plan", payload, ROOT)
+
+
+def people(n, seed=0):
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(18, 90, n)
+    return pd.DataFrame({"age": age, "hours": np.clip(9 - 0.04 * age + rng.normal(0, 1, n), 0, 24)})
+
+
+class World:
+    """A study with a database, its collector and its people's devices."""
+
+    def __init__(self, folder, n=1200, **more):
+        self.folder, self.clock = Path(folder), Clock()
+        self.plan, self.hash, self.envelope = plan_of(folder, **more)
+        self.url = f"sqlite:///{self.folder / 'study.db'}"
+        self.open()
+        if self.plan.tokens == "issued":
+            self.store.issue(SECRET)
+        self.course = Course(self.store, SERVER, self.clock)
+        self.crowd = Crowd(self.plan, self.hash, people(n))
+        self.tokens = list(Issuer(1, SECRET, self.hash).tokens(n))
+        if self.plan.tokens == "open":
+            self.tokens = [Token(0, t.id, bytes(messages.MAC)) for t in self.tokens]
+        self.next = 0
+
+    def open(self):
+        self.store = Store(self.url, self.plan.study)
+        self.store.enter(self.hash, self.envelope, hashlib.sha256(ANALYST.encode()).digest())
+
+    @property
+    def state(self):
+        return messages.read_state(self.course.present.payload, self.plan, self.hash)
+
+    def bodies(self, count, state=None):
+        """What the next people's devices post."""
+        who = range(self.next, self.next + count)
+        self.next += count
+        return self.crowd.bodies(self.state if state is None else state, who, [self.tokens[i] for i in who])
+
+    def arrived(self, body):
+        """A body as the application hands it to the store."""
+        report = messages.read_report(body, self.plan, self.hash)
+        group = messages.group_of(self.plan, report.role, messages.place_of(self.hash, report.token))
+        values = np.array(report.values, dtype="<i4").tobytes()
+        return Arrived(report.token.id, report.state, report.role, group, hashlib.sha256(body).digest(), values)
+
+    def answer(self, count):
+        """Let so many answer, a state after the other."""
+        while count:
+            some = min(count, 50)
+            self.store.take([self.arrived(b) for b in self.bodies(some)], {})
+            while self.course.advance():
+                pass
+            count -= some
+
+
+__all__ = [
+    "ANALYST", "DAY", "DECLARED", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World", "keys", "people",
+    "plan_of", "public",
+]  # fmt: skip
