@@ -54,6 +54,9 @@ SURE: Final = 10.0
 STRICT: Final = 1.5
 """Sd of the noise's own size by which a group of numbers must exceed it before any of it is believed."""
 
+EXACT: Final = 1e-6
+"""Two numbers of one variance make two degrees of freedom, whatever a last bit says."""
+
 TIED: Final = 4.0
 """Stretch of a column, at most, relative to what its own factor's levels take.
 
@@ -158,7 +161,7 @@ def keep(part: Array, noise2: Array) -> float:
     """
     total = float(np.sum(noise2))
     free = total / float(np.max(noise2)) if total > 0.0 else 0.0
-    margin = 1.0 + STRICT * math.sqrt(2.0 / free) if free > 2 else 1.0
+    margin = 1.0 + STRICT * math.sqrt(2.0 / free) if free > 2.0 + EXACT else 1.0
     size = float(np.sum(part**2))
     return max(0.0, 1.0 - total * margin / size) if size > 0.0 else 0.0
 

@@ -276,6 +276,8 @@ def test_less_than_chance_makes_of_noise_is_not_believed():
     assert factors.keep(np.full(10, np.sqrt(0.99 * line / 10)), noise2) == 0.0
     assert factors.keep(np.full(10, np.sqrt(2.0 * line / 10)), noise2) == pytest.approx(0.5)
     assert factors.keep(np.full(2, np.sqrt(2.0 * 1.0 / 2)), np.full(2, 0.5)) == pytest.approx(0.5)  # two: no margin
+    bits = np.array([0.5, 0.5, 1e-15])  # left by a projection of what is known: no third degree of freedom
+    assert factors.keep(np.array([1.0, 1.0, 0.0]), bits) == pytest.approx(0.5)
     # one that is much noisier than the others has most of the sum to itself
     assert factors.keep(np.array([2.0, 0.0, 0.0]), np.array([1.0, 0.01, 0.01])) == pytest.approx(1.0 - 1.02 / 4.0)
 
