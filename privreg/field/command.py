@@ -1,4 +1,4 @@
-"""The command of an analyst: `privreg study key` makes a signing key, `sign` a plan, and `show` verifies one."""
+"""The command of an analyst, `privreg study`: make a signing key, sign a plan, verify one, try all of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from privreg.device import ed25519
 from privreg.device.consent import plain, words
 from privreg.errors import OptionError, PrivregError
 from privreg.field import declared, keys
+from privreg.field.demo import demo
 from privreg.field.plan import study_plan
 from privreg.files.archive import write_bytes
 from privreg.protocol.lattice import BITS
@@ -27,6 +28,7 @@ examples:
   privreg study key server.key
   privreg study sign study.yaml --key root.key --password --states server.key
   privreg study show sleep.plan --key N3Z...
+  privreg study demo --folder trial
 
 The key that signs plans stays off the server; its public part is in every
 invitation, as #k=... The server signs states with a key of its own, which the
@@ -92,6 +94,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     show = verbs.add_parser("show", help="verify a plan, and print what devices and respondents make of it")
     show.add_argument("file", metavar="PLAN")
     show.add_argument("--key", help="public key that must have signed it, as in invitations")
+    demo = verbs.add_parser("demo", help="play a whole study on this machine: each command is printed, then run")
+    demo.add_argument("--devices", type=int, default=5000, metavar="N", help="people, made up; 5000 by default")
+    demo.add_argument(
+        "--folder", metavar="FOLDER", help="a new folder to keep its files in; a temporary one by default"
+    )
     return parser
 
 
@@ -129,6 +136,9 @@ def _sign(a: argparse.Namespace) -> str:
 def _run(a: argparse.Namespace) -> str:
     if a.verb == "sign":
         return _sign(a)
+    if a.verb == "demo":
+        demo(a.devices, a.folder)
+        return "Done: the results above were computed from reports alone."
     if a.verb == "key":
         password = _password(a)
         public = keys.public(keys.make(a.file, password))

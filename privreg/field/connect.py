@@ -118,6 +118,7 @@ class Study:
         self._engine = engine_of(self.signed)
         self._chain = chains.begin(self._engine)
         self._states: list[bytes] = []  # Hashes of those that were verified
+        self._is_open, self._people = True, 0
 
     # --- what is asked ---------------------------------------------------------------------------------
 
@@ -147,17 +148,21 @@ class Study:
             snapshots = [read_cells(one, self.signed) for one in record.items("snapshots")]
             cells = read_cells(record.take("cells"), self.signed)
             return self._follow(last, snapshots, cells, issued)
-        except (MessageError, ValueError) as e:
+        except (MessageError, ValueError, RecursionError) as e:
             raise StudyError(f"the study's server sends what is no answer of a collector: {e}") from None
 
     def _follow(self, last: int, snapshots: Sequence[Cells], cells: Cells, issued: int) -> _Known:
         """Verify states that are new, each made again from what came before."""
-        is_open = True
+        people = sum(c.people for c in cells.values())
+        if last + 1 < len(self._states) or people < self._people:
+            raise StudyError("the study's server has gone back: it says less than it has said before.")
         for k in range(len(self._states), last + 1):
             payload = _opened(self._get(f"states/{k}"), "state", self.signed.keys)
             state = messages.read_state(payload, self.signed, self._hash)
             before = self._states[-1] if self._states else self._hash
             if k and state.open:
+                if len(snapshots) < k:
+                    raise StudyError("the study's server leaves out sums that its states follow from.")
                 self._chain = chains.closed(self._engine, self._chain, self.signed.roles, snapshots[k - 1])
             again = chains.state_of(
                 self._engine, self._chain, plan_hash=self._hash, before=before, time=state.time, is_open=state.open
@@ -168,8 +173,11 @@ class Study:
                     "sums were changed."
                 )
             self._states.append(wire.hash_of(payload))
-            is_open = state.open
-        return _Known(self._chain, cells, is_open, issued)
+            self._is_open = state.open
+        if snapshots and not _holds(cells, snapshots[-1]):
+            raise StudyError("the sums of now lack reports that states follow from.")
+        self._people = people
+        return _Known(self._chain, cells, self._is_open, issued)
 
     # --- what is known ---------------------------------------------------------------------------------
 
@@ -325,6 +333,11 @@ def verified(base: str, kind: str, keys: tuple[bytes, ...]) -> bytes:
     StudyError
     """
     return _opened(fetched(base, kind), kind, keys)
+
+
+def _holds(cells: Cells, before: Cells) -> bool:
+    """Whether all that had come before is among what has come by now."""
+    return all(place in cells and cells[place].people >= cell.people for place, cell in before.items())
 
 
 def _agree(name: str, value: Any, signed: dict[str, Any]) -> bool:

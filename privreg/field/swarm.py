@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import http.client
 import random
@@ -51,13 +52,19 @@ class Answers(NamedTuple):
     statuses: dict[int, int]  # Of posts
 
 
-class _Poster(threading.local):
-    """A connection of a thread, kept open."""
+class _Poster:
+    """Connections, one for each thread, kept open until `close`."""
 
     def __init__(self, host: str, port: int, secure: bool, path: str) -> None:
         self._where = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         self._host, self._port, self._path = host, port, path
-        self._connection: Any = None
+        self._own = threading.local()
+        self._open: list[http.client.HTTPConnection] = []
+
+    def close(self) -> None:
+        """Close all; no thread may be posting."""
+        while self._open:
+            self._open.pop().close()
 
     def post(self, body: bytes) -> int:
         """Post, again while the server is busy or gone; the status."""
@@ -69,18 +76,22 @@ class _Poster(threading.local):
         return status
 
     def _once(self, body: bytes) -> int:
+        connection = self._connection()
         try:
-            if self._connection is None:
-                self._connection = self._where(self._host, self._port, timeout=60)
-            self._connection.request("POST", self._path, body, {"Content-Type": "application/json"})
-            answer = self._connection.getresponse()
+            connection.request("POST", self._path, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
             answer.read()
             return int(answer.status)
         except (OSError, http.client.HTTPException):
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            connection.close()  # it opens again at the next request
             return 0
+
+    def _connection(self) -> http.client.HTTPConnection:
+        own: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
+        if own is None:
+            own = self._own.connection = self._where(self._host, self._port, timeout=60)
+            self._open.append(own)
+        return own
 
 
 def swarm(
@@ -153,7 +164,11 @@ def swarm(
             seen(said)
         return said
 
-    with ThreadPoolExecutor(CONNECTIONS) as pool, progress_bar(devices, progress) as bar:
+    with (
+        contextlib.closing(poster),
+        ThreadPoolExecutor(CONNECTIONS) as pool,
+        progress_bar(devices, progress) as bar,
+    ):
         return _Swarm(crowd, tokens, poster, pool, state).run(devices, duplicates, late, dropout, bar)
 
 

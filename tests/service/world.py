@@ -2,16 +2,21 @@
 
 import hashlib
 import json
+import threading
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import uvicorn
 
 from privreg.field import declared, keys
 from privreg.field.devices import Crowd
 from privreg.field.plan import study_plan
 from privreg.protocol import messages, study, wire
 from privreg.protocol.messages import Token
+from privreg.service.app import Options, make
 from privreg.service.course import Course
 from privreg.service.store import Arrived, Store
 from privreg.service.tokens import Issuer
@@ -70,6 +75,7 @@ class World:
         self.open()
         if self.plan.tokens == "issued":
             self.store.issue(SECRET)
+            self.store.handed_out(n)
         self.course = Course(self.store, SERVER, self.clock)
         self.crowd = Crowd(self.plan, self.hash, people(n))
         self.tokens = list(Issuer(1, SECRET, self.hash).tokens(n))
@@ -108,7 +114,27 @@ class World:
             count -= some
 
 
+@contextmanager
+def served(course, **options):
+    """The study over HTTP on a free port of this machine: its address."""
+    config = uvicorn.Config(
+        make(course, Options(**{"rate": 0.0, **options})), port=0, access_log=False, log_level="error"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until = time.monotonic() + 30
+    while not server.started and thread.is_alive() and time.monotonic() < until:
+        time.sleep(0.01)
+    try:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+
+
 __all__ = [
     "ANALYST", "DAY", "DECLARED", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World", "keys", "people",
-    "plan_of", "public",
+    "plan_of", "public", "served",
 ]  # fmt: skip

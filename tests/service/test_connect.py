@@ -1,0 +1,350 @@
+"""What an analyst reads over HTTP, and believes: nothing that the signed plan and the sums don't bear out."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import privreg as pr
+from privreg.collector import rounds
+from privreg.collector.field import reports_of
+from privreg.errors import InferenceError, OptionError, StudyError
+from privreg.field import connect
+from privreg.field.collected import fit_plan_of
+from privreg.field.reading import main as results
+from privreg.privacy.ledger import Release
+from privreg.protocol import messages, wire
+from privreg.simulation.stream import begin
+from tests.service.world import ANALYST, ROOT, SERVER, World, keys, people, public, served
+from tests.studies import key_of
+
+KEY = wire.base(public(ROOT))
+PEOPLE = 1130
+
+pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    one = World(tmp_path_factory.mktemp("sleep"))
+    one.answer(PEOPLE)
+    return one
+
+
+@pytest.fixture(scope="module")
+def base(world):
+    with served(world.course) as url:
+        yield f"{url}/v1/studies/sleep"
+
+
+@pytest.fixture
+def study(base):
+    return pr.connect(f"{base}#k={KEY}", ANALYST)
+
+
+# --- results -------------------------------------------------------------------------------------------------
+
+
+def summed(plan, reports):
+    """Reports of one state, added up one by one."""
+    (role,) = {place.role for place, _ in reports}
+    form = plan.roles[role]
+    count, sums = np.zeros((1, form.groups), np.int64), np.zeros((1, form.groups, form.numbers), np.int64)
+    for place, values in reports:
+        count[0, place.group] += 1
+        sums[0, place.group] += np.frombuffer(values, dtype="<i4")
+    return reports_of(form, count, sums)
+
+
+def test_results_are_those_of_a_fit_in_process_with_the_same_reports(world, study):
+    fit = fit_plan_of(world.plan)
+    stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)
+    run, told = stream._run, {}
+    for place, values in world.store.reports():
+        told.setdefault(place.state, []).append((place, values))
+    assert sum(map(len, told.values())) == PEOPLE
+    assert len(told) > 15
+    last = len(world.store.snapshots())
+    assert last == max(told)  # the present state has had some
+    for state in range(last):
+        run.behind.append(summed(world.plan, told[state]))
+        run.progress = rounds.advance(run.plan, run.progress, run.behind[-1])
+    run._begin_round()
+    here = summed(world.plan, told[last])
+    run.weight, run.total, run.at = here.weight, here.total, here.people
+    run._open()
+    own, over = stream._results(Release(0, 2.0)), study.results()
+    for name in ("params", "bse", "pvalues"):
+        np.testing.assert_array_equal(getattr(over, name), getattr(own, name))
+    np.testing.assert_array_equal(over.conf_int(), own.conf_int())
+    assert np.isfinite(over.params).all()
+    assert over.nobs == PEOPLE
+
+
+def test_results_say_whose_devices_reported(study, tmp_path):
+    res = study.results()
+    said = res.summary().as_text()
+    assert "this process never saw a row" in " ".join(said.split())
+    assert "0.0% late (counted)" in " ".join(said.split())
+    assert "5.8% never answered" in " ".join(said.split())  # 1,130 of 1,200 invitations
+    statement = str(res.privacy)
+    assert "rounded Gaussian" in statement
+    assert "floating" not in statement
+    assert "√2 times mu" in statement
+    res.save(tmp_path / "res.npz")
+    np.testing.assert_array_equal(pr.load(tmp_path / "res.npz").params, res.params)
+    np.testing.assert_allclose(res.predict({"age": [40.0]}), res.params @ [1.0, 40.0])
+
+
+def test_a_study_shows_what_is_known_of_it(world, study):
+    said = repr(study)
+    assert "1,130 of 1,200 invited" in said
+    assert "How sleep goes with age." in said
+    assert "<td>1,130 of 1,200 invited</td>" in study._repr_html_()
+    frame = study.rounds
+    assert frame["reports"].sum() == PEOPLE
+    assert frame["state"].tolist() == list(range(len(frame)))
+    assert frame["role"].iloc[0] == "moments"
+    assert frame["role"].iloc[-1] == "main"
+    closed = frame.iloc[:-1]
+    assert (closed["reports"] >= closed["closes_at"]).all()
+    assert pr.simulate(study.plan, people(1200)).nobs == 1200
+
+
+def test_nobody_yet_is_too_few(tmp_path):
+    early = World(tmp_path)
+    with served(early.course) as url:
+        study = pr.connect(f"{url}/v1/studies/sleep#k={KEY}", ANALYST)
+        assert "0 of 1,200" in repr(study)
+        with pytest.raises(InferenceError, match="0 have reported"):
+            study.results()
+        early.answer(PEOPLE)  # what came since is asked for again
+        assert study.results().nobs == PEOPLE
+        early.course.close()
+        assert "closed" in repr(study)
+        assert "closed" in repr(study)
+
+
+# --- the model -----------------------------------------------------------------------------------------------
+
+
+def test_a_formula_asks_for_what_was_signed(study):
+    model = pr.PrivateOnlineRegression.from_formula("hours~age", study)
+    np.testing.assert_array_equal(model.fit().params, study.results().params)
+    assert model.plan().formula == "hours ~ age"
+    same = {"mu": 2, "bounds": {"age": (18, 90)}, "family": "huber"}
+    pr.PrivateOnlineRegression.from_formula("hours ~ age", study, **same)
+
+
+@pytest.mark.parametrize(
+    ("formula", "given", "words"),
+    [
+        ("hours ~ 1", {}, "has the formula 'hours ~ age'"),
+        ("hours ~ age", {"mu": 1}, "mu=1 is not what the plan has"),
+        ("hours ~ age", {"family": "squared"}, "family='squared'"),
+        ("hours ~ age", {"bounds": {"age": (18, 80)}}, "bounds="),
+        ("hours ~ age", {"missing": "raise"}, "missing='raise'"),
+    ],
+)
+def test_nothing_else_than_what_was_signed_can_be_fitted(study, formula, given, words):
+    with pytest.raises(StudyError, match=words):
+        pr.PrivateOnlineRegression.from_formula(formula, study, **given)
+
+
+# --- a server that isn't honest ------------------------------------------------------------------------------
+
+
+@contextmanager
+def between(base, edit):
+    """A server that answers as the study's does, but for what `edit` makes of a path's answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            own = self.path.removeprefix("/v1/studies/sleep/")
+            asked = urllib.request.Request(f"{base}/{own}", headers={"Authorization": f"Bearer {ANALYST}"})
+            try:
+                with urllib.request.urlopen(asked, timeout=30) as answer:
+                    status, body = 200, edit(own, answer.read())
+            except urllib.error.HTTPError as e:
+                with e:
+                    status, body = e.code, b""
+            if isinstance(body, int):
+                status, body = body, b""
+            self.send_response(status)
+            self.send_header("Location", base)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1/studies/sleep#k={KEY}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def only(path, made):
+    """An edit of one path's answers."""
+    return lambda own, body: made(body) if own == path else body
+
+
+def unsealed(body, kind):
+    return wire.open_envelope(body, kind).payload
+
+
+def resigned(kind, key, change=lambda payload: payload):
+    return lambda body: keys.signed(kind, change(unsealed(body, kind)), key)
+
+
+def changed(change):
+    """An edit of the sums."""
+
+    def made(body):
+        said = json.loads(body)
+        change(said)
+        return json.dumps(said).encode()
+
+    return only("cells", made)
+
+
+def one_more(cell):
+    cell["sums"][0] = str(int(cell["sums"][0]) + 1)
+
+
+def test_an_honest_server_between_changes_nothing(base, study):
+    with between(base, lambda _, body: body) as url:
+        np.testing.assert_array_equal(pr.connect(url).results().params, study.results().params)
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (only("plan", resigned("plan", SERVER)), "plan is not signed by the key"),
+        (only("plan", lambda b: b[:-9]), "sends no plan"),
+        (only("plan", lambda b: b"[]"), "sends no plan"),
+        (only("plan", lambda b: 302), "status 302"),
+        (only("plan", lambda b: 429), "asked too often"),
+        (only("plan", lambda b: 500), "status 500"),
+    ],
+)
+def test_a_plan_that_is_not_the_analysts_is_refused(base, edit, words):
+    with between(base, edit) as url, pytest.raises(StudyError, match=words):
+        pr.connect(url)
+
+
+def moved(world):
+    """A state as if made for one person: a coefficient that is far off, signed by the server's own key."""
+
+    def change(payload):
+        state = messages.read_state(payload, world.plan, world.hash)
+        ask = state.asks[0]
+        return messages.state_payload(state._replace(asks=(ask._replace(theta=tuple(t + 1e6 for t in ask.theta)),)))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda w: only("states/9", resigned("state", key_of(7))), "state is not signed by the key"),
+        (lambda w: only("states/9", resigned("state", SERVER, moved(w))), "state 9 does not follow"),
+        (lambda w: only("states/9", lambda b: 404), "no such study"),
+        (lambda w: changed(lambda said: one_more(said["snapshots"][2][-1])), "state 3 does not follow"),
+        (lambda w: changed(lambda said: said.update(plan_hash=wire.base(bytes(32)))), "those of another plan"),
+        (lambda w: changed(lambda said: said["snapshots"].pop()), "leaves out sums"),
+        (lambda w: changed(lambda said: said["cells"].pop(0)), "lack reports"),
+        (lambda w: changed(lambda said: said["cells"][0].update(people=-1)), "no answer of a collector"),
+        (lambda w: changed(lambda said: said["cells"][0].update(sums=["1e9"])), "no answer of a collector"),
+        (lambda w: changed(lambda said: said["cells"][0].update(role="other")), "no answer of a collector"),
+        (lambda w: only("cells", lambda b: b"{"), "no answer of a collector"),
+        (lambda w: only("cells", lambda b: b"[" * 100_000), "no answer of a collector"),
+    ],
+)
+def test_what_does_not_bear_out_is_refused(world, base, edit, words):
+    with between(base, edit(world)) as url:
+        study = pr.connect(url)
+        with pytest.raises(StudyError, match=words) as got:
+            study.results()
+    assert got.value.__cause__ is None
+
+
+def test_a_server_that_goes_back_is_refused(world, base):
+    now = SimpleNamespace(back=False)
+
+    def edit(own, body):
+        if own != "cells" or not now.back:
+            return body
+        said = json.loads(body)
+        said.update(state=3, snapshots=said["snapshots"][:3])
+        return json.dumps(said).encode()
+
+    with between(base, edit) as url:
+        study = pr.connect(url)
+        study.results()
+        now.back = True
+        with pytest.raises(StudyError, match="gone back"):
+            study.results()
+        now.back = False
+        study.results()
+
+
+def test_an_endless_answer_is_not_read(base, monkeypatch):
+    monkeypatch.setattr(connect, "LONGEST", 1000)
+    with pytest.raises(StudyError, match="says too much"):
+        pr.connect(f"{base}#k={KEY}")
+
+
+# --- addresses, keys, tokens ---------------------------------------------------------------------------------
+
+
+def test_wrong_keys_and_tokens_are_named(base):
+    with pytest.raises(StudyError, match="not signed by the key"):
+        pr.connect(base, key=wire.base(public(SERVER)))
+    with pytest.raises(OptionError, match="give the public key"):
+        pr.connect(base)
+    for token in (None, "guessed"):
+        with pytest.raises(StudyError, match="analyst's token"):
+            pr.connect(f"{base}#k={KEY}", token).results()
+    with pytest.raises(StudyError, match="no such study"):
+        pr.connect(f"{base[:-5]}wake#k={KEY}")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://example.org/v1/studies/sleep", "https://example.org", "file:///v1/studies/a", ""]
+)
+def test_addresses_that_are_none_are_refused(url):
+    with pytest.raises(OptionError, match="address"):
+        pr.connect(url, key=KEY)
+
+
+def test_nobody_at_the_address_is_said():
+    with pytest.raises(StudyError, match="can't be reached"):
+        pr.connect(f"http://127.0.0.1:9/v1/studies/sleep#k={KEY}")
+
+
+def test_results_at_the_shell(base, tmp_path, capsys):
+    file = tmp_path / "study.analyst"
+    file.write_text(ANALYST + "\n")
+    url, out = f"{base}#k={KEY}", tmp_path / "res.npz"
+    assert results([url, "--token", str(file), "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "1,130 of 1,200 invited" in said
+    assert "P>|t|" in said
+    assert pr.load(out).nobs == PEOPLE
+    assert results([url]) == 2
+    assert "analyst's token" in capsys.readouterr().err
+    assert results([url, "--token", str(tmp_path / "none")]) == 2
+    assert "no file" in capsys.readouterr().err

@@ -1,0 +1,182 @@
+"""Many devices over HTTP: everything that is sent counts once, whatever is repeated, late or lost."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+import privreg as pr
+from privreg.device.command import main as respond
+from privreg.errors import OptionError, StudyError
+from privreg.field import demo, devices
+from privreg.field import keys as signing
+from privreg.field.command import main as study_command
+from privreg.field.swarm import main as swarm_command
+from privreg.field.swarm import read_links, swarm
+from privreg.protocol import messages
+from privreg.service.command import collector
+from tests.service.test_connect import KEY
+from tests.service.world import ANALYST, ROOT, SERVER, Course, World, people, public, served
+
+pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def links_of(world, base):
+    return [signing.invitation(base, "sleep", public(ROOT), t) for t in world.tokens]
+
+
+def rechecked(world, capsys):
+    plan = world.folder / "sleep.plan"
+    plan.write_bytes(world.envelope)
+    capsys.readouterr()
+    assert collector(["check", str(plan), "--db", world.url]) == 0
+    assert collector(["replay", str(plan), "--db", world.url]) == 0
+    return capsys.readouterr().out
+
+
+def test_all_that_a_swarm_sends_counts_once(world, capsys):
+    with served(world.course) as base:
+        url = f"{base}/v1/studies/sleep#k={KEY}"
+        states = []
+        got = swarm(
+            url, people(1200), links_of(world, base), duplicates=0.2, late=2, dropout=0.1, progress=False,
+            seen=lambda state: states.append(state.number),
+        )  # fmt: skip
+        settle(world)
+        res = pr.connect(url, ANALYST).results()
+    assert got.devices == 1200
+    assert sum(got.statuses.values()) > got.statuses[201] == 1200 - got.lost
+    assert set(got.statuses) == {200, 201}  # again: the same bytes
+    assert res.nobs == got.statuses[201]
+    assert states == sorted(states)
+    assert f"{got.statuses[201]:,} reports" in rechecked(world, capsys)
+    late = 100 * sum(late_of(world)) / res.nobs
+    assert f"{late:.1f}% late (counted)" in " ".join(res.summary().as_text().split())
+
+
+def settle(world):
+    """Close what has all its reports, as the server's own thread is about to."""
+    clerk = Course(world.store, SERVER, world.clock)
+    while clerk.advance():
+        pass
+
+
+def late_of(world):
+    """Reports of each closed state that came after it had closed."""
+    snapshots = [json.loads(s) for s in world.store.snapshots()]
+    cells = world.store.cells()
+    for state, snapshot in enumerate(snapshots):
+        then = sum(c["people"] for c in snapshot if c["state"] == state)
+        yield sum(c.people for place, c in cells.items() if place.state == state) - then
+
+
+def test_estimates_are_those_of_the_made_up_people(tmp_path):
+    """4 se of 1,200 devices' own intervals about the slope that the rows were made with."""
+    world = World(tmp_path, rows=1200)
+    with served(world.course) as base:
+        swarm(f"{base}/v1/studies/sleep", people(1200), links_of(world, base), progress=False)
+        res = pr.connect(f"{base}/v1/studies/sleep#k={KEY}", ANALYST).results()
+    assert abs(res.params["age"] + 0.04) < 4 * res.bse["age"]
+    assert res.bse["age"] < 0.04
+
+
+def test_a_swarm_at_the_shell(world, capsys, tmp_path):
+    people(60).to_csv(tmp_path / "people.csv", index=False)
+    with served(world.course) as base:
+        with (tmp_path / "links.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["link"], *([link] for link in links_of(world, base)[:50])])
+        url = f"{base}/v1/studies/sleep"
+        given = [str(tmp_path / "people.csv"), "--tokens", str(tmp_path / "links.csv")]
+        assert swarm_command([url, *given]) == 0
+        assert "50 devices: 0 never answered, 0 late; answers of the server: 50 × 201" in capsys.readouterr().out
+        assert swarm_command([url, *given, "--devices", "51"]) == 2
+        assert "there are 50" in capsys.readouterr().err
+        assert swarm_command([url, *given]) == 0  # other noise for a used token
+        assert "50 × 409" in capsys.readouterr().out
+        world.course.close()
+        assert swarm_command([url, *given]) == 2
+        assert "has closed" in capsys.readouterr().err
+    assert swarm_command([url, given[0], "--tokens", given[0]]) == 2
+    assert "no file of invitations" in capsys.readouterr().err
+    assert len(read_links(str(tmp_path / "links.csv"))) == 50
+
+
+def test_a_swarm_stays_on_this_machine(world):
+    links = links_of(world, "https://study.example.org")
+    with pytest.raises(OptionError, match="--anywhere"):
+        swarm("https://study.example.org/v1/studies/sleep", people(5), links)
+    with pytest.raises(OptionError, match="no invitations"):
+        swarm("http://127.0.0.1:9/v1/studies/sleep", people(5), [])
+    with pytest.raises(StudyError, match="can't be reached"):
+        swarm("http://127.0.0.1:9/v1/studies/sleep", people(5), links)
+
+
+def test_a_persons_own_device_answers_once(world, tmp_path, capsys):
+    row, memory = tmp_path / "me.json", tmp_path / "memory.db"
+    row.write_text(json.dumps({"age": 41, "hours": 7.5}))
+    with served(world.course) as base:
+        link = links_of(world, base)[0]
+        given = [link, "--row", str(row), "--memory", str(memory), "--yes"]
+        assert respond([*given, "--dry-run"]) == 0
+        assert not world.store.cells()
+        assert respond(given) == 0
+        (cell,) = world.store.cells().values()
+        assert cell.people == 1
+        assert respond(given) == 1
+        assert "answers once" in capsys.readouterr().err
+    assert sum(c.people for c in world.store.cells().values()) == 1
+
+
+# --- noise ---------------------------------------------------------------------------------------------------
+
+
+def test_a_swarms_noise_is_a_rounded_gaussian():
+    rng = np.random.default_rng(5)
+    drawn = devices.rounded_normals(rng, (200_000,), 2)
+    assert drawn.dtype == np.int64
+    edges = np.arange(-12, 13)
+    cells = np.diff(norm.cdf(np.concatenate([[-np.inf], (edges[:-1] + 0.5) / 4, [np.inf]])))
+    seen = np.histogram(np.clip(drawn, -12, 12), np.arange(-12, 14) - 0.5)[0]
+    assert chi2.sf(((seen - drawn.size * cells) ** 2 / (drawn.size * cells)).sum(), len(seen) - 1) > 1e-4
+
+
+def test_a_swarms_reports_have_the_noise_that_the_plan_promises(world):
+    """Pure noise: people whose answers are missing, all of one state; the sd within 4 standard errors."""
+    state = world.state
+    nobody = devices.Crowd(world.plan, world.hash, {"age": np.full(400, np.nan), "hours": np.full(400, np.nan)})
+    bodies = nobody.bodies(state, range(400), world.tokens[:400])
+    told = np.array([messages.read_report(b, world.plan, world.hash).values for b in bodies])
+    sd = told.std() / 2.0**world.plan.bits
+    assert abs(sd - 1.0) < 4 / np.sqrt(2 * told.size)
+    assert abs(told.mean()) / 2.0**world.plan.bits < 4 / np.sqrt(told.size)
+
+
+# --- all of it -----------------------------------------------------------------------------------------------
+
+
+def test_the_demonstration_plays_a_whole_study(tmp_path, capfd):
+    folder = tmp_path / "trial"
+    assert study_command(["demo", "--devices", "1000", "--folder", str(folder)]) == 0
+    said = capfd.readouterr().out
+    for command in ("study sign", "serve", "tokens", "swarm", "results"):
+        assert f"$ privreg {command}" in said
+    assert "1,000 of 1,000 invited" in said
+    assert "smoker[T.yes]" in said
+    assert (folder / "study.analyst").stat().st_mode & 0o77 == 0
+    assert study_command(["demo", "--folder", str(folder)]) == 2
+    assert "name a new one" in capfd.readouterr().err
+    assert study_command(["demo", "--devices", "10"]) == 2
+    assert "1,000 or more" in capfd.readouterr().err
+
+
+def test_a_step_that_fails_ends_the_demonstration(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "STUDY", demo.STUDY.replace("~ age", "~ age.mean()"))
+    with pytest.raises(StudyError, match="this command failed"):
+        demo.demo(1000, str(tmp_path / "trial"))
