@@ -113,10 +113,9 @@ class Service:
         self.course, self.options = course, options
         self.metrics, self.quota = Metrics(), Quota(options.rate)
         self.writer = Writer(course.store, self._after)
-        about = course.store.about()
-        self.analyst = bytes(about.analyst)
-        self.secrets = {k: opened(v) for k, v in course.store.issuers().items()}
-        self.revoked = course.store.taken_back()
+        self._kept: dict[int, bytes] = {}  # The issuers' secrets as they are in the database
+        self.secrets: dict[int, bytes] = {}
+        self._look()
         self._stop, self._due = threading.Event(), threading.Event()
         self._clerk = threading.Thread(target=self._advance, name="privreg-clerk", daemon=True)
 
@@ -137,7 +136,8 @@ class Service:
         self._due.set()
 
     def _advance(self) -> None:
-        """Close states whose time has come, and look which tokens were taken back."""
+        """Close states whose time has come, and look now and then which tokens were taken back."""
+        looked = time.monotonic()
         while not self._stop.is_set():
             self._due.wait(SECONDS)
             self._due.clear()
@@ -146,15 +146,23 @@ class Service:
             try:
                 while self.course.advance():
                     pass
-                self.secrets = {k: opened(v) for k, v in self.course.store.issuers().items()}
-                self.revoked = self.course.store.taken_back()
-                self.analyst = bytes(self.course.store.about().analyst)
+                if time.monotonic() - looked >= SECONDS:
+                    self._look()
+                    looked = time.monotonic()
             except Exception:  # a full disk, say: the state stays as it is, and readyz says so
                 self.broken = True
             else:
                 self.broken = False
 
     broken = False
+
+    def _look(self) -> None:
+        """Read who may send and who may read: other commands change both."""
+        store, kept = self.course.store, self._kept
+        now = store.issuers()
+        self.secrets = {k: self.secrets[k] if kept.get(k) == v else opened(v) for k, v in now.items()}
+        self._kept, self.revoked = now, store.taken_back()
+        self.analyst = bytes(store.about().analyst)
 
     # --- for devices -----------------------------------------------------------------------------------
 
