@@ -114,7 +114,7 @@ class Study:
             self.signed: StudyPlan = read_plan(payload)
         except MessageError as e:
             raise StudyError(f"devices would refuse the plan: {e}") from None
-        self._hash = wire.hash_of(payload)
+        self.plan_hash = wire.hash_of(payload)
         self._engine = engine_of(self.signed)
         self._chain = chains.begin(self._engine)
         self._states: list[bytes] = []  # Hashes of those that were verified
@@ -142,7 +142,7 @@ class Study:
             record = wire.Record(said, "the sums")
             record.fixed("v", wire.VERSION)
             record.text("study", 63)
-            if record.binary("plan_hash", wire.KEY) != self._hash:
+            if record.binary("plan_hash", wire.KEY) != self.plan_hash:
                 raise StudyError("the sums are those of another plan.")
             last, issued = record.integer("state", 0, 1 << 31), record.integer("issued", 0, 1 << 48)
             snapshots = [read_cells(one, self.signed) for one in record.items("snapshots")]
@@ -158,14 +158,14 @@ class Study:
             raise StudyError("the study's server has gone back: it says less than it has said before.")
         for k in range(len(self._states), last + 1):
             payload = _opened(self._get(f"states/{k}"), "state", self.signed.keys)
-            state = messages.read_state(payload, self.signed, self._hash)
-            before = self._states[-1] if self._states else self._hash
+            state = messages.read_state(payload, self.signed, self.plan_hash)
+            before = self._states[-1] if self._states else self.plan_hash
             if k and state.open:
                 if len(snapshots) < k:
                     raise StudyError("the study's server leaves out sums that its states follow from.")
                 self._chain = chains.closed(self._engine, self._chain, self.signed.roles, snapshots[k - 1])
             again = chains.state_of(
-                self._engine, self._chain, plan_hash=self._hash, before=before, time=state.time, is_open=state.open
+                self._engine, self._chain, plan_hash=self.plan_hash, before=before, time=state.time, is_open=state.open
             )
             if messages.state_payload(again._replace(number=k)) != payload:
                 raise StudyError(

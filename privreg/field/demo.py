@@ -21,7 +21,7 @@ from privreg.protocol.wire import base
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["STUDY", "demo"]
+__all__ = ["STUDY", "demo", "free", "wait"]
 
 LOCAL: Final = "127.0.0.1"
 
@@ -91,7 +91,7 @@ def _all(at: Path, devices: int) -> None:
     _run(at, "study", "key", "root.key")
     _run(at, "study", "key", "server.key")
     _run(at, "study", "sign", "study.yaml", "--key", "root.key", "--states", "server.key")
-    port = str(_free())
+    port = str(free())
     server = f"http://{LOCAL}:{port}"
     with _served(at, "serve", "study.plan", "--port", port, "--rate", "0", server=server):
         invite = "--key", "root.key", "--server", server, "--out", "links.csv"
@@ -118,14 +118,21 @@ def _served(at: Path, *arguments: str, server: str) -> Iterator[None]:
     """A collector, until the block is left."""
     with subprocess.Popen(_said(arguments), cwd=at) as process:
         try:
-            _wait(process, server)
+            wait(process, server)
             print(flush=True)
             yield
         finally:
             process.terminate()
 
 
-def _wait(process: subprocess.Popen[bytes], server: str) -> None:
+def wait(process: subprocess.Popen[bytes], server: str) -> None:
+    """Wait until a collector answers.
+
+    Raises
+    ------
+    StudyError
+        If it doesn't.
+    """
     until = time.monotonic() + STARTING
     while time.monotonic() < until and process.poll() is None:
         with contextlib.suppress(StudyError):
@@ -135,7 +142,7 @@ def _wait(process: subprocess.Popen[bytes], server: str) -> None:
     raise StudyError("the collector did not start.")
 
 
-def _free() -> int:
+def free() -> int:
     """A port that nobody listens at."""
     with socket.socket() as one:
         one.bind((LOCAL, 0))

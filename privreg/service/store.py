@@ -226,32 +226,27 @@ class Store:
             first: dict[bytes, int] = {}
             for i, one in enumerate(arrived):
                 first.setdefault(one.token_id, i)
-            new: set[bytes] = set()
-            if first:
-                rows = [
-                    {
-                        "study": self.slug, "token_id": a.token_id, "k": a.state, "role": a.role, "grp": a.group,
-                        "body_hash": a.body_hash, "vals": a.values,
-                    }
-                    for a in (arrived[i] for i in first.values())
-                ]  # fmt: skip
-                made = insert(t.report).values(rows).on_conflict_do_nothing().returning(t.report.c.token_id)
-                new = set(c.execute(made).scalars())
-            old = [token for token in first if token not in new]
-            known = {token: arrived[first[token]].body_hash for token in new}
-            if old:
-                chosen = sa.select(t.report.c.token_id, t.report.c.body_hash)
-                where = t.report.c.study == self.slug, t.report.c.token_id.in_(old)
-                known |= {row.token_id: row.body_hash for row in c.execute(chosen.where(*where))}
+            known = self._known(c, list(first))  # exact, as nobody else writes until this transaction ends
+            new = [arrived[i] for token, i in first.items() if token not in known]
+            if new:
+                c.execute(t.report.insert(), [_row(self.slug, one) for one in new])
+                self._fold(c, new)
+            fresh = {one.token_id: one.body_hash for one in new}
             for i, one in enumerate(arrived):
-                if one.token_id in new and first[one.token_id] == i:
+                token = one.token_id
+                if token in fresh and first[token] == i:
                     outcomes[i] = NEW
                 else:
-                    outcomes[i] = SAME if known[one.token_id] == one.body_hash else OTHER
-            if new:
-                self._fold(c, [arrived[first[token]] for token in first if token in new])
+                    have = fresh[token] if token in fresh else known[token]
+                    outcomes[i] = SAME if have == one.body_hash else OTHER
             self._count(c, Counter(outcomes) + Counter(counts))
         return outcomes
+
+    def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, bytes]:
+        """Hashes of what these tokens have sent before."""
+        r = t.report.c
+        found = c.execute(sa.select(r.token_id, r.body_hash).where(r.study == self.slug, r.token_id.in_(tokens)))
+        return {bytes(token): bytes(own) for token, own in found}
 
     def _fold(self, c: sa.Connection, some: Sequence[Arrived]) -> None:
         """Add new reports to their cells."""
@@ -261,18 +256,21 @@ class Store:
         places: dict[Place, list[bytes]] = {}
         for one in some:
             places.setdefault(Place(one.state, one.role, one.group), []).append(one.values)
+        have = self._cells(c, sorted({place.state for place in places}))
+        made, more = list[dict[str, Any]](), list[dict[str, Any]]()
         for place, values in places.items():
-            have = _cell_of(c.execute(sa.select(t.cell).where(*_at(self.slug, place))).one_or_none())
             told = np.frombuffer(b"".join(values), dtype="<i4").reshape(len(values), -1)
-            cell = chains.add(have, told, place.role)
-            parts = {
-                "people": cell.people, "sums": _packed(cell.sums), "squares": _packed(cell.squares), "upto": seq,
-            }  # fmt: skip
-            if have is None:
-                key = {"study": self.slug, "k": place.state, "role": place.role, "grp": place.group}
-                c.execute(t.cell.insert().values(**key, **parts))
-            else:
-                c.execute(t.cell.update().where(*_at(self.slug, place)).values(**parts))
+            cell = chains.add(have.get(place), told, place.role)
+            (more if place in have else made).append(
+                {
+                    "study": self.slug, "k": place.state, "role": place.role, "grp": place.group, "people": cell.people,
+                    "sums": _packed(cell.sums), "squares": _packed(cell.squares), "upto": seq,
+                }
+            )  # fmt: skip
+        if made:
+            c.execute(t.cell.insert(), made)
+        if more:
+            c.execute(_UPDATE, [{f"{k}_" if k in _KEY else k: v for k, v in one.items()} for one in more])
 
     def _count(self, c: sa.Connection, counts: Mapping[str, int]) -> None:
         minute = int(time.time()) // 60
@@ -287,13 +285,13 @@ class Store:
     def cells(self) -> dict[Place, Cell]:
         """Sums of all reports."""
         with self._reading() as c:
-            rows = c.execute(sa.select(t.cell).where(t.cell.c.study == self.slug)).all()
-        out = {}
-        for row in rows:
-            cell = _cell_of(row)
-            assert cell is not None
-            out[Place(row.k, row.role, row.grp)] = cell
-        return out
+            return self._cells(c)
+
+    def _cells(self, c: sa.Connection, states: Sequence[int] | None = None) -> dict[Place, Cell]:
+        """Sums of the reports that answered these states, or any."""
+        chosen = sa.select(t.cell).where(t.cell.c.study == self.slug)
+        rows = c.execute(chosen if states is None else chosen.where(t.cell.c.k.in_(states)))
+        return {Place(row.k, row.role, row.grp): _cell_of(row) for row in rows}
 
     def people_of(self, k: int) -> int:
         """Reports that answered a state."""
@@ -316,18 +314,26 @@ class Store:
                 yield Place(row.k, row.role, row.grp), row.vals
 
 
-def _at(slug: str, place: Place) -> tuple[Any, ...]:
-    c = t.cell.c
-    return c.study == slug, c.k == place.state, c.role == place.role, c.grp == place.group
+_KEY: Final = ("study", "k", "role", "grp")
+_UPDATE: Final = (
+    t.cell.update()
+    .where(*(t.cell.c[name] == sa.bindparam(f"{name}_") for name in _KEY))
+    .values({name: sa.bindparam(name) for name in ("people", "sums", "squares", "upto")})
+)
+
+
+def _row(slug: str, one: Arrived) -> dict[str, Any]:
+    return {
+        "study": slug, "token_id": one.token_id, "k": one.state, "role": one.role, "grp": one.group,
+        "body_hash": one.body_hash, "vals": one.values,
+    }  # fmt: skip
 
 
 def _packed(values: NDArray[np.int64]) -> bytes:
     return values.astype("<i8").tobytes()
 
 
-def _cell_of(row: Any) -> Cell | None:
-    if row is None:
-        return None
+def _cell_of(row: Any) -> Cell:
     sums = np.frombuffer(row.sums, dtype="<i8").astype(np.int64)
     return Cell(row.people, sums, np.frombuffer(row.squares, dtype="<i8").astype(np.int64).reshape(2, -1))
 
