@@ -12,16 +12,11 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from privreg.collector import rounds
-from privreg.collector.field import reports_of
 from privreg.errors import InferenceError, OptionError, StudyError
 from privreg.field import connect
-from privreg.field.collected import fit_plan_of
 from privreg.field.reading import main as results
-from privreg.privacy.ledger import Release
 from privreg.protocol import messages, wire
-from privreg.simulation.stream import begin
-from tests.service.world import ANALYST, ROOT, SERVER, World, keys, people, public, served
+from tests.service.world import ANALYST, ROOT, SERVER, World, assert_same, in_process, keys, people, public, served
 from tests.studies import key_of
 
 KEY = wire.base(public(ROOT))
@@ -51,40 +46,9 @@ def study(base):
 # --- results -------------------------------------------------------------------------------------------------
 
 
-def summed(plan, reports):
-    """Reports of one state, added up one by one."""
-    (role,) = {place.role for place, _ in reports}
-    form = plan.roles[role]
-    count, sums = np.zeros((1, form.groups), np.int64), np.zeros((1, form.groups, form.numbers), np.int64)
-    for place, values in reports:
-        count[0, place.group] += 1
-        sums[0, place.group] += np.frombuffer(values, dtype="<i4")
-    return reports_of(form, count, sums)
-
-
 def test_results_are_those_of_a_fit_in_process_with_the_same_reports(world, study):
-    fit = fit_plan_of(world.plan)
-    stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)
-    run, told = stream._run, {}
-    for place, values in world.store.reports():
-        told.setdefault(place.state, []).append((place, values))
-    assert sum(map(len, told.values())) == PEOPLE
-    assert len(told) > 15
-    last = len(world.store.snapshots())
-    assert last == max(told)  # the present state has had some
-    for state in range(last):
-        run.behind.append(summed(world.plan, told[state]))
-        run.progress = rounds.advance(run.plan, run.progress, run.behind[-1])
-    run._begin_round()
-    here = summed(world.plan, told[last])
-    run.weight, run.total, run.at = here.weight, here.total, here.people
-    run._open()
-    own, over = stream._results(Release(0, 2.0)), study.results()
-    for name in ("params", "bse", "pvalues"):
-        np.testing.assert_array_equal(getattr(over, name), getattr(own, name))
-    np.testing.assert_array_equal(over.conf_int(), own.conf_int())
-    assert np.isfinite(over.params).all()
-    assert over.nobs == PEOPLE
+    assert_same(study.results(), in_process(world))
+    assert study.results().nobs == PEOPLE
 
 
 def test_results_say_whose_devices_reported(study, tmp_path):

@@ -2,23 +2,27 @@
 
 import csv
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
 import privreg as pr
+from privreg.collector import chain as chains
 from privreg.device.command import main as respond
 from privreg.errors import OptionError, StudyError
 from privreg.field import demo, devices
 from privreg.field import keys as signing
 from privreg.field.command import main as study_command
+from privreg.field.swarm import _Poster, read_links, swarm
 from privreg.field.swarm import main as swarm_command
-from privreg.field.swarm import read_links, swarm
 from privreg.protocol import messages
 from privreg.service.command import collector
 from tests.service.test_connect import KEY
-from tests.service.world import ANALYST, ROOT, SERVER, Course, World, people, public, served
+from tests.service.world import ANALYST, ROOT, SERVER, Course, World, assert_same, in_process, people, public, served
 
 pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 
@@ -132,6 +136,26 @@ def test_a_persons_own_device_answers_once(world, tmp_path, capsys):
         assert respond(given) == 1
         assert "answers once" in capsys.readouterr().err
     assert sum(c.people for c in world.store.cells().values()) == 1
+
+
+@pytest.mark.parametrize("n", [3000, pytest.param(20_000, marks=pytest.mark.statistical)])
+def test_devices_over_http_give_the_estimate_of_the_rounds_in_process(tmp_path, n):
+    world = World(tmp_path, n=n, rows=n)
+    with served(world.course) as base, ThreadPoolExecutor(16) as pool:
+        where = urlsplit(base)
+        with closing(_Poster(where.hostname, where.port, False, "/v1/studies/sleep/reports")) as poster:
+            while world.next < n:
+                settle(world)
+                world.course.catch_up()
+                needed = chains.ends(world.course.engine, world.course.chain) or 2000
+                have = world.store.people_of(world.course.present.k)
+                bodies = world.bodies(min(needed - have if needed > have else 2000, 2000, n - world.next))
+                assert set(pool.map(poster.post, bodies)) == {201}
+        res = pr.connect(f"{base}/v1/studies/sleep#k={KEY}", ANALYST).results()
+    assert " 0.0% late (counted)" in " ".join(res.summary().as_text().split())
+    assert res.nobs == n
+    assert_same(res, in_process(world))
+    assert abs(res.params["age"] + 0.04) < 4 * res.bse["age"] < 0.05
 
 
 # --- noise ---------------------------------------------------------------------------------------------------

@@ -11,15 +11,20 @@ import numpy as np
 import pandas as pd
 import uvicorn
 
+from privreg.collector import rounds
+from privreg.collector.field import reports_of
 from privreg.field import declared, keys
+from privreg.field.collected import fit_plan_of
 from privreg.field.devices import Crowd
 from privreg.field.plan import study_plan
+from privreg.privacy.ledger import Release
 from privreg.protocol import messages, study, wire
 from privreg.protocol.messages import Token
 from privreg.service.app import Options, make
 from privreg.service.course import Course
 from privreg.service.store import Arrived, Store
 from privreg.service.tokens import Issuer
+from privreg.simulation.stream import begin
 from tests.studies import DAY, NOON, ROOT, SERVER, public
 
 SECRET = bytes(range(32))
@@ -114,6 +119,51 @@ class World:
             count -= some
 
 
+# --- the same reports in process -----------------------------------------------------------------------------
+
+
+def summed(plan, reports):
+    """Reports of one state, added up one by one."""
+    (role,) = {place.role for place, _ in reports}
+    form = plan.roles[role]
+    count, sums = np.zeros((1, form.groups), np.int64), np.zeros((1, form.groups, form.numbers), np.int64)
+    for place, values in reports:
+        count[0, place.group] += 1
+        sums[0, place.group] += np.frombuffer(values, dtype="<i4")
+    return reports_of(form, count, sums)
+
+
+def in_process(world):
+    """Results of a fit by rounds in this process, with the reports of the database, none of which was late."""
+    fit = fit_plan_of(world.plan)
+    stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)
+    run, told = stream._run, {}
+    for place, values in world.store.reports():
+        told.setdefault(place.state, []).append((place, values))
+    last = len(world.store.snapshots())
+    assert last == max(told) > 15  # the present state has had some
+    for state in range(last):
+        run.behind.append(summed(world.plan, told[state]))
+        run.progress = rounds.advance(run.plan, run.progress, run.behind[-1])
+    run._begin_round()
+    here = summed(world.plan, told[last])
+    run.weight, run.total, run.at = here.weight, here.total, here.people
+    run._open()
+    return stream._results(Release(0, 2.0))
+
+
+def assert_same(one, other):
+    """Results that are equal to the last bit."""
+    for name in ("params", "bse", "pvalues"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(one.conf_int(), other.conf_int())
+    assert np.isfinite(one.params).all()
+    assert one.nobs == other.nobs
+
+
+# --- over HTTP -----------------------------------------------------------------------------------------------
+
+
 @contextmanager
 def served(course, **options):
     """The study over HTTP on a free port of this machine: its address."""
@@ -135,6 +185,6 @@ def served(course, **options):
 
 
 __all__ = [
-    "ANALYST", "DAY", "DECLARED", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World", "keys", "people",
-    "plan_of", "public", "served",
+    "ANALYST", "DAY", "DECLARED", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World", "assert_same",
+    "in_process", "keys", "people", "plan_of", "public", "served",
 ]  # fmt: skip
