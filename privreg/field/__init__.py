@@ -1,9 +1,11 @@
-"""Studies in the field, on the analyst's side. Nothing here sees a person's row or report.
+"""Studies in the field, on the analyst's side. Nothing here sees a person's row or report,
+but for made-up people's in `devices`.
 
 `declared` reads a study's file and the model in it. `plan` makes the plan of a study, of the public plan of a fit and
 of what respondents are told. `keys` makes signing keys, signs plans and states, and writes invitations. `command` is
 their command line.
 
 `collected` makes results of a plan and of sums of reports; `connect` is `privreg.connect`, which gets and verifies them
-from a server, and `reading` its command. `devices` are simulated ones, many at once, and `swarm` lets them answer.
+from a server, and `reading` its command. `devices` are simulated ones, many at once, `swarm` lets them answer, and `demo`
+plays a whole study by the commands that a real one takes.
 """
