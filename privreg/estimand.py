@@ -20,6 +20,7 @@ from privreg.errors import DataError, InferenceError, NotPrivateError, OptionErr
 from privreg.families import scores
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.formula.units import public_units
+from privreg.options.threads import one_thread
 from privreg.privacy.ledger import refuse_fitted
 from privreg.protocol import codes
 
@@ -61,6 +62,7 @@ class _Rows(NamedTuple):
     offset: Array | None  # shape (n,)
 
 
+@one_thread()
 def estimand(fit: ResultData, rows: Any) -> Array:
     """Coefficients, user's units, shape (p,), that solve the fit's equation on these rows; see `PrivateResults`.
 

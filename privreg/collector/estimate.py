@@ -11,6 +11,7 @@ from privreg.collector import carried, law, many
 from privreg.collector.coordinates import reference
 from privreg.collector.plan import Estimated, Frame, Many, Plan, Progress, Seen
 from privreg.families import measures
+from privreg.options.threads import one_thread
 from privreg.protocol.rounds import Reports, State
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ def _estimate_of_many(plan: Plan, progress: Progress) -> Estimated:
     return Estimated(theta, cov, unknown, None, None, None, Many(rounds, learned, found))
 
 
+@one_thread()
 def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     """Coefficients from all rounds so far; None before a main round has begun."""
     if progress.final is not None:

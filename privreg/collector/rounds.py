@@ -20,6 +20,7 @@ from privreg.collector.coordinates import placed, reference
 from privreg.collector.estimate import answered, estimate, framed
 from privreg.collector.plan import Plan, Progress, Seen
 from privreg.families import measures
+from privreg.options.threads import one_thread
 from privreg.protocol import codes
 from privreg.protocol.rounds import Reports, State
 
@@ -73,6 +74,7 @@ WANDER: Final = 1.0
 """Sd of a predictor, in corners, to which a step is held where there are many coefficients."""
 
 
+@one_thread()
 def begin(plan: Plan) -> Progress:
     """What is known before the first report."""
     size = plan.d + int(plan.layout.response) + plan.extra
@@ -101,6 +103,7 @@ def begin(plan: Plan) -> Progress:
     return progress._replace(state=state)
 
 
+@one_thread()
 def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     """Take in one round, and publish the state of the next.
 

@@ -22,6 +22,7 @@ from privreg.formula.covariates import check_covariates
 from privreg.formula.describe import read_design, scopes_of
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import accepted, check
+from privreg.options.threads import one_thread
 from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import (
     MOST_PEOPLE,
@@ -53,6 +54,7 @@ CLOSE: Final = 0.015
 """How often a budget is tried at most, and by what part standard errors may be better than asked."""
 
 
+@one_thread()
 def plan(
     formula: str,
     *,

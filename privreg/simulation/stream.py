@@ -29,6 +29,7 @@ from privreg.files import archive
 from privreg.formula.design import Design
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
+from privreg.options.threads import one_thread
 from privreg.options.values import read_start
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
@@ -278,6 +279,7 @@ class Stream:
             hashes = hashes if rows.kept is None else hashes[rows.kept]
         return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, rows_of(batch))
 
+    @one_thread()
     def _take(self, rows: Rows) -> None:
         skip = min(self._skip, len(rows.endog))
         if skip:
@@ -384,6 +386,7 @@ class Stream:
         with self._alone():
             return self._results(Release(0, self.total_mu))
 
+    @one_thread()
     def _results(self, release: Release) -> PrivateResults:
         spec, settings = self._spec, self._settings
         names = [*np.array(spec.design.names)[self._order].tolist(), spec.design.endog_name]
