@@ -5,5 +5,6 @@ of what respondents are told. `keys` makes signing keys, signs plans and states,
 their command line.
 
 `collected` makes results of a plan and of sums of reports; `connect` is `privreg.connect`, which gets and verifies them
-from a server, and `reading` its command. `devices` are simulated ones, many at once, and `swarm` lets them answer.
+from a server, and `reading` its command. `picture` has what a dashboard shows of results, and `live` follows it in a
+notebook. `devices` are simulated ones, many at once, and `swarm` lets them answer.
 """
