@@ -480,7 +480,7 @@ export class View {
           : `about ${rough(more)}`;
     };
     say(
-      `Reports still needed: ${words("once")} for one look at the end; ${words("always")} for every look. Now it is ${at(1)} wide.${plan}`,
+      `Reports still needed: ${words("once")} for one look at the end; ${words("always")} for every look. Now it is ${at(1)} wide at one look.${plan}`,
     );
   }
 
