@@ -7,6 +7,7 @@ every state is made again from the sums that it follows from. The estimates are 
 from __future__ import annotations
 
 import json
+import threading
 import urllib.error
 import urllib.request
 from html import escape
@@ -119,6 +120,7 @@ class Study:
         self._chain = chains.begin(self._engine)
         self._states: list[bytes] = []  # Hashes of those that were verified
         self._is_open, self._people = True, 0
+        self._lock = threading.Lock()
 
     # --- what is asked ---------------------------------------------------------------------------------
 
@@ -137,6 +139,10 @@ class Study:
 
     def _known(self) -> _Known:
         """Ask what came, and verify it."""
+        with self._lock:  # of `live`, which asks in a thread of its own
+            return self._asked()
+
+    def _asked(self) -> _Known:
         try:
             said = json.loads(self._get("cells"))
             record = wire.Record(said, "the sums")
@@ -200,10 +206,42 @@ class Study:
         ReliabilityWarning
             If rows of the results should not be relied on.
         """
-        known = self._known()
-        res = results_of(self.signed, known.chain, known.cells, invited=known.issued or None)
+        res = self._estimated()
         res._caution()
         return res
+
+    def _estimated(self) -> PrivateResults:
+        known = self._known()
+        return results_of(self.signed, known.chain, known.cells, invited=known.issued or None)
+
+    def live(self, *, every: float = 2.0) -> Any:
+        """Show the study in a notebook, and go on showing what comes: the curves of its dashboard.
+
+        Parameters
+        ----------
+        every : float
+            Seconds between two questions to the server.
+
+        Returns
+        -------
+        anywidget.AnyWidget
+            As the last line of a cell it is shown. It ends when the study has closed, or by ``stop()``.
+
+        Raises
+        ------
+        MissingExtraError
+            If anywidget isn't installed.
+        OptionError
+            If `every` is no such number.
+
+        Notes
+        -----
+        While the study is open, intervals for one look are not valid for stopping early; the band that is valid at
+        every look begins at 30,000 reports that enter the estimate.
+        """
+        from privreg.field.live import live
+
+        return live(self, every)
 
     @property
     def rounds(self) -> pd.DataFrame:

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import hmac
 import json
-import math
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,12 +20,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from privreg.collector import chain as chains
-from privreg.errors import InferenceError
+from privreg.field.picture import picture
 from privreg.protocol import messages, wire
+from privreg.service import dashboard
+from privreg.service.feed import Feed
 from privreg.service.quota import Quota
 from privreg.service.store import FAILED, NEW, OTHER, Arrived, Full, Writer
 from privreg.service.tokens import is_good, opened
@@ -42,7 +43,7 @@ __all__ = ["Options", "make"]
 BASE: Final = "/v1/studies/{study}"
 PROBLEM: Final = "application/problem+json"
 SECONDS: Final = 1.0
-"""Between looks at the clock, and events."""
+"""Between looks at the clock."""
 
 STATE_AGE: Final = 2
 """Seconds for which a state may be kept by whoever is in between."""
@@ -112,7 +113,7 @@ class Service:
     def __init__(self, course: Course, options: Options) -> None:
         self.course, self.options = course, options
         self.metrics, self.quota = Metrics(), Quota(options.rate)
-        self.writer = Writer(course.store, self._after)
+        self.writer, self.feed = Writer(course.store, self._after), Feed(course)
         self._kept: dict[int, bytes] = {}  # The issuers' secrets as they are in the database
         self.secrets: dict[int, bytes] = {}
         self._look()
@@ -127,6 +128,7 @@ class Service:
         self.writer.start()
         self._clerk.start()
         yield
+        self.feed.stop()
         self._stop.set()
         self._due.set()
         await asyncio.to_thread(self.writer.stop)
@@ -183,7 +185,7 @@ class Service:
             self.metrics.states.labels("304").inc()
             return Response(status_code=304, headers=headers)
         self.metrics.states.labels("200").inc()
-        self.writer.count("fetched")
+        self.writer.count(f"fetched.{held.k}")
         return Response(held.envelope, headers=headers, media_type="application/json")
 
     async def past(self, request: Request) -> Response:
@@ -291,43 +293,7 @@ class Service:
             "study": course.plan.study, "people": people, "issued": course.store.about().issued,
             "state": course.present.k, "open": course.is_open, "mu": list(course.plan.mu),
         }  # fmt: skip
-        try:
-            res = course.results()
-        except InferenceError as e:
-            return {**head, "ready": False, "why": str(e)}
-        return {**head, "ready": True, **_shown(res)}
-
-    async def events(self, request: Request) -> Response:
-        """Server-sent events: what has come, whenever it changes."""
-        self._allowed(request)
-        return StreamingResponse(
-            self._events(request), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-        )
-
-    async def _events(self, request: Request) -> AsyncIterator[str]:
-        before = ""
-        while not self._stop.is_set() and not await request.is_disconnected():
-            said = json.dumps(await asyncio.to_thread(self._progress))
-            yield f"event: progress\ndata: {said}\n\n" if said != before else ": still here\n\n"
-            before = said
-            await asyncio.sleep(SECONDS)
-
-    def _progress(self) -> dict[str, Any]:
-        course = self.course
-        rounds: dict[int, int] = {}
-        for place, cell in course.store.cells().items():
-            rounds[place.state] = rounds.get(place.state, 0) + cell.people
-        minutes: dict[int, dict[str, int]] = {}
-        for minute, name, count in course.store.counts():
-            minutes.setdefault(minute, {})[name] = count
-        return {
-            "state": course.present.k,
-            "open": course.is_open,
-            "people": sum(rounds.values()),
-            "issued": course.store.about().issued,
-            "rounds": [{"state": k, "role": course.role_of(k), "reports": n} for k, n in sorted(rounds.items())],
-            "minutes": [{"minute": m, **counts} for m, counts in minutes.items()],
-        }
+        return {**head, **picture(course.results)}
 
     # --- for operators ---------------------------------------------------------------------------------
 
@@ -365,7 +331,6 @@ class Service:
             ("POST", "/reports", self.reports),
             ("GET", "/cells", self.cells),
             ("GET", "/results", self.results),
-            ("GET", "/events", self.events),
         ]
         out = [Route(BASE + path, self._of_study(handler), methods=[verb]) for verb, path, handler in of_study]
         whole = [
@@ -374,6 +339,7 @@ class Service:
             ("/metrics", self.show_metrics),
             ("/openapi.json", self.openapi),
         ]
+        out += dashboard.routes(self.feed, BASE, self._of_study, self._allowed)
         return out + [Route(path, handler, methods=["GET"]) for path, handler in whole]
 
     def _of_study(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
@@ -402,26 +368,6 @@ async def _body(request: Request, limit: int) -> bytes:
         out += part
         if len(out) > limit:
             raise Problem(413, "The report is longer than the plan allows.")
-    return out
-
-
-def _shown(res: Any) -> dict[str, Any]:
-    """Results as JSON has them: numbers that aren't finite are null."""
-
-    def plain(value: Any) -> Any:
-        value = value.item() if hasattr(value, "item") else value
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    table = res.tidy()
-    trajectory = res.trajectory() if hasattr(res, "trajectory") else None
-    out = {
-        "nobs": int(res.nobs),
-        "guarantee": res.privacy.guarantee,
-        "coefficients": [{str(k): plain(v) for k, v in row.items()} for row in table.to_dict(orient="records")],
-        "notes": [note.text for note in res.privacy.doubts],
-    }
-    if trajectory is not None:
-        out["trajectory"] = [{str(k): plain(v) for k, v in row.items()} for row in trajectory.to_dict(orient="records")]
     return out
 
 

@@ -29,6 +29,7 @@ from privreg.service.tokens import opened as secret_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from privreg.collector.chain import Cell, Place
 
@@ -122,11 +123,20 @@ def _serve(a: argparse.Namespace) -> str:
         print(f"The issuer's keys are kept as they are; set {VARIABLE} before they are made to have them encrypted.")
     print(f"Serving {course.plan.study!r} at http://{a.host}:{a.port}/v1/studies/{course.plan.study}", flush=True)
     options = Options(rate=a.rate, public_results=a.public_results)
+    app = make(course, options)
+
+    class Server(uvicorn.Server):
+        """Ends also while dashboards listen, whose events don't."""
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            app.state.service.feed.stop()
+            super().handle_exit(sig, frame)
+
     config = uvicorn.Config(
-        make(course, options), host=a.host, port=a.port, access_log=False, log_level="warning", lifespan="on",
+        app, host=a.host, port=a.port, access_log=False, log_level="warning", lifespan="on",
         server_header=False, timeout_keep_alive=30, backlog=2048,
     )  # fmt: skip
-    uvicorn.Server(config).run()
+    Server(config).run()
     return "Stopped; everything that was acknowledged is kept."
 
 

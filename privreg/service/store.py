@@ -75,6 +75,8 @@ class Store:
         ``sqlite:///file.db``.
     slug : str
         The study's short name.
+    clock : callable
+        Seconds since 1970 UTC, for counts by minute.
 
     Raises
     ------
@@ -82,9 +84,10 @@ class Store:
         If it is no database of this release.
     """
 
-    def __init__(self, url: str, slug: str) -> None:
+    def __init__(self, url: str, slug: str, clock: Callable[[], float] = time.time) -> None:
         if not url.startswith("sqlite:///"):
             raise StoreError("the collector keeps its reports in SQLite; write --db sqlite:///FILE.")
+        self.clock = clock
         self.slug = slug
         path = Path(url.removeprefix("sqlite:///"))
         if not path.parent.is_dir():
@@ -273,7 +276,7 @@ class Store:
             c.execute(_UPDATE, [{f"{k}_" if k in _KEY else k: v for k, v in one.items()} for one in more])
 
     def _count(self, c: sa.Connection, counts: Mapping[str, int]) -> None:
-        minute = int(time.time()) // 60
+        minute = int(self.clock()) // 60
         for name, count in counts.items():
             one = insert(t.counter).values(study=self.slug, minute=minute, name=name, count=count)
             c.execute(
@@ -299,11 +302,18 @@ class Store:
         with self._reading() as c:
             return int(c.execute(chosen.where(t.cell.c.study == self.slug, t.cell.c.k == k)).scalar_one())
 
-    def counts(self) -> list[tuple[int, str, int]]:
-        """Minutes since 1970, outcomes and their numbers."""
+    def people(self) -> dict[int, int]:
+        """Reports by the state that they answered."""
+        chosen = sa.select(t.cell.c.k, sa.func.sum(t.cell.c.people)).where(t.cell.c.study == self.slug)
+        with self._reading() as c:
+            return {int(k): int(n) for k, n in c.execute(chosen.group_by(t.cell.c.k))}
+
+    def counts(self, first: int = 0) -> list[tuple[int, str, int]]:
+        """Minutes since 1970, outcomes and their numbers, from a minute on."""
         c_ = t.counter.c
         with self._reading() as c:
-            chosen = sa.select(c_.minute, c_.name, c_.count).where(c_.study == self.slug).order_by(c_.minute, c_.name)
+            where = c_.study == self.slug, c_.minute >= first
+            chosen = sa.select(c_.minute, c_.name, c_.count).where(*where).order_by(c_.minute, c_.name)
             return [(int(m), str(n), int(k)) for m, n, k in c.execute(chosen)]
 
     def reports(self, size: int = 4096) -> Iterable[tuple[Place, bytes]]:

@@ -206,16 +206,6 @@ def test_results_are_those_that_an_analyst_computes(world):
     assert told["guarantee"].startswith("2-GDP")
 
 
-def test_events_tell_what_came(world):
-    world.answer(60)
-    service = make(world.course, FREE).state.service
-    said = service._progress()
-    assert said["people"] == 60
-    assert said["rounds"][0]["role"] == "moments"
-    assert sum(r["reports"] for r in said["rounds"]) == 60
-    assert sum(m.get("new", 0) for m in said["minutes"]) == 60
-
-
 # --- time ----------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not i
 from privreg.service.app import Options, make  # noqa: E402
 from tests.service.world import World  # noqa: E402
 
-ADDRESSES = 10
+ADDRESSES = 13
 """Of the document, but for its own; events don't end, and aren't fuzzed."""
 
 

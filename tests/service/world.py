@@ -73,7 +73,7 @@ def people(n, seed=0):
 class World:
     """A study with a database, its collector and its people's devices."""
 
-    def __init__(self, folder, n=1200, **more):
+    def __init__(self, folder, n=1200, folk=None, **more):
         self.folder, self.clock = Path(folder), Clock()
         self.plan, self.hash, self.envelope = plan_of(folder, **more)
         self.url = f"sqlite:///{self.folder / 'study.db'}"
@@ -82,7 +82,7 @@ class World:
             self.store.issue(SECRET)
             self.store.handed_out(n)
         self.course = Course(self.store, SERVER, self.clock)
-        self.crowd = Crowd(self.plan, self.hash, people(n))
+        self.crowd = Crowd(self.plan, self.hash, people(n) if folk is None else folk)
         self.tokens = list(Issuer(1, SECRET, self.hash).tokens(n))
         if self.plan.tokens == "open":
             self.tokens = [Token(0, t.id, bytes(messages.MAC)) for t in self.tokens]

@@ -1,0 +1,116 @@
+"""``study.live()``: a study's dashboard in a notebook, which follows what comes.
+
+Estimates are made here, of sums that were verified; counts by minute are as the server tells them. A thread asks.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from privreg.errors import OptionError, StudyError, shown
+from privreg.field.picture import picture
+from privreg.files.optional import need
+from privreg.protocol import wire
+
+if TYPE_CHECKING:
+    from privreg.field.connect import Study
+
+__all__ = ["live"]
+
+LEAST: Final = 0.5
+LONGEST: Final = 60.0
+"""Seconds between two questions, at least, and at most while the server can't be reached."""
+
+
+def live(study: Study, every: float) -> Any:
+    """See `Study.live`."""
+    if isinstance(every, bool) or not isinstance(every, int | float) or not LEAST <= every <= 3600:
+        raise OptionError(f"every={shown(every)} must be a number of seconds, {LEAST} to 3600.")
+    widget = _class()()
+    widget.follow(study, float(every))
+    return widget
+
+
+def _source(name: str) -> str:
+    return files("privreg").joinpath("service", "web", "dashboard", *name.split("/")).read_text("utf-8")
+
+
+@cache
+def _class() -> Any:
+    base: Any = need("anywidget", "live", "study.live()").AnyWidget
+    traits: Any = need("traitlets", "live", "study.live()")
+    sources = {"uplot": _source("uplot/uPlot.esm.js"), "curves": _source("curves.js"), "view": _source("view.js")}
+
+    class Live(base):  # type: ignore[misc]
+        """A study that is followed.
+
+        `progress` and `results` are what is shown, `said` what went wrong last; `stop` ends it, and so does `close`.
+        """
+
+        _esm = f"const SOURCES = {json.dumps(sources)};\n{_source('notebook.js')}"
+        _css = "".join(map(_source, ("uplot/uPlot.min.css", "view.css", "notebook.css")))
+        progress = traits.Dict().tag(sync=True)
+        results = traits.Dict().tag(sync=True)
+        said = traits.Unicode("").tag(sync=True)
+
+        def follow(self, study: Study, every: float) -> None:
+            """Ask every so many seconds, beginning now."""
+            self._over = threading.Event()
+            self._thread = threading.Thread(target=_follow, args=(self, study, every), daemon=True, name="privreg-live")
+            self._thread.start()
+
+        def stop(self) -> None:
+            """Ask no more; what was shown last stays."""
+            self._over.set()
+
+        def close(self) -> None:
+            """Stop, and take the widget away."""
+            self.stop()
+            super().close()
+
+    return Live
+
+
+def _follow(widget: Any, study: Study, every: float) -> None:
+    """Ask until told to stop, or until no report counts any more."""
+    before: Any = None
+    wait = every
+    while True:
+        try:
+            progress = _progress(study)
+            at = progress["people"], progress["state"], progress["open"]
+            results = widget.results if at == before else picture(study._estimated)
+            before, wait = at, every
+            with widget.hold_sync():  # both at once: coefficients are shown by the study's status
+                widget.progress, widget.results, widget.said = progress, results, ""
+            if progress["status"] == "closed":
+                return
+        except StudyError as e:
+            wait = min(2.0 * wait, LONGEST)
+            widget.said = str(e)
+        if widget._over.wait(wait):
+            return
+
+
+def _progress(study: Study) -> dict[str, Any]:
+    """Counts as the server tells them.
+
+    Raises
+    ------
+    StudyError
+    """
+    try:
+        said: dict[str, Any] = json.loads(study._get("progress"))
+        record = wire.Record(said, "the counts")
+        record.fixed("v", wire.VERSION)
+        if record.text("study", 63) != study.signed.study:
+            raise StudyError("the counts are those of another study.")
+        record.integer("people", 0, 1 << 48), record.integer("state", 0, 1 << 31), record.flag("open")
+        record.choice("status", ("open", "closing", "closed"))
+    except (wire.MessageError, ValueError) as e:
+        raise StudyError(f"the study's server sends what is no answer of a collector: {e}") from None
+    return said

@@ -1,0 +1,128 @@
+"""What a study's dashboard shows of its estimates: plain numbers, made of results. A server and a notebook share it.
+
+While a study is open its analyst looks again and again, and may stop because of what is seen. An interval that holds at
+one look does not hold then; the band of `inference="anytime"` does. It goes by the sandwich's standard errors, which
+fits by rounds keep along the way, and begins at `FIRST` people whose reports enter the estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.errors import InferenceError
+from privreg.inference.methods import METHODS, Anytime, Normal
+from privreg.inference.resampling import FIRST
+from privreg.results import views
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from privreg.results.results import PrivateResults
+
+    Array = NDArray[np.float64]
+
+__all__ = ["ALPHA", "estimates", "picture"]
+
+ALPHA: Final = 0.05
+"""One minus the level of intervals."""
+
+TIMES: Final = tuple(float(v) for v in np.round(np.geomspace(1.0, 1e6, 121), 4))
+"""Multiples of the present number of people at which the critical value of the band is told."""
+
+
+def picture(made: Callable[[], PrivateResults]) -> dict[str, Any]:
+    """Results as a dashboard shows them; while reports still set the scales, that they do.
+
+    Parameters
+    ----------
+    made : callable
+        Makes the results.
+
+    Returns
+    -------
+    dict
+        What JSON holds.
+    """
+    try:
+        return {"ready": True, **estimates(made())}
+    except InferenceError as e:
+        return {"ready": False, "why": str(e)}
+
+
+def estimates(res: PrivateResults) -> dict[str, Any]:
+    """Coefficients now and along the way, with intervals for one look and a band for all looks.
+
+    Parameters
+    ----------
+    res : PrivateResults
+        Of a study in the field.
+
+    Returns
+    -------
+    dict
+        nobs; senders (people whose reports enter the estimate); first (of them, before the band begins); level; method
+        (of the intervals for one look, None if there are none yet); coefficients (term, estimate, std_error, reliable,
+        low, high, always_low, always_high); path (people, and of each coefficient estimate, low, high, always_low,
+        always_high by number of people); ahead (multiples of `senders`, and the band's critical value there: None below
+        `first`), once the band's standard error is known; guarantee; notes. Numbers that aren't finite are None.
+    """
+    fit, table = res._fit, res.tidy(alpha=ALPHA)
+    name = views.band(fit)
+    errors = np.sqrt(fit.trail_variances)
+    once = Normal() if name in {None, "anytime"} else next(e.pivot for e in fit.estimates if e.method == name)
+    low, high = _limits(fit.trail_params, errors, once.critical(ALPHA))
+    bands = np.array([_band(int(k)) for k in fit.trail_senders])[:, None]
+    always_low, always_high = _limits(fit.trail_params, errors, bands)
+    last = {"low": low[-1], "high": high[-1]}
+    if name is None and res.methods:  # intervals there are, by a method that keeps none along the way
+        last = {"low": table["conf_low"].to_numpy(), "high": table["conf_high"].to_numpy()}
+        errors[-1] = table["std_error"].to_numpy()
+    lines = {"estimate": fit.params, "std_error": errors[-1], **last}
+    lines |= {"always_low": always_low[-1], "always_high": always_high[-1]}
+    ways = {"estimate": fit.trail_params, "low": low, "high": high}
+    ways |= {"always_low": always_low, "always_high": always_high}
+    method = "sandwich" if name == "anytime" else name or next(iter(res.methods), None)
+    return {
+        "nobs": int(fit.nobs),
+        "senders": int(fit.senders),
+        "first": FIRST,
+        "level": 1.0 - ALPHA,
+        "method": None if method is None else METHODS[method].title,
+        "coefficients": [
+            {"term": term, "reliable": bool(ok), **{k: _plain(v[j]) for k, v in lines.items()}}
+            for j, (term, ok) in enumerate(zip(fit.names, table["reliable"], strict=True))
+        ],
+        "path": {
+            "people": [int(v) for v in fit.trail_n],
+            "coefficients": [
+                {k: [_plain(v) for v in way[:, j]] for k, way in ways.items()} for j in range(len(fit.names))
+            ],
+        },
+        "ahead": None if name is None else {
+            "times": list(TIMES),
+            "once": _plain(once.critical(ALPHA)),
+            "always": [_plain(_band(int(fit.senders * v))) for v in TIMES],
+        },
+        "guarantee": res.privacy.guarantee,
+        "notes": [str(note) for note in res.privacy.notes if note.severity != "info"],
+    }  # fmt: skip
+
+
+def _band(senders: int) -> float:
+    """Critical value that holds at every number of people; NaN before there is one."""
+    return Anytime(senders).critical(ALPHA) if senders >= FIRST else math.nan
+
+
+def _limits(params: Array, errors: Array, critical: Any) -> tuple[Array, Array]:
+    half = np.asarray(critical) * errors
+    return params - half, params + half
+
+
+def _plain(value: Any) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None

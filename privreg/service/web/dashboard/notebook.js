@@ -1,0 +1,37 @@
+// The same view in a notebook. A module there has no address to import from, so its sources come as text: SOURCES.
+const address = (text) => URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+
+async function imported() {
+  const curves = address(SOURCES.curves);
+  const made = [address(SOURCES.uplot), address(SOURCES.view.replace("./curves.js", curves))];
+  try {
+    return await Promise.all(made.map((one) => import(one)));
+  } finally {
+    [curves, ...made].forEach((one) => URL.revokeObjectURL(one));
+  }
+}
+
+export default {
+  async render({ model, el }) {
+    const [{ default: uPlot }, { View }] = await imported();
+    const said = document.createElement("p");
+    said.setAttribute("role", "status");
+    const root = document.createElement("div");
+    el.classList.add("pr-live");
+    el.append(said, root);
+    const view = new View(uPlot, root);
+    const shown = {
+      progress: (value) => Object.keys(value).length && view.progress(value),
+      results: (value) => Object.keys(value).length && view.results(value),
+      said: (value) => {
+        said.textContent = value;
+      },
+    };
+    for (const [name, show] of Object.entries(shown)) {
+      const changed = () => show(model.get(name));
+      model.on(`change:${name}`, changed);
+      changed();
+    }
+    return () => view.destroy();
+  },
+};

@@ -1,0 +1,50 @@
+"""A study served at a port of this machine, and a Chromium that looks at it, for tests."""
+
+import shutil
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+
+from privreg.service.app import Options, make
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync",
+]  # fmt: skip
+
+
+class Server(uvicorn.Server):
+    """A server in a thread, whose signals are nobody's."""
+
+    def install_signal_handlers(self):
+        """None."""
+
+
+@contextmanager
+def served(course, port=0, **options):
+    """Address of a study's server while it runs."""
+    app = make(course, Options(**{"rate": 0.0, **options}))
+    server = Server(uvicorn.Config(app, port=port, access_log=False, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        app.state.service.feed.stop()
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def chromium():
+    """A path of Chromium; the test is skipped where there is none."""
+    pytest.importorskip("playwright", reason="playwright is not installed: pip install playwright")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("there is no Chromium: apt-get install chromium")
+    return path
