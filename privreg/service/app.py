@@ -27,6 +27,7 @@ from starlette.routing import Route
 from privreg.collector import chain as chains
 from privreg.errors import InferenceError
 from privreg.protocol import messages, wire
+from privreg.service import pages
 from privreg.service.quota import Quota
 from privreg.service.store import FAILED, NEW, OTHER, Arrived, Full, Writer
 from privreg.service.tokens import is_good, opened
@@ -442,6 +443,6 @@ def make(course: Course, options: Options = Options()) -> Starlette:  # noqa: B0
     """
     service = Service(course, options)
     handlers: Any = {Problem: _said, HTTPException: _other}
-    app = Starlette(routes=service.routes(), lifespan=service.lifespan, exception_handlers=handlers)
+    app = Starlette(routes=service.routes() + pages.routes(course.plan.study), lifespan=service.lifespan, exception_handlers=handlers)
     app.state.service = service
     return app

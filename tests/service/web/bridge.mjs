@@ -144,7 +144,7 @@ const DO = {
     try {
       return client.invitation(link);
     } catch (e) {
-      return e instanceof TypeError ? null : String(e);
+      return e instanceof wire.MessageError ? null : String(e);
     }
   }),
   waits: ({ attempts }) => attempts.map(([attempt, asked]) => client.waits(attempt, asked)),
@@ -186,7 +186,7 @@ const DO = {
         if (step === "begin") {
           one = await session.Session.begin(link, options);
           sessions.set(id, one);
-        } else out = await one[step](answers ?? {});
+        } else out = step === "prepare" ? await one.prepare(answers ?? {}) : await one[step]();
       }
       const waiting = one.waiting;
       return { out, waiting, receipt: one.receipt, log };

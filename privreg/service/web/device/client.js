@@ -3,6 +3,8 @@
  * @module
  */
 
+import { MessageError } from "./wire.js";
+
 const TIMEOUT = 30_000;
 const LONGEST = 2 << 20;
 const LAST_WAIT = 3600;
@@ -25,14 +27,14 @@ export function invitation(link) {
   try {
     url = new URL(link);
   } catch {
-    throw new TypeError("a study's address begins with https://.");
+    throw new MessageError("a study's address begins with https://.");
   }
   if (url.protocol !== "https:" && !(url.protocol === "http:" && HERE.has(url.hostname))) {
-    throw new TypeError("a study's address begins with https:// (http:// only on this machine).");
+    throw new MessageError("a study's address begins with https:// (http:// only on this machine).");
   }
-  if (url.username || url.password) throw new TypeError("a study's address has a host, and no password.");
+  if (url.username || url.password) throw new MessageError("a study's address has a host, and no password.");
   const found = /^(.*?)(?:\/v1)?\/studies\/([^/]+)\/*$/.exec(url.pathname);
-  if (!found) throw new TypeError("a study's address ends in /studies/ and its name.");
+  if (!found) throw new MessageError("a study's address ends in /studies/ and its name.");
   const said = new URLSearchParams(url.hash.slice(1));
   const slug = decodeURIComponent(found[2]);
   const base = `${url.origin}${found[1]}/v1/studies/${encodeURIComponent(slug)}`;

@@ -49,7 +49,7 @@ async function refusing(work) {
     return await work();
   } catch (e) {
     const missing = e instanceof verifying.MissingError;
-    const known = [MessageError, StoreError, noise.NoiseError, TypeError].some((kind) => e instanceof kind);
+    const known = [MessageError, StoreError, noise.NoiseError].some((kind) => e instanceof kind);
     if (known || missing) throw new RefusedError(/** @type {Error} */ (e).message, missing);
     throw e;
   }
