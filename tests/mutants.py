@@ -692,7 +692,7 @@ def _survives(mutant: Mutant, tree: Path) -> bool:
     path.write_text(text.replace(mutant.old, mutant.new))
     env = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
     env.pop("NUMBA_CACHE_DIR", None)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not statistical"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not statistical and not browser"]
     done = subprocess.run([*command, *mutant.tests], cwd=tree, env=env, check=False, capture_output=True, text=True)
     if done.returncode not in {0, 1}:
         raise SystemExit(f"{mutant.name}: its tests could not be run\n{done.stdout[-2000:]}")

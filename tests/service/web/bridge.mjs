@@ -201,10 +201,10 @@ const DO = {
   },
 
   /** Many devices, each with its own memory, one after the other. */
-  async crowd({ links, rows, folder }) {
+  async crowd({ links, rows, folder, first }) {
     const statuses = [];
     for (const [i, link] of links.entries()) {
-      const store = new memory.Memory(new FileStore(`${folder}/${i}.json`));
+      const store = new memory.Memory(new FileStore(`${folder}/${first + i}.json`));
       const one = await session.Session.begin(link, { memory: store });
       await one.prepare(rows[i]);
       statuses.push(await one.send());
