@@ -2,5 +2,6 @@
 
 `tables` is the database's schema and `store` keeps reports in it, each once. `course` is a study as it goes on: which
 state is published, and when it closes. `tokens` entitle to one report each, `quota` limits how often one address asks.
-`app` answers requests, `pages` shows the survey, `command` is `privreg serve`, `privreg tokens` and `privreg collector`.
+`app` answers requests and `pages` shows the survey; `command` is `privreg serve`, `privreg tokens` and `privreg
+collector`.
 """

@@ -443,6 +443,10 @@ def make(course: Course, options: Options = Options()) -> Starlette:  # noqa: B0
     """
     service = Service(course, options)
     handlers: Any = {Problem: _said, HTTPException: _other}
-    app = Starlette(routes=service.routes() + pages.routes(course.plan.study), lifespan=service.lifespan, exception_handlers=handlers)
+    app = Starlette(
+        routes=service.routes() + pages.routes(course.plan.study),
+        lifespan=service.lifespan,
+        exception_handlers=handlers,
+    )
     app.state.service = service
     return app

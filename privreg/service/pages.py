@@ -5,6 +5,7 @@ The page knows its study by its own address, and the key and the token by the pa
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -38,6 +39,7 @@ HEADERS: Final = {
 
 class _File(NamedTuple):
     data: bytes
+    small: bytes  # Compressed
     kind: str
     tag: str
 
@@ -51,14 +53,16 @@ def _found() -> dict[str, _File]:
             if kind is not None:
                 data = one.read_bytes()
                 tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-                out[f"{folder}/{one.name}"] = _File(data, kind, tag)
+                out[f"{folder}/{one.name}"] = _File(data, gzip.compress(data, mtime=0), kind, tag)
     return out
 
 
 def _answer(request: Request, file: _File) -> Response:
-    headers = {**HEADERS, "ETag": file.tag}
+    headers = {**HEADERS, "ETag": file.tag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(file.small, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.kind)
     return Response(file.data, headers=headers, media_type=file.kind)
 
 

@@ -687,8 +687,9 @@ def test_addresses_of_studies(url, base):
     "url",
     [
         "http://x.org/v1/studies/sleep", "http://localhost.x.org/studies/sleep", "http://127.0.0.1.x.org/studies/sleep",
-        "file:///v1/studies/sleep", "ftp://x.org/studies/sleep", "https://u:p@x.org/studies/sleep", "https://x.org/", "sleep",
-        "https:///studies/sleep", "https://x.org/studies/", "https://x.org/studies/a/b", "http://localhost@x.org/studies/sleep",
+        "file:///v1/studies/sleep", "ftp://x.org/studies/sleep", "https://u:p@x.org/studies/sleep",
+        "https://x.org/", "sleep", "https:///studies/sleep", "https://x.org/studies/", "https://x.org/studies/a/b",
+        "http://localhost@x.org/studies/sleep",
     ],
 )  # fmt: skip
 def test_other_addresses_are_refused(url, memory):

@@ -22,7 +22,8 @@ def served(world, port=0):
         assert thread.is_alive()
         time.sleep(0.01)
     try:
-        yield "http://127.0.0.1:{}".format(server.servers[0].sockets[0].getsockname()[1])
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
         thread.join(10)

@@ -8,7 +8,6 @@ import pytest
 from privreg.collector import chain as chains
 from privreg.device import respond
 from privreg.device.memory import Memory
-from tests.service.node import js  # noqa: F401
 from tests.service.served import links, served
 from tests.service.world import World, people
 
@@ -17,7 +16,7 @@ TRUTH = {"Intercept": 9.0, "age": -0.04}
 
 
 @pytest.mark.parametrize("each", [250, pytest.param(2000, marks=pytest.mark.statistical)])
-def test_as_many_in_javascript_as_in_python_agree_with_the_truth(js, tmp_path, each):  # noqa: F811
+def test_as_many_in_javascript_as_in_python_agree_with_the_truth(js, tmp_path, each):
     world = World(tmp_path, n=2 * each, rows=2 * each)
     rows = people(2 * each, seed=4).to_dict(orient="records")
 

@@ -4,7 +4,7 @@
  */
 
 import { LATEST, ROLES, momentSize, sizeOf } from "./plan.js";
-import { MessageError, Record, VERSION, base, hashOf, joined, loads, numberOf, pack, same, unbase } from "./wire.js";
+import { Record, VERSION, base, hashOf, joined, loads, need, numberOf, pack, same, unbase } from "./wire.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {{key: number, id: Uint8Array, mac: Uint8Array}} Token */
@@ -42,11 +42,9 @@ export const tokenText = ({ key, id, mac }) => base(joined(Uint8Array.of(key), i
 /** @param {any} text @returns {Token} */
 export function readToken(text) {
   const data = unbase(text, "a token");
-  if (data.length !== 33) throw new MessageError("a token must be base64url of 33 bytes.");
+  need(data.length === 33, "a token must have 33 bytes.");
   const token = { key: data[0], id: data.slice(1, 17), mac: data.slice(17) };
-  if (token.key === 0 && token.mac.some((v) => v)) {
-    throw new MessageError("a token of a device's own has no code of an issuer.");
-  }
+  need(token.key || !token.mac.some((v) => v), "a token of a device's own has no code.");
   return token;
 }
 
@@ -64,7 +62,7 @@ export async function placeOf(planHash, token) {
 export function readState(payload, plan, planHash) {
   const record = new Record(loads(payload, "the state"), "the state");
   record.fixed("v", VERSION);
-  if (!same(record.binary("plan", 32), planHash)) throw new MessageError("the state is one of another plan.");
+  need(same(record.binary("plan", 32), planHash), "the state is one of another plan.");
   const slots = record.integers("slots", 0, WORDS, 2);
   const asks = record.items("asks", undefined, 8).map((a) => readAsk(new Record(a, "an ask of the state"), plan));
   const state = {
@@ -76,16 +74,15 @@ export function readState(payload, plan, planHash) {
   };
   record.done();
   const ends = [0, ...asks.map((a) => a.below)];
-  if (slots[0] > slots[1] || ends[ends.length - 1] !== WORDS || ends.some((v, i) => i > 0 && v <= ends[i - 1])) {
-    throw new MessageError("the thresholds of the state's roles must ascend to 2^32.");
-  }
+  const ascend = ends.every((v, i) => i === 0 || v > ends[i - 1]);
+  need(slots[0] <= slots[1] && ends[ends.length - 1] === WORDS && ascend, "the state's thresholds must ascend to 2^32.");
   return state;
 }
 
 /** @param {Record} record @param {Plan} plan @returns {Ask} */
 function readAsk(record, plan) {
   const role = record.choice("role", ROLES), form = plan.roles.get(role);
-  if (!form) throw new MessageError("the state asks for a role that the plan doesn't describe.");
+  need(form, "the state asks for a role that the plan doesn't describe.");
   const scores = ["pilot", "main", "measures"].includes(role), d = plan.design.length, size = sizeOf(plan);
   /** @type {number[][]} */
   let rows = [];
@@ -102,18 +99,14 @@ function readAsk(record, plan) {
   const corner = record.real("corner"), step = record.real("step");
   const signs = record.items("signs", undefined, form.groups).map((s) => unbase(s, "'signs' of the state"));
   const whole = signs.length === form.groups && signs.every((s) => s.length === Math.ceil(size / 8));
-  if (signs.length && !(role === "main" && whole)) {
-    throw new MessageError("'signs' of the state must have a bit for each coefficient of each group.");
-  }
+  need(!signs.length || (role === "main" && whole), "'signs' of the state can't be right.");
   const thresholds = record.items("thresholds", role === "location" ? form.groups : 0).map((t) =>
     new Record(new Map([["t", t]]), "a group").items("t", plan.unscaled.length)
       .map((v) => numberOf(v, "'thresholds' of the state")));
   const one = record.optional("gauge");
   const gauge = one && { residual: one.real("residual"), spread: one.real("spread"), centre: one.real("centre") };
   one?.done();
-  if ((gauge !== null) !== (role === "measures")) {
-    throw new MessageError("a state has a gauge where it asks for measures of fit, and nowhere else.");
-  }
+  need((gauge !== null) === (role === "measures"), "'gauge' of the state can't be right.");
   const below = record.integer("below", 1, WORDS);
   record.done();
   return { role, below, rows, yCentre, yScale, theta, corner, step, signs, thresholds, gauge };

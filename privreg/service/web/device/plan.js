@@ -5,8 +5,8 @@
  */
 
 import * as lattice from "./lattice.js";
-import { MOST, check, names } from "./trees.js";
-import { MessageError, Record, VERSION, keyId, loads } from "./wire.js";
+import { MOST, check, isLabel, names } from "./trees.js";
+import { Record, VERSION, keyId, loads, need } from "./wire.js";
 
 /** @typedef {import("./trees.js").Column} Column */
 /** @typedef {"location" | "moments" | "pilot" | "main" | "measures"} RoleName */
@@ -61,6 +61,9 @@ const LIMIT = 64 * 1024;
 const MOST_COLUMNS = 2000;
 const MOST_MU = 10 ** 7;
 
+/** @param {any} fine @param {string} what */
+const right = (fine, what) => need(fine, `the plan's ${what} can't be right.`);
+
 /** @param {Record} record @returns {Map<string, Column>} */
 function columnsOf(record) {
   const out = new Map();
@@ -73,19 +76,14 @@ function columnsOf(record) {
     if (kind === "number") {
       low = each.real("low", true);
       high = each.real("high", true);
-      if (low > high || low === Infinity || high === -Infinity) throw new MessageError("a column has empty bounds.");
+      right(low <= high && low < Infinity && high > -Infinity, "bounds");
     } else {
       levels = each.items("levels", undefined, 200);
-      if (!levels.every((v) => ["string", "number", "boolean"].includes(typeof v))) {
-        throw new MessageError("levels of a column must be strings, integers, true or false.");
-      }
-      if (new Set(levels.map(String)).size !== levels.length || levels.length < 2) {
-        throw new MessageError("a column must have two levels or more, no two of the same text.");
-      }
+      right(levels.every(isLabel) && levels.length > 1 && new Set(levels.map(String)).size === levels.length, "levels");
     }
     const ask = each.text("ask", 2000);
     each.done();
-    if (out.has(name)) throw new MessageError("a column is declared twice.");
+    right(!out.has(name), "columns");
     out.set(name, { name, levels, low, high, ask });
   }
   return out;
@@ -97,7 +95,7 @@ function cellOf(record, columns) {
   const centre = record.real("centre"), scale = record.real("scale");
   record.done();
   check(tree, columns, "a column of the design");
-  if (scale === 0) throw new MessageError("a column of the design has the scale 0.");
+  right(scale !== 0, "scales");
   return { name, tree, centre, scale };
 }
 
@@ -129,9 +127,9 @@ function checkRounds(record, roles) {
     each.integer("least", 0, 2 ** 48);
     each.flag("optional");
     each.done();
-    if (!roles.has(role)) throw new MessageError("a round has a role that the plan doesn't describe.");
+    right(roles.has(role), "rounds");
   }
-  if (!rounds.length) throw new MessageError("a plan has at least one round.");
+  right(rounds.length, "rounds");
 }
 
 /**
@@ -146,16 +144,14 @@ export async function readPlan(payload) {
   record.fixed("record_weight", null);
   record.fixed("cluster", null);
   const study = record.text("study", 63);
-  if (!/^[a-z0-9][a-z0-9_-]{0,62}$/.test(study)) {
-    throw new MessageError("'study' of the plan must be a short name: a-z, 0-9, - and _.");
-  }
+  right(/^[a-z0-9][a-z0-9_-]{0,62}$/.test(study), "name");
   const opens = record.integer("opens", 0, LATEST), closes = record.integer("closes", 0, LATEST);
-  if (opens >= closes) throw new MessageError("the plan closes before it opens.");
+  right(opens < closes, "times");
   const keys = [];
   for (const one of record.items("keys", undefined, 64)) {
     const each = new Record(one, "a key"), kid = each.text("kid", 32), key = each.binary("key", 32);
     each.done();
-    if (kid !== (await keyId(key))) throw new MessageError("a key of the plan has another key's name.");
+    right(kid === (await keyId(key)), "keys");
     keys.push(key);
   }
   const columns = columnsOf(record), inner = record.object("design");
@@ -164,11 +160,9 @@ export async function readPlan(payload) {
   const design = inner.items("columns", undefined, MOST_COLUMNS)
     .map((c) => cellOf(new Record(c, "a column of the design"), columns));
   const d = design.length;
-  if (!d) throw new MessageError("a design has at least one column.");
+  right(d, "design");
   const given = inner.take("mix");
-  if (given !== null && !(Array.isArray(given) && given.length === d)) {
-    throw new MessageError("'mix' of the design must be a square matrix, or null.");
-  }
+  right(given === null || (Array.isArray(given) && given.length === d), "mix");
   const mix = given && given.map((/** @type {any} */ row) =>
     new Record(new Map([["row", row]]), "'mix' of the design").reals("row", d));
   inner.done();
@@ -185,7 +179,7 @@ export async function readPlan(payload) {
   const constant = extra.flag("constant"), momentResponse = extra.flag("response"), of = extra.optional("wide");
   const wide = of ? of.integers("columns", 0, d - 1) : [], edges = of ? of.reals("edges", wide.length) : [];
   of?.done();
-  if (!edges.every((e) => e > 0)) throw new MessageError("'edges' of wide moments must be positive.");
+  right(edges.every((/** @type {number} */ e) => e > 0), "edges");
   extra.done();
   const measured = record.object("measures"), yMax = measured.real("y_max"), silent = measured.flag("silent");
   measured.done();
@@ -217,9 +211,7 @@ function checkScore({ family, a, b, blocks }) {
   if (family === "expectile" || family === "quantile") fine = a > 0 && a < 1 && b === Math.max(a, 1 - a);
   if (family === "squared") fine = a < b;
   if (family === "poisson" || family === "smoothed_hinge") fine = a > 0;
-  if (!fine || blocks > 1 !== (family === "multinomial")) {
-    throw new MessageError("'score' of the plan has numbers that its family doesn't go with.");
-  }
+  right(fine && blocks > 1 === (family === "multinomial"), "score");
 }
 
 /** Coefficients. @param {Plan} plan */
@@ -250,17 +242,12 @@ function formsOf(role, wide) {
 /** Refuse radii that don't keep the budget, and reports that are not what a device makes. @param {Plan} plan */
 function checkReports(plan) {
   const size = plan.design.reduce((n, c) => n + check(c.tree, plan.columns, "the design"), 0);
-  if (size > MOST) throw new MessageError("the design is too large.");
+  right(size <= MOST, "design");
   for (const [name, { form, numbers, radius, groups }] of plan.roles) {
-    if (!formsOf(name, plan.isWide).includes(form) || numbers !== numbersOf(plan, name, form)) {
-      throw new MessageError(`the role '${name}' has another form of report, or other numbers, than devices make.`);
-    }
-    if (groups > 1 && name !== "location" && name !== "main") {
-      throw new MessageError(`the role '${name}' has one group.`);
-    }
-    if (!lattice.isPrivate(form, numbers, radius, plan.mu, plan.bits)) {
-      throw new MessageError(`the radius of the role '${name}' doesn't keep the budget mu: the noise would be too small.`);
-    }
+    right(formsOf(name, plan.isWide).includes(form) && numbers === numbersOf(plan, name, form), name);
+    right(groups === 1 || name === "location" || name === "main", "groups");
+    const kept = lattice.isPrivate(form, numbers, radius, plan.mu, plan.bits);
+    need(kept, `the radius of '${name}' doesn't keep the budget mu: the noise would be too small.`);
   }
 }
 

@@ -3,7 +3,7 @@
  * @module
  */
 
-import { MessageError, isInt, numberOf } from "./wire.js";
+import { MessageError, isInt, need, numberOf } from "./wire.js";
 
 /** @typedef {string | number | boolean} Label */
 /**
@@ -77,6 +77,9 @@ const COMPARE = new Map([
   ["lt", (a, b) => a < b], ["le", (a, b) => a <= b], ["gt", (a, b) => a > b], ["ge", (a, b) => a >= b],
   ["eq", (a, b) => a === b], ["ne", (a, b) => a !== b],
 ]);
+
+/** @param {any} value */
+export const isLabel = (value) => ["string", "number", "boolean"].includes(typeof value);
 
 /** @param {string} text */
 const hex = (text) => numberOf(text, "a number");
@@ -159,7 +162,7 @@ export function check(tree, columns, what) {
   for (let next = left.pop(); next; next = left.pop()) {
     const { node, deep } = next;
     count += 1;
-    if (deep > DEEPEST || count > MOST) throw new MessageError(`${what} is too large a tree.`);
+    need(deep <= DEEPEST && count <= MOST, `${what} is too large a tree.`);
     for (const arg of checked(node, columns, what)) left.push({ node: arg, deep: deep + 1 });
   }
   return count;
@@ -177,7 +180,7 @@ function checked(node, columns, what) {
   /** @param {any} of */
   const declared = (of) => {
     const column = columns.get(of);
-    if (!column) throw new MessageError(`${what} reads a column that isn't declared.`);
+    need(column, `${what} reads a column that isn't declared.`);
     return column;
   };
   if ((TWO.has(name) && n === 2) || (ONE.has(name) && n === 1) || (name === "where" && n === 3)) return args;
@@ -188,12 +191,9 @@ function checked(node, columns, what) {
   }
   if (name === "col" && n === 1) {
     if ([0, 2].includes(declared(args[0]).levels.length)) return [];
-    throw new MessageError(`${what} takes a factor of more than two levels for a number.`);
   }
   if (name === "level" && n === 2) {
-    const fine = ["string", "number", "boolean"].includes(typeof args[1]);
-    if (fine && declared(args[0]).levels.map(String).includes(String(args[1]))) return [];
-    throw new MessageError(`${what} names a level that isn't declared.`);
+    if (isLabel(args[1]) && declared(args[0]).levels.map(String).includes(String(args[1]))) return [];
   }
   if (name === "bspline" && n === 4) {
     const size = knotsOf(args[2], what, false);
@@ -211,14 +211,11 @@ function checked(node, columns, what) {
 
 /** @param {any} value @param {string} what @param {boolean} strict */
 function knotsOf(value, what, strict) {
-  if (!Array.isArray(value) || value.length < 2 || value.length > MOST_KNOTS) {
-    throw new MessageError(`${what} must have from 2 to ${MOST_KNOTS} knots.`);
-  }
+  const wrong = `${what} must have from 2 to ${MOST_KNOTS} knots in ascending order.`;
+  need(Array.isArray(value) && value.length >= 2 && value.length <= MOST_KNOTS, wrong);
   const knots = value.map((v) => numberOf(v, what));
   const fine = knots.every((v, i) => i === 0 || (strict ? v > knots[i - 1] : v >= knots[i - 1]));
-  if (!fine || knots[0] === knots[knots.length - 1]) {
-    throw new MessageError(`${what} must have knots in ascending order.`);
-  }
+  need(fine && knots[0] !== knots[knots.length - 1], wrong);
   return knots.length;
 }
 

@@ -32,9 +32,9 @@ const WORDS = new Map([["true", true], ["false", false], ["null", null]]);
  * @returns {any}
  */
 export function loads(data, what, longest = LONGEST) {
-  if (data.length > longest) throw new MessageError(`${what} is longer than ${longest} bytes.`);
-  const wrong = new MessageError(`${what} is no JSON of this protocol: UTF-8, integers and strings, no name twice.`);
+  const wrong = new MessageError(`${what} is too long, or no JSON of this protocol.`);
   let text = "", at = 0;
+  if (data.length > longest) throw wrong;
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
   } catch {
@@ -71,6 +71,7 @@ export function loads(data, what, longest = LONGEST) {
     match(BLANK);
     if (text[at] === '"') return string();
     if (sees("[")) {
+      /** @type {any[]} */
       const out = [];
       if (sees("]")) return out;
       do out.push(value(deep + 1)); while (sees(","));
@@ -96,9 +97,9 @@ export function loads(data, what, longest = LONGEST) {
     }
     const digits = match(NUMBER);
     if (digits === null || digits.length > 17 || /[.eE]/.test(text[at] ?? "")) throw wrong;
-    const whole = BigInt(digits);
-    if (whole > 2n ** 53n || whole < -(2n ** 53n)) throw wrong;
-    return Number(whole);
+    const whole = Number(digits); // 2⁵³ + 1 would become 2⁵³
+    if (!Number.isSafeInteger(whole) && !/^-?9007199254740992$/.test(digits)) throw wrong;
+    return whole + 0;
   }
 
   const out = value(1);
@@ -107,65 +108,55 @@ export function loads(data, what, longest = LONGEST) {
   return out;
 }
 
+/** Refuse a message. @param {any} fine @param {string} text @returns {asserts fine} */
+export function need(fine, text) {
+  if (!fine) throw new MessageError(text);
+}
+
 /** A JSON object whose members are taken out one by one, so that none is left unread. */
 export class Record {
   /** @param {any} value what was parsed @param {string} what its place, for errors */
   constructor(value, what) {
-    if (!(value instanceof Map)) throw new MessageError(`${what} must be an object.`);
+    need(value instanceof Map, `${what} must be an object.`);
     this.what = what;
     /** @type {Map<string, any>} */
     this.left = new Map(value);
   }
 
-  /** Take a member; all are required. @param {string} name @returns {any} */
-  take(name) {
-    if (!this.left.has(name)) throw new MessageError(`${this.what} has no '${name}'.`);
+  /** Take a member, which must be fine; all are required. @param {string} name @param {(value: any) => boolean} [fine] @returns {any} */
+  take(name, fine = () => true) {
     const out = this.left.get(name);
-    this.left.delete(name);
+    need(this.left.delete(name) && fine(out), `'${name}' of ${this.what} is not as this version knows it.`);
     return out;
   }
 
-  /** @param {boolean} fine @param {string} name @param {string} wanted */
-  must(fine, name, wanted) {
-    if (!fine) throw new MessageError(`'${name}' of ${this.what} must be ${wanted}.`);
-  }
-
-  /** @param {string} name @param {number} [longest] @returns {string} */
+  /** @param {string} name @param {number} [longest] characters @returns {string} */
   text(name, longest = 4096) {
-    const value = this.take(name);
-    const size = typeof value === "string" ? [...value].length : 0;
-    this.must(size > 0 && size <= longest, name, `a string of 1 to ${longest} characters`);
-    return value;
+    return this.take(name, (v) => typeof v === "string" && v !== "" && [...v].length <= longest);
   }
 
   /** @param {string} name @param {number} low @param {number} high @returns {number} */
   integer(name, low, high) {
-    const value = this.take(name);
-    this.must(isInt(value, low, high), name, `an integer from ${low} to ${high}`);
-    return value;
+    return this.take(name, (v) => isInt(v, low, high));
   }
 
   /** @param {string} name @returns {boolean} */
   flag(name) {
-    const value = this.take(name);
-    this.must(typeof value === "boolean", name, "true or false");
-    return value;
+    return this.take(name, (v) => typeof v === "boolean");
   }
 
   /** @template {string} T @param {string} name @param {readonly T[]} allowed @returns {T} */
   choice(name, allowed) {
-    const value = this.take(name);
-    this.must(allowed.includes(value), name, `one of ${allowed.join(", ")}, the ones that this version knows`);
-    return value;
+    return this.take(name, (v) => allowed.includes(v));
   }
 
   /** Take a reserved member, which has one value in this version. @param {string} name @param {any} only */
   fixed(name, only) {
-    this.must(this.take(name) === only, name, `${JSON.stringify(only)} in this version`);
+    this.take(name, (v) => v === only);
   }
 
   /** @param {string} name @param {boolean} [infinite] @returns {number} */
-  real(name, infinite = false) {
+  real(name, infinite) {
     return numberOf(this.take(name), `'${name}' of ${this.what}`, infinite);
   }
 
@@ -176,30 +167,21 @@ export class Record {
 
   /** @param {string} name @param {number} [count] @param {number} [most] @returns {any[]} */
   items(name, count, most = 1 << 16) {
-    const value = this.take(name);
-    const fine = Array.isArray(value) && value.length <= most && (count === undefined || value.length === count);
-    this.must(fine, name, `a list of ${count ?? `at most ${most}`}`);
-    return value;
+    return this.take(name, (v) => Array.isArray(v) && v.length <= most && v.length === (count ?? v.length));
   }
 
   /** @param {string} name @param {number} low @param {number} high @param {number} [count] @returns {number[]} */
   integers(name, low, high, count) {
-    const value = this.items(name, count);
-    this.must(value.every((v) => isInt(v, low, high)), name, `a list of integers from ${low} to ${high}`);
-    return value;
+    const out = this.items(name, count);
+    need(out.every((v) => isInt(v, low, high)), `'${name}' of ${this.what} must be integers from ${low} to ${high}.`);
+    return out;
   }
 
   /** @param {string} name @param {number} length @returns {Uint8Array} */
   binary(name, length) {
-    const value = unbase(this.take(name), `'${name}' of ${this.what}`);
-    this.must(value.length === length, name, `base64url of ${length} bytes`);
-    return value;
-  }
-
-  /** Take an object, or null. @param {string} name */
-  optional(name) {
-    const value = this.take(name);
-    return value === null ? null : new Record(value, `'${name}' of ${this.what}`);
+    const out = unbase(this.take(name), `'${name}' of ${this.what}`);
+    need(out.length === length, `'${name}' of ${this.what} must have ${length} bytes.`);
+    return out;
   }
 
   /** Take an object. @param {string} name */
@@ -207,11 +189,15 @@ export class Record {
     return new Record(this.take(name), `'${name}' of ${this.what}`);
   }
 
+  /** Take an object, or null. @param {string} name */
+  optional(name) {
+    return this.left.get(name) === null ? this.take(name) : this.object(name);
+  }
+
   /** Refuse members that nobody took; those that begin with x_ say nothing that a device acts on. */
   done() {
-    for (const name of this.left.keys()) {
-      if (!name.startsWith("x_")) throw new MessageError(`${this.what} has a member that this version doesn't know.`);
-    }
+    const known = [...this.left.keys()].every((name) => name.startsWith("x_"));
+    need(known, `${this.what} has a member that this version doesn't know.`);
   }
 }
 
@@ -253,14 +239,11 @@ export function numberOf(value, what, infinite = false) {
     else out = k >= -1022 ? whole * power(k) : whole * power(k + 537) * power(-537);
     if (found[1]) out = -out;
   }
-  if (!(Math.abs(out) <= LARGEST || (infinite && Number.isFinite(out)))) {
-    throw new MessageError(`${what} must be a hex float such as "0x1.8p+1", at most 2^60 in absolute value.`);
-  }
+  need(Math.abs(out) <= LARGEST || (infinite && Number.isFinite(out)), `${what} must be a hex float, at most 2^60.`);
   return out;
 }
 
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const PLACES = new Map([...DIGITS].map((c, i) => [c, i]));
 
 /** Write bytes as base64url without padding. @param {Uint8Array} data */
 export function base(data) {
@@ -280,13 +263,13 @@ export function base(data) {
  * @returns {Uint8Array}
  */
 export function unbase(value, what) {
-  const wrong = new MessageError(`${what} must be base64url without padding.`);
-  if (typeof value !== "string" || value.length % 4 === 1) throw wrong;
+  const wrong = `${what} must be base64url without padding.`;
+  need(typeof value === "string" && value.length % 4 !== 1, wrong);
   const out = new Uint8Array((value.length * 3) >> 2);
   let bits = 0, held = 0, at = 0;
   for (const c of value) {
-    const place = PLACES.get(c);
-    if (place === undefined) throw wrong;
+    const place = DIGITS.indexOf(c);
+    need(place >= 0, wrong);
     held = ((held << 6) | place) & 0xffff;
     bits += 6;
     if (bits >= 8) {
@@ -295,7 +278,7 @@ export function unbase(value, what) {
       at += 1;
     }
   }
-  if (held & ((1 << bits) - 1)) throw wrong;
+  need(!(held & ((1 << bits) - 1)), wrong);
   return out;
 }
 
@@ -309,7 +292,7 @@ export function pack(values) {
 /** Read integers of base64url. @param {any} value @param {string} what @returns {number[]} */
 export function unpack(value, what) {
   const data = unbase(value, what);
-  if (data.length % 4) throw new MessageError(`${what} must be base64url of int32 numbers.`);
+  need(data.length % 4 === 0, `${what} must be int32 numbers.`);
   const from = new DataView(data.buffer);
   return Array.from({ length: data.length / 4 }, (_, i) => from.getInt32(4 * i, true));
 }
@@ -321,15 +304,7 @@ export const bytes = (text) => new TextEncoder().encode(text);
 export const same = (a, b) => a.length === b.length && a.every((v, i) => v === b[i]);
 
 /** @param {...Uint8Array} parts */
-export function joined(...parts) {
-  const out = new Uint8Array(parts.reduce((n, p) => n + p.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    out.set(part, at);
-    at += part.length;
-  }
-  return out;
-}
+export const joined = (...parts) => Uint8Array.from(parts.flatMap((part) => [...part]));
 
 /** SHA-256: what names a plan, and a state. @param {Uint8Array} payload @returns {Promise<Uint8Array>} */
 export async function hashOf(payload) {
@@ -363,6 +338,6 @@ export function openEnvelope(data, kind) {
     return out;
   });
   record.done();
-  if (!signatures.length) throw new MessageError(`${what} must be signed.`);
+  need(signatures.length, `${what} must be signed.`);
   return { payload, signatures };
 }

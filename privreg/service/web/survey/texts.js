@@ -7,7 +7,6 @@
 export const ENGLISH = {
   language: "en",
   direction: "ltr",
-  loading: "One moment …",
   contact: "Contact: {contact}. Open until {closes}.",
   privacy: "What becomes of your answers",
   stays:
