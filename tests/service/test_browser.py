@@ -1,6 +1,6 @@
 """The survey's page in a real Chromium: answer, no connection, reload, answer twice; keyboard, screen reader, phone.
 
-Needs Chromium and `pip install playwright axe-playwright-python`; see CONTRIBUTING. `python -m
+Needs Chromium and the extra `browser`; see CONTRIBUTING. `python -m
 tests.service.test_browser` writes the pictures of the documentation anew.
 """
 
@@ -53,7 +53,7 @@ def chromium():
     if found is None:
         pytest.skip("there is no Chromium: apt-get install chromium")
     if find_spec("playwright") is None:
-        pytest.skip("there is no driver: pip install playwright")
+        pytest.skip("there is no driver: install the extra browser")
     return found
 
 
@@ -363,7 +363,7 @@ def test_other_words_of_a_plan_are_shown(browser, tmp_path):
 def flaws(page):
     """What axe finds against WCAG 2.2 AA and its own best practice."""
     if find_spec("axe_playwright_python") is None:
-        pytest.skip("there is no axe: pip install axe-playwright-python")
+        pytest.skip("there is no axe: install the extra browser")
     from axe_playwright_python.base import AXE_FILE_PATH
 
     page.evaluate(Path(AXE_FILE_PATH).read_text("utf-8"))
@@ -397,6 +397,8 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, survey,
         fine()
         one.open(f"{invited[1].partition('&t=')[0]}")
         fine()
+        one.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
+        assert [name for name, _ in flaws(one.page)] == ["button-name"]  # it does find what is wrong
 
 
 def write_pictures():

@@ -3,7 +3,7 @@
  * @module
  */
 
-import { MessageError } from "./wire.js";
+import { need } from "./wire.js";
 
 const TIMEOUT = 30_000;
 const LONGEST = 2 << 20;
@@ -23,18 +23,11 @@ export const RETRIED = new Set([0, 408, 425, 429, 500, 502, 503, 504]);
  * @returns {Invitation}
  */
 export function invitation(link) {
-  let url;
-  try {
-    url = new URL(link);
-  } catch {
-    throw new MessageError("a study's address begins with https://.");
-  }
-  if (url.protocol !== "https:" && !(url.protocol === "http:" && HERE.has(url.hostname))) {
-    throw new MessageError("a study's address begins with https:// (http:// only on this machine).");
-  }
-  if (url.username || url.password) throw new MessageError("a study's address has a host, and no password.");
-  const found = /^(.*?)(?:\/v1)?\/studies\/([^/]+)\/*$/.exec(url.pathname);
-  if (!found) throw new MessageError("a study's address ends in /studies/ and its name.");
+  const wrong = "a study's address is https://host/studies/ and its name (http:// only on this machine).";
+  need(URL.canParse(link), wrong);
+  const url = new URL(link), found = /^(.*?)(?:\/v1)?\/studies\/([^/]+)\/*$/.exec(url.pathname);
+  const safe = url.protocol === "https:" || (url.protocol === "http:" && HERE.has(url.hostname));
+  need(found && safe && !url.username && !url.password, wrong);
   const said = new URLSearchParams(url.hash.slice(1));
   const slug = decodeURIComponent(found[2]);
   const base = `${url.origin}${found[1]}/v1/studies/${encodeURIComponent(slug)}`;

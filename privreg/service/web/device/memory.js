@@ -28,6 +28,12 @@ export class StoreError extends Error {}
 
 const YEAR = 366 * 86_400;
 
+/** @param {Map<string, Entry>} all @param {string} root @param {string} slug @returns {Entry} */
+function entryOf(all, root, slug) {
+  const id = `${root}/${slug}`;
+  return all.get(id) ?? { id, root, slug, seen: null, report: null };
+}
+
 /** A fraction n/d ≥ Σ (p/q)²? @param {number[][]} budgets @param {number[]} cap p and q of the cap on √Σ μ² */
 function within(budgets, cap) {
   let n = 0n, d = 1n;
@@ -46,19 +52,14 @@ export class Memory {
     this.store = store;
   }
 
-  /** @param {string} root @param {string} slug */
-  async entry(root, slug) {
-    return this.store.change((all) => ({ result: all.get(`${root}/${slug}`) ?? null }));
-  }
-
   /** What was seen of a study. @param {string} root @param {string} slug @returns {Promise<Seen | null>} */
   async seen(root, slug) {
-    return (await this.entry(root, slug))?.seen ?? null;
+    return this.store.change((all) => ({ result: entryOf(all, root, slug).seen }));
   }
 
   /** The report to a study, if there is one. @param {string} root @param {string} slug @returns {Promise<Stored | null>} */
   async report(root, slug) {
-    return (await this.entry(root, slug))?.report ?? null;
+    return this.store.change((all) => ({ result: entryOf(all, root, slug).report }));
   }
 
   /** Whether a token has been used, for whatever study. @param {string} token */
@@ -73,7 +74,7 @@ export class Memory {
    */
   async note(root, slug, seen) {
     return this.store.change((all) => {
-      const id = `${root}/${slug}`, entry = all.get(id) ?? { id, root, slug, seen: null, report: null };
+      const entry = entryOf(all, root, slug);
       const known = entry.seen;
       if (known && (known.plan !== seen.plan || known.number >= seen.number)) return { result: known };
       const next = { ...seen, time: Math.max(seen.time, known?.time ?? 0) };
@@ -90,7 +91,7 @@ export class Memory {
    */
   async keep(root, slug, report, cap) {
     return this.store.change((all) => {
-      const id = `${root}/${slug}`, entry = all.get(id) ?? { id, root, slug, seen: null, report: null };
+      const entry = entryOf(all, root, slug);
       if (entry.report) return { result: entry.report };
       const others = [...all.values()].flatMap((e) => (e.report ? [{ root: e.root, ...e.report }] : []));
       if (others.some((r) => r.plan === report.plan || r.token === report.token)) return { result: null };
@@ -104,14 +105,14 @@ export class Memory {
   /** Keep the receipt and forget the bytes; what was spent stays. @param {string} root @param {string} slug @param {string} receipt */
   async arrived(root, slug, receipt) {
     await this.store.change((all) => {
-      const entry = all.get(`${root}/${slug}`);
-      if (!entry?.report) return { result: null };
+      const entry = entryOf(all, root, slug);
+      if (!entry.report) return { result: null };
       return { result: null, put: { ...entry, report: { ...entry.report, body: null, receipt } } };
     });
   }
 }
 
-const KEPT = "studies";
+const KEPT = "studies", BROKEN = "this browser's memory (IndexedDB) can't be used.";
 
 /** A browser's IndexedDB: one strictly durable transaction for each change. @implements {Store} */
 export class IndexedStore {
@@ -123,7 +124,7 @@ export class IndexedStore {
   /** @returns {Promise<IDBDatabase>} */
   open() {
     return new Promise((resolve, reject) => {
-      const failed = () => reject(new StoreError("this browser's memory (IndexedDB) can't be used."));
+      const failed = () => reject(new StoreError(BROKEN));
       try {
         const asked = indexedDB.open(this.name, 1);
         asked.onupgradeneeded = () => asked.result.createObjectStore(KEPT, { keyPath: "id" });
@@ -140,7 +141,7 @@ export class IndexedStore {
     const db = await this.open();
     try {
       return await new Promise((resolve, reject) => {
-        const failed = () => reject(new StoreError("this browser's memory (IndexedDB) can't be written."));
+        const failed = () => reject(new StoreError(BROKEN));
         /** @type {T} */
         let result;
         const transaction = db.transaction(KEPT, "readwrite", { durability: "strict" });

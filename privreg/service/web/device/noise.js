@@ -10,6 +10,7 @@ import { bytes, hashOf } from "./wire.js";
 
 const WORD = 2 ** 32;
 const BLOCK = 1024;
+const NONE = "there is no secure randomness here.";
 /** SHA-256 of the noise that `check` draws. */
 const KNOWN = "522b5da16e21f1988271a9e18bbddf6b203fc5e937541063e2ef3615bd487dfe";
 
@@ -21,7 +22,7 @@ export function secret(count) {
   try {
     return crypto.getRandomValues(new Uint8Array(count));
   } catch {
-    throw new NoiseError("there is no secure randomness here.");
+    throw new NoiseError(NONE);
   }
 }
 
@@ -39,9 +40,7 @@ export class Words {
   word() {
     if (this.at === 4 * BLOCK) {
       const some = this.source(4 * BLOCK);
-      if (!(some instanceof Uint8Array) || some.length !== 4 * BLOCK) {
-        throw new NoiseError("there is no secure randomness here.");
-      }
+      if (!(some instanceof Uint8Array) || some.length !== 4 * BLOCK) throw new NoiseError(NONE);
       this.block = new DataView(some.buffer, some.byteOffset, some.length);
       this.at = 0;
     }

@@ -9,7 +9,7 @@
 import { reported, unread } from "./answer.js";
 import { RETRIED, invitation, transport, waits } from "./client.js";
 import { Memory, StoreError } from "./memory.js";
-import { askOf, placeOf, readState, readToken, reportBody } from "./messages.js";
+import { placeOf, readState, readToken, reportBody } from "./messages.js";
 import * as noise from "./noise.js";
 import { readPlan } from "./plan.js";
 import * as verifying from "./verify.js";
@@ -24,7 +24,7 @@ import { MessageError, base, bytes, hashOf, keyId, openEnvelope, signedBytes, un
  * @property {import("./client.js").Transport} [transport]
  * @property {(seconds: number) => Promise<void>} [sleep]
  * @property {() => number} [clock] seconds since 1970 by this device; no message carries it
- * @property {number} [patience] seconds to go on trying; by default until the study counts no more reports
+ * @property {number} [patience] seconds to go on sending; by default until the study counts no more reports
  * @property {{mu: number[], yearly: number[]}} [limits] fractions: budgets that this device spends at most
  * @property {() => noise.Words} [words] for tests: random words
  */
@@ -38,7 +38,7 @@ export class RefusedError extends Error {
   }
 }
 
-/** Seconds in which a plan must be had. */
+/** Seconds in which a plan must be had, and a state that asks: somebody waits before the page. */
 const PATIENCE = 60;
 const LIMITS = { mu: [2, 1], yearly: [2, 1] };
 const ANSWERED = "this device has answered the study; every device answers once.";
@@ -96,7 +96,7 @@ export class Session {
       const until = given.clock() + Math.min(options.patience ?? PATIENCE, PATIENCE);
       const payload = await opened(await got(given, `${invited.base}/plan`, "the plan", until), "plan", [root]);
       const plan = await readPlan(payload), planHash = await hashOf(payload);
-      if (plan.study !== invited.slug) throw new RefusedError("the plan is one of another study; ask who invited you.");
+      if (plan.study !== invited.slug) throw new RefusedError("the plan is one of another study.");
       const session = new Session(invited, plan, planHash, token, given);
       await session.look();
       return session;
@@ -108,7 +108,7 @@ export class Session {
     const { memory, limits } = this.given, { plan } = this;
     const seen = await memory.seen(this.invited.key, plan.study);
     if (seen && seen.plan !== base(this.planHash)) {
-      throw new RefusedError("the plan is not the one that this device has seen before; ask who invited you.");
+      throw new RefusedError("the plan is not the one that this device has seen before.");
     }
     const before = await memory.report(this.invited.key, plan.study);
     if (before) {
@@ -118,14 +118,13 @@ export class Session {
     }
     const [p, q] = plan.mu.map(BigInt), [most, of] = limits.mu.map(BigInt);
     if (p * of > most * q) {
-      throw new RefusedError(`mu = ${plan.mu[0] / plan.mu[1]} is more than this device allows, ${limits.mu[0] / limits.mu[1]}.`);
+      throw new RefusedError(`mu = ${plan.mu[0] / plan.mu[1]} is more than this device allows.`);
     }
     if ((this.invited.token !== "") !== (plan.tokens === "issued")) {
-      const wanted = plan.tokens === "issued" ? "needs a token in the link" : "takes no token of an issuer";
-      throw new RefusedError(`the study ${wanted}.`);
+      throw new RefusedError(`the study ${plan.tokens === "issued" ? "needs a" : "takes no"} token in the link.`);
     }
     if (await memory.used(base(this.token.id))) {
-      throw new RefusedError("the token has been used by this device; every token is good for one report.");
+      throw new RefusedError("the token has been used by this device.");
     }
   }
 
@@ -143,24 +142,19 @@ export class Session {
       if (this.waiting) return this.waiting;
       const lacking = unread(plan, answers).map((c) => c.name);
       if (lacking.length && plan.missing === "refuse") {
-        throw new RefusedError(
-          `answers are missing or can't be read: ${lacking.join(", ")}. The study asks only who can answer everything.`);
+        throw new RefusedError(`answers are missing or can't be read: ${lacking.join(", ")}.`);
       }
       const place = await placeOf(planHash, token), state = await this.turn(place.slot);
-      const ask = askOf(state, place), size = reportBody(planHash, state.number, ask.role, token, blank(plan, ask.role)).length;
-      if (size > plan.limit) {
-        throw new RefusedError("the plan's limit on the size of reports is too small for its own; tell its contact.");
-      }
       const made = reported(plan, state, place, answers, given.words());
+      const body = reportBody(planHash, state.number, made.role, token, made.values);
+      // as long for every answer
+      if (body.length > plan.limit) throw new RefusedError("the plan's own reports are too long for it; tell its contact.");
       const stored = await given.memory.keep(invited.key, plan.study, {
-        plan: base(planHash), token: base(token.id), state: state.number, receipt: null,
-        body: reportBody(planHash, state.number, made.role, token, made.values),
+        plan: base(planHash), token: base(token.id), state: state.number, receipt: null, body,
         release: plan.releaseGroup, mu: plan.mu, time: state.time, clock: Math.floor(given.clock()),
       }, given.limits.yearly);
       if (stored === null) {
-        throw new RefusedError(
-          `with this report the year's budget of ${given.limits.yearly[0] / given.limits.yearly[1]} for studies of `
-          + `'${plan.releaseGroup}' would be overspent.`);
+        throw new RefusedError(`with this report the year's budget for '${plan.releaseGroup}' would be overspent.`);
       }
       if (stored.body === null) throw new RefusedError(ANSWERED);
       this.waiting = await shown(stored.body);
@@ -170,7 +164,7 @@ export class Session {
 
   /** The state that this token answers: waits until it is its turn. @param {number} slot @returns {Promise<State>} */
   async turn(slot) {
-    const { plan, planHash, given } = this, until = this.until(plan.closes);
+    const { plan, planHash, given } = this, until = Math.min(this.until(plan.closes), given.clock() + PATIENCE);
     for (let attempt = 0; ; attempt += 1) {
       const data = await got(given, `${this.invited.base}/state`, "the state", until);
       const payload = await opened(data, "state", plan.keys);
@@ -197,7 +191,7 @@ export class Session {
       const other = state.number === seen.number && own !== seen.state;
       const torn = state.number === seen.number + 1 && before !== seen.state;
       if (back || other || torn) {
-        throw new RefusedError("the study's states go back, or are others than seen before; ask who invited you.");
+        throw new RefusedError("the study's states go back, or are others than seen before.");
       }
     }
     const known = await memory.note(key, study, { plan, number: state.number, state: own, time: state.time });
@@ -225,9 +219,7 @@ export class Session {
           this.waiting = null;
           return true;
         }
-        if (!RETRIED.has(status)) {
-          throw new RefusedError(`the study's server doesn't take the report (status ${status}); tell ${plan.contact}.`);
-        }
+        if (!RETRIED.has(status)) throw new RefusedError(`the study's server doesn't take the report (status ${status}).`);
         const wait = waits(attempt, asked);
         if (given.clock() + wait > until) return false;
         failed(status, wait);
@@ -242,9 +234,6 @@ export class Session {
     return patience === undefined ? end : Math.min(end, clock() + patience);
   }
 }
-
-/** As many numbers as a report has, for its size. @param {Plan} plan @param {string} role */
-const blank = (plan, role) => new Array(plan.roles.get(/** @type {any} */ (role))?.numbers).fill(0);
 
 /** What a stored report sends, for the respondent's eyes. @param {string} body @returns {Promise<Report>} */
 async function shown(body) {

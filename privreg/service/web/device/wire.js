@@ -123,10 +123,15 @@ export class Record {
     this.left = new Map(value);
   }
 
+  /** @param {any} fine @param {string} name */
+  must(fine, name) {
+    need(fine, `'${name}' of ${this.what} is not as this version knows it.`);
+  }
+
   /** Take a member, which must be fine; all are required. @param {string} name @param {(value: any) => boolean} [fine] @returns {any} */
   take(name, fine = () => true) {
     const out = this.left.get(name);
-    need(this.left.delete(name) && fine(out), `'${name}' of ${this.what} is not as this version knows it.`);
+    this.must(this.left.delete(name) && fine(out), name);
     return out;
   }
 
@@ -173,14 +178,14 @@ export class Record {
   /** @param {string} name @param {number} low @param {number} high @param {number} [count] @returns {number[]} */
   integers(name, low, high, count) {
     const out = this.items(name, count);
-    need(out.every((v) => isInt(v, low, high)), `'${name}' of ${this.what} must be integers from ${low} to ${high}.`);
+    this.must(out.every((v) => isInt(v, low, high)), name);
     return out;
   }
 
   /** @param {string} name @param {number} length @returns {Uint8Array} */
   binary(name, length) {
     const out = unbase(this.take(name), `'${name}' of ${this.what}`);
-    need(out.length === length, `'${name}' of ${this.what} must have ${length} bytes.`);
+    this.must(out.length === length, name);
     return out;
   }
 
