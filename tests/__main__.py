@@ -2,7 +2,7 @@
 
 Runs the linter, the formatter's check, the type checker, the import contracts and then pytest. All of them
 run even if one fails; the exit status is the first that wasn't zero. Monte Carlo of laws is left out
-(``-m statistical`` runs it); ``--fast`` leaves out the slow tests too.
+(``-m statistical`` runs it), and so are tests in a browser (``-m browser``); ``--fast`` leaves out the slow tests too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     """Run every check; pytest is last, so that its closing line ends the output."""
     fast = "--fast" in arguments
     rest = [argument for argument in arguments if argument != "--fast"]
-    marks = "not statistical and not slow" if fast else "not statistical"
+    marks = "not statistical and not browser" + (" and not slow" if fast else "")
     pytest = [PYTHON, "-m", "pytest", "-n", "2", "-m", marks, *rest]
     os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.folder()))
     compiling = compiled.start()  # meanwhile

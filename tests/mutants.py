@@ -48,6 +48,7 @@ ARRIVALS = (f"{LATE}::test_sums_of_every_arrival_have_the_noise_of_their_own_rep
 TASKS = (f"{BLOCKS}::test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same",)
 ONCE = (f"{ROUNDS}::test_no_noise_is_drawn_twice",)
 HOSTILE = "tests/laws/test_hostile.py"
+WEB, PAGES = "privreg/service/web/device", "tests/service/test_js_session.py"
 DEVICE, SESSION = "privreg/device/answer.py", "privreg/device/session.py"
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
 APART = (f"{ANSWERS}::test_whatever_comes_two_reports_are_no_farther_apart_than_the_noise_is_for",)
@@ -338,6 +339,49 @@ MUTANTS = (
         "if os.getpid() != process:",
         "if False:",
         (f"{ROUNDS}::test_a_forked_process_gets_no_noise",),
+    ),
+    # the device in a browser
+    Mutant(
+        "half the noise in a browser",
+        f"{WEB}/answer.js",
+        "v + roundedNormal(bits, words)",
+        "v + roundedNormal(bits - 1, words)",
+        (f"{PAGES}::test_noise_has_the_size_that_the_budget_asks_for",),
+    ),
+    Mutant(
+        "a browser sends what it has not stored",
+        f"{WEB}/memory.js",
+        "return { result: report, put: { ...entry, report } };",
+        "return { result: report };",
+        (f"{PAGES}::test_what_is_kept_is_the_noise_and_never_the_answers",),
+    ),
+    Mutant(
+        "a browser keeps the answers",
+        f"{WEB}/session.js",
+        "plan: base(planHash), token: base(token.id), state: state.number, receipt: null,",
+        "plan: base(planHash), token: base(token.id), state: state.number, receipt: null, answers,",
+        (f"{PAGES}::test_what_is_kept_is_the_noise_and_never_the_answers",),
+    ),
+    Mutant(
+        "a browser lets states go back",
+        f"{WEB}/session.js",
+        "if (back || other || torn) {",
+        "if (other || torn) {",
+        (f"{PAGES}::test_states_that_go_back_or_are_others_are_refused",),
+    ),
+    Mutant(
+        "a browser looks at no signature",
+        f"{WEB}/session.js",
+        "if (named.has(kid) && (await verifying.verify(named.get(kid), message, sig))) return payload;",
+        "if (named.has(kid)) return payload;",
+        (f"{PAGES}::test_a_signature_over_other_bytes_is_refused",),
+    ),
+    Mutant(
+        "a browser takes any radius",
+        f"{WEB}/lattice.js",
+        "return 2n * q * r <= noise;",
+        "return q * r <= noise;",
+        (f"{PAGES}::test_a_radius_that_doesnt_keep_the_budget_is_refused",),
     ),
     # devices in the field
     Mutant(
@@ -749,7 +793,17 @@ def _survives(mutant: Mutant, tree: Path) -> bool:
     path.write_text(text.replace(mutant.old, mutant.new))
     env = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
     env.pop("NUMBA_CACHE_DIR", None)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not statistical"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not statistical and not browser",
+    ]
     done = subprocess.run([*command, *mutant.tests], cwd=tree, env=env, check=False, capture_output=True, text=True)
     if done.returncode not in {0, 1}:
         raise SystemExit(f"{mutant.name}: its tests could not be run\n{done.stdout[-2000:]}")

@@ -27,7 +27,7 @@ examples:
   privreg plan "charges ~ age + smoker" --mu 1 --width age=20 --scale 2500 \\
       --bounds age=18:65 charges=0:35000 --levels smoker=no,yes
   privreg schema check people.parquet schema.yaml
-  privreg respond "https://study.example.org/v1/studies/sleep#k=..." --row me.json
+  privreg respond "https://study.example.org/studies/sleep/#k=..." --row me.json
   privreg experiment --list
   privreg fit --help
 

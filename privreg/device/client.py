@@ -47,7 +47,7 @@ Transport = Callable[[str, bytes | None], Answer]
 
 
 def invitation(url: str) -> Invitation:
-    """Take apart https://host/v1/studies/{name}#k={key}&t={token}; a page's address, /s/{name}, does as well.
+    """Take apart https://host/studies/{name}/#k={key}&t={token}; the interface's address, /v1/studies/{name}, does too.
 
     Raises
     ------
@@ -60,13 +60,13 @@ def invitation(url: str) -> Invitation:
     if parts.username is not None or parts.password is not None or not parts.hostname:
         raise ValueError("a study's address has a host, and no password.")
     path = parts.path.rstrip("/")
-    for mark in ("/v1/studies/", "/s/"):
+    for mark in ("/v1/studies/", "/studies/"):
         before, found, slug = path.rpartition(mark)
         if found and slug and "/" not in slug:
             said = parse_qs(parts.fragment)
             base = f"{parts.scheme}://{parts.netloc}{before}/v1/studies/{quote(unquote(slug))}"
             return Invitation(base, unquote(slug), said.get("k", [""])[-1], said.get("t", [""])[-1])
-    raise ValueError("a study's address ends in /v1/studies/ and its name.")
+    raise ValueError("a study's address ends in /studies/ and its name.")
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):

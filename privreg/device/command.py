@@ -56,7 +56,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("url", metavar="URL", help="the invitation: https://host/v1/studies/NAME#k=KEY&t=TOKEN")
+    parser.add_argument("url", metavar="URL", help="the invitation: https://host/studies/NAME/#k=KEY&t=TOKEN")
     parser.add_argument("--token", help="where the invitation has none")
     parser.add_argument("--key", help="public key of the analyst, where the invitation has none")
     parser.add_argument("--row", metavar="FILE", required=True, help="your answers, JSON; - reads standard input")

@@ -84,7 +84,7 @@ def respond(
     Parameters
     ----------
     url : str
-        Invitation: https://host/v1/studies/{name}#k={key of the analyst}&t={token}.
+        Invitation: https://host/studies/{name}/#k={key of the analyst}&t={token}.
     token : str, optional
         Where the invitation has none. An open study takes one that this device makes.
     row : mapping of str to object

@@ -57,7 +57,7 @@ def connect(url: str, token: str | None = None, *, key: str | None = None) -> St
     Parameters
     ----------
     url : str
-        Address of the study, as in its invitations: https://host/v1/studies/{name}#k={key}.
+        Address of the study, as in its invitations: https://host/studies/{name}/#k={key}.
     token : str, optional
         The analyst's token, unless results are public.
     key : str, optional
@@ -76,7 +76,7 @@ def connect(url: str, token: str | None = None, *, key: str | None = None) -> St
 
     Examples
     --------
-    >>> study = pr.connect("https://study.example.org/v1/studies/sleep#k=N3Z...", token="...")  # doctest: +SKIP
+    >>> study = pr.connect("https://study.example.org/studies/sleep/#k=N3Z...", token="...")  # doctest: +SKIP
     >>> study.results().summary()                                                               # doctest: +SKIP
     """
     try:

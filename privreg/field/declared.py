@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Declared", "fit_of", "read"]
 
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
-_OPTIONAL: Final = ("grace_days", "questions", "release_group", "tokens", "missing", "round_hours", "least")
+_OPTIONAL: Final = ("grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least")
 _MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling")
 _PLAN: Final = ("rounds", "lanes", "inference", "measures")
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
@@ -85,6 +85,9 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
     questions = doc.get("questions") or {}
     if not isinstance(questions, dict) or not all(isinstance(v, str) for v in questions.values()):
         raise SchemaError("questions must be texts by column, such as {age: How old are you?}.")
+    words = doc.get("texts") or {}
+    if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
+        raise SchemaError("texts must be words of the survey's page by name, such as {language: de, send: Absenden}.")
     more = {k: doc[k] for k in ("release_group", "tokens", "missing", "least") if doc.get(k) is not None}
     texts = {k: doc[k] for k in ("study", "title", "purpose", "contact")}
     for key, value in {**texts, **{k: v for k, v in more.items() if k != "least"}}.items():
@@ -98,6 +101,7 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
         closes=_seconds(doc, "closes"),
         grace=int(DAY * _number(doc, "grace_days", 2.0)),
         questions={str(k): v for k, v in questions.items()},
+        texts={str(k): v for k, v in words.items()},
         after=int(3600 * _number(doc, "round_hours", 0.0)),
         model={"declared": text},
         **more,

@@ -95,7 +95,7 @@ def signed(kind: str, payload: bytes, *keys: Ed25519PrivateKey) -> bytes:
 
 
 def invitation(server: str, study: str, root: bytes, token: Token | None = None) -> str:
-    """A link to a study, which pins the key that its plan must be signed by.
+    """A link to a study's page, which pins the key that its plan must be signed by.
 
     Parameters
     ----------
@@ -108,5 +108,5 @@ def invitation(server: str, study: str, root: bytes, token: Token | None = None)
     token : Token, optional
         Of this respondent; none for an open study.
     """
-    link = f"{server.rstrip('/')}/v1/studies/{quote(study)}#k={base(root)}"
+    link = f"{server.rstrip('/')}/studies/{quote(study)}/#k={base(root)}"
     return link if token is None else f"{link}&t={token_text(token)}"

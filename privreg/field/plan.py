@@ -67,6 +67,8 @@ class About:
         Seconds after which a round is closed though reports are lacking; 0: never.
     least : float
         Share of a round's reports without which it isn't.
+    texts : mapping of str to str
+        Words of the survey's page, by name, in place of the English ones; ``language`` is their code, such as de.
     model : mapping
         Anything in strings and integers that the collector is to find in the plan.
     """
@@ -84,6 +86,7 @@ class About:
     missing: str = "noise"
     after: int = 0
     least: float = 0.5
+    texts: Mapping[str, str] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -169,6 +172,7 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         y_max=0.0 if gauge is None else float(gauge.y_max),
         silent=gauge is not None and gauge.nonresponse,
         model=about.model,
+        texts=tuple(about.texts.items()),
     )
     try:
         return read_plan(plan_payload(plan))

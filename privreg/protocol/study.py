@@ -132,6 +132,7 @@ class StudyPlan(NamedTuple):
     y_max: float  # Largest count by which measures of fit are told
     silent: bool  # Whether measures of fit tell who has nothing to tell
     model: Mapping[str, Any]  # What the collector is told beside: the formula, schema and options; no device reads it
+    texts: tuple[tuple[str, str], ...] = ()  # Words of the survey's page, by name; no report depends on them
 
     @property
     def d(self) -> int:
@@ -359,10 +360,17 @@ def read_plan(payload: bytes) -> StudyPlan:
         y_max=y_max,
         silent=silent,
         model=record.mapping("model"),
+        texts=_texts(record.aside("x_texts")),
     )
     record.done()
     _check_reports(plan)
     return plan
+
+
+def _texts(value: object) -> tuple[tuple[str, str], ...]:
+    """Words of the page, if they are some."""
+    found = value.items() if isinstance(value, dict) else ()
+    return tuple((k, v) for k, v in found if isinstance(v, str))
 
 
 def _check_score(family: str, a: float, b: float, blocks: int) -> None:
@@ -421,6 +429,7 @@ def _column_object(column: Column) -> dict[str, Any]:
 
 def _plan_object(plan: StudyPlan) -> dict[str, Any]:
     wide = {"columns": list(plan.wide), "edges": [text_of(e) for e in plan.edges]} if plan.is_wide else None
+    texts = {"x_texts": dict(plan.texts)} if plan.texts else {}
     return {
         "v": VERSION,
         "study": plan.study,
@@ -458,6 +467,7 @@ def _plan_object(plan: StudyPlan) -> dict[str, Any]:
         "record_weight": None,
         "cluster": None,
         "model": dict(plan.model),
+        **texts,
     }
 
 

@@ -245,6 +245,10 @@ class Record:
         """Take an object."""
         return Record(self.take(name), f"{name!r} of {self.what}")
 
+    def aside(self, name: str) -> Any:
+        """Take a member that begins with x_, which no device acts on; None if there is none."""
+        return self._left.pop(name, None)
+
     def done(self) -> None:
         """Refuse members that nobody took; those that begin with x_ say nothing that a device acts on."""
         if any(not name.startswith("x_") for name in self._left):

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from privreg.collector import chain as chains
 from privreg.field.picture import picture
 from privreg.protocol import messages, wire
-from privreg.service import dashboard
+from privreg.service import dashboard, pages
 from privreg.service.feed import Feed
 from privreg.service.quota import Quota
 from privreg.service.store import FAILED, NEW, OTHER, Arrived, Full, Writer
@@ -396,6 +396,10 @@ def make(course: Course, options: Options = Options()) -> Starlette:  # noqa: B0
     """
     service = Service(course, options)
     handlers: Any = {Problem: _said, HTTPException: _other}
-    app = Starlette(routes=service.routes(), lifespan=service.lifespan, exception_handlers=handlers)
+    app = Starlette(
+        routes=service.routes() + pages.routes(course.plan.study),
+        lifespan=service.lifespan,
+        exception_handlers=handlers,
+    )
     app.state.service = service
     return app

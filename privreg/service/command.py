@@ -121,7 +121,9 @@ def _serve(a: argparse.Namespace) -> str:
         print("No tokens were handed out yet: privreg tokens makes them, also while this runs.")
     if VARIABLE not in os.environ and course.plan.tokens == "issued":
         print(f"The issuer's keys are kept as they are; set {VARIABLE} before they are made to have them encrypted.")
-    print(f"Serving {course.plan.study!r} at http://{a.host}:{a.port}/v1/studies/{course.plan.study}", flush=True)
+    where = f"http://{a.host}:{a.port}"
+    print(f"Serving {course.plan.study!r} at {where}/v1/studies/{course.plan.study}; its page, by invitation:")
+    print(f"{where}/studies/{course.plan.study}/", flush=True)
     options = Options(rate=a.rate, public_results=a.public_results)
     app = make(course, options)
 

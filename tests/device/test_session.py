@@ -671,10 +671,10 @@ def test_without_randomness_nothing_is_sent(memory, monkeypatch):
     [
         ("https://x.org/v1/studies/sleep", "https://x.org/v1/studies/sleep"),
         ("https://x.org/v1/studies/sleep/", "https://x.org/v1/studies/sleep"),
-        ("https://x.org:8443/a/s/sleep#k=K&t=T", "https://x.org:8443/a/v1/studies/sleep"),
-        ("http://localhost:8000/s/sleep", "http://localhost:8000/v1/studies/sleep"),
-        ("http://127.0.0.1:1/s/sleep", "http://127.0.0.1:1/v1/studies/sleep"),
-        ("http://[::1]:1/s/sleep", "http://[::1]:1/v1/studies/sleep"),
+        ("https://x.org:8443/a/studies/sleep#k=K&t=T", "https://x.org:8443/a/v1/studies/sleep"),
+        ("http://localhost:8000/studies/sleep", "http://localhost:8000/v1/studies/sleep"),
+        ("http://127.0.0.1:1/studies/sleep", "http://127.0.0.1:1/v1/studies/sleep"),
+        ("http://[::1]:1/studies/sleep", "http://[::1]:1/v1/studies/sleep"),
     ],
 )
 def test_addresses_of_studies(url, base):
@@ -686,9 +686,10 @@ def test_addresses_of_studies(url, base):
 @pytest.mark.parametrize(
     "url",
     [
-        "http://x.org/v1/studies/sleep", "http://localhost.x.org/s/sleep", "http://127.0.0.1.x.org/s/sleep",
-        "file:///v1/studies/sleep", "ftp://x.org/s/sleep", "https://u:p@x.org/s/sleep", "https://x.org/", "sleep",
-        "https:///s/sleep", "https://x.org/s/", "https://x.org/s/a/b", "http://localhost@x.org/s/sleep",
+        "http://x.org/v1/studies/sleep", "http://localhost.x.org/studies/sleep", "http://127.0.0.1.x.org/studies/sleep",
+        "file:///v1/studies/sleep", "ftp://x.org/studies/sleep", "https://u:p@x.org/studies/sleep",
+        "https://x.org/", "sleep", "https:///studies/sleep", "https://x.org/studies/", "https://x.org/studies/a/b",
+        "http://localhost@x.org/studies/sleep",
     ],
 )  # fmt: skip
 def test_other_addresses_are_refused(url, memory):

@@ -111,3 +111,17 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
         declared.read(written(tmp_path, "[1]", "study.json"))
     with pytest.raises(OptionError, match="choose one of"):
         declared._family("custom")
+
+
+def test_other_words_of_the_page_are_signed_with_the_plan(tmp_path):
+    about, fit = declared.read(written(tmp_path, f"{TEXT}texts: {{language: de, send: Absenden}}\n"))
+    plan = study_plan(fit, fit.spec.design.trees(), about, [public(SERVER)])
+    payload = study.plan_payload(plan)
+    assert json.loads(payload)["x_texts"] == {"language": "de", "send": "Absenden"}
+    assert study.read_plan(payload) == plan
+    assert b"x_texts" not in study.plan_payload(plan._replace(texts=()))
+    for odd in (7, {"language": 7, "send": "Absenden"}, ["de"]):  # no device acts on it, whatever it is
+        other = study.read_plan(json.dumps({**json.loads(payload), "x_texts": odd}).encode())
+        assert set(other.texts) <= {("send", "Absenden")}
+    with pytest.raises(SchemaError, match="words of the survey's page"):
+        declared.read(written(tmp_path, f"{TEXT}texts: {{language: 7}}\n"))

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 import pytest
 import uvicorn
 
+from privreg.field import keys
 from privreg.service.app import Options, make
+from tests.studies import ROOT, public
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -16,29 +18,29 @@ FLAGS = [
 ]  # fmt: skip
 
 
-class Server(uvicorn.Server):
-    """A server in a thread, whose signals are nobody's."""
-
-    def install_signal_handlers(self):
-        """None."""
-
-
 @contextmanager
 def served(course, port=0, **options):
-    """Address of a study's server while it runs."""
+    """Address of a study's server while it runs in a thread of this process."""
     app = make(course, Options(**{"rate": 0.0, **options}))
-    server = Server(uvicorn.Config(app, port=port, access_log=False, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, access_log=False, log_level="error", lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
-        time.sleep(0.02)
+        assert thread.is_alive()
+        time.sleep(0.01)
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         app.state.service.feed.stop()
         server.should_exit = True
-        thread.join(20)
+        thread.join(30)
         assert not thread.is_alive()
+
+
+def links(world, url, count=None):
+    """Invitations of this server."""
+    tokens = world.tokens[:count] if world.plan.tokens == "issued" else [None]
+    return [keys.invitation(url, world.plan.study, public(ROOT), token) for token in tokens]
 
 
 def chromium():

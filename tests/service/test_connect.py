@@ -16,7 +16,8 @@ from privreg.errors import InferenceError, OptionError, StudyError
 from privreg.field import connect
 from privreg.field.reading import main as results
 from privreg.protocol import messages, wire
-from tests.service.world import ANALYST, ROOT, SERVER, World, assert_same, in_process, keys, people, public, served
+from tests.service.served import served
+from tests.service.world import ANALYST, ROOT, SERVER, World, assert_same, in_process, keys, people, public
 from tests.studies import key_of
 
 KEY = wire.base(public(ROOT))

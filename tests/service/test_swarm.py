@@ -15,14 +15,14 @@ from privreg.collector import chain as chains
 from privreg.device.command import main as respond
 from privreg.errors import OptionError, StudyError
 from privreg.field import demo, devices
-from privreg.field import keys as signing
 from privreg.field.command import main as study_command
 from privreg.field.swarm import _Poster, read_links, swarm
 from privreg.field.swarm import main as swarm_command
 from privreg.protocol import messages
 from privreg.service.command import collector
+from tests.service.served import links, served
 from tests.service.test_connect import KEY
-from tests.service.world import ANALYST, ROOT, SERVER, Course, World, assert_same, in_process, people, public, served
+from tests.service.world import ANALYST, SERVER, Course, World, assert_same, in_process, people
 
 pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 
@@ -30,10 +30,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarni
 @pytest.fixture
 def world(tmp_path):
     return World(tmp_path)
-
-
-def links_of(world, base):
-    return [signing.invitation(base, "sleep", public(ROOT), t) for t in world.tokens]
 
 
 def rechecked(world, capsys):
@@ -50,7 +46,7 @@ def test_all_that_a_swarm_sends_counts_once(world, capsys):
         url = f"{base}/v1/studies/sleep#k={KEY}"
         states = []
         got = swarm(
-            url, people(1200), links_of(world, base), duplicates=0.2, late=2, dropout=0.1, progress=False,
+            url, people(1200), links(world, base), duplicates=0.2, late=2, dropout=0.1, progress=False,
             seen=lambda state: states.append(state.number),
         )  # fmt: skip
         settle(world)
@@ -85,7 +81,7 @@ def test_estimates_are_those_of_the_made_up_people(tmp_path):
     """4 se of 1,200 devices' own intervals about the slope that the rows were made with."""
     world = World(tmp_path, rows=1200)
     with served(world.course) as base:
-        swarm(f"{base}/v1/studies/sleep", people(1200), links_of(world, base), progress=False)
+        swarm(f"{base}/v1/studies/sleep", people(1200), links(world, base), progress=False)
         res = pr.connect(f"{base}/v1/studies/sleep#k={KEY}", ANALYST).results()
     assert abs(res.params["age"] + 0.04) < 4 * res.bse["age"]
     assert res.bse["age"] < 0.04
@@ -95,7 +91,7 @@ def test_a_swarm_at_the_shell(world, capsys, tmp_path):
     people(60).to_csv(tmp_path / "people.csv", index=False)
     with served(world.course) as base:
         with (tmp_path / "links.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([["link"], *([link] for link in links_of(world, base)[:50])])
+            csv.writer(file).writerows([["link"], *([link] for link in links(world, base)[:50])])
         url = f"{base}/v1/studies/sleep"
         given = [str(tmp_path / "people.csv"), "--tokens", str(tmp_path / "links.csv")]
         assert swarm_command([url, *given]) == 0
@@ -113,20 +109,20 @@ def test_a_swarm_at_the_shell(world, capsys, tmp_path):
 
 
 def test_a_swarm_stays_on_this_machine(world):
-    links = links_of(world, "https://study.example.org")
+    invited = links(world, "https://study.example.org")
     with pytest.raises(OptionError, match="--anywhere"):
-        swarm("https://study.example.org/v1/studies/sleep", people(5), links)
+        swarm("https://study.example.org/v1/studies/sleep", people(5), invited)
     with pytest.raises(OptionError, match="no invitations"):
         swarm("http://127.0.0.1:9/v1/studies/sleep", people(5), [])
     with pytest.raises(StudyError, match="can't be reached"):
-        swarm("http://127.0.0.1:9/v1/studies/sleep", people(5), links)
+        swarm("http://127.0.0.1:9/v1/studies/sleep", people(5), invited)
 
 
 def test_a_persons_own_device_answers_once(world, tmp_path, capsys):
     row, memory = tmp_path / "me.json", tmp_path / "memory.db"
     row.write_text(json.dumps({"age": 41, "hours": 7.5}))
     with served(world.course) as base:
-        link = links_of(world, base)[0]
+        link = links(world, base)[0]
         given = [link, "--row", str(row), "--memory", str(memory), "--yes"]
         assert respond([*given, "--dry-run"]) == 0
         assert not world.store.cells()

@@ -2,14 +2,10 @@
 
 import hashlib
 import json
-import threading
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import uvicorn
 
 from privreg.collector import rounds
 from privreg.collector.field import reports_of
@@ -20,7 +16,6 @@ from privreg.field.plan import study_plan
 from privreg.privacy.ledger import Release
 from privreg.protocol import messages, study, wire
 from privreg.protocol.messages import Token
-from privreg.service.app import Options, make
 from privreg.service.course import Course
 from privreg.service.store import Arrived, Store
 from privreg.service.tokens import Issuer
@@ -161,30 +156,7 @@ def assert_same(one, other):
     assert one.nobs == other.nobs
 
 
-# --- over HTTP -----------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def served(course, **options):
-    """The study over HTTP on a free port of this machine: its address."""
-    config = uvicorn.Config(
-        make(course, Options(**{"rate": 0.0, **options})), port=0, access_log=False, log_level="error"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until = time.monotonic() + 30
-    while not server.started and thread.is_alive() and time.monotonic() < until:
-        time.sleep(0.01)
-    try:
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(30)
-
-
 __all__ = [
     "ANALYST", "DAY", "DECLARED", "NOON", "ROOT", "SECRET", "SERVER", "Clock", "Course", "World", "assert_same",
-    "in_process", "keys", "people", "plan_of", "public", "served",
+    "in_process", "keys", "people", "plan_of", "public",
 ]  # fmt: skip

@@ -1,0 +1,62 @@
+/**
+ * HTTP as a device speaks it: HTTPS or this machine, no redirects, no cookies, answers of limited size.
+ * @module
+ */
+
+import { need } from "./wire.js";
+
+const TIMEOUT = 30_000;
+const LONGEST = 2 << 20;
+const LAST_WAIT = 3600;
+const HERE = new Set(["localhost", "127.0.0.1", "[::1]"]);
+
+/** What may pass: no connection (0), or a server that is busy or broken. */
+export const RETRIED = new Set([0, 408, 425, 429, 500, 502, 503, 504]);
+
+/** @typedef {{status: number, body: Uint8Array, wait: number}} Answer status 0: no connection; wait in seconds */
+/** @typedef {(url: string, body: string | null) => Promise<Answer>} Transport gets an address, or posts a text to it */
+/** @typedef {{base: string, slug: string, key: string, token: string}} Invitation */
+
+/**
+ * Take apart https://host/studies/{name}/#k={key}&t={token}; the interface's address, /v1/studies/{name}, does as well.
+ * @param {string} link
+ * @returns {Invitation}
+ */
+export function invitation(link) {
+  const wrong = "a study's address is https://host/studies/ and its name (http:// only on this machine).";
+  need(URL.canParse(link), wrong);
+  const url = new URL(link), found = /^(.*?)(?:\/v1)?\/studies\/([^/]+)\/*$/.exec(url.pathname);
+  const safe = url.protocol === "https:" || (url.protocol === "http:" && HERE.has(url.hostname));
+  need(found && safe && !url.username && !url.password, wrong);
+  const said = new URLSearchParams(url.hash.slice(1));
+  const slug = decodeURIComponent(found[2]);
+  const base = `${url.origin}${found[1]}/v1/studies/${encodeURIComponent(slug)}`;
+  return { base, slug, key: said.get("k") ?? "", token: said.get("t") ?? "" };
+}
+
+/** @type {Transport} */
+export async function transport(url, body) {
+  /** @type {RequestInit} */
+  const options = {
+    redirect: "error", credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store",
+    headers: body === null ? { Accept: "application/json" } : { "Content-Type": "application/json" },
+    signal: AbortSignal.timeout(TIMEOUT),
+  };
+  const nothing = { status: 0, body: new Uint8Array(), wait: 0 };
+  try {
+    const answer = await fetch(url, body === null ? options : { ...options, method: "POST", body });
+    const said = answer.headers.get("Retry-After") ?? "", wait = /^[0-9]{1,5}$/.test(said) ? Number(said) : 0;
+    if (Number(answer.headers.get("Content-Length") ?? 0) > LONGEST) return { ...nothing, status: 413, wait };
+    const data = new Uint8Array(await answer.arrayBuffer());
+    return data.length > LONGEST ? { ...nothing, status: 413, wait } : { status: answer.status, body: data, wait };
+  } catch {
+    return nothing;
+  }
+}
+
+/** Seconds before the next attempt: doubled each time, with jitter, never less than the server asks. @param {number} attempt @param {number} asked */
+export function waits(attempt, asked) {
+  const most = Math.min(2 ** Math.min(attempt, 12), LAST_WAIT);
+  const share = crypto.getRandomValues(new Uint32Array(1))[0] / 2 ** 32;
+  return Math.max(most * (0.5 + 0.5 * share), Math.min(asked, LAST_WAIT));
+}

@@ -1,0 +1,161 @@
+/**
+ * What a device remembers: plans it has seen, budgets spent, and reports until they have arrived. Nothing of the answers.
+ *
+ * A report is stored durably *before* it is sent, and sent again as these very bytes: noise is never drawn twice for one
+ * state of affairs. A study and a token are answered once.
+ * @module
+ */
+
+/** The memory can't be used; nothing was sent. */
+export class StoreError extends Error {}
+
+/** @typedef {{plan: string, number: number, state: string, time: number}} Seen hashes are base64url */
+/**
+ * @typedef {object} Stored
+ * @property {string} plan
+ * @property {string} token id
+ * @property {number} state
+ * @property {string | null} body the text that is posted; null once it has arrived
+ * @property {string | null} receipt
+ */
+/** @typedef {{release: string, mu: number[], time: number, clock: number}} Spent */
+/** @typedef {{id: string, root: string, slug: string, seen: Seen | null, report: (Stored & Spent) | null}} Entry */
+/**
+ * Where entries are kept. `change` hands all of them to `work`, by id, and keeps what it returns as `put`, in one durable
+ * transaction; then it resolves to `result`.
+ * @typedef {{change: <T>(work: (all: Map<string, Entry>) => {result: T, put?: Entry}) => Promise<T>}} Store
+ */
+
+const YEAR = 366 * 86_400;
+
+/** @param {Map<string, Entry>} all @param {string} root @param {string} slug @returns {Entry} */
+function entryOf(all, root, slug) {
+  const id = `${root}/${slug}`;
+  return all.get(id) ?? { id, root, slug, seen: null, report: null };
+}
+
+/** A fraction n/d ≥ Σ (p/q)²? @param {number[][]} budgets @param {number[]} cap p and q of the cap on √Σ μ² */
+function within(budgets, cap) {
+  let n = 0n, d = 1n;
+  for (const [p, q] of budgets.map((mu) => mu.map(BigInt))) {
+    n = n * q * q + p * p * d;
+    d *= q * q;
+  }
+  const [p, q] = cap.map(BigInt);
+  return n * q * q <= p * p * d;
+}
+
+/** The memory of a device. */
+export class Memory {
+  /** @param {Store} [store] this browser's database by default */
+  constructor(store = new IndexedStore()) {
+    this.store = store;
+  }
+
+  /** What was seen of a study. @param {string} root @param {string} slug @returns {Promise<Seen | null>} */
+  async seen(root, slug) {
+    return this.store.change((all) => ({ result: entryOf(all, root, slug).seen }));
+  }
+
+  /** The report to a study, if there is one. @param {string} root @param {string} slug @returns {Promise<Stored | null>} */
+  async report(root, slug) {
+    return this.store.change((all) => ({ result: entryOf(all, root, slug).report }));
+  }
+
+  /** Whether a token has been used, for whatever study. @param {string} token */
+  async used(token) {
+    return this.store.change((all) => ({ result: [...all.values()].some((e) => e.report?.token === token) }));
+  }
+
+  /**
+   * Remember the latest state of a study; what is remembered never goes back. Resolves to what is known now.
+   * @param {string} root @param {string} slug @param {Seen} seen
+   * @returns {Promise<Seen>}
+   */
+  async note(root, slug, seen) {
+    return this.store.change((all) => {
+      const entry = entryOf(all, root, slug);
+      const known = entry.seen;
+      if (known && (known.plan !== seen.plan || known.number >= seen.number)) return { result: known };
+      const next = { ...seen, time: Math.max(seen.time, known?.time ?? 0) };
+      return { result: next, put: { ...entry, seen: next } };
+    });
+  }
+
+  /**
+   * Write a report ahead of sending it, with what it spends.
+   * @param {string} root @param {string} slug @param {Stored & Spent} report
+   * @param {number[]} cap p and q of what √Σ μ² of a year's reports may be, to studies of one release group or key
+   * @returns {Promise<Stored | null>} what is stored for this study: another page may have been faster; null if it would
+   *   spend too much, or the plan or token was used
+   */
+  async keep(root, slug, report, cap) {
+    return this.store.change((all) => {
+      const entry = entryOf(all, root, slug);
+      if (entry.report) return { result: entry.report };
+      const others = [...all.values()].flatMap((e) => (e.report ? [{ root: e.root, ...e.report }] : []));
+      if (others.some((r) => r.plan === report.plan || r.token === report.token)) return { result: null };
+      const year = others.filter((r) => (r.release === report.release || r.root === root)
+        && (r.time > report.time - YEAR || r.clock > report.clock - YEAR));
+      if (!within([report.mu, ...year.map((r) => r.mu)], cap)) return { result: null };
+      return { result: report, put: { ...entry, report } };
+    });
+  }
+
+  /** Keep the receipt and forget the bytes; what was spent stays. @param {string} root @param {string} slug @param {string} receipt */
+  async arrived(root, slug, receipt) {
+    await this.store.change((all) => {
+      const entry = entryOf(all, root, slug);
+      if (!entry.report) return { result: null };
+      return { result: null, put: { ...entry, report: { ...entry.report, body: null, receipt } } };
+    });
+  }
+}
+
+const KEPT = "studies", BROKEN = "this browser's memory (IndexedDB) can't be used.";
+
+/** A browser's IndexedDB: one strictly durable transaction for each change. @implements {Store} */
+export class IndexedStore {
+  /** @param {string} [name] */
+  constructor(name = "privreg") {
+    this.name = name;
+  }
+
+  /** @returns {Promise<IDBDatabase>} */
+  open() {
+    return new Promise((resolve, reject) => {
+      const failed = () => reject(new StoreError(BROKEN));
+      try {
+        const asked = indexedDB.open(this.name, 1);
+        asked.onupgradeneeded = () => asked.result.createObjectStore(KEPT, { keyPath: "id" });
+        asked.onsuccess = () => resolve(asked.result);
+        asked.onerror = asked.onblocked = failed;
+      } catch {
+        failed();
+      }
+    });
+  }
+
+  /** @template T @param {(all: Map<string, Entry>) => {result: T, put?: Entry}} work @returns {Promise<T>} */
+  async change(work) {
+    const db = await this.open();
+    try {
+      return await new Promise((resolve, reject) => {
+        const failed = () => reject(new StoreError(BROKEN));
+        /** @type {T} */
+        let result;
+        const transaction = db.transaction(KEPT, "readwrite", { durability: "strict" });
+        transaction.oncomplete = () => resolve(result);
+        transaction.onerror = transaction.onabort = failed;
+        const kept = transaction.objectStore(KEPT), asked = kept.getAll();
+        asked.onsuccess = () => {
+          const done = work(new Map(asked.result.map((entry) => [entry.id, entry])));
+          result = done.result;
+          if (done.put) kept.put(done.put);
+        };
+      });
+    } finally {
+      db.close();
+    }
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * States, tokens and reports: who is asked what, and the bytes that are posted.
+ * @module
+ */
+
+import { LATEST, ROLES, momentSize, sizeOf } from "./plan.js";
+import { Record, VERSION, base, hashOf, joined, loads, need, numberOf, pack, same, unbase } from "./wire.js";
+
+/** @typedef {import("./plan.js").Plan} Plan */
+/** @typedef {{key: number, id: Uint8Array, mac: Uint8Array}} Token */
+/** @typedef {{role: number, group: number, slot: number}} Place each uniform below 2³² */
+/**
+ * What a state asks of the tokens of a role.
+ * @typedef {object} Ask
+ * @property {import("./plan.js").RoleName} role
+ * @property {number} below
+ * @property {number[][]} rows row map W: lower triangle, or scales and shifts if the design is wide
+ * @property {number} yCentre
+ * @property {number} yScale
+ * @property {number[]} theta
+ * @property {number} corner
+ * @property {number} step
+ * @property {Uint8Array[]} signs one a group, a bit a coefficient, least first; 1: minus
+ * @property {number[][]} thresholds
+ * @property {{residual: number, spread: number, centre: number} | null} gauge
+ */
+/**
+ * @typedef {object} State
+ * @property {number} number
+ * @property {Uint8Array} before hash of the state before; of the first, the plan's
+ * @property {number} time
+ * @property {boolean} open
+ * @property {number[]} slots
+ * @property {Ask[]} asks
+ */
+
+const WORDS = 2 ** 32;
+
+/** @param {Token} token */
+export const tokenText = ({ key, id, mac }) => base(joined(Uint8Array.of(key), id, mac));
+
+/** @param {any} text @returns {Token} */
+export function readToken(text) {
+  const data = unbase(text, "a token");
+  need(data.length === 33, "a token must have 33 bytes.");
+  const token = { key: data[0], id: data.slice(1, 17), mac: data.slice(17) };
+  need(token.key || !token.mac.some((v) => v), "a token of a device's own has no code.");
+  return token;
+}
+
+/** Place of a token in a study. @param {Uint8Array} planHash @param {Token} token @returns {Promise<Place>} */
+export async function placeOf(planHash, token) {
+  const view = new DataView((await hashOf(joined(planHash, token.id))).buffer);
+  return { role: view.getUint32(0), group: view.getUint32(4), slot: view.getUint32(8) };
+}
+
+/**
+ * Read the payload of a state whose signature was verified.
+ * @param {Uint8Array} payload @param {Plan} plan @param {Uint8Array} planHash
+ * @returns {State}
+ */
+export function readState(payload, plan, planHash) {
+  const record = new Record(loads(payload, "the state"), "the state");
+  record.fixed("v", VERSION);
+  need(same(record.binary("plan", 32), planHash), "the state is one of another plan.");
+  const slots = record.integers("slots", 0, WORDS, 2);
+  const asks = record.items("asks", undefined, 8).map((a) => readAsk(new Record(a, "an ask of the state"), plan));
+  const state = {
+    asks, slots,
+    number: record.integer("number", 0, 2 ** 31),
+    before: record.binary("before", 32),
+    time: record.integer("time", 0, LATEST),
+    open: record.flag("open"),
+  };
+  record.done();
+  const ends = [0, ...asks.map((a) => a.below)];
+  const ascend = ends.every((v, i) => i === 0 || v > ends[i - 1]);
+  need(slots[0] <= slots[1] && ends[ends.length - 1] === WORDS && ascend, "the state's thresholds must ascend to 2^32.");
+  return state;
+}
+
+/** @param {Record} record @param {Plan} plan @returns {Ask} */
+function readAsk(record, plan) {
+  const role = record.choice("role", ROLES), form = plan.roles.get(role);
+  need(form, "the state asks for a role that the plan doesn't describe.");
+  const scores = ["pilot", "main", "measures"].includes(role), d = plan.design.length, size = sizeOf(plan);
+  /** @type {number[][]} */
+  let rows = [];
+  if (role === "location" || (role === "moments" && plan.isWide)) record.items("rows", 0);
+  else if (plan.isWide) {
+    const flat = record.reals("rows", 2 * d);
+    rows = [flat.slice(0, d), flat.slice(d)];
+  } else {
+    const n = role === "moments" ? momentSize(plan) : d, flat = record.reals("rows", (n * (n + 1)) / 2);
+    rows = Array.from({ length: n }, (_, j) => flat.slice((j * (j + 1)) / 2, ((j + 1) * (j + 2)) / 2));
+  }
+  const theta = record.reals("theta", scores ? size : 0);
+  const yCentre = record.real("y_centre"), yScale = record.real("y_scale");
+  const corner = record.real("corner"), step = record.real("step");
+  const signs = record.items("signs", undefined, form.groups).map((s) => unbase(s, "'signs' of the state"));
+  const whole = signs.length === form.groups && signs.every((s) => s.length === Math.ceil(size / 8));
+  need(!signs.length || (role === "main" && whole), "'signs' of the state can't be right.");
+  const thresholds = record.items("thresholds", role === "location" ? form.groups : 0).map((t) =>
+    new Record(new Map([["t", t]]), "a group").items("t", plan.unscaled.length)
+      .map((v) => numberOf(v, "'thresholds' of the state")));
+  const one = record.optional("gauge");
+  const gauge = one && { residual: one.real("residual"), spread: one.real("spread"), centre: one.real("centre") };
+  one?.done();
+  need((gauge !== null) === (role === "measures"), "'gauge' of the state can't be right.");
+  const below = record.integer("below", 1, WORDS);
+  record.done();
+  return { role, below, rows, yCentre, yScale, theta, corner, step, signs, thresholds, gauge };
+}
+
+/** What a state asks of a token. @param {State} state @param {Place} place @returns {Ask} */
+export const askOf = (state, place) => /** @type {Ask} */ (state.asks.find((a) => place.role < a.below));
+
+/** Random group in which a token answers. @param {Plan} plan @param {string} role @param {Place} place */
+export const groupOf = (plan, role, place) =>
+  Math.floor((place.group * /** @type {any} */ (plan.roles.get(role)).groups) / WORDS);
+
+/** Coefficients of a group. @param {Ask} ask @param {number} group */
+export function thetaOf(ask, group) {
+  const bits = ask.signs[group];
+  return bits ? ask.theta.map((t, j) => ((bits[j >> 3] >> (j & 7)) & 1 ? t - ask.step : t + ask.step)) : ask.theta;
+}
+
+/**
+ * The text that is posted; ASCII alone, so that its bytes are certain.
+ * @param {Uint8Array} planHash @param {number} state @param {string} role @param {Token} token
+ * @param {readonly number[]} values
+ */
+export function reportBody(planHash, state, role, token, values) {
+  const plan = base(planHash);
+  return JSON.stringify({ v: VERSION, plan, state, role, token: tokenText(token), values: pack(values) });
+}

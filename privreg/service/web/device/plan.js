@@ -1,0 +1,258 @@
+/**
+ * The plan of a study: what a device is told before it sees a row. What is unknown to this version is refused, and so is a
+ * radius that doesn't keep the budget.
+ * @module
+ */
+
+import * as lattice from "./lattice.js";
+import { MOST, check, isLabel, names } from "./trees.js";
+import { Record, VERSION, keyId, loads, need } from "./wire.js";
+
+/** @typedef {import("./trees.js").Column} Column */
+/** @typedef {"location" | "moments" | "pilot" | "main" | "measures"} RoleName */
+/** @typedef {{form: lattice.Form, numbers: number, radius: number, groups: number}} Role */
+/** @typedef {{name: string, tree: any, centre: number, scale: number}} Cell */
+/**
+ * @typedef {object} Plan
+ * @property {string} study short name in addresses
+ * @property {string} title
+ * @property {string} purpose
+ * @property {string} contact
+ * @property {number} opens seconds since 1970 UTC, as all times
+ * @property {number} closes
+ * @property {number} grace
+ * @property {Uint8Array[]} keys one of which signs every state
+ * @property {Map<string, Column>} columns
+ * @property {Cell} response
+ * @property {any} offset tree, or null
+ * @property {Cell[]} design
+ * @property {number[][] | null} mix
+ * @property {string} family
+ * @property {number} a
+ * @property {number} b
+ * @property {number} blocks
+ * @property {number[]} mu p and q of μ = p/q
+ * @property {number} bits
+ * @property {string} releaseGroup
+ * @property {Map<string, Role>} roles
+ * @property {"noise" | "refuse"} missing
+ * @property {"issued" | "open"} tokens
+ * @property {number} limit bytes of a report
+ * @property {number[]} unscaled
+ * @property {boolean} constant
+ * @property {boolean} momentResponse
+ * @property {number[]} wide
+ * @property {number[]} edges
+ * @property {boolean} isWide
+ * @property {number} yMax
+ * @property {boolean} silent
+ * @property {Map<string, any>} texts words of the page in the plan's language, which no report depends on
+ */
+
+/** Numbers that tell how well a fit predicts, of each family of scores that a device knows. */
+const MEASURES = new Map([
+  ["huber", 3], ["expectile", 1], ["quantile", 1], ["squared", 3], ["logistic", 3], ["balanced", 3], ["multinomial", 0],
+  ["poisson", 3], ["hinge", 2], ["smoothed_hinge", 2],
+]);
+/** @type {readonly RoleName[]} */
+export const ROLES = ["location", "moments", "pilot", "main", "measures"];
+export const LATEST = 2 ** 36;
+const LIMIT = 64 * 1024;
+const MOST_COLUMNS = 2000;
+const MOST_MU = 10 ** 7;
+
+/** @param {any} fine @param {string} what */
+const right = (fine, what) => need(fine, `the plan's ${what} can't be right.`);
+
+/** @param {Record} record @returns {Map<string, Column>} */
+function columnsOf(record) {
+  const out = new Map();
+  for (const one of record.items("columns", undefined, MOST_COLUMNS)) {
+    const each = new Record(one, "a column");
+    const name = each.text("name", 256), kind = each.choice("kind", ["number", "levels"]);
+    let low = -Infinity, high = Infinity;
+    /** @type {any[]} */
+    let levels = [];
+    if (kind === "number") {
+      low = each.real("low", true);
+      high = each.real("high", true);
+      right(low <= high && low < Infinity && high > -Infinity, "bounds");
+    } else {
+      levels = each.items("levels", undefined, 200);
+      right(levels.every(isLabel) && levels.length > 1 && new Set(levels.map(String)).size === levels.length, "levels");
+    }
+    const ask = each.text("ask", 2000);
+    each.done();
+    right(!out.has(name), "columns");
+    out.set(name, { name, levels, low, high, ask });
+  }
+  return out;
+}
+
+/** @param {Record} record @param {Map<string, Column>} columns @returns {Cell} */
+function cellOf(record, columns) {
+  const name = record.text("name", 1000), tree = record.take("tree");
+  const centre = record.real("centre"), scale = record.real("scale");
+  record.done();
+  check(tree, columns, "a column of the design");
+  right(scale !== 0, "scales");
+  return { name, tree, centre, scale };
+}
+
+/** @param {Record} record @returns {Map<string, Role>} */
+function rolesOf(record) {
+  const out = new Map();
+  for (const name of ROLES) {
+    const one = record.optional(name);
+    if (one === null) continue;
+    out.set(name, {
+      form: one.choice("form", lattice.FORMS),
+      numbers: one.integer("numbers", 1, 12_000),
+      radius: one.integer("radius", 1, 2 ** 30 - 1),
+      groups: one.integer("groups", 1, 64),
+    });
+    one.done();
+  }
+  record.done();
+  return out;
+}
+
+/** @param {Record} record @param {Map<string, Role>} roles */
+function checkRounds(record, roles) {
+  const rounds = record.items("rounds", undefined, 1000);
+  for (const one of rounds) {
+    const each = new Record(one, "a round"), role = each.choice("role", ROLES);
+    each.integer("total", 0, 2 ** 48);
+    each.integer("after", 0, LATEST);
+    each.integer("least", 0, 2 ** 48);
+    each.flag("optional");
+    each.done();
+    right(roles.has(role), "rounds");
+  }
+  right(rounds.length, "rounds");
+}
+
+/**
+ * Read the payload of a plan whose signature was verified.
+ * @param {Uint8Array} payload
+ * @returns {Promise<Plan>}
+ */
+export async function readPlan(payload) {
+  const record = new Record(loads(payload, "the plan"), "the plan");
+  record.fixed("v", VERSION);
+  record.fixed("score_weights", "unit"); // reserved, as the next two
+  record.fixed("record_weight", null);
+  record.fixed("cluster", null);
+  const study = record.text("study", 63);
+  right(/^[a-z0-9][a-z0-9_-]{0,62}$/.test(study), "name");
+  const opens = record.integer("opens", 0, LATEST), closes = record.integer("closes", 0, LATEST);
+  right(opens < closes, "times");
+  const keys = [];
+  for (const one of record.items("keys", undefined, 64)) {
+    const each = new Record(one, "a key"), kid = each.text("kid", 32), key = each.binary("key", 32);
+    each.done();
+    right(kid === (await keyId(key)), "keys");
+    keys.push(key);
+  }
+  const columns = columnsOf(record), inner = record.object("design");
+  const response = cellOf(inner.object("response"), columns), offset = inner.take("offset");
+  if (offset !== null) check(offset, columns, "the offset");
+  const design = inner.items("columns", undefined, MOST_COLUMNS)
+    .map((c) => cellOf(new Record(c, "a column of the design"), columns));
+  const d = design.length;
+  right(d, "design");
+  const given = inner.take("mix");
+  right(given === null || (Array.isArray(given) && given.length === d), "mix");
+  const mix = given && given.map((/** @type {any} */ row) =>
+    new Record(new Map([["row", row]]), "'mix' of the design").reals("row", d));
+  inner.done();
+  const score = record.object("score"), family = score.choice("family", [...MEASURES.keys()]);
+  const a = score.real("a"), b = score.real("b"), blocks = score.integer("blocks", 1, 49);
+  score.done();
+  const privacy = record.object("privacy"), mu = privacy.integers("mu", 1, MOST_MU, 2);
+  privacy.fixed("mechanism", "rounded_gaussian");
+  const bits = privacy.integer("bits", lattice.BITS, lattice.BITS);
+  privacy.fixed("clamp", lattice.CLAMP);
+  const releaseGroup = privacy.text("release_group", 256);
+  privacy.done();
+  const roles = rolesOf(record.object("roles")), extra = record.object("moments");
+  const constant = extra.flag("constant"), momentResponse = extra.flag("response"), of = extra.optional("wide");
+  const wide = of ? of.integers("columns", 0, d - 1) : [], edges = of ? of.reals("edges", wide.length) : [];
+  of?.done();
+  right(edges.every((/** @type {number} */ e) => e > 0), "edges");
+  extra.done();
+  const measured = record.object("measures"), yMax = measured.real("y_max"), silent = measured.flag("silent");
+  measured.done();
+  /** @type {Plan} */
+  const plan = {
+    study, opens, closes, keys, columns, response, offset, design, mix, family, a, b, blocks, mu, bits, releaseGroup, roles,
+    constant, momentResponse, wide, edges, isWide: of !== null, yMax, silent,
+    title: record.text("title", 200),
+    purpose: record.text("purpose"),
+    contact: record.text("contact", 1000),
+    grace: record.integer("grace", 0, LATEST),
+    missing: record.choice("missing", ["noise", "refuse"]),
+    tokens: record.choice("tokens", ["issued", "open"]),
+    limit: record.integer("limit", 512, LIMIT),
+    unscaled: record.integers("unscaled", 0, d),
+    texts: record.left.get("x_texts") instanceof Map ? record.left.get("x_texts") : new Map(),
+  };
+  checkRounds(record, roles);
+  record.object("model");
+  record.done();
+  checkScore(plan);
+  checkReports(plan);
+  return plan;
+}
+
+/** Numbers for which a score lies in [−1, 1]; it is clipped to it besides. @param {Plan} plan */
+function checkScore({ family, a, b, blocks }) {
+  let fine = true;
+  if (family === "expectile" || family === "quantile") fine = a > 0 && a < 1 && b === Math.max(a, 1 - a);
+  if (family === "squared") fine = a < b;
+  if (family === "poisson" || family === "smoothed_hinge") fine = a > 0;
+  right(fine && blocks > 1 === (family === "multinomial"), "score");
+}
+
+/** Coefficients. @param {Plan} plan */
+export const sizeOf = (plan) => plan.blocks * plan.design.length;
+
+/** Columns of the rows that moments are of. @param {Plan} plan */
+export const momentSize = (plan) => plan.design.length + Number(plan.constant) + Number(plan.momentResponse);
+
+/** Numbers that a device makes, whatever the plan says. @param {Plan} plan @param {string} role @param {string} form */
+function numbersOf(plan, role, form) {
+  if (role === "location") return plan.unscaled.length;
+  if (role === "measures") {
+    const told = plan.family === "multinomial" ? plan.blocks + 2 : Number(MEASURES.get(plan.family));
+    return told + Number(plan.silent);
+  }
+  if (role !== "moments") return sizeOf(plan) + Number(form === "joint");
+  const size = momentSize(plan);
+  return plan.isWide ? 2 * plan.wide.length : (size * (size + 1)) / 2;
+}
+
+/** @param {string} role @param {boolean} wide */
+function formsOf(role, wide) {
+  if (role === "location" || role === "measures" || (role === "moments" && wide)) return ["box"];
+  if (role === "moments") return ["moments"];
+  return role === "pilot" ? ["ball", "joint"] : ["ball"];
+}
+
+/** Refuse radii that don't keep the budget, and reports that are not what a device makes. @param {Plan} plan */
+function checkReports(plan) {
+  const size = plan.design.reduce((n, c) => n + check(c.tree, plan.columns, "the design"), 0);
+  right(size <= MOST, "design");
+  for (const [name, { form, numbers, radius, groups }] of plan.roles) {
+    right(formsOf(name, plan.isWide).includes(form) && numbers === numbersOf(plan, name, form), name);
+    right(groups === 1 || name === "location" || name === "main", "groups");
+    const kept = lattice.isPrivate(form, numbers, radius, plan.mu, plan.bits);
+    need(kept, `the radius of '${name}' doesn't keep the budget mu: the noise would be too small.`);
+  }
+}
+
+/** Columns that the design uses, in the plan's order. @param {Plan} plan @returns {Column[]} */
+export function used(plan) {
+  const found = new Set([...plan.design, plan.response].flatMap((c) => names(c.tree)).concat(names(plan.offset)));
+  return [...plan.columns.values()].filter((c) => found.has(c.name));
+}

@@ -1,0 +1,218 @@
+/**
+ * What a device makes of its row before noise: scores, numbers, directions, measures of fit.
+ *
+ * Sums go from the first number to the last. Nothing here throws: what is no number becomes 0, or 1/2 of a number in [0, 1]
+ * that stands for an indicator.
+ * @module
+ */
+
+const CAP = 5;
+const TINY = 1e-290;
+/** How far Σ u² of a direction may be from 1. */
+export const NEAR_ONE = 2 ** -30;
+
+/** @param {number} x @param {number} low @param {number} high */
+export const clipped = (x, low, high) => (x < low ? low : x > high ? high : x);
+
+/** Σ a_j b_j over the shorter one's length. @param {readonly number[]} a @param {readonly number[]} b */
+export function dot(a, b) {
+  let out = 0;
+  for (let j = 0; j < Math.min(a.length, b.length); j += 1) out += a[j] * b[j];
+  return out;
+}
+
+/** Coordinates z = W x by the lower triangle's rows. @param {number[][]} rows @param {number[]} x */
+export const mapped = (rows, x) => rows.map((row, j) => dot(row.slice(0, j + 1), x));
+
+/** z_j = s_j x_j + t_j x_0 of a wide design. @param {number[][]} rows scales and shifts @param {number[]} x */
+export const stretched = ([s, t], x) => x.map((v, j) => s[j] * v + t[j] * x[0]);
+
+/** 1/‖z‖; 0 if z is too short, too long, or no row of numbers. @param {number[]} z */
+function inverseLength(z) {
+  const norm2 = dot(z, z);
+  return norm2 > TINY && norm2 < Infinity ? 1 / Math.sqrt(norm2) : 0;
+}
+
+/** @param {number[]} v */
+const zeros = (v) => v.map(() => 0);
+
+/** @param {number} x */
+const half = (x) => (Number.isNaN(x) ? 0.5 : x);
+
+// --- scores -------------------------------------------------------------------------------------------------
+
+/**
+ * Scalar score over its bound, in [−1, 1], or no number.
+ * @param {string} family @param {number} a @param {number} b @param {number} c corner
+ * @param {number} eta @param {number} y
+ */
+function unit(family, a, b, c, eta, y) {
+  const side = 2 * y - 1;
+  switch (family) {
+    case "huber":
+      return -clipped((y - eta) / c, -1, 1);
+    case "expectile": {
+      const r = (y - eta) / c;
+      return (-(r >= 0 ? a : 1 - a) / b) * clipped(r, -1, 1);
+    }
+    case "quantile": {
+      const r = y - eta;
+      return r >= 0 ? -a / b : r < 0 ? (1 - a) / b : NaN;
+    }
+    case "logistic": {
+      const e = Math.exp(-Math.abs(eta));
+      return (eta >= 0 ? 1 / (1 + e) : e / (1 + e)) - y;
+    }
+    case "balanced": {
+      const e = Math.exp(-Math.abs(eta));
+      return eta >= 0 ? 1 - y - (1 - (1 - y)) * e : -(y - (1 - y) * e);
+    }
+    case "poisson": {
+      if (eta > Math.log(0.5 * a)) return 1 - y * Math.exp(-eta);
+      const mean = Math.exp(eta);
+      return (mean - y) / (a - mean);
+    }
+    case "hinge": {
+      const margin = side * eta;
+      return margin < 1 ? -side : margin >= 1 ? 0 : NaN;
+    }
+    case "smoothed_hinge":
+      return -side * clipped((1 - side * eta) / a, 0, 1);
+    case "squared":
+      return (clipped(eta, a, b) - clipped(y, a, b)) / (b - a);
+    default:
+      return NaN;
+  }
+}
+
+/**
+ * Number in [0, 1] that a joint report carries; 0 of one who has nothing to tell.
+ * @param {string} family @param {number} a @param {number} b @param {number} c @param {number} eta @param {number} y
+ */
+export function number(family, a, b, c, eta, y) {
+  if (Number.isNaN(eta) || Number.isNaN(y)) return 0;
+  if (["huber", "expectile", "quantile"].includes(family)) return Math.abs(y - eta) <= c ? 1 : 0;
+  if (!["hinge", "smoothed_hinge"].includes(family)) return clipped(0.5 * c, 0, 1);
+  const rise = 0.5 * (unit(family, a, b, 1, eta + c, y) - unit(family, a, b, 1, eta - c, y));
+  return rise > 0 ? Math.min(rise, 1) : 0;
+}
+
+/**
+ * ψ z/‖z‖, of length at most 1; zeros where ψ or the row can't be used.
+ * @param {string} family @param {number} a @param {number} b @param {number} c
+ * @param {number} eta @param {number} y @param {number[]} z
+ */
+export function weighted(family, a, b, c, eta, y, z) {
+  const inverse = inverseLength(z), size = unit(family, a, b, c, eta, y) * inverse;
+  if (!Number.isFinite(size) || size === 0) return zeros(z);
+  const factor = clipped(size, -inverse, inverse);
+  return z.map((v) => factor * v);
+}
+
+/** Linear predictor of each block. @param {number[]} theta @param {number[]} z */
+const predicted = (theta, z) =>
+  Array.from({ length: Math.floor(theta.length / z.length) }, (_, k) =>
+    dot(z, theta.slice(k * z.length, (k + 1) * z.length)));
+
+/** @param {number[]} etas @param {number} y */
+const isClass = (etas, y) =>
+  !etas.some(Number.isNaN) && y >= 0 && y <= etas.length - 1 && y === Math.floor(y);
+
+/**
+ * Balanced multinomial score of classes k ≥ 1 times z/‖z‖: (π − e_y)/max_k ‖π − e_k‖ for each.
+ * @param {number[]} theta @param {number[]} z @param {number} y class
+ */
+export function classes(theta, z, y) {
+  const etas = [0, ...predicted(theta, z)];
+  if (!isClass(etas, y)) return zeros(theta);
+  const top = Math.max(...etas);
+  let shares = etas.map((e) => Math.exp(e - top));
+  let total = 0;
+  for (const share of shares) total += share;
+  shares = shares.slice(1).map((share) => share / total);
+  const squares = dot(shares, shares);
+  const scale = inverseLength(z) / Math.sqrt(Math.max(squares, ...shares.map((s) => squares + 1 - 2 * s)));
+  const out = shares.flatMap((share, k) => {
+    const r = scale * (share - (y === k + 1 ? 1 : 0));
+    return z.map((v) => (r !== 0 ? r * v : 0));
+  });
+  return out.every(Number.isFinite) ? out : zeros(theta);
+}
+
+// --- what is told of covariates -----------------------------------------------------------------------------
+
+/** u = z/‖z‖; zeros unless its length comes out as 1. @param {number[]} z */
+export function direction(z) {
+  const inverse = inverseLength(z);
+  const u = inverse ? z.map((v) => v * inverse) : zeros(z);
+  return Math.abs(dot(u, u) - 1) <= NEAR_ONE ? u : zeros(z);
+}
+
+/** Lower triangle of u uᵀ, off-diagonal entries times √2. @param {readonly number[]} u */
+export function outer(u) {
+  const root = Math.sqrt(2);
+  return u.flatMap((v, j) => u.slice(0, j + 1).map((w, m) => v * w * (m < j ? root : 1)));
+}
+
+/** (1 + t)/2 of each column, then t² of each, t = x/edge in [−1, 1]. @param {number[]} x @param {number[]} edges */
+export function meansAndSquares(x, edges) {
+  const v = x.map((a, j) => clipped(a / edges[j], -1, 1));
+  return [...v.map((a) => half(0.5 + 0.5 * a)), ...v.map((a) => half(a * a))];
+}
+
+/** Whether each number lies above its threshold. @param {number[]} x @param {number[]} thresholds */
+export const above = (x, thresholds) => x.map((a, j) => (Number.isNaN(a) ? 0.5 : a > thresholds[j] ? 1 : 0));
+
+// --- how well a state predicts ------------------------------------------------------------------------------
+
+/**
+ * What a record tells of how well its predictors do, in [0, 1].
+ * @param {{family: string, residual: number, spread: number, centre: number, yMax: number, silent: boolean}} gauge
+ * @param {number[]} etas @param {number} y
+ */
+export function gauged(gauge, etas, y) {
+  const out = measures(gauge, etas, y);
+  if (!gauge.silent) return out.map(half);
+  return out.some(Number.isNaN) ? [...zeros(out), 0] : [...out, 1];
+}
+
+/** @param {any} gauge @param {number[]} etas @param {number} y @returns {number[]} */
+function measures(gauge, etas, y) {
+  const eta = etas[0];
+  switch (gauge.family) {
+    case "huber":
+    case "squared": {
+      const r = clipped((y - eta) / gauge.residual, -1, 1);
+      const apart = clipped((y - gauge.centre) / gauge.spread, -1, 1);
+      return [r * r, apart * apart, 0.5 + 0.5 * apart];
+    }
+    case "expectile":
+    case "quantile":
+      return [Number.isNaN(y - eta) ? NaN : y < eta ? 1 : 0];
+    case "poisson": {
+      const mean = Math.exp(eta < 700 || Number.isNaN(eta) ? eta : 700);
+      const own = y > 0 ? y * Math.log(y > 1e-300 ? y : 1e-300) : 0;
+      const deviance = 2 * (own - y * eta - (y - mean));
+      const rate = clipped(mean / gauge.yMax, 0, 1), share = clipped(y / gauge.yMax, 0, 1);
+      return [clipped(deviance / (2 * CAP), 0, 1), share, rate + 0 * y];
+    }
+    case "hinge":
+    case "smoothed_hinge": {
+      const margin = (2 * y - 1) * eta;
+      const right = Number.isNaN(margin) ? NaN : margin > 0 ? 1 : 0;
+      return [clipped((margin >= 1 ? 0 : 1 - margin) / CAP, 0, 1), right];
+    }
+    default: {
+      const full = [0, ...etas];
+      if (!isClass(full, y)) return new Array(full.length + 1).fill(NaN);
+      const top = Math.max(...full);
+      let total = 0;
+      for (const e of full) total += Math.exp(e - top);
+      const loss = -(full[y] - top - Math.log(total));
+      const right = full.indexOf(top) === y ? 1 : 0;
+      return [clipped(loss / CAP, 0, 1), right, ...etas.map((_, k) => (y === k + 1 ? 1 : 0))];
+    }
+  }
+}
+
+export { predicted };

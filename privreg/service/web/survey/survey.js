@@ -1,0 +1,257 @@
+/**
+ * The page of a survey, made from the signed plan alone: purpose, questions, consent, what is sent, receipt.
+ *
+ * Answers live in the form and in this page's memory until they were sent; only the numbers with noise are ever stored.
+ * @module
+ */
+
+import { RefusedError, Session, read, used } from "../device/index.js";
+import { guesses, picture } from "./picture.js";
+import { ENGLISH } from "./texts.js";
+
+/** @typedef {import("../device/trees.js").Column} Column */
+/** @typedef {{column: Column, input: HTMLElement, flaw: HTMLElement, text: () => string, value: () => any}} Field */
+
+const MOST_CHOICES = 7;
+const page = /** @type {HTMLElement} */ (document.getElementById("page"));
+/** @type {Map<string, any>} */
+let given = new Map();
+
+/** Words of the plan, or English ones, with values in their places. @param {string} name @param {Record<string, any>} [values] */
+function say(name, values = {}) {
+  const own = given.get(name), text = typeof own === "string" ? own : ENGLISH[name];
+  return text.replace(/\{(\w+)\}/g, (whole, key) => (Object.hasOwn(values, key) ? String(values[key]) : whole));
+}
+
+/** @param {string} tag @param {Record<string, any>} [attributes] @param {...(Node | string)} children */
+function h(tag, attributes = {}, ...children) {
+  const out = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) out.addEventListener(name.slice(2), value);
+    else if (value !== false) out.setAttribute(name, value === true ? "" : String(value));
+  }
+  out.append(...children);
+  return out;
+}
+
+/** @param {string} name @param {Record<string, any>} [values] */
+const p = (name, values) => h("p", {}, say(name, values));
+
+/** A number in the page's language. @param {number} value */
+const digits = (value) => value.toLocaleString(say("language"), { maximumSignificantDigits: 9 });
+
+/** @param {number} seconds */
+const day = (seconds) => new Date(1000 * seconds).toLocaleDateString(say("language"), { dateStyle: "long", timeZone: "UTC" });
+
+/** Show another view; whoever can't see is told its heading. @param {string} title @param {...(Node | string)} parts */
+function show(title, ...parts) {
+  const heading = h("h1", { tabindex: -1 }, title);
+  page.replaceChildren(heading, ...parts);
+  document.title = title;
+  heading.focus({ preventScroll: true });
+  scrollTo(0, 0);
+}
+
+// --- questions ----------------------------------------------------------------------------------------------
+
+/** @param {Column} column */
+function range({ low, high }) {
+  if (low > -Infinity && high < Infinity) return say("range", { low: digits(low), high: digits(high) });
+  if (low > -Infinity) return say("atLeast", { low: digits(low) });
+  return high < Infinity ? say("atMost", { high: digits(high) }) : say("any");
+}
+
+/** @param {any} label */
+const labelled = (label) => (typeof label === "boolean" ? say(label ? "yes" : "no") : String(label));
+
+/** What a text says as a number; a comma may stand for the point. @param {string} text */
+const typed = (text) => (/^\s*[-+]?[0-9]*,[0-9]+\s*$/.test(text) ? text.replace(",", ".") : text).trim();
+
+/** @param {Column} column @param {number} i @param {boolean} needed @returns {{box: HTMLElement, field: Field}} */
+function question(column, i, needed) {
+  const name = `q${i}`, flaw = h("span", { class: "flaw", id: `${name}-flaw` });
+  const described = { "aria-describedby": `${name}-hint ${name}-flaw` };
+  if (!column.levels.length) {
+    const input = /** @type {HTMLInputElement} */ (
+      h("input", { id: name, type: "text", inputmode: "decimal", autocomplete: "off", "aria-required": needed, ...described }));
+    const hint = h("span", { class: "hint", id: `${name}-hint` }, range(column));
+    const counted = h("span", { class: "hint", role: "status" });
+    input.addEventListener("input", () => {
+      const value = Number(typed(input.value)), kept = read(column, typed(input.value));
+      counted.textContent = kept !== null && kept !== value ? say("outside", { counted: digits(kept) }) : "";
+    });
+    const box = h("div", { class: "question" }, h("label", { for: name }, column.ask), hint, input, counted, flaw);
+    return { box, field: { column, input, flaw, text: () => input.value.trim(), value: () => typed(input.value) } };
+  }
+  const labels = column.levels.map(labelled);
+  if (labels.length > MOST_CHOICES) {
+    const options = [h("option", { value: "" }, say("none")), ...labels.map((l, j) => h("option", { value: j }, l))];
+    const input = /** @type {HTMLSelectElement} */ (
+      h("select", { id: name, autocomplete: "off", "aria-describedby": `${name}-flaw` }, ...options));
+    const box = h("div", { class: "question" }, h("label", { for: name }, column.ask), input, flaw);
+    const text = () => (input.value === "" ? "" : labels[Number(input.value)]);
+    return { box, field: { column, input, flaw, text, value: () => column.levels[Number(input.value)] } };
+  }
+  const inputs = labels.concat(needed ? [] : [say("none")]).map((label, j) => {
+    const input = /** @type {HTMLInputElement} */ (
+      h("input", { type: "radio", name, value: j, autocomplete: "off", "aria-describedby": `${name}-flaw` }));
+    return { input, row: h("label", { class: "choice" }, input, h("span", {}, label)) };
+  });
+  const chosen = () => inputs.findIndex((one) => one.input.checked);
+  const box = h("fieldset", { class: "question" }, h("legend", {}, column.ask), ...inputs.map((one) => one.row), flaw);
+  const text = () => labels[chosen()] ?? "";
+  return { box, field: { column, input: inputs[0].input, flaw, text, value: () => column.levels[chosen()] } };
+}
+
+/** @param {Session} session */
+function ask(session) {
+  const { plan } = session, mu = plan.mu[0] / plan.mu[1], needed = plan.missing === "refuse";
+  const guess = { guess: Math.round(guesses(mu)), mu: Number(mu.toPrecision(4)) };
+  const asked = used(plan).map((column, i) => question(column, i, needed)), fields = asked.map((one) => one.field);
+  const consent = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", id: "consent", autocomplete: "off", "aria-describedby": "consent-flaw" }));
+  const flaw = h("span", { class: "flaw", id: "consent-flaw" }), alert = h("div", { class: "alert", role: "alert" });
+  const status = h("p", { role: "status", class: "soft" }, say("nothingYet"));
+  const button = h("button", { type: "submit" }, say("make"));
+  let warned = false;
+
+  /** @param {Event} event */
+  async function submit(event) {
+    event.preventDefault();
+    const flaws = fields.map(({ column, text, value }) => {
+      if (text() === "") return needed ? say("wrongMissing", { ask: column.ask }) : "";
+      return read(column, value()) === null ? say("wrongNumber", { ask: column.ask }) : "";
+    });
+    fields.forEach((field, i) => {
+      field.flaw.textContent = flaws[i];
+      field.input.setAttribute("aria-invalid", String(flaws[i] !== ""));
+    });
+    flaw.textContent = consent.checked ? "" : say("wrongConsent");
+    consent.setAttribute("aria-invalid", String(!consent.checked));
+    const first = flaws.findIndex((f) => f !== "");
+    alert.replaceChildren();
+    if (first >= 0 || !consent.checked) {
+      alert.append(h("p", {}, say("wrongTitle")));
+      (first >= 0 ? fields[first].input : consent).focus();
+      return;
+    }
+    if (!warned && fields.some((field) => field.text() === "")) {
+      warned = true;
+      alert.append(p("blank"));
+      return;
+    }
+    button.setAttribute("disabled", "");
+    status.textContent = say("making");
+    const answers = Object.fromEntries(fields.filter((f) => f.text() !== "").map((f) => [f.column.name, f.value()]));
+    const told = fields.map((f) => [f.column.ask, f.text() === "" ? say("none") : f.text()]);
+    try {
+      await session.prepare(answers);
+      preview(session, told);
+    } catch (e) {
+      button.removeAttribute("disabled");
+      status.textContent = say("nothingYet");
+      alert.append(p("refused", { reason: reason(e) }));
+      alert.scrollIntoView();
+    }
+  }
+
+  show(
+    plan.title,
+    h("p", {}, plan.purpose),
+    h("p", { class: "soft" }, say("contact", { contact: plan.contact, closes: day(plan.closes) })),
+    h("section", { class: "panel", "aria-labelledby": "privacy" },
+      h("h2", { id: "privacy" }, say("privacy")), p("stays"), p("guess", guess),
+      picture(mu, (name) => say(name, guess)), h("p", { class: "soft" }, say("guarantee", guess)),
+      h("details", {}, h("summary", {}, say("limitsTitle")), p("limits"), ...(needed ? [p("refuseNote")] : []))),
+    h("form", { novalidate: true, autocomplete: "off", onsubmit: submit },
+      h("h2", {}, say("questions")), ...asked.map((one) => one.box),
+      h("div", { class: "question" }, h("label", { class: "choice", for: "consent" }, consent, h("span", {}, say("consent"))), flaw),
+      alert, h("p", {}, button), status),
+  );
+}
+
+// --- what is sent -------------------------------------------------------------------------------------------
+
+/** Wait, or until there is a connection again. @param {number} seconds @returns {Promise<void>} */
+const pause = (seconds) => new Promise((resolve) => {
+  const done = () => {
+    clearTimeout(timer);
+    removeEventListener("online", done);
+    resolve();
+  };
+  const timer = setTimeout(done, 1000 * seconds);
+  addEventListener("online", done);
+});
+
+/** @param {Session} session @param {string[][]} [told] questions and answers, if they are still known */
+function preview(session, told) {
+  const report = /** @type {NonNullable<typeof session.waiting>} */ (session.waiting);
+  const role = /** @type {any} */ (session.plan.roles.get(/** @type {any} */ (report.role)));
+  const status = h("p", { role: "status" }), alert = h("div", { class: "alert", role: "alert" });
+  const button = h("button", { type: "button", onclick: send }, say("send"));
+
+  async function send() {
+    button.setAttribute("disabled", "");
+    alert.replaceChildren();
+    status.textContent = say("sending");
+    try {
+      const arrived = await session.send((code) => { status.textContent = say(code === 0 ? "offline" : "busy"); });
+      if (arrived) return done(session, "done");
+      status.textContent = say("later");
+    } catch (e) {
+      status.textContent = "";
+      alert.append(h("p", {}, reason(e)));
+    }
+    button.removeAttribute("disabled");
+  }
+
+  const rows = (told ?? []).map(([question_, answer]) => h("tr", {}, h("td", {}, question_), h("td", {}, answer)));
+  const head = h("tr", {}, h("th", { scope: "col" }, say("question")), h("th", { scope: "col" }, say("answer")));
+  show(
+    say("previewTitle"),
+    ...(told ? [h("h2", {}, say("yours")), h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows))] : [p("waitingNote")]),
+    h("section", { class: "panel", "aria-labelledby": "sent" },
+      h("h2", { id: "sent" }, say("sent")),
+      h("ul", { class: "numbers", id: "numbers" }, ...report.numbers.map((v) => h("li", {}, digits(v)))),
+      h("p", { class: "soft" }, say("sentNote", { radius: digits(role.radius), noise: digits(2 ** session.plan.bits) })),
+      h("details", {}, h("summary", {}, say("bytes")), h("pre", { id: "bytes" }, report.body))),
+    alert, h("p", {}, button), status,
+  );
+}
+
+/** @param {Session} session @param {string} name */
+function done(session, name) {
+  show(
+    say("doneTitle"), h("p", { role: "status" }, say(name)),
+    h("section", { class: "panel", "aria-labelledby": "receipt-title" },
+      h("h2", { id: "receipt-title" }, say("receipt")), h("code", { id: "receipt" }, String(session.receipt)),
+      h("p", { class: "soft" }, say("receiptNote"))),
+    h("p", { class: "soft" }, say("contact", { contact: session.plan.contact, closes: day(session.plan.closes) })),
+  );
+}
+
+// --- together -----------------------------------------------------------------------------------------------
+
+/** @param {unknown} e what a respondent is told; what isn't the device's own is a fault of this page */
+function reason(e) {
+  if (e instanceof RefusedError) return e.message;
+  console.error(e);
+  return "this page has failed.";
+}
+
+async function begin() {
+  try {
+    const session = await Session.begin(location.href, { sleep: pause });
+    given = session.plan.texts;
+    document.documentElement.lang = say("language");
+    document.documentElement.dir = say("direction");
+    if (session.receipt !== null) done(session, "before");
+    else if (session.waiting) preview(session);
+    else ask(session);
+  } catch (e) {
+    const again = h("button", { type: "button", onclick: () => location.reload() }, say("again"));
+    show(say("refusedTitle"), h("div", { class: "alert", role: "alert" }, p("refused", { reason: reason(e) })), h("p", {}, again));
+  }
+}
+
+addEventListener("hashchange", () => location.reload());
+begin();

@@ -1,0 +1,72 @@
+/**
+ * Words of the page. A plan may have others, in `texts` of study.yaml: by these names, with these places in braces.
+ * @module
+ */
+
+/** @type {Record<string, string>} */
+export const ENGLISH = {
+  language: "en",
+  direction: "ltr",
+  contact: "Contact: {contact}. Open until {closes}.",
+  privacy: "What becomes of your answers",
+  stays:
+    "Your answers stay in this browser. It sends one report, once: a few numbers made of them, with so much random noise "
+    + "that hardly anything can be told of you. Only together with the reports of many people does it tell anything.",
+  guess:
+    "Whoever sees the report, and must tell whether your answers were these or any others, is right at most {guess} times "
+    + "of 100. Tossing a coin would be right 50 times.",
+  guarantee: "In the field's terms: μ = {mu}, Gaussian differential privacy.",
+  picture: "Right guesses of 100, at best: a coin toss 50, who sees your report {guess}, who sees your answers 100.",
+  coin: "50: a coin toss",
+  report: "{guess}: who sees your report",
+  answers: "100: who sees your answers",
+  limitsTitle: "What is not hidden",
+  limits:
+    "The study learns that you took part, and your internet address when the report is sent. The program of this page "
+    + "comes from the study's server: a server that cheats could send another. If this browser's memory is deleted, it could "
+    + "answer a second time; both reports together cost √2 times μ.",
+  refuseNote: "The study asks only who can answer everything: that you don't answer shows, and why can be guessed.",
+  questions: "Your answers",
+  range: "A number from {low} to {high}.",
+  atLeast: "A number, {low} or more.",
+  atMost: "A number, {high} or less.",
+  any: "A number.",
+  outside: "It counts as {counted}.",
+  none: "No answer",
+  yes: "yes",
+  no: "no",
+  consent: "I agree that this browser makes one report of my answers and sends it.",
+  make: "Make my report",
+  nothingYet: "Nothing is sent yet: you see first what will be sent.",
+  making: "Your report is being made …",
+  wrongTitle: "Something is missing",
+  wrongNumber: "{ask} Write a number, in digits.",
+  wrongMissing: "{ask} An answer is needed.",
+  wrongConsent: "Without your consent nothing is computed or sent.",
+  blank: "Without an answer to every question your report is noise alone. Press the button again if that is what you want.",
+  previewTitle: "What leaves this browser",
+  yours: "Your answers stay here",
+  question: "Question",
+  answer: "Your answer",
+  sent: "These numbers are sent",
+  sentNote:
+    "In each number at most {radius} can come from your answers; the noise added to it is about {noise}, up or down. The "
+    + "numbers were stored in this browser, without your answers, so that no second report can be made.",
+  bytes: "Exactly these bytes",
+  waitingNote: "This browser has made your report before, and it has not arrived yet. The answers were not kept.",
+  send: "Send these numbers",
+  sending: "Sending …",
+  offline:
+    "No connection to the study's server. Your report is stored in this browser and is sent as soon as there is one. You may "
+    + "close this page, and open your link again later.",
+  busy: "The study's server is busy. The same numbers are sent again in a while.",
+  later: "Not sent yet. Your report is stored in this browser: open your link again later.",
+  doneTitle: "Thank you",
+  done: "Your report has arrived.",
+  before: "This browser has answered this study; everybody answers once.",
+  receipt: "Your receipt",
+  receiptNote: "It is the fingerprint (SHA-256) of the bytes that were sent, and tells nothing of your answers.",
+  refusedTitle: "You can't answer here",
+  refused: "Nothing was sent. The reason: {reason}",
+  again: "Try again",
+};

@@ -1,0 +1,135 @@
+"""The page and the device as they are served and packed: headers, addresses, size, licence."""
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import privreg
+from privreg.service import pages
+from privreg.service.app import Options, make
+from tests.service.world import World
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "privreg" / "service" / "web"
+DEVICE, SURVEY = (sorted(p for p in (WEB / name).iterdir() if p.suffix != ".md") for name in ("device", "survey"))
+AT = "/studies/sleep/"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    world = World(tmp_path_factory.mktemp("study"), n=5)
+    with TestClient(make(world.course, Options(rate=0.0)), follow_redirects=False) as one:
+        yield one
+
+
+def test_every_file_comes_as_it_is_under_a_strict_policy(client):
+    shown = client.get(AT)
+    assert shown.content == (WEB / "survey" / "survey.html").read_bytes()
+    served = [p for p in (*DEVICE, *SURVEY) if p.suffix in {".js", ".css", ".svg", ".html"}]
+    assert len(served) > 15
+    for path in served:
+        got = client.get(f"{AT}{path.parent.name}/{path.name}")
+        assert got.content == path.read_bytes()
+        again = client.get(f"{AT}{path.parent.name}/{path.name}", headers={"if-none-match": got.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        bare = client.get(f"{AT}{path.parent.name}/{path.name}", headers={"accept-encoding": "identity"})
+        assert bare.content == got.content
+        assert "content-encoding" not in bare.headers
+        assert {name: got.headers[name] for name in pages.HEADERS} == pages.HEADERS
+    assert {name: shown.headers[name] for name in pages.HEADERS} == pages.HEADERS
+    policy = shown.headers["content-security-policy"]
+    assert policy.startswith(
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'"
+    )
+    assert "unsafe" not in policy
+
+
+def test_other_addresses_are_none(client):
+    assert client.get("/studies/sleep").headers["location"] == "sleep/"
+    for path in (
+        "/studies/wake/",
+        "/studies/wake",
+        f"{AT}device/package.json",
+        f"{AT}device/../app.py",
+        f"{AT}x/index.js",
+    ):
+        assert client.get(path).status_code == 404, path
+
+
+def test_the_page_has_nothing_inline_and_asks_nobody_else(client):
+    page = (WEB / "survey" / "survey.html").read_text()
+    assert not re.search(r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=", page)
+    for path in (*DEVICE, *SURVEY):
+        found = set(re.findall(r"""https?://[^\s"'`]+""", path.read_text())) - {"http://www.w3.org/2000/svg"}
+        assert all(url.startswith("https://host/") or url in {"https://", "https://."} for url in found), (path, found)
+        assert not re.search(
+            r"\b(eval|Function|innerHTML|insertAdjacentHTML|document\.write|localStorage)\b", path.read_text()
+        )
+    named = set(re.findall(r'(?:href|src)="((?:survey|device)/[\w.]+)"', page))
+    assert named >= {f"device/{p.name}" for p in DEVICE if p.suffix == ".js"}
+    assert all((WEB / name).exists() for name in named)
+
+
+def test_words_have_their_places():
+    """Every text that the page asks for is there, and every text is asked for."""
+    text = (WEB / "survey" / "survey.js").read_text() + (WEB / "survey" / "picture.js").read_text()
+    names = set(re.findall(r"^  (\w+):", (WEB / "survey" / "texts.js").read_text(), flags=re.MULTILINE))
+    used = set(re.findall(r"""["'](\w+)["']""", text))
+    assert names <= used
+    assert set(re.findall(r"\b(?:say|p)\(\"(\w+)\"", text)) <= names
+
+
+def test_the_package_has_the_projects_licence_and_version():
+    about = json.loads((WEB / "device" / "package.json").read_text())
+    assert (WEB / "device" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert (about["license"], about["version"]) == ("BSD-3-Clause", privreg.__version__)
+    assert about["type"] == "module"
+    assert not about.keys() & {"dependencies", "devDependencies", "scripts"}
+
+
+def test_the_device_stays_small():
+    """Its code, compressed: some 18 KB as it is written, without comments; 14 KB of a bundler (esbuild --minify)."""
+    code = ""
+    for path in DEVICE:
+        if path.suffix == ".js":
+            bare = re.sub(r"/\*\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+            code += re.sub(r"^\s*(//.*)?", "", bare, flags=re.MULTILINE)
+    assert len(gzip.compress(code.encode())) < 18_500
+
+
+def test_npm_packs_the_modules_and_nothing_else():
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("there is no `npm`")
+    done = subprocess.run(
+        [npm, "pack", "--dry-run", "--json", "--offline"],
+        cwd=WEB / "device",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (packed,) = json.loads(done.stdout)
+    modules = {p.name for p in DEVICE if p.suffix == ".js"}
+    assert {f["path"] for f in packed["files"]} == {"package.json", "README.md", "LICENSE", *modules}
+
+
+def test_the_wheel_has_the_pages(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"privreg/service/web/{p.parent.name}/{p.name}" for p in (*DEVICE, *SURVEY)} <= names
+
+
+def test_the_package_alone_needs_no_server():
+    code = "import sys, privreg, privreg.device; print([m for m in sys.modules if 'service' in m or 'starlette' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,403 @@
+"""The survey's page in a real Chromium: answer, no connection, reload, answer twice; keyboard, screen reader, phone.
+
+Needs Chromium and the extra `browser`; see CONTRIBUTING. `python -m
+tests.service.test_survey_page` writes the pictures of the documentation anew.
+"""
+
+import json
+import re
+import sys
+import tempfile
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from privreg.protocol import messages, wire
+from tests.service import world as worlds
+from tests.service.served import FLAGS, chromium, links, served
+
+pytestmark = [pytest.mark.browser]
+
+PICTURES = Path(__file__).parents[2] / "docs" / "static" / "survey"
+WAIT = 15_000
+STUDY = {
+    "title": "Sleep and shift work",
+    "purpose": "We want to learn how sleep goes with age and shift work, so that rosters let people rest.",
+    "formula": "hours ~ age + C(shift) + ill",
+    "levels": {"shift": ["day", "night", "both"], "ill": [False, True]},
+    "mu": 1,
+    "rows": 5000,
+    "questions": {
+        "age": "How old are you?",
+        "hours": "How many hours did you sleep last night?",
+        "shift": "When do you work?",
+        "ill": "Were you ill in the last week?",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with opened() as one:
+        yield one
+
+
+@contextmanager
+def opened():
+    command = chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as p:
+        one = p.chromium.launch(executable_path=command, args=FLAGS)
+        yield one
+        one.close()
+
+
+class Survey(worlds.World):
+    """A study with levels, whose people are of no importance here."""
+
+    def __init__(self, folder, **more):
+        rows = worlds.people(20).assign(shift="day", ill=False)
+        with pytest.MonkeyPatch.context() as m:
+            m.setattr(worlds, "people", lambda n, seed=0: pd.DataFrame(rows[:n]))
+            super().__init__(folder, n=20, **{**STUDY, **more})
+
+
+@pytest.fixture
+def survey(tmp_path):
+    return Survey(tmp_path)
+
+
+class Visitor:
+    """A page, what it has asked for, and what it complained of."""
+
+    def __init__(self, browser, url, **more):
+        self.context = browser.new_context(**{"viewport": {"width": 800, "height": 900}, **more})
+        self.url, self.asked, self.posted, self.faults = url, [], [], []
+        self.context.on("request", self._note)
+        self.page = self.new()
+
+    def new(self):
+        page = self.context.new_page()
+        page.set_default_timeout(WAIT)
+        page.on("pageerror", lambda e: self.faults.append(str(e)))
+        page.on("console", lambda m: self.faults.append(m.text) if "Content Security Policy" in m.text else None)
+        return page
+
+    def _note(self, request):
+        self.asked.append(request.url)
+        if request.method == "POST":
+            self.posted.append(request.post_data)
+
+    def open(self, link):
+        self.page.goto(link)
+        self.page.locator("h1", has_not_text=re.compile("^Survey$")).wait_for()
+        return self
+
+    def fill(self, age="34", hours="7.5", shift="night", ill="no"):
+        page = self.page
+        page.get_by_label("How old are you?").fill(age)
+        page.get_by_label("How many hours did you sleep last night?").fill(hours)
+        for name in filter(None, (shift, ill)):
+            page.get_by_role("radio", name=name, exact=True).check()
+        return self
+
+    def make(self):
+        self.page.get_by_role("checkbox").check()
+        self.page.get_by_role("button", name="Make my report").click()
+        self.page.locator("#numbers").wait_for()
+        return self
+
+    def send(self):
+        self.page.get_by_role("button", name="Send these numbers").click()
+        return self
+
+    def receipt(self):
+        self.page.locator("#receipt").wait_for()
+        return self.page.locator("#receipt").inner_text()
+
+    def stored(self):
+        """Everything that this browser keeps of the page."""
+        return self.page.evaluate(
+            """async () => {
+                const db = await new Promise((ok) => {
+                    const asked = indexedDB.open("privreg", 1);
+                    asked.onsuccess = () => ok(asked.result);
+                });
+                const all = await new Promise((ok) => {
+                    const asked = db.transaction("studies").objectStore("studies").getAll();
+                    asked.onsuccess = () => ok(asked.result);
+                });
+                db.close();
+                return JSON.stringify([all, {...localStorage}, {...sessionStorage}, document.cookie]);
+            }"""
+        )
+
+    def close(self):
+        """End it: nothing may have failed, and nothing else been asked."""
+        self.context.close()
+        assert self.faults == []
+        assert all(url.startswith((self.url, "data:")) for url in self.asked)
+        secrets = [part for url in self.asked for part in url.split("#")[:1] if "k=" in part or "t=" in part]
+        assert secrets == []
+
+
+@contextmanager
+def visiting(browser, survey, **more):
+    with served(survey.course) as url:
+        one = Visitor(browser, url, **more)
+        yield one, links(survey, url)
+        one.close()
+
+
+def people_of(survey):
+    return sum(cell.people for cell in survey.store.cells().values())
+
+
+def test_open_answer_see_what_is_sent_and_keep_the_receipt(browser, survey):
+    with visiting(browser, survey) as (one, invited):
+        one.open(invited[0])
+        text = one.page.locator("main").inner_text()
+        for said in (
+            "Sleep and shift work",
+            "rosters let people rest",
+            "study@example.org",
+            "μ = 1",
+            "69 times of 100",
+            "from 18 to 90",
+        ):
+            assert said in text
+        one.fill().make()
+        assert "34" in one.page.locator("table").inner_text()
+        body = one.page.locator("#bytes").text_content()
+        shown = [int(t.replace(",", "").replace("−", "-")) for t in one.page.locator("#numbers li").all_inner_texts()]
+        report = messages.read_report(body.encode(), survey.plan, survey.hash)
+        assert list(report.values) == shown
+        assert one.posted == []  # nothing was sent yet
+        assert json.loads(json.loads(one.stored())[0][0]["report"]["body"]) == json.loads(body)
+        receipt = one.send().receipt()
+        assert one.posted == [body]
+        assert receipt == wire.base(wire.hash_of(body.encode()))
+        assert people_of(survey) == 1
+
+
+def test_without_a_connection_the_same_bytes_wait_for_one(browser, survey):
+    with visiting(browser, survey) as (one, invited):
+        one.open(invited[0]).fill(age="43.712345").make()
+        body = one.page.locator("#bytes").text_content()
+        one.context.set_offline(True)
+        one.send()
+        one.page.get_by_text("No connection to the study's server").wait_for()
+        for answer in ("43.7", "night", "7.5"):
+            assert answer not in one.stored()
+        one.context.set_offline(False)
+        assert one.receipt()
+        assert set(one.posted) == {body}
+        assert '"body":null' in one.stored()
+        assert people_of(survey) == 1
+
+
+def test_a_reload_before_the_answer_came_sends_the_same_bytes(browser, survey):
+    with visiting(browser, survey) as (one, invited):
+        one.open(invited[0]).fill().make()
+        body = one.page.locator("#bytes").text_content()
+
+        def lost(route):
+            route.fetch()  # the server has it
+            route.abort()  # and its answer is lost
+
+        one.page.route("**/reports", lost)
+        one.send()
+        one.page.get_by_text("No connection to the study's server").wait_for()
+        assert people_of(survey) == 1
+        one.page.unroute("**/reports")
+        one.page.reload()
+        one.page.get_by_text("has not arrived yet").wait_for()
+        assert one.page.locator("table").count() == 0  # answers weren't kept
+        assert one.page.locator("#bytes").text_content() == body
+        one.send().receipt()
+        assert set(one.posted) == {body}
+        assert people_of(survey) == 1
+
+
+def test_nobody_answers_twice(browser, survey):
+    with visiting(browser, survey) as (one, invited):
+        receipt = one.open(invited[0]).fill().make().send().receipt()
+        one.page.reload()
+        assert one.receipt() == receipt
+        assert "everybody answers once" in one.page.locator("main").inner_text()
+        one.open(f"{invited[1]}&again").page.wait_for_timeout(300)  # another invitation, the same browser
+        assert one.receipt() == receipt
+        assert one.page.get_by_role("button").count() == 0
+        assert people_of(survey) == 1
+        other = Visitor(browser, one.url)  # the same invitation, another browser: the collector takes one report
+        other.open(invited[0]).fill().make().send()
+        other.page.get_by_text("doesn't take the report (status 409)").wait_for()
+        other.close()
+        assert people_of(survey) == 1
+
+
+def test_two_pages_make_one_report(browser, survey):
+    with visiting(browser, survey) as (one, invited):
+        one.open(invited[0]).fill(age="20")
+        first, second = one.page, one.new()
+        one.page = second
+        one.open(invited[0]).fill(age="80").make()
+        made = second.locator("#bytes").text_content()
+        one.page = first
+        one.make()
+        assert first.locator("#bytes").text_content() == made
+
+
+def test_wrong_answers_are_named_and_nothing_is_made(browser, survey):
+    with visiting(browser, survey) as (one, invited):
+        one.open(invited[0]).fill(age="old", hours="25")
+        one.page.get_by_text("It counts as 24.").wait_for()
+        one.page.get_by_role("button", name="Make my report").click()
+        assert "Write a number" in one.page.locator("#q2-flaw").inner_text()
+        assert one.page.locator("#q2").get_attribute("aria-invalid") == "true"
+        assert one.page.evaluate("document.activeElement.id") == "q2"
+        assert "Without your consent" in one.page.locator("#consent-flaw").inner_text()
+        one.page.get_by_label("How old are you?").fill("34,5")
+        one.page.get_by_label("How many hours did you sleep last night?").fill("")
+        one.page.get_by_role("checkbox").check()
+        one.page.get_by_role("button", name="Make my report").click()
+        one.page.get_by_text("noise alone").wait_for()
+        assert one.page.locator("#numbers").count() == 0
+        assert "report" not in one.stored() or '"report":null' in one.stored()
+        one.page.get_by_role("button", name="Make my report").click()
+        one.page.locator("#numbers").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda link: link.replace("#k=", "#k=A"), "32 bytes"),
+        (lambda link: re.sub("#k=.{8}", "#k=AAAAAAAA", link), "not signed"),
+        (lambda link: link.partition("&t=")[0], "needs a token"),
+    ],
+)
+def test_links_that_were_changed_are_refused(browser, survey, change, said):
+    with visiting(browser, survey) as (one, invited):
+        one.open(change(invited[0]))
+        assert said in one.page.get_by_role("alert").inner_text()
+        assert one.page.locator("form").count() == 0
+
+
+def test_a_browser_that_lacks_something_is_told_what(browser, survey):
+    with visiting(browser, survey) as (one, invited):
+        one.context.add_init_script(
+            "crypto.subtle.importKey = () => Promise.reject(new DOMException('NotSupportedError'))"
+        )
+        one.open(invited[0])
+        text = one.page.get_by_role("alert").inner_text()
+        assert all(name in text for name in ("Ed25519", "137", "Firefox from 129", "Safari from 17"))
+
+
+def test_it_is_answered_by_the_keyboard_alone(browser, survey):
+    with visiting(browser, survey) as (one, invited):
+        keys = one.open(invited[0]).page.keyboard
+        focus = "document.activeElement.id || document.activeElement.name || document.activeElement.tagName"
+
+        def tab_to(wanted):
+            for _ in range(12):
+                keys.press("Tab")
+                if one.page.evaluate(focus) == wanted:
+                    outline = "getComputedStyle(document.activeElement).outlineWidth"
+                    assert one.page.evaluate(outline) == "3px"
+                    return
+            raise AssertionError(wanted)
+
+        tab_to("SUMMARY")
+        keys.press("Enter")
+        one.page.get_by_text("your internet address").wait_for()
+        tab_to("q0")
+        keys.press("Space")
+        tab_to("q1")
+        keys.press("ArrowDown")
+        tab_to("q2")
+        keys.type("34")
+        tab_to("q3")
+        keys.type("8")
+        tab_to("consent")
+        keys.press("Space")
+        tab_to("BUTTON")
+        keys.press("Enter")
+        one.page.locator("#numbers").wait_for()
+        assert one.page.evaluate("document.activeElement.tagName") == "H1"  # which a screen reader reads
+        tab_to("BUTTON")
+        keys.press("Enter")
+        one.receipt()
+        assert one.page.evaluate("document.activeElement.tagName") == "H1"
+
+
+def test_other_words_of_a_plan_are_shown(browser, tmp_path):
+    words = {"language": "de", "make": "Bericht erstellen", "range": "Eine Zahl von {low} bis {high}."}
+    with visiting(browser, Survey(tmp_path, texts=words)) as (one, invited):
+        text = one.open(invited[0]).page.locator("main").inner_text()
+        assert all(w in text for w in ("Bericht erstellen", "Eine Zahl von 18 bis 90.", "1. Januar 2040"))
+        assert one.page.evaluate("document.documentElement.lang") == "de"
+
+
+def flaws(page):
+    """What axe finds against WCAG 2.2 AA and its own best practice."""
+    if find_spec("axe_playwright_python") is None:
+        pytest.skip("there is no axe: install the extra browser")
+    from axe_playwright_python.base import AXE_FILE_PATH
+
+    page.evaluate(Path(AXE_FILE_PATH).read_text("utf-8"))
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = page.evaluate("tags => axe.run({runOnly: {type: 'tag', values: tags}})", tags)
+    assert len(found["passes"]) > 15
+    return [(v["id"], [n["html"] for n in v["nodes"]]) for v in found["violations"]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400, 320])
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, survey, scheme, width):
+    look = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with visiting(browser, survey, **look) as (one, invited):
+
+        def fine():
+            assert flaws(one.page) == []
+            assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            heights = "[...document.querySelectorAll('button, input, select')].map(e => e.offsetHeight)"
+            assert min(one.page.evaluate(heights), default=24) >= 21
+
+        one.open(invited[0])
+        one.page.locator("summary").click()
+        fine()
+        one.page.get_by_role("button", name="Make my report").click()
+        fine()  # with its complaints
+        one.fill().make()
+        one.page.locator("summary").click()
+        fine()
+        one.send().receipt()
+        fine()
+        one.open(f"{invited[1].partition('&t=')[0]}")
+        fine()
+        one.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
+        assert [name for name, _ in flaws(one.page)] == ["button-name"]  # it does find what is wrong
+
+
+def write_pictures():
+    """Pictures of the documentation."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with opened() as browser, tempfile.TemporaryDirectory() as folder, served((survey := Survey(folder)).course) as url:
+        invited = iter(links(survey, url))
+        for scheme in ("light", "dark"):
+            for width in (1280, 400):
+                one = Visitor(browser, url, viewport={"width": width, "height": 800}, color_scheme=scheme)
+                one.open(next(invited)).fill()
+                one.page.screenshot(path=PICTURES / f"answers-{width}-{scheme}.png", full_page=True)
+                one.make().page.screenshot(path=PICTURES / f"sent-{width}-{scheme}.png", full_page=True)
+                one.send().receipt()
+                one.page.screenshot(path=PICTURES / f"receipt-{width}-{scheme}.png", full_page=True)
+                one.close()
+
+
+if __name__ == "__main__":
+    sys.exit(write_pictures())
