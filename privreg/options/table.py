@@ -115,7 +115,7 @@ class Option(NamedTuple):
 
 BUDGET: Final = "budget per person (exactly one form)"
 FACTS: Final = "public facts (repeatable, several at a time)"
-EXPECTED: Final = "what you expect of the people"
+EXPECTED: Final = "what you expect"
 GOAL: Final = "two of these three; the third is found"
 _ALL: Final = "local curator means silos plan"
 _DEVICES: Final = (
@@ -128,7 +128,7 @@ _REPORTS: Final = (
 )
 _STOPPED: Final = "belongs to fits of people's reports; a curator's fit holds its rows in memory and runs through"
 _APART: Final = "is not supported with trust='central'; subtract it from the response"
-_PERSONS: Final = "if a person has several rows, name the column that tells people apart: id='person', max_per_id=1"
+_PERSONS: Final = "if a person has several rows, name the column that identifies people: id='person', max_per_id=1"
 _COUNT: Final = "a whole number of {what}, 1 or more (at most {{high}})"
 _DATA: Final = "CSV, Parquet or Feather file, or folder of Parquet; only columns named are read"
 _TINY: Final = math.nextafter(1e-12, 0.0)  # so that 1e-12 itself is allowed
@@ -178,8 +178,8 @@ TABLE: Final = (
     Option("cells", verbs="experiment", kind="texts", metavar="CELL", help="some cells; * and ? stand for others"),
     Option("again", verbs="experiment", kind="flag", help="replace stored runs instead of adding to them"),
     # --- budget ----------------------------------------------------------------------------------------------
-    Option("n", "plan", "plan", "count", low=1, high=10**15, what="a whole number of people, 1 or more", group=GOAL,
-           metavar="N", help="people"),
+    Option("n", "plan", "plan", "count", low=1, high=10**15, what="a whole number of records, 1 or more", group=GOAL,
+           metavar="N", help="records"),
     Option("width", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]W",
            help="length of 95%% intervals: of that coefficient, or all"),
     Option("effect", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]E",
@@ -288,7 +288,7 @@ TABLE: Final = (
            help="a subgroup's own budget, at most the rest's"),
     Option("by_bounds", "means"),
     Option("id", "local.formula means", "fit means", group="people", metavar="COLUMN", curator=_COUNTS,
-           help="column that tells people apart, if some have several rows",
+           help="column that identifies people, if some have several rows",
            elsewhere="groups group cluster clusters person user user_id person_id", hint=_PERSONS),
     Option("max_per_id", "local.formula means", "fit means", "whole", 1, low=1, high=10**9, group="people",
            what="a whole number, 1 or more: the rows of one person that are used", metavar="N", curator=_COUNTS,
