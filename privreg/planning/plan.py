@@ -276,7 +276,7 @@ class StudyPlan(View):
         low = f"{100.0 * (1.0 - self.alpha):g}%"
         out = {
             "widths": f"widths are mean lengths of {low} intervals by the default method, of fits rehearsed on what "
-            "the people assumed would report on average; those who report before the main rounds are counted in"
+            "the assumed records would report on average; the rounds before the main ones are counted in"
         }
         if self.goal.effects:
             out["power"] = f"power is that of the two-sided test of each coefficient at level {self.alpha:g}"

@@ -341,7 +341,7 @@ WRONG = {
     "no budget": (lambda: pr.plan(FORMULA, n=1000, **INSURED), BudgetError, "it can be left out to be found"),
     "two budgets": (lambda: insured(epsilon=1, n=1000), BudgetError, "exactly one"),
     "mu": (lambda: insured(mu=-1, n=1000), BudgetError, "mu"),
-    "n": (lambda: insured(n=0.5), OptionError, "whole number of people"),
+    "n": (lambda: insured(n=0.5), OptionError, "whole number of records"),
     "width": (lambda: insured(width=-1), OptionError, "positive"),
     "width of nothing": (lambda: insured(width={"age": "x"}), OptionError, "must be a number other than 0"),
     "no such coefficient": (lambda: insured(width={"agee": 1}), OptionError, "they are 'Intercept', 'smoker"),
