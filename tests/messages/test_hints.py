@@ -178,3 +178,30 @@ def test_levels_that_are_no_sequence_are_refused(wrong):
 def test_bounds_of_dates_are_refused_with_what_to_do(of):
     with pytest.raises(pr.errors.SchemaError, match=r"\(data\['day'\] - start\)\.dt\.days"):
         pr.Schema.declare(bounds={"day": (of("2020-01-01"), of("2020-12-31"))})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("coef", "params"),
+        ("confint", "conf_int()"),
+        ("vcov", "cov_params()"),
+        ("coeftest", "summary()"),
+        ("Anova", "anova()"),
+        ("linearHypothesis", "wald_test("),
+        ("glht", "t_test("),
+        ("TukeyHSD", "t_test_pairwise("),
+        ("emmeans", "marginal_means("),
+        ("avg_slopes", "marginal_effects(at)"),
+        ("xtable", "summary().as_latex()"),
+        ("modelsummary", "privreg.compare("),
+        ("stepAIC", "anova()"),
+        ("augment", "predict()"),
+        ("cooks_distance", "raw data"),
+        ("lrtest", "wald_test()"),
+    ],
+)
+def test_names_of_r_are_told_by_ours(charges, name, said):
+    with pytest.raises(AttributeError) as caught:
+        getattr(charges, name)
+    assert said in str(caught.value)
