@@ -60,6 +60,8 @@ def _page(table: Table) -> list[str]:
     lead = max(room, 3) if len(table.head) > 1 else min(max(map(span, stubs), default=0), max(room, 3))
 
     def line(stub: str, row: Sequence[str]) -> str:
+        if not any(row):
+            return "\n".join(fold(stub))
         *above, stub = ["", stub] if span(stub) <= lead else [*fold(stub), ""]
         numbers = "".join(v.rjust(w + sep) for v, w in zip(row, widths, strict=True))
         return "\n".join([*filter(None, above), (left(stub, lead) + numbers).rstrip()])
