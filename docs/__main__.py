@@ -1,9 +1,10 @@
-"""Build the documentation: ``python -m docs [--fast] [--out FOLDER]``, or only run its code: ``--check [NAME ...]``.
+"""Build the documentation: ``python -m docs [--fast] [--only NAME ...]``, or only run its code: ``--check [NAME ...]``.
 
 Pages of this folder and the vignettes are put side by side, every code cell is run, and HTML is written to
 ``docs/_build/html``. A cell that fails, a reference that leads nowhere, or a page that nothing leads to fails the
-build. The reference shows pictures of the page of plots. ``--fast`` runs no cells. Needs ``pip install -e ".[docs]"``;
-``--check`` runs the README, the vignettes and the guides, or those that it names, without Sphinx.
+build. The reference shows pictures of the page of plots. ``--fast`` runs no cells, and ``--only`` those of the pages
+that it names. Needs ``pip install -e ".[docs]"``; ``--check`` runs the code of the README and of all pages, or of those
+that it names, without Sphinx.
 """
 
 from __future__ import annotations
@@ -27,15 +28,21 @@ def stage(into: Path) -> None:
     """Put the pages, the vignettes and the stored results that pages show where Sphinx looks for them."""
     for page in [*HERE.glob("*.md"), HERE / "conf.py"]:
         shutil.copy2(page, into)
-    for folder in (HERE / "guides", HERE / "static", ROOT / "vignettes"):
+    for folder in (HERE / "guides", HERE / "extending", HERE / "static", ROOT / "vignettes"):
         if folder.exists():
             shutil.copytree(folder, into / folder.name)
+    for page in into.rglob("*.md"):  # links lead somewhere in a clone too, where vignettes lie beside this folder
+        text = page.read_text("utf-8")
+        text = text.replace("](../docs/", "](../") if page.parent.name == "vignettes" else text
+        up = "../" * (len(page.relative_to(into).parts) - 1)
+        page.write_text(text.replace(f"]({up}../vignettes/", f"]({up}vignettes/"), "utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Build; the exit status is Sphinx's."""
     parser = argparse.ArgumentParser(prog="python -m docs", description=__doc__)
     parser.add_argument("--fast", action="store_true", help="run no code cells")
+    parser.add_argument("--only", nargs="+", metavar="NAME", default=[], help="run the code cells of these pages only")
     parser.add_argument("--out", type=Path, default=HERE / "_build" / "html", help="folder of the pages")
     parser.add_argument(
         "--check", nargs="*", metavar="NAME", help="run the code of these pages, or of all, and no more"
@@ -52,9 +59,11 @@ def main(arguments: list[str] | None = None) -> int:
         env.pop("MPLBACKEND", None)  # the kernel's own puts figures into the pages
         env["PYTHONWARNINGS"] = "ignore:IProgress not found"  # bars are drawn as text, which pages don't show
         env["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        if not a.fast:
+        if not (a.fast or a.only):
             drawing = [sys.executable, "-m", "docs.pictures", str(HERE / "plots.md"), str(source / "pictures")]
             subprocess.run(drawing, env=env, check=True)
+        if a.only:
+            env["PRIVREG_DOCS_SKIP"] = ",".join(page.name for page in cells.pages() if page.stem not in a.only)
         more = ["-D", "nb_execution_mode=off"] if a.fast else []
         command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", *more]
         status = subprocess.run([*command, str(source), str(a.out)], env=env, check=False).returncode

@@ -15,12 +15,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pages() -> list[Path]:
-    """The README, the vignettes and the guides."""
-    return [
-        ROOT / "README.md",
-        *sorted((ROOT / "vignettes").glob("*.md")),
-        *sorted((ROOT / "docs/guides").glob("*.md")),
-    ]
+    """The README, and every page of the documentation that has code to run, the vignettes among them."""
+    folders = ("docs", "docs/guides", "docs/extending", "vignettes")
+    found = [page for folder in folders for page in sorted((ROOT / folder).glob("*.md"))]
+    return [ROOT / "README.md", *(page for page in found if "```{code-cell}" in page.read_text("utf-8"))]
 
 
 def blocks(path: Path) -> list[str]:
@@ -53,7 +51,12 @@ def check(names: list[str]) -> int:
     os.environ.setdefault("MPLBACKEND", "Agg")
     os.environ.setdefault("PRIVREG_ROOT", str(ROOT))
     failed = 0
-    for path in pages():
+    found = pages()
+    unknown = set(names) - {path.stem for path in found}
+    if unknown:
+        print(f"no page with code is called {', '.join(sorted(unknown))}")
+        return len(unknown)
+    for path in found:
         if names and path.stem not in names:
             continue
         begin = time.monotonic()

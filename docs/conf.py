@@ -1,5 +1,6 @@
 """Settings of the documentation, read by Sphinx."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -26,9 +27,9 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "coming_from": []}
 html_static_path = ["static"]
 html_css_files = ["privreg.css"]
 html_show_sourcelink = True
@@ -36,6 +37,7 @@ html_show_sourcelink = True
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"
+nb_execution_excludepatterns = [name for name in os.environ.get("PRIVREG_DOCS_SKIP", "").split(",") if name]
 nb_execution_in_temp = True
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True

@@ -447,19 +447,19 @@ class PrivateOnlineRegression:
         tuning : {"efficient", "published"}
             "efficient": some twenty public states, which devices could follow. The first rounds' reports set scales,
             correlations and the residual scale; every main round's state follows what was reported, and the estimate
-            comes from regressing reports on the states they answered. "published" pins the sources' settings: one
+            comes from all reports of main rounds, carried to one state. "published" pins the sources' settings: one
             averaged chain, Mallows weights, c = 1.345, θ₀ = 0, γ = 0.5 and α = 0.51 (γ = 0.2 and α = 0.501 with
             ``allow_leak=("scale",)``, as in their applications).
         inference : str, tuple of str, or None
             The first is the default of bse, t and p. "auto" is "sandwich" (noise is known, curvature is learned from
-            how random groups' reports differ, and what isn't known of it is in the error), or "random_scaling" with
-            published tuning. Others are "between_lanes" (how far random groups lie apart, with Student's t),
+            how random groups' reports differ, and its uncertainty is part of the standard error), or "random_scaling"
+            with published tuning. Others are "between_lanes" (how far random groups lie apart, with Student's t),
             "batch_means", "block_bootstrap", "block_bootstrap_t", "anytime", "random_scaling_full", "plug_in" and
             "path_curvature" (the sandwich, but for published tuning), and with ``tuning="published"``
             "plug_in_central"; `privreg.inference.describe` tells what each costs and assumes. None gives estimates
             only.
         lanes : int, optional
-            Random groups of records that answer a little apart in each main round: 8, 16 (default), 32 or 64.
+            Random groups of each main round, which answer slightly different states: 8, 16 (default), 32 or 64.
         threads : int, optional
             Threads; all processors up to 4 by default on long fits. The result does not depend on it.
         batch_size, alpha, step : optional
@@ -469,7 +469,7 @@ class PrivateOnlineRegression:
             A *public* guess, user's units. By default the reports on second moments give the first guess; zeros inside
             (the middle of the declared box) with published tuning.
         measures : float, optional
-            Share of the people, the last ones, who tell how well the fit predicts them instead of sending a score, in
+            Share of the records, the last ones, that report how well the fit predicts them instead of a score, in
             (0, 0.5): ``res.fit_measures`` then has a private R², deviance explained, accuracy or the like. Needs a
             known number of people.
         rounds : int

@@ -44,7 +44,8 @@ _INSTEAD: Final[dict[str, tuple[str, tuple[tuple[str, str], ...]]]] = {
 _SAME: Final = {
     name: key
     for key, names in {
-        "resid": "residuals resid_pearson resid_response resid_deviance resid_dev resid_working resid_generalized "
+        "resid": "residuals rstandard rstudent influence cooks_distance dfbetas dfbeta dffits qqplot durbin_watson "
+        "jarque_bera resid_pearson resid_response resid_deviance resid_dev resid_working resid_generalized "
         "resid_anscombe resid_anscombe_scaled resid_anscombe_unscaled sresid wresid get_influence outlier_test "
         "outliers_ weights resid_misclassified plot_diagnostics plot_added_variable plot_partial_residuals "
         "plot_ceres_residuals",
@@ -54,9 +55,11 @@ _SAME: Final = {
         "deviance": "null_deviance pearson_chi2 null chisq",
         "scale": "scale_ sigma bandwidth sparsity",
         "get_margeff": "margeff",
+        "pred_table": "confusion_matrix roc_auc",
         "HC0_se": "HC1_se HC2_se HC3_se cov_HC0 cov_HC1 cov_HC2 cov_HC3 bse_robust get_robustcov_results",
-        "leverage": "eigenvals condition_number singular_ rank rank_ qr effects get_hat_matrix_diag hatvalues im_ratio",
-        "llf": "aic bic AIC BIC logLik llnull llr llr_pvalue fvalue f_pvalue bic_llf bic_deviance llf_scaled "
+        "leverage": "vif model_matrix eigenvals condition_number singular_ rank rank_ qr effects get_hat_matrix_diag "
+        "hatvalues im_ratio",
+        "llf": "aic bic AIC BIC logLik lrtest llnull llr llr_pvalue fvalue f_pvalue bic_llf bic_deviance llf_scaled "
         "info_criteria compare_f_test compare_lr_test compare_lm_test score_test el_test conf_int_el",
     }.items()
     for name in names.split()
@@ -69,14 +72,22 @@ _CALLED: Final = {
         "tvalues": "t tvalue tstat tstats t_stat t_values zvalues z_values statistic",
         "pvalues": "p pvalue pvals p_value p_values",
         "conf_int()": "confint ci conf_ints confidence_interval confidence_intervals intervals",
-        "cov_params()": "cov vcov cov_params_default normalized_cov_params bcov_scaled bcov_unscaled",
+        "cov_params()": "cov vcov vcovHC sandwich cov_params_default normalized_cov_params bcov_scaled bcov_unscaled",
         "nobs": "n N n_obs n_samples",
         "tidy()": "broom table to_frame frame summary_frame",
-        "tidy(exponentiate=True)": "odds_ratio odds_ratios exp_coef rate_ratios",
-        "summary()": "summary2 summary_ print",
-        "wald_test('x1 = 0, x2 = 0')": "f_test",
+        "tidy(exponentiate=True)": "odds_ratio odds_ratios exp_coef exp rate_ratios",
+        "summary()": "summary2 summary_ print coeftest",
+        "summary().as_latex()": "to_latex as_latex latex xtable",
+        "summary().as_html()": "to_html as_html",
+        "summary().as_markdown()": "to_markdown as_markdown",
+        "anova()": "Anova anova_lm drop1",
+        "wald_test('x1 = 0, x2 = 0')": "f_test waldtest linearHypothesis",
+        "t_test_pairwise('factor')": "TukeyHSD tukeyhsd pairwise_tukeyhsd",
+        "marginal_means('factor').pairwise()": "pairs",
+        "marginal_effects(at)": "margins marginaleffects slopes avg_slopes comparisons avg_comparisons",
+        "get_prediction(new)": "predictions avg_predictions",
         "marginal_means('factor')": "emmeans marginalmeans lsmeans",
-        "t_test('x1 = x2')": "contrast",
+        "t_test('x1 = x2')": "contrast glht multcomp lincom",
         "plot_coef()": "plot coefplot",
         "predict(new)": "predict_proba predict_log_proba get_distribution",
         "predict(new, which='linear')": "decision_function linear_predictor",
@@ -104,6 +115,8 @@ _ELSEWHERE: Final = {
         "set_fit_request set_score_request set_callbacks set_null_options initialize remove_data q",
         "the budget is in privacy, and fitted values, which are called so elsewhere, are raw data": "mu",
         "saved results are read by privreg.load(path)": "load",
+        "several fits stand side by side in privreg.compare([res1, res2])": "stargazer modelsummary summary_col",
+        "each model that a search tries is another release; anova() tests every term of one fit": "step stepAIC",
     }.items()
     for name in names.split()
 }
@@ -119,6 +132,14 @@ _MODELS: Final = {
     "pr.Logistic() (or pr.Poisson(y_max=20), pr.Huber())": "GLM glm",
 }
 """Models elsewhere, by the family that stands for them."""
+
+_FUNCTIONS: Final = {
+    "plan(formula, effect={'x': 0.1}, power=0.8, ...)": "power pwr sample_size TTestPower FTestPower",
+    "compare([res1, res2])": "summary_col stargazer modelsummary",
+    "anova(small, large)": "anova_lm waldtest lrtest",
+    "means.estimate(data, 'x ~ 1', ...)": "mean proportion",
+}
+"""Functions elsewhere, by ours."""
 
 
 def called(name: str) -> str | None:
@@ -172,6 +193,12 @@ def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
             f"privreg has no {name!r}: write PrivateOnlineRegression.from_formula(formula, data, family={family}, "
             "mu=1, ...), or PrivateOnlineRegression(endog, exog, ...) for arrays."
         )
+    ours = next((f for f, names in _FUNCTIONS.items() if name in names.split()), None)
+    if ours is not None:
+        return AttributeError(f"privreg has no {name!r}; it is called privreg.{ours}.")
+    right = called(name) or next((r for r in _CALLED.values() if re.split(r"\W", r)[0] == name), None)
+    if right is not None:
+        return AttributeError(f"privreg has no {name!r}; after res = model.fit(), write res.{right}.")
     near = None if name.startswith("_") else nearest(name, known)
     hint = "" if near is None else f"; did you mean {near!r}?"
     return AttributeError(f"module 'privreg' has no attribute {name!r}{hint}")

@@ -59,7 +59,7 @@ KINDS = {
 }
 """Every family with a scalar score; "balanced" is not among the published algorithm's."""
 
-WITH_EXP = {codes.LOGISTIC, codes.POISSON, codes.MULTINOMIAL}
+WITH_EXP = {codes.LOGISTIC, codes.BALANCED, codes.POISSON, codes.MULTINOMIAL}
 """Families whose scores hold an exponential: NumPy's and the C library's differ in the last bit on some processors."""
 
 

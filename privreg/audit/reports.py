@@ -36,6 +36,9 @@ FAR: Final = 1e6
 LONG: Final = 1e3
 """Length of rows that are clipped to the bound of a curvature report."""
 
+NOISE_ONLY: Final = "noise only"
+"""Name of a record that can't be used."""
+
 OFFSET: Final = 2.0
 INSIDE: Final = 1.0 - 1e-9
 NUMBERS: Final = frozenset({"moments", "numbers"})
@@ -150,7 +153,7 @@ def _weight(m: Mapping[str, Any]) -> float:
 def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
     """Neighbours whose reports lie far apart, and how far, relative to what their noise is made for.
 
-    The farthest apart, those with the farthest of somebody silent, and of those with an offset of either sign.
+    The farthest apart, with a record that sends noise only, and with an offset of either sign.
     """
     rows = list(_rows(m))
     bare = [_reports(m, row, 1, bare=True)[0] for _, row in rows]
@@ -162,10 +165,10 @@ def _pairs(m: Mapping[str, Any]) -> Iterator[tuple[Row, Row, str, float]]:
         if public and offsets[0] != offsets[1]:
             continue
         if diameters[i] > 0.0:  # else neither report tells anything
-            silent = "silent" in (rows[i][0], rows[j][0])
+            unusable = NOISE_ONLY in (rows[i][0], rows[j][0])
             sign = "up" if max(offsets) > 0.0 else "down" if min(offsets) < 0.0 else "none"
             distance = float(np.linalg.norm(bare[i] - bare[j])) / diameters[i]
-            apart.setdefault("silent" if silent else sign, []).append((distance, i, j))
+            apart.setdefault(NOISE_ONLY if unusable else sign, []).append((distance, i, j))
     for which, group in apart.items():
         for distance, i, j in sorted(group, reverse=True)[: 2 if which == "none" else 1]:
             yield rows[i][1], rows[j][1], f"{rows[i][0]} / {rows[j][0]}", distance
@@ -176,7 +179,7 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
     theta = np.array(m["theta"])
     d = len(theta)
     if m["kind"] in NUMBERS:
-        yield "silent", Row(np.full(d, np.nan), math.nan)
+        yield NOISE_ONLY, Row(np.full(d, np.nan), math.nan)
         yield "all far out", Row(np.full(d, FAR), 0.0)
         yield "all far down", Row(np.full(d, -FAR), 0.0)
         yield "in the middle", Row(np.zeros(d), 0.0)
@@ -199,7 +202,7 @@ def _rows(m: Mapping[str, Any]) -> Iterator[tuple[str, Row]]:
         xs = [("x = 1", one), ("first axis", axes[0]), ("last axis", axes[-1]), ("x = -1", -one)]
         xs += [("x huge", FAR * one), ("x = 0", 0.0 * one), ("last down", -axes[-1])]
         xs += [("x of length √2", edge), ("its opposite", -edge)]
-    yield "silent", Row(xs[0][1] if label else 0.0 * one, math.nan)
+    yield NOISE_ONLY, Row(xs[0][1] if label else 0.0 * one, math.nan)
     c = float(m["c"]) if m["kind"] == "scores" else plan.c
     tried = [(name, x, 0.0) for name, x in xs]
     if plan.blocks == 1 and not m.get("alone"):
@@ -234,7 +237,7 @@ def _bent_rows(plan: Plan, theta: Array, *, alone: bool) -> Iterator[tuple[str, 
         codes.SMOOTHED_HINGE: (1.0 - 0.999 * shape.a, 1.0),
         codes.SQUARED: (shape.b, shape.a),
     }.get(shape.family, (0.0, c))
-    yield "silent", Row(np.zeros(d), math.nan)
+    yield NOISE_ONLY, Row(np.zeros(d), math.nan)
     xs = {"first axis": np.eye(d)[0], "last axis": np.eye(d)[-1], "x = 1": np.ones(d) / math.sqrt(d)}
     xs = {"x = 1": np.ones(1)} if alone else xs
     for (name, x), length in itertools.product(xs.items(), (1.0,) if alone else (math.sqrt(2.0), LONG)):

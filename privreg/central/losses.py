@@ -51,8 +51,8 @@ class PowerFamily(Family):
         """What the coefficients are, in words."""
         if self.code == _POWER_HINGE:
             return f"direction and offset of the hyperplane with the least mean hinge loss to the power {self.q:g}"
-        line = {1.0: "the conditional median line", 2.0: "the conditional mean line"}.get(
-            self.q, "between the conditional median line and mean line"
+        line = {1.0: "the conditional median", 2.0: "the conditional mean"}.get(
+            self.q, "between the conditional median and mean"
         )
         return f"minimiser of the mean absolute error to the power {self.q:g}; {line}"
 
@@ -112,13 +112,13 @@ def QNorm(q: float = 1.5) -> Family:
     Examples
     --------
     >>> QNorm(2).estimand
-    'minimiser of the mean absolute error to the power 2; the conditional mean line'
+    'minimiser of the mean absolute error to the power 2; the conditional mean'
     """
     return PowerFamily("QNorm", _POWER_NORM, "identity", "number", q=_power(q))
 
 
 def Absolute() -> Family:
-    """Regression with the absolute loss abs(y − η): the conditional median line, as ``Quantile(0.5)``."""
+    """Regression with the absolute loss abs(y − η): the conditional median, as ``Quantile(0.5)``."""
     return Quantile(0.5)
 
 

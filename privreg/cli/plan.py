@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
 
-ABOUT: Final = "how many people, how wide an interval or how large a budget, before any data"
+ABOUT: Final = "sample size, width of intervals or budget, before any data"
 USAGE: Final = "privreg plan FORMULA [--mu MU] [--n N] [--width NAME=W ...] [--effect NAME=E ...] [options]"
 HELP: Final = """\
-What a regression would show, before any data: the people needed for intervals
-of a width or for a test with some power, what a number of people would give,
-or the budget that they would need. Everything follows from public facts and
-from what you expect of the people; nothing is read.
+What a regression would show, before any data: the sample size for intervals
+of a width or for a test with some power, the widths for a sample size, or the
+budget for both. Everything follows from public facts and from what you expect;
+nothing is read.
 """
 EXAMPLES: Final = """\
 examples:
@@ -34,8 +34,8 @@ examples:
   privreg plan "charges ~ age + smoker" --n 200000 --width age=10 ...
   privreg plan "ill ~ dose" --family logistic --mu 1 --effect dose=0.2 \\
       --power 0.9 --params Intercept=-1.5 --bounds dose=0:4 --levels ill=0,1
-  ... --check 20                 fit made-up people and compare
-  ... --plot plan.png            width over budgets and people
+  ... --check 20                 fit simulated samples and compare
+  ... --plot plan.png            width over budgets and sample sizes
   ... --at-n 1e5,1e6 --at-mu 0.5,1,2   a table of widths
 """
 

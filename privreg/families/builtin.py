@@ -62,7 +62,8 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
         Corner of the loss in units of the residual scale. "auto" is half the residual scale while
         privacy noise dominates and rises to the classical 1.345 as the budget grows. The residual scale is
         where a share P(abs z ≤ c) of the residuals, z standard normal, lies within c of it: 38.3% at half.
-        With symmetric errors every c gives the mean line; with skewed ones a small c gives nearly the median line.
+        With symmetric errors every c gives the conditional mean; with skewed ones a small c gives nearly the
+        conditional median.
     scale : float or "auto"
         Residual scale in the response's own units, a *public* guess: a wrong one costs
         precision, never privacy. "auto" learns it from privatised reports (with tuning="published": 1, as in

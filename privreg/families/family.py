@@ -286,17 +286,17 @@ def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:
 
 _SVM: Final = "direction and offset of the hyperplane with the least mean weighted {} loss; no odds, no probabilities"
 _ESTIMANDS: Final = {
-    codes.HUBER: "minimiser of the weighted Huber loss; the conditional mean line when errors are symmetric, "
-    "drawn towards the conditional median line when they are skewed",
+    codes.HUBER: "minimiser of the weighted Huber loss: the conditional mean if errors are symmetric, between "
+    "the conditional mean and the conditional median if they are skewed",
     codes.LOGISTIC: "log-odds ratios of the logistic model; its weighted projection if the model is wrong",
     codes.EXPECTILE: "minimiser of the weighted robust {tau:g}-expectile loss: between the conditional "
-    "{tau:g}-expectile line (large c) and the {tau:g}-quantile line (small c)",
-    codes.QUANTILE: "conditional {tau:g}-quantile line; its weighted projection if quantiles are not linear",
+    "{tau:g}-expectile (large c) and the {tau:g}-quantile (small c)",
+    codes.QUANTILE: "conditional {tau:g}-quantile; its weighted projection if quantiles are not linear",
     codes.MULTINOMIAL: "log-odds of each class against the first; their weighted projection if the model is wrong",
     codes.POISSON: "log rate ratios for counts up to {y_max:g} (larger ones are clamped); their weighted projection "
     "if the mean is not log-linear",
     codes.HINGE: _SVM.format("hinge"),
     codes.SMOOTHED_HINGE: _SVM.format("smoothed hinge"),
-    codes.SQUARED: "conditional mean line of the response clamped to its public bounds",
+    codes.SQUARED: "conditional mean of the response clamped to its public bounds",
     codes.CUSTOM: "zero of the mean weighted score",
 }

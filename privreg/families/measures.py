@@ -191,7 +191,7 @@ def _measures(gauge: Gauge, unit: float) -> list[tuple[str, Callable[[Array], fl
                 ("residual sd", residual_sd, f"in the response's units; {clipped}"),
             ]
         case codes.EXPECTILE | codes.QUANTILE:
-            return [("share below", lambda m: float(m[0]), f"of people below the line; {g.tau:g} for a quantile")]
+            return [("share below", lambda m: float(m[0]), f"of responses below the line; {g.tau:g} for a quantile")]
         case codes.POISSON:
             return [
                 ("mean deviance", lambda m: 2.0 * CAP * float(m[0]), f"of a person, clipped at {2 * CAP:g}"),

@@ -32,7 +32,7 @@ __all__ = ["FederatedResults", "make_results"]
 
 STILL_MOVING: Final = Diagnostic(
     "moving",
-    "The model was still on its way: it moved in the second half of the rounds by more than noise explains, so "
+    "The estimates had not settled: they moved in the second half of the rounds by more than noise explains, so "
     "coefficients fall short of where the rounds would settle. Ask for more rounds, more local steps, or a larger "
     "clip.",
 )

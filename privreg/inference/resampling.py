@@ -151,7 +151,7 @@ class Anytime:
     @property
     def label(self) -> str:
         """Name of the law."""
-        return f"time-uniform bound, valid at every number of people from {FIRST:,} on"
+        return f"time-uniform bound, valid at all sample sizes from {FIRST:,} on"
 
     def along(self, rows: Array) -> Anytime:
         """Law of linear combinations: the same."""

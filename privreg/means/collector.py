@@ -201,7 +201,7 @@ def estimates(
     some = [(o, p, s) for o, p, s in zip(own, plans, states, strict=True) if s.people]
     total = sum(s.people for _, _, s in some)
     if total < 2:
-        raise InferenceError(f"{total} people sent reports; it takes 2 or more.")
+        raise InferenceError(f"{total} records sent reports; it takes 2 or more.")
     means, weights = [], np.array([s.people / total for _, _, s in some])
     cov = np.zeros((plans[0].size, plans[0].size))
     for weight, (mine, plan, state) in zip(weights, some, strict=True):

@@ -162,7 +162,7 @@ class PrivateMeans:
         wanted = (*spec.columns, *spec.people.columns)
         self._source = None if data is None else open_table(data, wanted, spec.schema, text=spec.people.text)
         if self._source is not None and self._source.rows is not None and self._source.rows < 2:
-            raise DataError(f"{self._source.rows} rows can't give a mean and its error; 2 or more people are needed.")
+            raise DataError(f"{self._source.rows} rows can't give a mean and its error; 2 or more records are needed.")
 
     # --- public facts ------------------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ def plot_benchmark(table: pd.DataFrame, *, ax: Any = None) -> Any:
         )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlabel("people")
+    ax.set_xlabel("records")
     ax.set_ylabel("mean squared error")
     ax.legend(fontsize="small", frameon=False)
     return ax

@@ -215,7 +215,7 @@ class MeansResults(Results):
 
     def __repr__(self) -> str:
         f = self._fit
-        return f"<MeansResults: {len(f.names)} estimates, {f.nobs:,} people, {f.statement.short}>"
+        return f"<MeansResults: {len(f.names)} estimates, {f.nobs:,} records, {f.statement.short}>"
 
     # --- storage -----------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ class MeansStream:
         DataError
         """
         if self.nobs < 2:
-            raise DataError(f"{self.nobs} rows can't give a mean and its error; 2 or more people are needed.")
+            raise DataError(f"{self.nobs} rows can't give a mean and its error; 2 or more records are needed.")
 
     def released(self, release: Release) -> MeansResults:
         """Results, with the release as the ledger has it.
@@ -170,4 +170,4 @@ class MeansStream:
         raise TypeError("estimates in progress hold a secret key and can't be pickled; take results() and save those")
 
     def __repr__(self) -> str:
-        return f"<MeansStream: {self._spec.formula!r}, {self.nobs:,} people>"
+        return f"<MeansStream: {self._spec.formula!r}, {self.nobs:,} records>"

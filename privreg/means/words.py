@@ -87,7 +87,7 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
     people = spec.people
     if people.id is not None:
         rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
-        out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
+        out.append((people.id, f"identifies people; {rows} of each count, further ones send noise only"))
     said = UNUSABLE | {"noise": "whether a value can be used is randomised too; means of those who have one"}
     out.append(("unusable values", said[people.missing]))
     return tuple(out)
@@ -101,8 +101,8 @@ def statement(
     notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing)
     if few:
         text = (
-            "some answer came, or failed to come, from fewer than 10 people, too few for normal limits; it takes more "
-            "people or fewer levels"
+            "fewer than 10 records gave, or did not give, some answer, too few for normal limits; ask more people, or "
+            "declare fewer levels"
         )
         notes.append(doubt("answers", text, np.flatnonzero(spec.concerned(few))))
     if is_biased(spec):

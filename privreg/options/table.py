@@ -115,7 +115,7 @@ class Option(NamedTuple):
 
 BUDGET: Final = "budget per person (exactly one form)"
 FACTS: Final = "public facts (repeatable, several at a time)"
-EXPECTED: Final = "what you expect of the people"
+EXPECTED: Final = "what you expect"
 GOAL: Final = "two of these three; the third is found"
 _ALL: Final = "local curator means silos plan"
 _DEVICES: Final = (
@@ -128,7 +128,7 @@ _REPORTS: Final = (
 )
 _STOPPED: Final = "belongs to fits of people's reports; a curator's fit holds its rows in memory and runs through"
 _APART: Final = "is not supported with trust='central'; subtract it from the response"
-_PERSONS: Final = "if a person has several rows, name the column that tells people apart: id='person', max_per_id=1"
+_PERSONS: Final = "if a person has several rows, name the column that identifies people: id='person', max_per_id=1"
 _COUNT: Final = "a whole number of {what}, 1 or more (at most {{high}})"
 _DATA: Final = "CSV, Parquet or Feather file, or folder of Parquet; only columns named are read"
 _TINY: Final = math.nextafter(1e-12, 0.0)  # so that 1e-12 itself is allowed
@@ -178,8 +178,8 @@ TABLE: Final = (
     Option("cells", verbs="experiment", kind="texts", metavar="CELL", help="some cells; * and ? stand for others"),
     Option("again", verbs="experiment", kind="flag", help="replace stored runs instead of adding to them"),
     # --- budget ----------------------------------------------------------------------------------------------
-    Option("n", "plan", "plan", "count", low=1, high=10**15, what="a whole number of people, 1 or more", group=GOAL,
-           metavar="N", help="people"),
+    Option("n", "plan", "plan", "count", low=1, high=10**15, what="a whole number of records, 1 or more", group=GOAL,
+           metavar="N", help="records"),
     Option("width", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]W",
            help="length of 95%% intervals: of that coefficient, or all"),
     Option("effect", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]E",
@@ -223,7 +223,7 @@ TABLE: Final = (
     Option("scale", "plan", "plan", "number", group=EXPECTED, metavar="S",
            help="residual sd (default: a quarter of the response's range)"),
     Option("params", "plan", "plan", "coefficients", group=EXPECTED, metavar="NAME=B",
-           help="coefficients (default 0); matter for logistic and its like"),
+           help="coefficients (default 0); they matter for logistic and the like"),
     Option("shares", "plan", "plan", "numbers", group=EXPECTED, metavar="NAME=A,B,...",
            help="how frequent a factor's levels are (default: equally)"),
     Option("covariates", "plan"),
@@ -288,15 +288,15 @@ TABLE: Final = (
            help="a subgroup's own budget, at most the rest's"),
     Option("by_bounds", "means"),
     Option("id", "local.formula means", "fit means", group="people", metavar="COLUMN", curator=_COUNTS,
-           help="column that tells people apart, if some have several rows",
+           help="column that identifies people, if some have several rows",
            elsewhere="groups group cluster clusters person user user_id person_id", hint=_PERSONS),
     Option("max_per_id", "local.formula means", "fit means", "whole", 1, low=1, high=10**9, group="people",
            what="a whole number, 1 or more: the rows of one person that are used", metavar="N", curator=_COUNTS,
            help="rows of one person that are used (default 1)"),
     Option("missing", "local curator means silos", "fit means", "choice", "noise", ("noise", "raise", "drop"),
            group="people", metavar="M",
-           help="rows that can't be used (a value missing, no number or not declared): noise (default) sends noise for "
-           "them, raise refuses them, which tells about rows, drop leaves them out, which reveals who answered",
+           help="records that can't be used (a value missing, no number or not declared): noise (default) sends noise "
+           "for them, raise refuses them, which tells about rows, drop leaves them out, which reveals who answered",
            elsewhere="dropna drop_na na_action nan_policy",
            hint="what becomes of rows with missing values is missing='noise', 'raise' or 'drop', given to the model"),
     # --- fit -------------------------------------------------------------------------------------------------
@@ -308,12 +308,13 @@ TABLE: Final = (
            "(default: what suits the tuning)", elsewhere="cov_type cov_kwds use_t",
            hint="standard errors come from the inference method; choose it with inference="),
     Option("batch_size", "local.run", "fit", "whole", low=1, high=10**9, what=_COUNT.format(what="people"), group="fit",
-           metavar="B", help="with --tuning published: people asked at the same iterate (default 1)"),
+           metavar="B", help="with --tuning published: records asked at the same iterate (default 1)"),
     Option("lanes", "local.run", "fit", "whole", low=1, high=64, what="a power of two from 8 to {high}",
-           group="fit", metavar="K", help="random groups that answer a little apart: 8, 16 (default), 32 or 64"),
+           group="fit", metavar="K",
+           help="random groups, which answer slightly different states: 8, 16 (default), 32 or 64"),
     Option("rounds", "local.run", "fit", "whole", 20, low=10, high=100, group="fit", metavar="R", curator=_REPORTS,
            what="a whole number of public states, {low:,} to {high:,}",
-           help="public states that are answered: of moments, of the pilot and of main rounds together (default 20)"),
+           help="public states in all: for moments, the pilot and main rounds (default 20)"),
     Option("threads", "local.run", "fit", "whole", low=1, high=256, what=_COUNT.format(what="threads"), group="fit",
            metavar="T", help="processor threads that play the devices", curator=_REPORTS,
            elsewhere="n_jobs workers num_threads n_threads", hint="processor threads are threads=, of fit()"),
@@ -331,11 +332,11 @@ TABLE: Final = (
            "level of intervals"),
     Option("start_params", "local.run", curator=_REPORTS),
     Option("rows", "local", "fit", "whole", low=1, high=10**15, what="a whole number of people, 1 or more", group="fit",
-           metavar="N", help="how many people will come; those of the file are counted by default",
+           metavar="N", help="how many records will come; those of the file are counted by default",
            curator="is for streams, and a curator counts the rows; leave it out"),
     Option("measures", "local.run", "fit", "number", high=0.5, what="a number in (0, 0.5)", group="fit",
            metavar="SHARE", curator=_REPORTS,
-           help="share of the people, the last ones, who tell how well the fit predicts instead of sending a score; "
+           help="share of the records, the last ones, that report how well the fit predicts instead of a score; "
            "0.05 gives a private R², deviance explained, accuracy or the like"),
     Option("perturbation", "curator.fit", "", "choice", "gradient", ("output", "gradient")),
     Option("order", "curator.fit", choices=("full", "poisson", "permuted", "sampled"), elsewhere="sampling replace"),
@@ -393,18 +394,18 @@ TABLE: Final = (
     Option("coef", "", "plan", group="output", metavar="NAME", help="coefficient of the table and of the plot"),
     Option("level", "", "fit means plan", "number", 0.95, high=1.0, what="in (0, 1); 0.95 gives 95% intervals",
            group="output", metavar="L", help="of intervals and tests (default 0.95)"),
-    Option("at_n", "", "plan", group="output", metavar="N,...", help="table of widths at these numbers of people"),
+    Option("at_n", "", "plan", group="output", metavar="N,...", help="table of widths at these sample sizes"),
     Option("at_mu", "", "plan", group="output", metavar="MU,...", help="and at these budgets"),
     Option("check", "", "plan", "whole", group="output", metavar="R",
-           help="fit R samples of made-up people and compare"),
+           help="fit R simulated samples and compare"),
     Option("seed", "", "plan", "whole", group="output", metavar="S", help="of --check"),
     Option("plot", "", "plan", group="output", metavar="FILE",
-           help="picture of widths over budgets and people: .png, .pdf, .svg"),
+           help="picture of widths over budgets and sample sizes: .png, .pdf, .svg"),
     Option("simultaneous", "", "fit", "flag", group="output",
            help="widen the intervals so that all of them hold together"),
     Option("exponentiate", "", "fit", "flag", group="output", help="show exp(coefficient): odds and rate ratios"),
     Option("out", "", "fit means", "files", group="output", metavar="FILE",
-           help="also write .txt, .html, .tex, .csv, .json or .privreg; repeatable"),
+           help="also write .txt, .html, .md, .docx, .tex, .csv, .json or .privreg; repeatable"),
     Option("quiet", "", "fit means", "flag", group="output", help="print nothing but errors and warnings; needs --out"),
     # --- what is no option here ------------------------------------------------------------------------------
     Option("", elsewhere="re_formula vc_formula random_effects", hint=f"there are no random effects; {_PERSONS}"),

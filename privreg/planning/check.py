@@ -30,8 +30,8 @@ def simulate(plan: StudyPlan, reps: int, seed: int | None, done: Callable[[], An
     if plan.n * reps > MOST_ROWS:
         most = MOST_ROWS // plan.n
         raise OptionError(
-            f"{reps} fits of {plan.n:,} people are more than {MOST_ROWS:,} rows; "
-            + (f"give reps={most} at most." if most > 1 else "check a plan of fewer people with the same budget.")
+            f"{reps} fits of {plan.n:,} records are more than {MOST_ROWS:,} rows; "
+            + (f"give reps={most} at most." if most > 1 else "check a plan of fewer records with the same budget.")
         )
     spec, assumed = plan.spec, plan.assumed
     model = PrivateOnlineRegression.__new__(PrivateOnlineRegression)

@@ -254,10 +254,12 @@ class StudyPlan(View):
     def _answer(self) -> str:
         what = f"{self.spec.family!r}, {self.spec.budget} per person"
         if self.asked == "people":
-            return f"{self.n:,} people are needed ({what})."
+            return f"{self.n:,} records are needed ({what})."
         if self.asked == "budget":
-            return f"A budget of {self.spec.budget} per person is needed with {self.n:,} people ({self.spec.family!r})."
-        return f"{self.n:,} people ({what})."
+            return (
+                f"A budget of {self.spec.budget} per person is needed with {self.n:,} records ({self.spec.family!r})."
+            )
+        return f"{self.n:,} records ({what})."
 
     def _assumptions(self) -> list[tuple[str, str]]:
         out = self.assumed.words(self.spec)
@@ -274,22 +276,22 @@ class StudyPlan(View):
         low = f"{100.0 * (1.0 - self.alpha):g}%"
         out = {
             "widths": f"widths are mean lengths of {low} intervals by the default method, of fits rehearsed on what "
-            "the people assumed would report on average; those who report before the main rounds are counted in"
+            "the assumed records would report on average; the rounds before the main ones are counted in"
         }
         if self.goal.effects:
             out["power"] = f"power is that of the two-sided test of each coefficient at level {self.alpha:g}"
         if self.asked == "people" and self.needed < self.n:
             out["raised"] = (
-                f"{self.needed:,} people would do for that precision, but intervals can be relied on from "
+                f"{self.needed:,} records would do for that precision, but intervals can be relied on from "
                 f"{self.reliable:,} on"
             )
         elif self.reliable > MOST_PEOPLE:
             out["unreliable"] = (
-                "don't rely on intervals, with however many people: a level is too rare, so that its interval is far "
+                "don't rely on intervals, with any number of records: a level is too rare, so that its interval is far "
                 "too short and the others suffer; merge levels, or leave it out"
             )
         elif self.n < self.reliable:
-            out["unreliable"] = f"don't rely on intervals with so few people: {self.reliable:,} are wanted for that"
+            out["unreliable"] = f"don't rely on intervals with so few records: {self.reliable:,} are needed for that"
         outside = self.assumed.outside(self.spec)
         if outside > MOST_OUTSIDE:
             out["clamped"] = (
@@ -299,7 +301,7 @@ class StudyPlan(View):
         if self.assumed.made_up(self.spec):
             out["covariates_assumed"] = (
                 "covariates are taken for independent and even, which is the easiest case: real ones, skewed or "
-                "related, may need up to 20 times as many people; give public rows like them in covariates="
+                "related, may need up to 20 times as many records; give public rows like them in covariates="
             )
         if self.spec.family.scaled and self.assumed.usual:
             low_, high = self.spec.design.endog_limits

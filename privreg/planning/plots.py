@@ -70,7 +70,7 @@ def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, reliable: Ar
         xscale="log",
         yscale="log",
         xlabel=f"budget {'ε' if table.columns.name == 'epsilon' else 'μ'} per person",
-        ylabel="people",
+        ylabel="records",
     )
     drawn = [lines]
     if width.min() < goal < width.max():

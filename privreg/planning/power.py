@@ -169,7 +169,7 @@ def plan(
     goal = _goal(width, effect, power, coef, names)
     wanted = bool(goal.widths or goal.effects)
     if people is None and not wanted:
-        raise OptionError("give n= for the precision of so many people, or width= or effect= to find how many.")
+        raise OptionError("give n= for the precision of so many records, or width= or effect= to find how many.")
     if not given and (people is None or not wanted):
         raise BudgetError("give mu= (or epsilon=, rho=); it can be left out to be found from n= and width= or effect=.")
     assumed = _assumed(spec, scale, params, shares, covariates)
@@ -181,7 +181,7 @@ def plan(
     elif people is None:
         needed = people_for(out, each)
         if needed > MOST_PEOPLE:
-            raise InferenceError(f"even {MOST_PEOPLE:.0e} people would not do; raise the budget, or ask for less.")
+            raise InferenceError(f"even {MOST_PEOPLE:.0e} records would not do; raise the budget, or ask for less.")
         out = replace(out, n=needed, asked="people", needed=needed)
     out = replace(out, reliable=reliable_from(out))
     raised = out.asked == "people" and out.reliable <= MOST_PEOPLE
@@ -202,7 +202,7 @@ def _find_budget(plan: StudyPlan, n: int) -> StudyPlan:
             break
         wanted *= (apart * (1.0 + 0.5 * CLOSE)) ** 2
     raise InferenceError(
-        f"{n:,} people are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
+        f"{n:,} records are too few for that even at mu = {BUDGETS[1]:g}; ask more people, or for less."
     )
 
 

@@ -328,7 +328,7 @@ def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
     if type(small) is not type(large):
         reason = "one is of people's reports, the other a curator's"
     elif a.nobs != b.nobs:
-        reason = f"they are of {a.nobs:,} and {b.nobs:,} people; fit both to the same"
+        reason = f"they are of {a.nobs:,} and {b.nobs:,} records; fit both to the same"
     elif a.design.endog_name != b.design.endog_name or a.baseline != b.baseline:
         reason = f"their responses are {_response(a)} and {_response(b)}"
     elif repr(a.family) != repr(b.family):

@@ -290,7 +290,7 @@ class PrivateResults(TestedResults):
             Nothing is clamped to the declared bounds; columns that lie outside are named in a warning. An offset that
             is left out is 0, an exposure 1.
         which : {"mean", "linear", "class"}
-            "mean" is what the coefficients describe: the mean line (Huber, Squared), the tau-quantile (Quantile) or
+            "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile (Quantile) or
             tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
             second level (Logistic), the probability of each level (Multinomial). For Hinge and SmoothedHinge it is the
             margin, which is no probability: its sign is the class, its size no measure of certainty.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -38,7 +39,9 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     got = f"({', '.join(map(shown, two))})" if two else f"a {type(value).__name__}"
     pair = [real(v) for v in two]
     if len(pair) != 2 or pair[0] is None or pair[1] is None:
-        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}.")
+        days = all(isinstance(v, date | np.datetime64) for v in two) and len(two) == 2
+        fix = f" For dates make a column of numbers, (data[{name!r}] - start).dt.days, and bound that." if days else ""
+        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}.{fix}")
     if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
         raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")
     return pair[0], pair[1]

@@ -115,8 +115,8 @@ def _of_wide_designs(fit: _Fit) -> list[Diagnostic]:
     out = [Diagnostic("diagonal", text)]
     if fit.found.have and few:
         text = (
-            f"{len(few)} columns stand for levels that about {100 * RARE:g}% of the people or fewer have, were levels "
-            "equally frequent, and all are compared with one reference level that few have; merge levels"
+            f"{len(few)} columns stand for levels that about {100 * RARE:g}% of the records or fewer have, if levels "
+            "are equally frequent, and all are compared with one reference level that is as rare; merge levels"
         )
         out.append(doubt("levels", text, fit.place([*few, 0])))
     return out
@@ -128,15 +128,15 @@ def _of_columns(fit: _Fit) -> list[Diagnostic]:
     if found.lost:
         text = (
             f"the search for the scale of {fit.called(found.lost)} did not settle, as for a column that is the same for"
-            " most people or varies little beside its distance from 0; declare bounds= or moments=, and levels= for a "
+            " most records or varies little beside its distance from 0; declare bounds= or moments=, and levels= for a "
             "rare indicator"
         )
         out.append(doubt("lost", text))
     if found.nonresponse:
         text = (
-            "as far as the reports tell, most people sent noise only (a value missing or not declared, or more rows "
-            "than max_per_id), or too few came for this budget; see that the declared levels match the data, leave out "
-            "a column that most people lack, give fewer rows of each person, raise max_per_id= with a smaller budget, "
+            "by the reports, most records sent noise only (a value missing or not declared, or more rows than "
+            "max_per_id), or there are too few for this budget; see that the declared levels match the data, leave out "
+            "a column that most records lack, give fewer rows of each person, raise max_per_id= with a smaller budget, "
             "or ask more people"
         )
         out.append(doubt("nonresponse", text, of="the results"))
@@ -148,18 +148,18 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
     together = [j for j in found.rare if found.tied[j]]
     if together:
         text = (
-            "levels of two factors or more go together for nearly everybody: too few people at this budget seem to "
-            f"tell {fit.called(together)} from the columns of other factors; leave out one of the factors, merge "
-            "levels, or ask more people"
+            "levels of two factors or more go together in nearly all records: at this budget too few seem to "
+            f"distinguish {fit.called(together)} from the columns of other factors; leave out one of the factors, "
+            "merge levels, or ask more people"
         )
         out.append(doubt("confounded", text, fit.place(together)))
     rare = [j for j in found.rare if not found.tied[j] and not found.gone]
     if rare:
         shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in rare)
         text = (
-            f"too few people at this budget seem to be in the smaller group of {fit.called(rare)} (some {shares}, as "
-            "far as noisy reports tell); the interval of such a column is far too short and the others suffer: ask "
-            "more people, merge levels, or leave it out"
+            f"too few records at this budget seem to be in the smaller group of {fit.called(rare)} (about {shares}, "
+            "by the noisy reports); the interval of such a column is far too short and the others suffer: ask more "
+            "people, merge levels, or leave it out"
         )
         out.append(doubt("rare", text, fit.place([*rare, *([0] if found.reference_is_rare else [])])))
     return out
@@ -171,10 +171,9 @@ def _of_curvature(fit: _Fit) -> list[Diagnostic]:
         return []
     columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
     text = (
-        f"as far as reports tell, hardly any responses lie near what the model says along {fit.called(columns)}: where "
-        "a group's responses differ in ways that the model leaves out, or too few people have some of its values; the "
-        "interval of such a coefficient can be far too short: add what is missing (an interaction, a curve), or ask "
-        "more people"
+        f"by the reports, hardly any responses lie near the model's line along {fit.called(columns)}: a group's "
+        "responses differ in ways that the model leaves out, or too few records have some of its values; the interval "
+        "of such a coefficient can be far too short: add what is missing (an interaction, a curve), or ask more people"
     )
     return [doubt("curvature", text, bare)]
 
@@ -185,9 +184,9 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
         return []
     text = (
         f"the bounds of {fit.called(j for j, _ in wide)} span {min(span for _, span in wide):.0f} or more times the "
-        "learned sd, as where nearly everybody has one value: clamped to one end of bounds= that are in other units or "
-        "too narrow, a rare indicator (declare levels=), an amount that is mostly 0 (as in I(x > 0)); where rows are "
-        "sorted by it (shuffle them); or where bounds= are far too wide"
+        "learned sd, as where nearly all records have one value: clamped to one end of bounds= that are in other units "
+        "or too narrow, a rare indicator (declare levels=), an amount that is mostly 0 (as in I(x > 0)); where rows "
+        "are sorted by it (shuffle them); or where bounds= are far too wide"
     )
     # the constant stands for where these columns are 0, which is as little known
     constant = [0] if fit.found.constant else []
@@ -199,28 +198,28 @@ def _of_results(found: Findings) -> list[Diagnostic]:
     out = list[Diagnostic]()
     if found.have and found.flat:
         text = (
-            "the response hardly varies inside its declared range, as where everybody was clamped to one end of it; "
+            "the response hardly varies inside its declared range, as where all were clamped to one end of it; "
             "see that bounds= are those of the response, in its units"
         )
         out.append(doubt("flat", text, of="the results"))
     if found.have and found.changing:
         text = (
-            "people who came first tell other coefficients than those after them. Rows are taken in the order they "
+            "the first records give other coefficients than the later ones. Rows are taken in the order they "
             "come: shuffle a file that is sorted, by its response above all; if effects change over time, fit the "
             "times one by one"
         )
         out.append(doubt("changing", text, of="the results"))
     if found.have and found.at_limit:
         text = (
-            "the estimate lies at a public limit of the response, where the search ran out of people; ask more of "
-            "them, or spend more"
+            "the estimate lies at a public limit of the response, where the search ran out of records; ask more "
+            "people, or spend more"
         )
         out.append(doubt("limit", text, of="the interval"))
     if found.strong:
         text = (
             f"effects seem so strong (the linear predictor's sd is above {found.strong:g}) that scores hardly "
-            "tell how strong, or few people came and they are noise; predictions may serve, but coefficients may be "
-            "far too large or small"
+            "show how strong, or there are few records and they are noise; predictions may serve, but coefficients "
+            "may be far too large or small"
         )
         out.append(doubt("strong", text))
     return out
@@ -230,7 +229,7 @@ def _of_records(found: Findings) -> list[Diagnostic]:
     """Who came, and who had nothing to tell."""
     rows, people, out = found.rows, found.people, list[Diagnostic]()
     if found.measures and not found.measuring:
-        text = f"no measures of fit yet: they come from the last people of rows={rows:,}, and {people:,} have reported"
+        text = f"no measures of fit yet: they come from the last records of rows={rows:,}, and {people:,} have reported"
         out.append(Diagnostic("later", text))
     if found.unanswered is not None:
         out.append(_unusable(found, *found.unanswered))
@@ -242,13 +241,13 @@ def _of_records(found: Findings) -> list[Diagnostic]:
         out.append(Diagnostic("excess", text))
     if rows and found.measuring and people > SOME_MORE * rows:
         text = (
-            f"rows={rows:,} was said and {people:,} people came: those beyond told measures of fit and sent no score, "
-            "so estimates are no more precise for them; give rows= as it is"
+            f"rows={rows:,} was said and {people:,} records came: those beyond answered measures of fit and sent no "
+            "score, so estimates are no more precise for them; give rows= as it is"
         )
         out.append(Diagnostic("measured", text))
     elif rows and people > MANY_MORE * rows:
         text = (
-            f"rows={rows:,} was said and {people:,} people came, so the pilots were short for them; give rows= as it "
+            f"rows={rows:,} was said and {people:,} records came, so the pilots were short for them; give rows= as it "
             "is, or leave it out"
         )
         out.append(doubt("more", text))
@@ -258,8 +257,8 @@ def _of_records(found: Findings) -> list[Diagnostic]:
 def _unusable(found: Findings, share: float, error: float) -> Diagnostic:
     percent = min(round(100 * share), 100)
     text = (
-        f"about {percent}% (± {max(2 * round(100 * error), 1)}%) of the records sent noise only, as far as reports "
-        "tell: a value missing, no number or not among the declared levels, a term not finite"
+        f"about {percent}% (± {max(2 * round(100 * error), 1)}%) of the records sent noise only, by the "
+        "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (
             "; see that the declared levels match the data, and that texts have levels="
@@ -276,11 +275,11 @@ def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:
     # of those, some say that more are wanted, and would make no number of it
     if not found.have or found.nonresponse or found.strong or found.needed is None:
         return []
-    told = "effects, correlations and silent people" if found.unanswered is not None else "effects and correlations"
+    told = "effects, correlations and nonresponse" if found.unanswered is not None else "effects and correlations"
     how = "in simulations coverage fell below its level with" if found.studied else "simulations of many designs had no"
     text = (
-        f"{found.people:,} people are few for {coefficients} coefficients at this budget; {how} fewer than about "
-        f"{_rounded_up(found.needed):,}" + (f", given what reports tell of {told}" if found.told else "")
+        f"{found.people:,} records are few for {coefficients} coefficients at this budget; {how} fewer than about "
+        f"{_rounded_up(found.needed):,}" + (f", given what reports show of {told}" if found.told else "")
     )
     return [doubt("few", text)]
 

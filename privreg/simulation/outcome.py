@@ -67,7 +67,7 @@ class FitOutcome(NamedTuple):
     def measure_words(self) -> tuple[tuple[str, str], ...]:
         """Names of the measures of fit, each with its value and what it cost."""
         return tuple(
-            (m.name, f"{m.estimate:.4g} ± {m.std_error:.2g} (se); {self.told:,} people told it instead of a score")
+            (m.name, f"{m.estimate:.4g} ± {m.std_error:.2g} (se); from {self.told:,} records instead of a score")
             for m in self.measures
         )
 
@@ -96,7 +96,7 @@ def report_of_rounds(
     if progress.fitted is None:
         before = before_role(plan, run.progress, "pilot", "main")
         raise InferenceError(
-            f"up to {before:,} people set the scales, and {run.people:,} have reported; estimates begin after them."
+            f"up to {before:,} records set the scales, and {run.people:,} have reported; estimates begin after them."
         )
     found = estimate.estimate(plan, progress)
     theta = progress.fitted.theta if found is None else found.theta

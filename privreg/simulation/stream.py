@@ -557,7 +557,7 @@ class Stream:
         raise TypeError("a stream holds a secret key and can't be pickled; use save(path) and privreg.load(path)")
 
     def __repr__(self) -> str:
-        return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} people so far, {self._spec.budget}>"
+        return f"<privreg stream: {self._spec.formula!r}, {self.nobs:,} records so far, {self._spec.budget}>"
 
 
 def begin(

@@ -34,7 +34,7 @@ class View:
         raise NotImplementedError
 
     def as_text(self) -> str:
-        """Lay out as plain text of at most 80 columns; very long names are shortened in the middle.
+        """Lay out as plain text of at most 80 columns; a name longer than its column has a line of its own.
 
         Returns
         -------

@@ -26,7 +26,7 @@ STYLE: Final = """<style>
 .privreg .title { font-weight: bold; text-align: center; padding: 0.4em; caption-side: top; color: inherit; }
 .privreg.privreg .coef th, .privreg.privreg .coef td { text-align: right; white-space: nowrap;
   min-width: 0; font-variant-numeric: tabular-nums; }
-.privreg.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; opacity: 1;
+.privreg.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: break-word; opacity: 1;
   min-width: 7em; }
 .privreg.privreg .coef .fact td { white-space: normal; }
 .privreg.privreg .coef thead th { border-bottom: 1px solid; opacity: 1; }

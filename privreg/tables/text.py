@@ -50,17 +50,21 @@ def _header(part: Header) -> list[str]:
 
 
 def _page(table: Table) -> list[str]:
-    """Right-aligned columns after left-aligned names, filling the width where there is room."""
+    """Right-aligned columns after left-aligned names, filling the width; a name too long gets a line of its own."""
     widths = [max(map(len, column)) for column in zip(table.head, *table.rows, strict=True)]
     for sep in (4, 3, 2, 1):
         room = WIDTH - sum(widths) - sep * len(widths)
         if room >= min(max(map(span, table.names), default=0), 24):
             break
-    stubs = shorten(table.names, max(room, 3))
-    lead = max(room, 3) if len(table.head) > 1 else max(map(span, stubs), default=0)
+    stubs = [plain(name) for name in table.names]
+    lead = max(room, 3) if len(table.head) > 1 else min(max(map(span, stubs), default=0), max(room, 3))
 
     def line(stub: str, row: Sequence[str]) -> str:
-        return (left(stub, lead) + "".join(v.rjust(w + sep) for v, w in zip(row, widths, strict=True))).rstrip()
+        if not any(row):
+            return "\n".join(fold(stub))
+        *above, stub = ["", stub] if span(stub) <= lead else [*fold(stub), ""]
+        numbers = "".join(v.rjust(w + sep) for v, w in zip(row, widths, strict=True))
+        return "\n".join([*filter(None, above), (left(stub, lead) + numbers).rstrip()])
 
     top, rule = [line("", table.head), "-" * WIDTH], "-" * WIDTH
     blocks = table.short_blocks or table.blocks
@@ -88,9 +92,11 @@ def _pages(table: Table) -> list[str]:
         deep = max(map(len, values))
         down = zip(*([*v, *[""] * (deep - len(v))] for v in values), strict=True)
         shown = ("".join("  " + right(v, width) for v in row) for row in down)
-        return [(left("" if i else label, stub) + row).rstrip() for i, row in enumerate(shown)]
+        above, label = ([], label) if span(label) <= stub else (fold(label, rule), "")
+        return [*above, *((left("" if i else label, stub) + row).rstrip() for i, row in enumerate(shown))]
 
-    names, head = shorten(table.names, stub), [fold(h, width) or [""] for h in shorten(table.head, 3 * width - 2)]
+    names = [plain(name) for name in table.names]
+    head = [fold(h, width) or [""] for h in shorten(table.head, 3 * width - 2)]
     facts = [(label, [fold(v, width) or [""] for v in values]) for label, values in table.facts]
     out = [centred(table.title, max(rule, len(table.title))), "=" * rule]
     for start in range(0, len(head), per):

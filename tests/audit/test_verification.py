@@ -246,7 +246,7 @@ def test_every_kind_of_report_is_tried_with_somebody_silent():
         "measures of fit",
     ]
     for _, lines in table.groupby("report"):
-        assert lines["neighbours"].str.contains("silent").any()
+        assert lines["neighbours"].str.contains("noise only").any()
 
 
 def test_the_audit_reads_well_and_survives_a_file(tmp_path):

@@ -76,7 +76,7 @@ def beside_few(err: str) -> str:
 def test_fit_prints_the_summary_with_its_privacy_block(fit):
     status, out, err = fit("--seed", 1)
     assert (status, beside_few(err)) == (0, "")
-    assert "few people at this budget" in err
+    assert "few records at this budget" in err
     assert all(term in out for term in TERMS)
     assert "1-GDP" in out
     assert "3,000" in out
@@ -205,7 +205,7 @@ def test_rows_set_the_rounds_and_are_counted_by_default(people, tmp_path, capsys
     assert main(["fit", FORMULA, str(people), "--mu", "0.5", "--rows", "3000000", *PUBLIC]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "people set the scales, and 3,000 have reported" in one_line(err)
+    assert "records set the scales, and 3,000 have reported" in one_line(err)
 
 
 def test_an_opt_out_warns_in_one_line_and_is_printed(people, capsys):

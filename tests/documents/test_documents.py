@@ -1,4 +1,4 @@
-"""The README's and the guides' Python runs as it stands there."""
+"""The Python of the README and of the guides to extending runs as it stands there."""
 
 import re
 from pathlib import Path
@@ -14,11 +14,11 @@ from privreg.results.results import PrivateResults
 
 ROOT = Path(__file__).parents[2]
 PAGES = cells.pages()
-GUIDES = [path for path in PAGES if path.parent.name == "guides"]
+GUIDES = [path for path in PAGES if path.parent.name == "extending"]
 
 
 def test_the_readmes_code_runs_in_order():
-    """That of the vignettes is run by ``python -m docs``."""
+    """That of the other pages is run by ``python -m docs``."""
     _, printed = cells.run(ROOT / "README.md")
     assert re.search(r"Private (Online|Federated) Regression Results", printed)
 
@@ -26,7 +26,7 @@ def test_the_readmes_code_runs_in_order():
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
 def test_code_of_a_page_is_python(path):
     found = cells.blocks(path)
-    assert len(found) >= 2
+    assert found
     for code in found:
         compile(code, path.name, "exec")
 
@@ -42,6 +42,14 @@ def test_a_guide_does_what_it_says_and_names_files_that_exist(path):
     named = re.findall(r"`((?:privreg|tests|benchmarks)/[\w/.]*)`", path.read_text())
     assert len(named) >= 3
     assert all((ROOT / name).exists() for name in named)
+
+
+def test_the_readme_is_short_and_what_it_links_to_exists():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.encode()) < 12_000
+    linked = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    assert len(linked) > 20
+    assert [name for name in linked if not (ROOT / name).exists()] == []
 
 
 def test_the_readme_has_its_two_commands_of_one_line_each():

@@ -111,10 +111,10 @@ def test_rand_health_insurance_experiment(response, family, people):
     options = {"family": family, **schema}
     few = pr.PrivateOnlineRegression.from_formula(formula, data, mu=1, **options).fit(seed=4)
     assert few.nobs == len(data) == 20_190
-    assert any("20,190 people are few for 10 coefficients" in note for note in few.privacy.notes)
+    assert any("20,190 records are few for 10 coefficients" in note for note in few.privacy.notes)
     many = data.sample(people, replace=True, random_state=1)
     private = pr.PrivateOnlineRegression.from_formula(formula, many, mu=1, **options).fit(seed=4)
-    assert not any("people are few" in note for note in private.privacy.notes)
+    assert not any("records are few" in note for note in private.privacy.notes)
     free = pr.PrivateOnlineRegression.from_formula(formula, many, mu=None, **options).fit()
     limits = private.conf_int()
     inside = (limits[0] <= free.params) & (free.params <= limits[1])

@@ -259,7 +259,7 @@ def test_labels_say_what_was_done(law):
         Normal: "standard normal",
         StudentT: "7 degrees of freedom",
         RandomScaling: "random scaling",
-        Anytime: "every number of people from 30,000 on",
+        Anytime: "all sample sizes from 30,000 on",
         Bootstrap: f"({'t' if getattr(pivot, 'studentised', False) else 'percentile'})",
     }
     assert words[type(pivot)] in pivot.label

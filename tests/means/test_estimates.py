@@ -320,7 +320,7 @@ def test_summaries_say_what_matters():
     assert "NOT PRIVATE" in str(estimate(people(3000), mu=None).summary())
     biased = estimate(people(3000), mechanism="square_wave_biased")
     assert "THESE ARE NOT MEANS" in str(biased.summary())
-    assert repr(res).startswith("<MeansResults: 5 estimates, 3,000 people, 1-DP")
+    assert repr(res).startswith("<MeansResults: 5 estimates, 3,000 records, 1-DP")
     with pytest.raises(NotPrivateError, match="conf_int"):
         _ = res.resid
     with pytest.raises(AttributeError, match="dir"):
@@ -460,7 +460,7 @@ def test_answers_that_are_all_alike_have_an_error_still(epsilon, way):
         res = pr.means.estimate(data, ["c", "x"], seed=seed, progress=False, mechanism="duchi", **options)
         assert (res.bse > 0).all()
     if epsilon == 8.0:
-        assert any("fewer than 10 people" in note for note in res.privacy.doubts)
+        assert any("fewer than 10 records" in note for note in res.privacy.doubts)
 
 
 @pytest.mark.parametrize("name", ["duchi", "piecewise", "square_wave", "laplace"])

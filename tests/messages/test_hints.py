@@ -1,5 +1,6 @@
 """Calls that are nearly right are told what was meant: names of coefficients, keywords, kinds of sequences."""
 
+import datetime
 import inspect
 
 import numpy as np
@@ -171,3 +172,36 @@ def test_levels_without_an_order_are_refused(wrong):
 def test_levels_that_are_no_sequence_are_refused(wrong):
     with pytest.raises(SchemaError, match="must be a list of levels"):
         Schema.declare(levels={"g": wrong})
+
+
+@pytest.mark.parametrize("of", [np.datetime64, pd.Timestamp, datetime.date.fromisoformat])
+def test_bounds_of_dates_are_refused_with_what_to_do(of):
+    with pytest.raises(pr.errors.SchemaError, match=r"\(data\['day'\] - start\)\.dt\.days"):
+        pr.Schema.declare(bounds={"day": (of("2020-01-01"), of("2020-12-31"))})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("coef", "params"),
+        ("confint", "conf_int()"),
+        ("vcov", "cov_params()"),
+        ("coeftest", "summary()"),
+        ("Anova", "anova()"),
+        ("linearHypothesis", "wald_test("),
+        ("glht", "t_test("),
+        ("TukeyHSD", "t_test_pairwise("),
+        ("emmeans", "marginal_means("),
+        ("avg_slopes", "marginal_effects(at)"),
+        ("xtable", "summary().as_latex()"),
+        ("modelsummary", "privreg.compare("),
+        ("stepAIC", "anova()"),
+        ("augment", "predict()"),
+        ("cooks_distance", "raw data"),
+        ("lrtest", "wald_test()"),
+    ],
+)
+def test_names_of_r_are_told_by_ours(charges, name, said):
+    with pytest.raises(AttributeError) as caught:
+        getattr(charges, name)
+    assert said in str(caught.value)

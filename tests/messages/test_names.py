@@ -196,6 +196,23 @@ def test_models_of_other_libraries_are_told_by_their_family(name, family):
     assert not hasattr(pr, name)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("power", "privreg.plan("),
+        ("summary_col", "privreg.compare("),
+        ("anova_lm", "privreg.anova("),
+        ("TukeyHSD", "res.t_test_pairwise("),
+        ("confint", "res.conf_int()"),
+        ("t_test", "res.t_test("),
+    ],
+)
+def test_functions_of_other_libraries_are_told_by_ours(name, said):
+    with pytest.raises(AttributeError) as caught:
+        getattr(pr, name)
+    assert said in str(caught.value)
+
+
 @pytest.mark.parametrize(("name", "said"), [("Hubber", "did you mean 'Huber'?"), ("xyzzy", "attribute 'xyzzy'")])
 def test_other_names_that_are_not_there(name, said):
     with pytest.raises(AttributeError, match="module 'privreg' has no attribute") as caught:

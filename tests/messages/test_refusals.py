@@ -239,7 +239,7 @@ REFUSED = {
         ),
         (lambda _: by_formula().fit(tuning="published", inference="anytime"), "begin at 30,000 people"),
         (lambda _: by_formula().fit(tuning="published", alpha=0.5), "above 1/2", "alpha=0.5", "inference=None"),
-        (lambda _: stream().results(), "people set the scales, and 0 have reported", "estimates begin after them"),
+        (lambda _: stream().results(), "records set the scales, and 0 have reported", "estimates begin after them"),
         (lambda _: stream(tuning="published").results(), "0 people", "more than 4 updates"),
         (lambda _: results().cov_params("plug_in_central"), "it has random_scaling, plug_in"),
         (lambda _: estimates_only().bse, "inference=None", "'random_scaling'"),

@@ -148,7 +148,7 @@ def test_effects_are_found_with_the_power_that_was_asked_for():
 def test_so_few_that_intervals_could_not_be_relied_on_are_raised_and_said():
     found = insured(width={"age": 1e6})
     assert found.n == found.reliable > found.needed
-    assert any(f"{found.needed:,} people would do" in note for note in found.notes)
+    assert any(f"{found.needed:,} records would do" in note for note in found.notes)
     few = insured(n=found.reliable // 2)
     assert any(note.startswith("don't rely") for note in few.notes)
     assert not any(note.startswith("don't rely") for note in insured(n=2 * found.reliable).notes)
@@ -160,7 +160,7 @@ def test_the_number_from_which_a_plan_relies_on_intervals_is_the_fits_own():
 
     def doubts(n):
         model = pr.PrivateOnlineRegression.from_formula(FORMULA, people.iloc[:n], mu=1, **INSURED)
-        return any("people are few for 4 coefficients" in note for note in model.fit(seed=1, **FIT).privacy.notes)
+        return any("records are few for 4 coefficients" in note for note in model.fit(seed=1, **FIT).privacy.notes)
 
     assert doubts(found.reliable - 1_000)
     assert not doubts(found.reliable + 2_000)
@@ -276,7 +276,7 @@ def test_a_plan_prints_pickles_and_shows():
     found = insured(width={"age": 20}, effect={"bmi": 30})
     text = str(found)
     assert repr(found) == text == found.summary()
-    assert f"{found.n:,} people are needed" in text
+    assert f"{found.n:,} records are needed" in text
     assert "residuals normal with sd 2500" in text
     assert max(map(len, text.splitlines())) <= 80
     html = found._repr_html_()
@@ -341,7 +341,7 @@ WRONG = {
     "no budget": (lambda: pr.plan(FORMULA, n=1000, **INSURED), BudgetError, "it can be left out to be found"),
     "two budgets": (lambda: insured(epsilon=1, n=1000), BudgetError, "exactly one"),
     "mu": (lambda: insured(mu=-1, n=1000), BudgetError, "mu"),
-    "n": (lambda: insured(n=0.5), OptionError, "whole number of people"),
+    "n": (lambda: insured(n=0.5), OptionError, "whole number of records"),
     "width": (lambda: insured(width=-1), OptionError, "positive"),
     "width of nothing": (lambda: insured(width={"age": "x"}), OptionError, "must be a number other than 0"),
     "no such coefficient": (lambda: insured(width={"agee": 1}), OptionError, "they are 'Intercept', 'smoker"),
@@ -443,7 +443,7 @@ def test_rare_levels_are_told_as_the_fit_tells_them(share):
     if share == 0.03:
         wanted = pr.plan("y ~ g", width={"g": 0.3}, scale=0.3, shares={"g": [1 - share, share]}, **declared)
         assert wanted.n == wanted.needed
-        assert any("with however many people: a level is too rare" in note for note in wanted.notes)
+        assert any("with any number of records: a level is too rare" in note for note in wanted.notes)
 
 
 def test_levels_of_several_types_are_planned_for():
@@ -489,7 +489,7 @@ def test_fits_are_as_precise_as_planned_where_spread_varies():
 
 
 def test_covariates_that_were_made_up_are_said():
-    assert any("20 times as many people" in note for note in insured(n=10**5).notes)
+    assert any("20 times as many records" in note for note in insured(n=10**5).notes)
     assert not any("20 times" in note for note in normals(2).notes)
     rows = pr.datasets.us_insurance(100)
     assert not any("20 times" in note for note in insured(n=10**5, covariates=rows).notes)

@@ -178,7 +178,7 @@ def test_people_who_come_after_all_that_were_said_tell_and_send_no_score():
     assert "was said" not in " ".join(before.privacy.notes)
     after = stream.update((y[52_000:], x[52_000:])).results()
     note = next(n for n in after.privacy.notes if "was said" in n)
-    assert note.startswith("rows=50,000 was said and 60,000 people came: those beyond told measures of fit and sent no")
+    assert note.startswith("rows=50,000 was said and 60,000 records came: those beyond answered measures of fit")
     assert after._fit.senders == before._fit.senders
     plain = (
         model.start(seed=1).update((y, x)).results()

@@ -53,7 +53,7 @@ def rare(n=40_000, share=0.01, levels=(0, 1), bounds=4):
 
 def test_few_people_take_all_rows_back():
     text, res = said(lambda: array_model(3000).fit(seed=1, progress=False))
-    assert text.startswith("don't rely on the intervals of all 4 coefficients (const, a, b, c): few people")
+    assert text.startswith("don't rely on the intervals of all 4 coefficients (const, a, b, c): few records")
     assert issubclass(ReliabilityWarning, PrivregWarning)
     assert not any(res.tidy()["reliable"])
     assert res.tidy()["reliable"].dtype == bool
@@ -202,7 +202,7 @@ def test_many_coefficients_are_counted_not_listed():
     names = [f"x{i}" for i in range(21)]
     with pytest.warns(ReliabilityWarning) as caught:
         assert diagnostics.caution(names, [FEW])
-    assert "all 21 coefficients (x0, x1, x2, x3, x4, x5 and 15 more): few people" in str(caught[0].message)
+    assert "all 21 coefficients (x0, x1, x2, x3, x4, x5 and 15 more): few records" in str(caught[0].message)
     assert not diagnostics.caution(names, [Diagnostic("rounding", "don't rely on")])
 
 
@@ -265,7 +265,7 @@ def test_means_name_the_factor_of_which_too_few_gave_an_answer(tmp_path):
     given = {"bounds": {"x": (0, 1)}, "levels": {"g": ["a", "b"], "who": ["u", "v"]}, "epsilon": 24.0}
     text, res = said(lambda: pr.means.PrivateMeans(["x", "g"], data, frequencies="grr", **given).fit(progress=False))
     assert res.tidy().set_index("term")["reliable"].to_dict() == {"x": True, "g[a]": False, "g[b]": False}
-    assert text.startswith("don't rely on the intervals of g[a], g[b]: some answer")
+    assert text.startswith("don't rely on the intervals of g[a], g[b]: fewer than 10 records")
     assert "† DON'T RELY ON THE MARKED INTERVALS: see note [1]" in flat(str(res.summary()))
     assert "g[b] †" in str(res.summary())
     model = pr.means.PrivateMeans(["x", "g"], data, frequencies="grr", by="who", **given)
@@ -290,7 +290,7 @@ def test_a_curators_lanes_that_still_move_warn_and_mark():
     fit = central.Regression.from_formula("y ~ a", data, **given).fit
     text, res = said(lambda: fit(perturbation="output", lanes=8, step=1e-6, progress=False))
     assert not res.tidy()["reliable"].any()
-    assert "still on their way" in text
+    assert "not settled" in text
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         one = fit(lanes=1, progress=False)  # asked for: there are no standard errors to rely on
@@ -311,7 +311,9 @@ def test_federated_models_that_still_move_warn_and_mark():
     model = pr.federated.FederatedRegression.from_formula("y ~ a", silos, **given)
     text, res = said(lambda: model.fit(seed=1, progress=False))
     assert not res.tidy()["reliable"].any()
-    assert text.startswith("don't rely on the estimates of all 2 coefficients (Intercept, a): the estimates were still")
+    assert text.startswith(
+        "don't rely on the estimates of all 2 coefficients (Intercept, a): the estimates had not settled"
+    )
     assert "† DON'T RELY ON THE ESTIMATES: see note [1]" in flat(str(res.summary()))
 
 

@@ -166,7 +166,7 @@ def test_fits_that_are_not_nested_are_refused(base, rows):
         small._fit.design, schema=type(small._fit.design.schema).declare({**BOUNDS, "x": (-2, 2)})
     )
     for a, b, said in (
-        (pr_like(small, nobs=17), large, "of 17 and 2,000 people"),
+        (pr_like(small, nobs=17), large, "of 17 and 2,000 records"),
         (small, other, "their families are"),
         (made(base, "x", FAMILIES["squared"](), response="z", pivot=Normal()), large, "their responses are z and y"),
         (twin(base, rows, "x + z")[0], large, "the larger one lacks z"),

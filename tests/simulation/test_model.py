@@ -213,7 +213,7 @@ def test_results_taken_early_say_why_they_have_no_intervals():
     while stream._run.progress.state.role != "pilot":
         stream.update((y[at : at + 10], x[at : at + 10]))
         at += 10
-    with pytest.raises(InferenceError, match=r"\d+ people set the scales"):
+    with pytest.raises(InferenceError, match=r"\d+ records set the scales"):
         array_model().start().update((y, x)).results()
     res = stream.results()
     assert res.methods == ()
@@ -426,7 +426,7 @@ def test_every_view_of_a_fit_without_privacy_says_so(tuning):
 
 def test_short_streams_say_that_intervals_may_be_too_short():
     short, long = array_model(200).fit(), array_model(60_000).fit()
-    assert any("200 people are few for 4 coefficients" in n for n in short.privacy.notes)
+    assert any("200 records are few for 4 coefficients" in n for n in short.privacy.notes)
     assert not any(n.startswith("don't rely") for n in long.privacy.notes)
     published = array_model(200)
     assert any("few records" in n for n in published.fit(tuning="published").privacy.notes)

@@ -79,7 +79,7 @@ def trajectory(
     footer = "; ".join([*baselines([results]), guarantee([results.privacy])])
     if path["low"].notna().any():
         own = band(fit)
-        kind = "valid at all numbers of people at once" if own == "anytime" else "pointwise"
+        kind = "valid at all sample sizes at once" if own == "anytime" else "pointwise"
         by = "" if own is None else f" by {METHODS[own].title}"
         footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
     curves = [path[path["term"] == t] for t in wanted]
@@ -106,7 +106,7 @@ def trajectory(
             spare.remove()
         for panel in grid[-1] if beside else axes[max(k - columns, 0) : k]:
             panel.xaxis.set_tick_params(labelbottom=True, which="both")
-            panel.set_xlabel("people")
+            panel.set_xlabel("records")
         add_footer(axes[k - 1], footer, size[0] / columns)
     only: Axes = axes[0]
     return only if k == 1 else axes[:k]
@@ -149,7 +149,7 @@ def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) ->
         for panel, name, curve in zip(axes, terms, curves, strict=True):
             _curve(panel, curve, 0, None)
             panel.set_title(literal(plain(name)), loc="left")
-            panel.set_xlabel("people")
+            panel.set_xlabel("records")
         add_corner(axes[-1], footer)
         return axes
     one: Axes = ax
@@ -160,7 +160,7 @@ def _onto(ax: Any, terms: list[str], curves: list[pd.DataFrame], footer: str) ->
         one.legend(frameon=False)
     else:
         one.set_title(literal(plain(terms[0])), loc="left")
-    one.set_xlabel("people")
+    one.set_xlabel("records")
     add_corner(one, footer)
     return one
 

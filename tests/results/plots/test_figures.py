@@ -72,7 +72,7 @@ def test_trajectory_draws_trajectory(fitted):
     path = fitted.trajectory(0.1)
     check_curve(ax.lines[0], ax.collections[0], path[path["term"] == "a"])
     assert ax.get_xscale() == "log"
-    assert ax.get_xlabel() == "people"
+    assert ax.get_xlabel() == "records"
     assert "90% bands" in words(ax)
     assert "1-GDP per person" in " ".join(words(ax).split())
     nothing_is_clipped(ax)
