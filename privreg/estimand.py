@@ -43,6 +43,10 @@ WINDOW: Final = {codes.QUANTILE: 0.3, codes.HINGE: 0.3, codes.CUSTOM: 0.3}
 """Half-width, in corners, over which the slope of a score with jumps is taken; only on the way, not of the root."""
 
 NARROW: Final = 1e-3
+
+WIDER: Final = (1.0, 8.0, 64.0)
+"""Half-widths, in corners, that are tried where no step comes nearer."""
+
 TURNS: Final = 100
 HALVINGS: Final = 12
 
@@ -154,36 +158,51 @@ def _mapped(rows: Array, x: Array) -> Array:
 
 
 def _root(equation: Equation, rows: list[_Rows], function: Any) -> Array:
-    """Damped Newton steps; the value is exact, the slope that of all groups' mean state, over a window for jumps."""
+    """Damped Newton steps; the value is exact, the slope that of all groups' mean state, over a window for jumps.
+
+    Where no step comes nearer, as where all scores along a direction are at their bounds, wider windows are tried.
+    """
     family = equation.shape[0]
     scaled = family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}
     unit = float(equation.weights @ equation.corners) if scaled else 1.0
-    jumps = family in WINDOW
+    usual = WINDOW.get(family, NARROW)
+    near = NEAR if family in WINDOW else math.sqrt(SETTLED)
     theta = equation.theta
     value, one = _value(equation, rows, theta, function), _single(equation)
     for _ in range(TURNS):
-        slope = _slope(one, rows, theta, WINDOW.get(family, NARROW) * unit, function)
-        inverse = _inverse(slope)
-        step = -inverse @ value
-        length = float(np.linalg.norm(step))
-        if length <= SETTLED * unit:
-            return theta
-        share = min(1.0, 3.0 * unit / length)
-        for _ in range(HALVINGS):
-            new = theta + share * step
-            found = _value(equation, rows, new, function)
-            if float(np.linalg.norm(inverse @ found)) < (1.0 - 0.25 * share) * length:
-                break
-            share *= 0.5
-        else:
-            if length <= (NEAR if jumps else math.sqrt(SETTLED)) * unit:
+        for window in (usual, *WIDER):
+            inverse = _inverse(_slope(one, rows, theta, window * unit, function))
+            step = -inverse @ value
+            length = float(np.linalg.norm(step))
+            if window == usual and length <= SETTLED * unit:
                 return theta
+            new, found = _nearer(equation, rows, theta, step, inverse, 3.0 * max(window, 1.0) * unit, function)
+            if found is not None:
+                theta, value = new, found
+                break
+            if window == usual and length <= near * unit:
+                return theta
+        else:
             break
-        theta, value = new, found
     raise InferenceError(
         "the fit's equation has no root on these rows: covariates may not vary, or classes may be told without error; "
         "give more rows, like those of the people who reported."
     )
+
+
+def _nearer(
+    equation: Equation, rows: list[_Rows], theta: Array, step: Array, inverse: Array, most: float, function: Any
+) -> tuple[Array, Array | None]:
+    """Coefficients that a part of a step, no longer than `most`, brings nearer to the root, and the value there."""
+    length = float(np.linalg.norm(step))
+    share = min(1.0, most / length)
+    for _ in range(HALVINGS):
+        new = theta + share * step
+        found = _value(equation, rows, new, function)
+        if float(np.linalg.norm(inverse @ found)) < (1.0 - 0.25 * share) * length:
+            return new, found
+        share *= 0.5
+    return theta, None
 
 
 def _single(equation: Equation) -> Equation:
@@ -196,7 +215,7 @@ def _single(equation: Equation) -> Equation:
 
 def _inverse(slope: Array) -> Array:
     u, values, v = np.linalg.svd(slope)
-    return np.asarray((v.T / np.maximum(values, 1e-9 * float(values[0]) or 1e-300)) @ u.T)
+    return np.asarray((v.T / np.maximum(values, 1e-9 * float(values[0]) or 1e-100)) @ u.T)
 
 
 def _balanced(eta: Array, y: Array) -> Array:

@@ -47,7 +47,7 @@ SMALLEST_SHARE: Final = 0.035
 MOST_SHARE: Final = 0.35
 """A value that more people have isn't called rare, however few they are in all."""
 
-WIDE: Final = 20.0
+WIDE: Final = 28.0
 """Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
 
 SINGULAR: Final = 1e-9

@@ -136,6 +136,25 @@ def test_the_balanced_score_is_that_of_the_devices():
         assert np.allclose(_balanced(eta, y)[:, :, j].T, scores.multinomial(np.eye(3), eta[:, :, j].T, y), atol=1e-12)
 
 
+def test_it_is_found_where_noise_has_put_a_rare_level_far_out():
+    """There the scores of all who have it are at their bounds, and the equation is flat."""
+
+    def some(n, seed):
+        rng = np.random.default_rng([seed, 11])
+        g = np.where(rng.random(n) < 0.008, "r", np.where(rng.random(n) < 0.5, "p", "o"))
+        x = rng.standard_normal(n)
+        return pd.DataFrame({"g": g, "x": x, "y": 1 + 0.8 * (g == "r") - 0.4 * (g == "p") + 0.5 * x}).assign(
+            y=lambda d: d["y"] + rng.standard_normal(n)
+        )
+
+    fitted = pr.PrivateOnlineRegression.from_formula(
+        "y ~ g + x", some(200_000, 1), mu=1, bounds={"x": (-4, 4), "y": (-6, 8)}, levels={"g": ["o", "p", "r"]}
+    ).fit(seed=1, progress=False)
+    assert fitted.params["g[T.r]"] > 4.0
+    found = fitted.estimand(some(100_000, 2))
+    np.testing.assert_allclose(found, [1.0, -0.4, 0.8, 0.5], atol=5 * 0.045)  # 800 have the level: se .045
+
+
 def test_saved_results_keep_their_equation_and_rounds(tmp_path):
     res = model(rows=bent(30_000), mu=4).fit(seed=1, progress=False)
     res.save(tmp_path / "r.privreg")
