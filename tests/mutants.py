@@ -432,9 +432,9 @@ MUTANTS = (
     Mutant(
         "a group by what a record holds",
         ENGINE,
-        "self.raw.waiting.append(cut(rows, i, end))",
+        "some = cut(rows, i, end)",
         "at = np.argsort(rows.y[i:end])\n"
-        "            self.raw.waiting.append(Block._make(None if c is None else c[i:end][at] for c in rows))",
+        "            some = Block._make(None if c is None else c[i:end][at] for c in rows)",
         (f"{ROUNDS}::test_chunks_change_no_bit",),
     ),
     Mutant(

@@ -169,6 +169,7 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         y_max=0.0 if gauge is None else float(gauge.y_max),
         silent=gauge is not None and gauge.nonresponse,
         model=about.model,
+        clamping=tuple(c.name for c in engine.clamps) if "clamping" in roles else (),
     )
     try:
         return read_plan(plan_payload(plan))
