@@ -96,7 +96,7 @@ def people_for(columns: int, sd: float) -> int:
     Examples
     --------
     >>> people_for(4, 2.0)
-    15600
+    15597
     """
     if not columns:
         return 0
@@ -126,7 +126,8 @@ def shares_of(plan: Plan, progress: Progress) -> Shares | None:
     if seen is None or seen.weight <= 0.0:
         return None
     mean = seen.total / seen.weight
-    inside = np.clip(mean, 0.0, 1.0)
+    least = 1.0 / (seen.weight + 1.0)  # that nobody was seen doesn't make it sure that there is nobody
+    inside = np.clip(mean, least, 1.0 - least)
     variance = (plan.sd("clamping") ** 2 + inside * (1.0 - inside)) / seen.weight
     answering = progress.scatter.answering
     if answering < 1.0:
