@@ -33,6 +33,7 @@ from privreg.options.table import check
 from privreg.options.values import read_start
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
+from privreg.protocol.schedule import ENDLESS
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
 from privreg.simulation.outcome import report_of_rounds
@@ -263,7 +264,13 @@ class Stream:
 
     def _asks(self, batches: list[Any]) -> bool:
         """Whether anybody of the next batches may be asked whether bounds clamp them."""
-        return isinstance(self._run, RoundsRun) and self._run.asks_clamping(sum(map(rows_of, batches)))
+        if not isinstance(self._run, RoundsRun):
+            return False
+        try:
+            rows = sum(map(rows_of, batches))
+        except Exception:  # no table; whoever encodes it says so
+            rows = ENDLESS
+        return self._run.asks_clamping(rows)
 
     def _encode(self, batch: Any, *, clamped: bool = False) -> Rows:
         """Rows in internal units, in the engine's order of columns; `clamped`: and what bounds clamp of them."""

@@ -421,6 +421,12 @@ def test_rounds_that_ask_refuse_rows_that_were_not_looked_at():
         run.advance(x[:, 0], x)
 
 
+@pytest.mark.parametrize("batch", [{"a": 1.0, "b": 2.0}, None, 7, [1, 2], {"a": [1.0]}])
+def test_what_is_no_table_is_refused_by_its_own_error(batch):
+    with pytest.raises(pr.errors.PrivregError):
+        model(rows=N).start(seed=1).update(batch)
+
+
 @pytest.mark.parametrize("chunk", [777, 4_096, N])
 def test_neither_chunks_nor_a_stop_change_a_bit(tmp_path, chunk):
     data = rows(missing=0.2)
