@@ -42,6 +42,7 @@ CODES: Final = {
     # about estimates
     "biased": Code("caution", "the mechanism moves the estimates"),
     "binary": Code("info", "the response may be a yes or no"),
+    "clamping": Code("caution", "declared bounds clamp more than 1% of the records"),
     "diagonal": Code("caution", "no correlations of covariates are learned"),
     "early": Code("caution", "no intervals yet"),
     "excess": Code("caution", "rows beyond max_per_id may shorten intervals"),

@@ -164,6 +164,20 @@ MUTANTS = (
         MEASURES,
     ),
     Mutant(
+        "what bounds clamp randomised as a score is",
+        "privreg/collector/plan.py",
+        'if role in {"location", "clamping", "measures"} or (',
+        'if role in {"location", "measures"} or (',
+        (f"{RECORDS}::test_what_bounds_clamp_counts_for_no_more_than_its_noise_is_made_for",),
+    ),
+    Mutant(
+        "clamping told of records that have nothing to tell",
+        "privreg/simulation/stream.py",
+        "rows.clamped & ~silent[:, None]",
+        "rows.clamped",
+        ("tests/simulation/test_clamping.py::test_every_source_tells_the_same_of_the_records_that_are_asked",),
+    ),
+    Mutant(
         "late reports with a fifth less noise",
         ENGINE,
         "total + sd * np.sqrt",
@@ -476,9 +490,9 @@ MUTANTS = (
     Mutant(
         "a group by what a record holds",
         ENGINE,
-        "self.raw.waiting.append(cut(rows, i, end))",
+        "some = cut(rows, i, end)",
         "at = np.argsort(rows.y[i:end])\n"
-        "            self.raw.waiting.append(Block._make(None if c is None else c[i:end][at] for c in rows))",
+        "            some = Block._make(None if c is None else c[i:end][at] for c in rows)",
         (f"{ROUNDS}::test_chunks_change_no_bit",),
     ),
     Mutant(

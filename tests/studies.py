@@ -51,6 +51,9 @@ COLUMNS = (
     Column("visits", (), 0.0, 20.0, "How often did you see a doctor?"),
 )
 
+CLAMPING = ("hours", "bmi")
+"""Columns of which devices may be asked whether they are clamped."""
+
 DESIGN = (
     Cell("Intercept", const(1), 0.0, 1.0),
     Cell("C(shift)[T.night]", ["level", "shift", "night"], 0.0, 1.0),
@@ -143,6 +146,7 @@ def roles_of(plan):
         "location": (lattice.BOX, len(plan.unscaled), 16),
         "moments": (lattice.BOX if plan.is_wide else lattice.MOMENTS, moments, 1),
         "pilot": (lattice.JOINT, plan.size + 1, 1) if plan.family in TRACKED else (lattice.BALL, plan.size, 1),
+        "clamping": (lattice.BOX, len(plan.clamping), 1),
         "main": (lattice.BALL, plan.size, 16),
         "measures": (lattice.BOX, told + int(plan.silent), 1),
     }
@@ -167,7 +171,7 @@ def ask(plan, role, rng=None, **more):
     rows = tuple((*some(j, 0.25), 1.0 + rng.randint(0, 64) / 64.0) for j in range(d))
     if plan.is_wide:
         rows = (tuple(1.0 + abs(v) for v in some(plan.d)), some(plan.d)) if scores else ()
-    if role == "location":
+    if role in {"location", "clamping"}:
         rows = ()
     signs = tuple(bytes(rng.randrange(256) for _ in range(-(-plan.size // 8))) for _ in range(groups))
     given = {

@@ -70,7 +70,7 @@ def roles_of(plan: Plan, mu: Mu | None = None) -> dict[str, Role]:
         if all(r.role != name for r in plan.rounds):
             continue
         form = lattice.BALL
-        if name in {"location", "measures"} or (name == "moments" and plan.wide is not None):
+        if name in {"location", "clamping", "measures"} or (name == "moments" and plan.wide is not None):
             form = lattice.BOX
         elif name == "moments":
             form = lattice.MOMENTS
@@ -101,7 +101,7 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None, below: int =
     rows: tuple[tuple[float, ...], ...] = ()
     if scores and wide:
         rows = tuple(tuple(map(float, row)) for row in state.rows)
-    elif role != "location" and not wide:
+    elif role not in {"location", "clamping"} and not wide:
         if np.triu(state.rows, 1).any():
             raise ValueError("a row map is lower triangular")
         rows = tuple(tuple(map(float, row[: j + 1])) for j, row in enumerate(state.rows))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.carried import Combined, Curvature
+    from privreg.collector.clamping import Bounded, Clamped
     from privreg.collector.diagonal import Wide
     from privreg.collector.factors import Cells
     from privreg.collector.many import Box, Found, Learned
@@ -59,6 +60,7 @@ class Plan(NamedTuple):
     wide: Wide | None = None
     box: Box | None = None
     covariates: Array | None = None  # Public rows that stand for records' covariates, internal units; shape (m, d)
+    clamps: tuple[Bounded, ...] = ()  # Columns of which records tell whether bounds clamp them, if any are asked
 
     def people(self, progress: Progress) -> int:
         """Records of the present round."""
@@ -103,6 +105,8 @@ class Plan(NamedTuple):
             return size * (size + 1) // 2
         if role == "measures":
             return self.told
+        if role == "clamping":
+            return len(self.clamps)
         return (1 if self.label else self.size) + int(self.kappa(role) > 0.0)
 
     def width(self, role: str) -> int:
@@ -112,13 +116,13 @@ class Plan(NamedTuple):
             return size * (size + 1) // 2
         if role == "measures":  # and their outer products
             return self.told * (self.told + 1)
-        if self.label and role != "location":
+        if self.label and role not in {"location", "clamping"}:
             return self.size + int(self.kappa(role) > 0.0)
         return self.numbers(role)
 
     def radius(self, role: str) -> float:
         """Radius by which a report of a role is randomised."""
-        if role in {"location", "measures"} or (role == "moments" and self.wide is not None):
+        if role in {"location", "clamping", "measures"} or (role == "moments" and self.wide is not None):
             return self.mechanism.bits_radius(self.numbers(role))
         if role == "moments":
             return self.mechanism.moment_radius()
@@ -158,6 +162,7 @@ class Progress(NamedTuple):
     # Of a round on measures of fit: by what it is measured, and the estimate, made of the rounds before
     gauge: Gauge | None = None
     final: Estimated | None = None
+    clamped: Clamped | None = None  # What was told of clamping
 
     @property
     def main(self) -> list[Seen]:

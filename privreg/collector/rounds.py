@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import hadamard
 from scipy.special import ndtri
 
-from privreg.collector import carried, diagonal, many, moments, pilot, thresholds
+from privreg.collector import carried, clamping, diagonal, many, moments, pilot, thresholds
 from privreg.collector import curvature as coordinates
 from privreg.collector import factors as cells
 from privreg.collector.coordinates import placed, reference
@@ -124,6 +124,8 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         progress = progress._replace(places=found)
     elif role == "moments":
         progress = progress._replace(scatter=_moments(plan, progress, reports))
+    elif role == "clamping":
+        progress = progress._replace(clamped=clamping.told(progress.state.number, reports))
     else:
         progress = scored(plan, progress, reports)
     progress = progress._replace(held=(*progress.held, reports.people))
@@ -144,6 +146,10 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         progress, state = placed(plan, progress, state)
     if following == "measures":
         return _settled(plan, progress, state)
+    if role == "clamping":  # which told nothing of coefficients
+        if following == "main":
+            state = state._replace(offsets=_offsets(plan, progress, state))
+        return progress._replace(state=state)
     progress, state = _next(plan, progress, state)
     return progress._replace(state=state)
 
@@ -200,7 +206,7 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
     ----------
     progress : Progress
     number : int
-        Of that state, in a round of scores.
+        Of that state, in a round of scores or on clamping.
     reports : Reports
         Its people are those who were not counted before.
 
@@ -219,6 +225,8 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
             score = one.score + reports.total[..., : one.score.shape[-1]]
             one = one._replace(weight=weight, score=score, number=told)
         seen.append(one)
+    if progress.clamped is not None and progress.clamped.number == number:
+        progress = progress._replace(clamped=clamping.later(progress.clamped, reports))
     held = [n + reports.people * (k == number) for k, n in enumerate(progress.held)]
     return progress._replace(seen=tuple(seen), held=tuple(held))
 

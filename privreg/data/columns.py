@@ -24,6 +24,7 @@ __all__ = [
     "Flags",
     "Floats",
     "as_series",
+    "beyond",
     "clamped",
     "coded_texts",
     "column_of",
@@ -418,6 +419,11 @@ def clamped(values: Floats, limits: tuple[float, float]) -> Floats:
     """Clamp to declared limits; infinite limits leave the array as it is."""
     low, high = limits
     return values if np.isinf(low) and np.isinf(high) else np.clip(values, low, high)
+
+
+def beyond(values: Floats, limits: tuple[float, float]) -> Flags:
+    """Which numbers lie outside limits; one that is missing doesn't."""
+    return np.asarray((values < limits[0]) | (values > limits[1]))
 
 
 def log_exposure(values: Floats, name: str) -> Floats:

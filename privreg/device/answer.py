@@ -38,6 +38,8 @@ def before_noise(plan: StudyPlan, ask: Ask, group: int, row: Row) -> list[float]
         less = score.divide(less - ask.y_centre, ask.y_scale)
     if ask.role == "location":
         return score.above([less if j == plan.d else row.x[j] for j in plan.unscaled], ask.thresholds[group])
+    if ask.role == "clamping":
+        return list(row.clamped)
     if ask.role == "moments" and plan.is_wide:
         return score.means_and_squares([row.x[j] for j in plan.wide], plan.edges)
     if ask.role == "moments":

@@ -31,6 +31,7 @@ class Row(NamedTuple):
     x: list[float]
     y: float
     offset: float
+    clamped: tuple[float, ...] = ()  # Of each of the plan's `clamping`: 1 if bounds clamp the answer, else 0
 
 
 # --- answers -------------------------------------------------------------------------------------------------
@@ -44,6 +45,12 @@ def used(plan: StudyPlan) -> tuple[Column, ...]:
 
 def read(column: Column, answer: object) -> float | None:
     """One answer: a number clamped to its bounds, or the place of a level; None if it is missing or can't be read."""
+    value = _plain(column, answer)
+    return value if value is None or column.levels else min(max(value, column.low), column.high)
+
+
+def _plain(column: Column, answer: object) -> float | None:
+    """The same before it is clamped."""
     if column.levels:
         if not isinstance(answer, str | int | float):
             return None
@@ -60,7 +67,13 @@ def read(column: Column, answer: object) -> float | None:
         value = float(answer)
     except OverflowError:
         return None
-    return min(max(value, column.low), column.high) if math.isfinite(value) else None
+    return value if math.isfinite(value) else None
+
+
+def _beyond(column: Column, answer: object) -> float:
+    """1 if an answer's number lies outside its bounds, else 0."""
+    value = _plain(column, answer)
+    return 0.0 if value is None else float(not column.low <= value <= column.high)
 
 
 def unread(plan: StudyPlan, answers: Mapping[str, object]) -> list[str]:
@@ -81,7 +94,7 @@ def row_of(plan: StudyPlan, answers: Mapping[str, object]) -> Row:
     -------
     Row
     """
-    nothing = Row([math.nan] * plan.d, math.nan, math.nan)
+    nothing = Row([math.nan] * plan.d, math.nan, math.nan, (0.0,) * len(plan.clamping))
     columns = {c.name: c for c in plan.columns}
     values: dict[str, float] = {}
     for column in used(plan):
@@ -94,7 +107,8 @@ def row_of(plan: StudyPlan, answers: Mapping[str, object]) -> Row:
     offset = 0.0 if plan.offset is None else value_of(plan.offset, columns, values)
     if plan.mix is not None:
         x = [_mixed(row, x) for row in plan.mix]
-    return Row(x, y, offset) if all(map(math.isfinite, (*x, y, offset))) else nothing
+    clamped = tuple(_beyond(columns[name], answers.get(name)) for name in plan.clamping)
+    return Row(x, y, offset, clamped) if all(map(math.isfinite, (*x, y, offset))) else nothing
 
 
 def _inside(cell: Cell, columns: Mapping[str, Column], values: Answers) -> float:

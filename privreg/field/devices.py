@@ -55,10 +55,15 @@ class Crowd:
         run = stream._run
         assert isinstance(run, RoundsRun)
         self.engine, self._columns = run.plan, run.columns
-        parts = [stream._encode(batch) for batch in fit.spec.open(rows).batches(0)]
+        asked = any(r.role == "clamping" for r in run.plan.rounds)
+        parts = [stream._encode(batch, clamped=asked) for batch in fit.spec.open(rows).batches(0)]
         self._y = np.concatenate([p.endog for p in parts])
         x = np.concatenate([p.exog for p in parts])
         self._x = np.where(np.isnan(self._y)[:, None], np.nan, x)
+        self._clamped = None
+        if asked:
+            flags = np.concatenate([p.clamped for p in parts if p.clamped is not None])
+            self._clamped = flags & ~np.isnan(self._y)[:, None]
         self._offset = None if parts[0].offset is None else np.concatenate([p.offset for p in parts])
         self._rng = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
 
@@ -89,7 +94,8 @@ class Crowd:
                 offsets=inside.offsets[group : group + 1], thresholds=inside.thresholds[group : group + 1]
             )
             offset = None if self._offset is None else self._offset[at[here]]
-            block = Block(self._y[at[here]], self._x[at[here]], offset, None)
+            clamped = None if self._clamped is None else self._clamped[at[here]]
+            block = Block(self._y[at[here]], self._x[at[here]], offset, None, None, clamped)
             devices = Devices(self.engine, own, gauge, self._columns)
             told[here] = devices.directions(block) if role.form == lattice.MOMENTS else devices.told(block)[0]
         return ask.role, [answer.values(role, row) for row in told.tolist()]

@@ -173,6 +173,7 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         silent=gauge is not None and gauge.nonresponse,
         model=about.model,
         texts=tuple(about.texts.items()),
+        clamping=tuple(c.name for c in engine.clamps) if "clamping" in roles else (),
     )
     try:
         return read_plan(plan_payload(plan))

@@ -11,7 +11,9 @@ import numpy as np
 
 from privreg.data.columns import (
     Encoded,
+    Flags,
     Floats,
+    beyond,
     clamped,
     complete_rows,
     level_codes,
@@ -230,7 +232,16 @@ class ArrayDesign:
         """Covariates of rows for prediction, as given and encoded, that lie outside their declared bounds somewhere."""
         del new
         bounded = [(j, n) for j, n in enumerate(self.exog_names) if n in self.schema.bounds]
-        return tuple(n for j, n in bounded if beyond(x[:, j], self.schema.limits(n)))
+        return tuple(n for j, n in bounded if beyond(x[:, j], self.schema.limits(n)).any())
+
+    def clamps(self, batch: Sequence[Any], names: Sequence[str]) -> Flags:
+        """Whether raw rows lie outside the declared bounds of these columns, and so are clamped; shape (n, m)."""
+        endog, exog, offset, exposure = self._parts(batch)
+        x = self._exog(exog, clamp=False, gaps=True)
+        own = {self.endog_name: endog, _OFFSET: offset, _EXPOSURE: exposure}
+        held = {n: x[:, j] for j, n in enumerate(self.exog_names)}
+        values = [held[n] if n in held else numbers(_vector(own[n], n), n, gaps=True) for n in names]
+        return np.column_stack([beyond(v, self.schema.limits(n)) for n, v in zip(names, values, strict=True)])
 
     def _endog(self, raw: Any, gaps: bool) -> Floats:
         name = self.endog_name
@@ -427,12 +438,6 @@ def _endog_limits(name: str, schema: Schema, kind: str) -> tuple[float, float]:
             "for numbers, such as family='huber'."
         )
     return limits
-
-
-def beyond(values: Any, limits: tuple[float, float]) -> bool:
-    """Whether a number lies outside limits; one that is missing doesn't."""
-    held = np.asarray(values, dtype=np.float64)
-    return bool(((held < limits[0]) | (held > limits[1])).any())
 
 
 def _kind(batch: Any) -> str:

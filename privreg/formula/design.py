@@ -18,6 +18,7 @@ from privreg.data.columns import (
     Encoded,
     Flags,
     Floats,
+    beyond,
     clamped,
     complete_rows,
     length,
@@ -29,7 +30,7 @@ from privreg.data.columns import (
 )
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, quietly
 from privreg.formula.allowlist import check_exposure, misfit, undeclared_offset
-from privreg.formula.arrays import ArrayDesign, beyond
+from privreg.formula.arrays import ArrayDesign
 from privreg.formula.compile import Trees, compile_factor, compile_trees
 from privreg.formula.encoding import (
     Encoder,
@@ -228,7 +229,12 @@ class Design:
         del x
         numeric = [c for c in self.parsed.exog_columns if c in self.schema.bounds]
         rows = prepare(new, numeric, self.schema, clamp=())
-        return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)))
+        return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)).any())
+
+    def clamps(self, frame: Any, names: Sequence[str]) -> Flags:
+        """Whether raw rows lie outside the declared bounds of these columns, and so are clamped; shape (n, m)."""
+        rows = prepare(frame, names, self.schema, clamp=(), gaps=True)
+        return np.column_stack([beyond(rows[c], self.schema.limits(c)) for c in names])
 
     def _endog(self, rows: Prepared, *, gaps: bool) -> Floats:
         """The response, NaN with `gaps` where it can't be used."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg.collector.clamping import Bounded
 from privreg.data.participants import Participants
 from privreg.data.sources.open import open_table
 from privreg.errors import OptionError, SchemaError
@@ -37,7 +38,7 @@ UNUSABLE: Final = {
 """What becomes of records that can't be used."""
 
 CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not looked at")
-"""What a summary says wherever bounds are declared."""
+"""What a summary says wherever bounds are declared and nobody was asked."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,18 @@ class ModelSpec:
     def columns(self) -> tuple[str, ...]:
         """Columns that are read: the design's, then those about people."""
         return (*self.design.columns, *self.people.columns)
+
+    @property
+    def clamps(self) -> tuple[Bounded, ...]:
+        """Bounded columns of the model of which records may tell whether they are clamped: of what is private."""
+        design, schema = self.design, self.design.schema
+        response = dict.fromkeys(design.endog_sources, "response")
+        parts = response
+        if not self.scalar:
+            covariates = dict.fromkeys((n for made_of in design.sources for n in made_of), "covariate")
+            parts = dict.fromkeys(design.columns, "offset") | covariates | response
+        numbers = [n for n in parts if n not in schema.levels and schema.limits(n)[0] < schema.limits(n)[1]]
+        return tuple(Bounded(n, parts[n]) for n in numbers if np.isfinite(schema.limits(n)).any())
 
     @property
     def baseline(self) -> tuple[str, ...]:

@@ -191,7 +191,7 @@ def _ask(record: Record, plan: StudyPlan) -> Ask:
     groups, scores = plan.roles[role].groups, role in {"pilot", "main", "measures"}
     d = plan.d
     rows: tuple[tuple[float, ...], ...] = ()
-    if role == "location" or (role == "moments" and plan.is_wide):
+    if role in {"location", "clamping"} or (role == "moments" and plan.is_wide):
         record.items("rows", 0)
     elif plan.is_wide:
         flat = record.reals("rows", 2 * d)

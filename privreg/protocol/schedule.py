@@ -39,10 +39,14 @@ QUARTER: Final = 0.25
 """Records of a main round, relative to all before it, where nobody knows how many will come."""
 
 
+CLAMPED: Final = 0.01
+"""Share of the records, at most, who tell whether bounds clamp them."""
+
+
 class Round(NamedTuple):
     """Records that answer one public state."""
 
-    role: str  # "location", "moments", "pilot", "main" or "measures"
+    role: str  # "location", "moments", "pilot", "clamping", "main" or "measures"
     people: int  # How many records; −1 of a main round: an equal part of those left, or a quarter of those before
     optional: bool = False  # Whether it is held only if covariates turn out to be correlated
 
@@ -61,6 +65,7 @@ def schedule(
     located: float = 0.0,
     wide: int | None = None,
     measured: float = 0.0,
+    clamped: int = 0,
 ) -> tuple[Round, ...]:
     """Choose the rounds.
 
@@ -88,6 +93,10 @@ def schedule(
         Columns that report means and squares, of a design of so many that correlations aren't learned.
     measured : float
         Share of the records, whose number must then be known, that tell how well the fit predicts them.
+    clamped : int
+        Records that it takes to learn what bounds clamp; 0 if nobody is asked. They are asked before the main rounds
+        where they are at most `CLAMPED` of the records. Where nobody knows how many will come, they are asked between
+        main rounds, as soon as they are at most that share of all before them: a short stream never comes so far.
 
     Returns
     -------
@@ -118,10 +127,25 @@ def schedule(
     whole = 2.0**pilots - 1.0
     out += [held("pilot", total * 2.0**k / whole, PILOT * 2.0**k / whole) for k in range(pilots)]
     if rows is None:
-        return (*out, Round("main", -1))
+        return (*out, *_asked_late(tuple(out), clamped), Round("main", -1))
+    if 0 < clamped <= CLAMPED * rows:
+        out.append(Round("clamping", clamped))
     out += [Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1)
     told = int(measured * rows)
     return (*out, Round("measures", told)) if told else tuple(out)
+
+
+def _asked_late(before: tuple[Round, ...], clamped: int) -> tuple[Round, ...]:
+    """Main rounds of a stream of unknown length up to the one that asks what bounds clamp, and that round."""
+    if not clamped:
+        return ()
+    sizes = tuple(0 if r.optional else r.people for r in before)
+    main = (Round("main", -1),)
+    out: tuple[Round, ...] = ()
+    while clamped > CLAMPED * sum(sizes):
+        sizes = (*sizes, people_of((*before, *out, *main), sizes, None))
+        out += main
+    return (*out, Round("clamping", clamped))
 
 
 def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None) -> int:

@@ -33,7 +33,7 @@ FAMILIES: Final = {
 }
 """Scores that a device knows; one's own is refused. "balanced" is the logistic score over its larger side."""
 
-ROLES: Final = ("location", "moments", "pilot", "main", "measures")
+ROLES: Final = ("location", "moments", "pilot", "clamping", "main", "measures")
 
 MEASURES: Final = {
     "huber": 3,
@@ -133,6 +133,7 @@ class StudyPlan(NamedTuple):
     silent: bool  # Whether measures of fit tell who has nothing to tell
     model: Mapping[str, Any]  # What the collector is told beside: the formula, schema and options; no device reads it
     texts: tuple[tuple[str, str], ...] = ()  # Words of the survey's page, by name; no report depends on them
+    clamping: tuple[str, ...] = ()  # Columns of which a role tells whether their bounds clamp an answer
 
     @property
     def d(self) -> int:
@@ -153,6 +154,8 @@ class StudyPlan(NamedTuple):
         """Numbers in a report of a role: what a device makes, whatever the plan says."""
         if role == "location":
             return len(self.unscaled)
+        if role == "clamping":
+            return len(self.clamping)
         if role == "measures":
             told = self.blocks + 2 if self.family == "multinomial" else MEASURES[self.family]
             return told + int(self.silent)
@@ -203,6 +206,8 @@ def _cell(record: Record, columns: Mapping[str, Column]) -> Cell:
 def _roles(record: Record) -> dict[str, Role]:
     out = {}
     for name in ROLES:
+        if name == "clamping" and not record.has(name):  # of which plans without it say nothing
+            continue
         one = record.optional(name)
         if one is None:
             continue
@@ -218,7 +223,7 @@ def _roles(record: Record) -> dict[str, Role]:
 
 
 def _forms(role: str, wide: bool) -> tuple[str, ...]:
-    if role in {"location", "measures"} or (role == "moments" and wide):
+    if role in {"location", "clamping", "measures"} or (role == "moments" and wide):
         return (lattice.BOX,)
     if role == "moments":
         return (lattice.MOMENTS,)
@@ -361,6 +366,7 @@ def read_plan(payload: bytes) -> StudyPlan:
         silent=silent,
         model=record.mapping("model"),
         texts=_texts(record.aside("x_texts")),
+        clamping=_clamping(record, roles, columns),
     )
     record.done()
     _check_reports(plan)
@@ -371,6 +377,20 @@ def _texts(value: object) -> tuple[tuple[str, str], ...]:
     """Words of the page, if they are some."""
     found = value.items() if isinstance(value, dict) else ()
     return tuple((k, v) for k, v in found if isinstance(v, str))
+
+
+def _clamping(record: Record, roles: Mapping[str, Role], columns: Mapping[str, Column]) -> tuple[str, ...]:
+    """Columns of which a role tells whether they are clamped; a plan without the role has no such member."""
+    if "clamping" not in roles:
+        return ()
+    names = tuple(record.items("clamping", most=MOST_COLUMNS))
+    if len(set(map(str, names))) != len(names):
+        raise MessageError("'clamping' of the plan names a column twice.")
+    for name in names:
+        own = columns.get(name) if isinstance(name, str) else None
+        if own is None or own.levels or not (math.isfinite(own.low) or math.isfinite(own.high)):
+            raise MessageError("'clamping' of the plan must name columns with bounds.")
+    return names
 
 
 def _check_score(family: str, a: float, b: float, blocks: int) -> None:
@@ -428,6 +448,8 @@ def _column_object(column: Column) -> dict[str, Any]:
 
 
 def _plan_object(plan: StudyPlan) -> dict[str, Any]:
+    named = [r for r in ROLES if r != "clamping" or r in plan.roles]
+    clamping = {"clamping": list(plan.clamping)} if "clamping" in plan.roles else {}
     wide = {"columns": list(plan.wide), "edges": [text_of(e) for e in plan.edges]} if plan.is_wide else None
     texts = {"x_texts": dict(plan.texts)} if plan.texts else {}
     return {
@@ -455,7 +477,7 @@ def _plan_object(plan: StudyPlan) -> dict[str, Any]:
             "clamp": lattice.CLAMP,
             "release_group": plan.release_group,
         },
-        "roles": {r: plan.roles[r]._asdict() if r in plan.roles else None for r in ROLES},
+        "roles": {r: plan.roles[r]._asdict() if r in plan.roles else None for r in named},
         "moments": {"constant": plan.constant, "response": plan.moment_response, "wide": wide},
         "unscaled": list(plan.unscaled),
         "measures": {"y_max": text_of(plan.y_max), "silent": plan.silent},
@@ -468,6 +490,7 @@ def _plan_object(plan: StudyPlan) -> dict[str, Any]:
         "cluster": None,
         "model": dict(plan.model),
         **texts,
+        **clamping,
     }
 
 

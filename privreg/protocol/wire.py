@@ -163,6 +163,10 @@ class Record:
             raise MessageError(f"{self.what} has no {name!r}.")
         return self._left.pop(name)
 
+    def has(self, name: str) -> bool:
+        """Whether there is a member that nobody has taken yet."""
+        return name in self._left
+
     def _fail(self, name: str, wanted: str) -> MessageError:
         return MessageError(f"{name!r} of {self.what} must be {wanted}.")
 

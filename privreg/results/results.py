@@ -91,7 +91,8 @@ class PrivateResults(TestedResults):
             round : int
                 From 1, in the order in which states were published.
             role : str
-                "location" (of columns whose scale is private), "moments", "pilot", "main" or "measures".
+                "location" (of columns whose scale is private), "moments", "pilot", "clamping" (of long streams),
+                "main" or "measures".
             records : int
                 Who were asked.
             reports : float

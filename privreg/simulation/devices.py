@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import State
 
     Array = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
 
 __all__ = ["Block", "Devices", "cut"]
@@ -36,6 +37,7 @@ class Block(NamedTuple):
     offset: Array | None
     weight: Array | None
     delay: Ints | None = None  # Rounds after its own in which a record's report arrives
+    clamped: Flags | None = None  # Whether bounds clamp it, by column, in rounds that ask; shape (n, D)
 
 
 def cut(rows: Block, a: int, b: int) -> Block:
@@ -59,7 +61,7 @@ class Devices(NamedTuple):
         plan, role = self.plan, self.state.role
         if role == "measures":  # of which outer products are summed, too
             return True
-        scores = role not in {"location", "moments"}
+        scores = role not in {"location", "moments", "clamping"}
         return plan.mechanism.channel(plan.numbers(role)).kind != codes.GAUSSIAN or (plan.label and scores)
 
     @property
@@ -92,6 +94,8 @@ class Devices(NamedTuple):
         if state.role == "location":
             out = _weighted(play.indicators(state, self._places(rows)), rows.weight)
             return np.asarray(out.reshape(len(state.offsets), -1, out.shape[1]).sum(axis=1))
+        if state.role == "clamping":
+            return np.asarray(_weighted(self._flags(rows), rows.weight).sum(axis=0)[None])
         if state.role == "moments" and plan.wide is not None:
             return np.asarray(_weighted(play.numbers(plan.wide, rows.x), rows.weight).sum(axis=0)[None])
         if state.role == "moments":
@@ -119,6 +123,8 @@ class Devices(NamedTuple):
         centre = np.zeros(plan.numbers(role))
         if role == "location":
             return play.indicators(state, self._places(rows)), centre + 0.5
+        if role == "clamping":
+            return self._flags(rows), centre + 0.5
         if role == "moments" and plan.wide is not None:
             return play.numbers(plan.wide, rows.x), centre + 0.5
         if role == "moments":
@@ -143,7 +149,7 @@ class Devices(NamedTuple):
         noise = normals(n * width).reshape(n, width)
         if role == "measures":
             return self._measures(rows, noise)
-        if plan.label and role not in {"location", "moments"}:
+        if plan.label and role not in {"location", "moments", "clamping"}:
             given = self._response(rows.y, None), rows.x, self._offset(rows), rows.weight
             low, high = ((v - state.y_centre) / state.y_scale for v in (plan.y_low, plan.y_high))
             return play.public_sums(plan, state, given, (low, high), noise)
@@ -161,6 +167,13 @@ class Devices(NamedTuple):
         weighted = told * times[:, None]
         outer = weighted.T @ told / self.unit
         return np.concatenate([weighted.sum(axis=0), outer.reshape(-1)])[None]
+
+    @staticmethod
+    def _flags(rows: Block) -> Array:
+        """Whether bounds clamp a record, by column: 1 or 0, and 0 of one that has nothing to tell."""
+        if rows.clamped is None:
+            raise ValueError("rows of a round on clamping come with what bounds clamp")
+        return rows.clamped.astype(np.float64)
 
     def _places(self, rows: Block) -> Array:
         """Values of the columns whose scale is learned; the response comes last."""

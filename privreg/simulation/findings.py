@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.collector import carried, coordinates, curvature, estimate, moments, thresholds
+from privreg.collector import carried, clamping, coordinates, curvature, estimate, moments, thresholds
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
 from privreg.inference.resampling import FIRST
@@ -124,6 +124,7 @@ def found_of(
         else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < RARE).tolist(),
         measures=plan.gauge is not None,
         measuring=progress.state.role == "measures",
+        clamped=clamping.shares_of(plan, progress),
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
         early=_early(run, settings, estimates, round(people), begun=found is not None),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
+from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import at_least
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import ENDLESS, people_of
@@ -174,7 +175,13 @@ class FitPlan:
         ]
         if self.asked.covariates is not None:
             out.append(("Covariates", self.asked.covariates.words))
-        return [*out, *((f"Public: {name}", words) for name, words in self.spec.declared())]
+        table = self.rounds
+        asked = int(table.loc[table["role"] == "clamping", "records"].sum())
+        clamping = (
+            CLAMPING[1] if not asked else f"values outside these bounds are clamped; {asked:,} records tell how many"
+        )
+        declared = [(n, clamping if (n, words) == CLAMPING else words) for n, words in self.spec.declared()]
+        return [*out, *((f"Public: {name}", words) for name, words in declared)]
 
     def __repr__(self) -> str:
         lines = self._lines()

@@ -6,16 +6,21 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from privreg.collector.clamping import SMALL, shares_of
 from privreg.collector.diagonal import WIDE
 from privreg.diagnostics import Diagnostic, doubt
+from privreg.families.measures import NORMAL_95
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from privreg.collector.clamping import Shares
+    from privreg.collector.plan import Plan, Progress
+
     Array = NDArray[np.float64]
 
-__all__ = ["RARE", "Findings", "notes"]
+__all__ = ["RARE", "Findings", "clamping_words", "notes"]
 
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
@@ -52,6 +57,7 @@ class Findings(NamedTuple):
     unlearned: bool = False  # Whether their share isn't learned
     flat: bool = False  # Whether the response hardly varies
     changing: bool = False  # Whether those who came first tell something else
+    clamped: Shares | None = None  # Shares of the records that bounds clamp
     at_limit: bool = False  # Whether the estimate lies at a public limit
     strong: float = 0.0  # Sd of the linear predictor above which effects are too strong, if they are
     diagonal: Sequence[int] | None = None  # Of a design whose correlations aren't learned, levels that few have
@@ -97,7 +103,7 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
 
     fit = _Fit(found, names, place)
     return (
-        *(*_of_wide_designs(fit), *_of_columns(fit), *_of_results(found), *_of_records(found)),
+        *(*_of_wide_designs(fit), *_of_columns(fit), *_of_results(found), *_of_clamping(found), *_of_records(found)),
         *(*found.early, *_of_few(found, blocks * len(order))),
     )
 
@@ -223,6 +229,45 @@ def _of_results(found: Findings) -> list[Diagnostic]:
         )
         out.append(doubt("strong", text))
     return out
+
+
+BENDS: Final = {
+    "response": "slopes are drawn towards 0",
+    "covariate": "the slope of a clamped covariate is too steep as a rule",
+    "offset": "estimates are biased by what was cut off",
+}
+"""What clamping does to a fit, by the part of the model that is clamped."""
+
+
+def _of_clamping(found: Findings) -> list[Diagnostic]:
+    """Columns of which bounds surely clamp more than a small share."""
+    shares = found.clamped
+    if shares is None or not shares.noted:
+        return []
+    told = list[str]()
+    for j in shares.noted:
+        percent, half = 100.0 * float(shares.share[j]), 100.0 * NORMAL_95 * float(shares.error[j])
+        verb = "of" if told else "bounds of"
+        some = f"{'' if told else ' clamp'} {min(round(percent), 100)}% (± {max(round(half), 1)}%)"
+        told.append(f"{verb} {shares.columns[j].name}{some}")
+    parts = {shares.columns[j].part for j in shares.noted}
+    bent = "; ".join(words for part, words in BENDS.items() if part in parts)
+    return [Diagnostic("clamping", f"{_listed(told)} of records: {bent}; declare wider bounds=")]
+
+
+def clamping_words(plan: Plan, progress: Progress) -> str | None:
+    """What the privacy statement says of clamping; None where nobody is asked."""
+    if all(r.role != "clamping" for r in plan.rounds):
+        return None
+    text, shares = "values outside these bounds were clamped", shares_of(plan, progress)
+    if shares is None:
+        return f"{text}; how many was not looked at yet"
+    where = "the response" if plan.label else "any column"
+    said = f"surely at most {100.0 * shares.most:.2g}% of them in {where}"
+    if shares.noted:
+        names = _listed(shares.columns[j].name for j in shares.noted)
+        said = f"surely more than {100.0 * SMALL:g}% of them in {names} (see the notes)"
+    return f"{text}; looked at by {shares.people:,} records: {said}"
 
 
 def _of_records(found: Findings) -> list[Diagnostic]:

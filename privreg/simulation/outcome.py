@@ -15,7 +15,7 @@ from privreg.inference.resampling import FIRST, Anytime, Bootstrap
 from privreg.results.data import RoundHeld
 from privreg.results.equation import Equation
 from privreg.simulation.findings import before_role, found_of
-from privreg.simulation.notes import notes
+from privreg.simulation.notes import clamping_words, notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +38,7 @@ ROLES: Final = {
     "location": "told where columns lie",
     "moments": "reported second moments",
     "pilot": "ran a pilot",
+    "clamping": "told what bounds clamp",
 }
 
 
@@ -62,6 +63,7 @@ class FitOutcome(NamedTuple):
     told: int = 0  # People who reported them
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
     equation: Equation | None = None  # That the estimates solve
+    clamping: str | None = None  # What reports have told of clamping, if anybody is asked
     spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
 
     def measure_words(self) -> tuple[tuple[str, str], ...]:
@@ -133,6 +135,7 @@ def report_of_rounds(
         rounds=_rounds(run, progress, trail, outside, errors),
         equation=None if found is None else _equation(plan, progress, found, order, settings),
         told=run.at if progress.state.role == "measures" else 0,
+        clamping=clamping_words(plan, progress),
         spreads=_spreads(plan, progress, order),
     )
 
@@ -152,7 +155,9 @@ def _rounds(
     """Every round that has had anybody: how many, and how far it moved the estimate."""
     plan, out = run.plan, list[RoundHeld]()
     came = {s.state.number: float(s.weight.sum()) for s in progress.seen}
-    states = [s.state for s in progress.seen] + ([] if run.open else [run.progress.state])
+    states = [s.state for s in progress.seen]
+    if not states or states[-1].number < run.progress.state.number:
+        states.append(run.progress.state)
     estimates = iter([one[2] for one in trail])
     moved: dict[int, Array] = {}
     before = outside(states[0].theta) if states else np.zeros(0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.collector import diagonal, many, thresholds
+from privreg.collector import clamping, diagonal, many, thresholds
 from privreg.collector import factors as cells
 from privreg.collector.moments import Layout
 from privreg.collector.plan import Plan
@@ -65,6 +65,8 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     gaps = units.gaps(probe)[order]
     wide, box = _wide(spec, order, gaps, unscaled, constant) if is_many else (None, None)
     rows = efficient.covariates
+    clamps = spec.clamps
+    radius = reports.mechanism.bits_radius(len(clamps))
     plan = Plan(
         rounds=schedule(
             d=reports.blocks * p,
@@ -79,6 +81,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
             wide=None if wide is None else len(wide.columns),
             located=thresholds.PEOPLE * len(unscaled) * max(noise / 4.0, 0.25),
             measured=efficient.measures,
+            clamped=clamping.people_for(len(clamps), reports.mechanism.sd(radius, len(clamps))) if clamps else 0,
         ),
         rules=rules,
         layout=Layout(constant, not own),
@@ -103,6 +106,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         wide=wide,
         box=box,
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
+        clamps=clamps,
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
     return plan, order, linear

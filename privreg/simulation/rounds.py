@@ -17,7 +17,7 @@ from privreg.collector import rounds as collector
 from privreg.files.archive import like
 from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_fork
 from privreg.protocol.rounds import PARTS, Reports
-from privreg.protocol.schedule import ENDLESS
+from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import play
 from privreg.simulation.devices import Block, Devices, cut
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from privreg.families.measures import Measure
 
     Array = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
 
 __all__ = ["MOST", "PIECE", "STEP", "Raw", "RoundsRun", "Sent"]
@@ -171,7 +172,14 @@ class RoundsRun:
         """Part of the round that is open."""
         return min(self.at // self.length, self.parts - 1)
 
-    def advance(self, y: Array, x: Array, offset: Array | None = None, weight: Array | None = None) -> int:
+    def advance(
+        self,
+        y: Array,
+        x: Array,
+        offset: Array | None = None,
+        weight: Array | None = None,
+        clamped: Flags | None = None,
+    ) -> int:
         """Play the devices of these rows, in order; how many.
 
         Parameters
@@ -183,24 +191,40 @@ class RoundsRun:
             All in internal units; rows of records that have nothing to tell are NaN.
         weight : ndarray, shape (n,), optional
             Weights (μ_i/μ_max)² in (0, 1] of records with personal budgets.
+        clamped : ndarray of bool, shape (n, D), optional
+            Whether bounds clamp them, by column of the plan's `clamps`; needed where `asks_clamping`.
 
         Returns
         -------
         int
         """
-        self._enter(Block(y, x, offset, weight))
+        self._enter(Block(y, x, offset, weight, None, clamped))
         return len(y)
+
+    def asks_clamping(self, rows: int) -> bool:
+        """Whether any of the next so many records may be asked whether bounds clamp them, on public grounds."""
+        rounds, held = self.plan.rounds, self.progress.held
+        asked = next((k for k, r in enumerate(rounds) if r.role == "clamping"), -1)
+        if len(held) > asked:
+            return False
+        sizes = held
+        while len(sizes) < asked:  # a round that may be left out may be
+            sizes = (*sizes, 0 if rounds[len(sizes)].optional else people_of(rounds, sizes, self.plan.rows))
+        return sum(held) + self.at + self._held + rows > sum(sizes)
 
     def _enter(self, rows: Block) -> None:
         """Let these rows wait, and play what is whole."""
         i, n = 0, len(rows.y)
         while i < n:
+            role = self.progress.state.role
             m = min(n - i, self.size - self.at - self._held)
             end = i + m
             whole = (self._held + m) // self.block * self.block - self._held
             if whole > 0:  # up to the last whole block; what is left waits
                 end = i + whole
-            self.raw.waiting.append(cut(rows, i, end))
+            some = cut(rows, i, end)
+            # not all that comes may have been looked at for what bounds clamp, but whoever is asked
+            self.raw.waiting.append(some if role == "clamping" else some._replace(clamped=None))
             self._held += end - i
             i = end
             if self._held % self.block == 0:
@@ -361,7 +385,7 @@ class RoundsRun:
     def so_far(self) -> Progress:
         """What the collector knows, with what the present round has reported yet; open pieces are closed."""
         self.close()
-        if not self.weight.any() or self.progress.state.role in {"location", "moments", "measures"}:
+        if not self.weight.any() or self.progress.state.role in {"location", "moments", "clamping", "measures"}:
             return self.progress
         return collector.scored(self.plan, self.progress, self.reports)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from privreg.results.results import PrivateResults
 
     Array = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
 
 __all__ = ["simulate"]
@@ -240,12 +241,19 @@ class FieldRun(RoundsRun):
         """Records that have reported."""
         return sum(self._heard.values())
 
-    def advance(self, y: Array, x: Array, offset: Array | None = None, weight: Array | None = None) -> int:
+    def advance(
+        self,
+        y: Array,
+        x: Array,
+        offset: Array | None = None,
+        weight: Array | None = None,
+        clamped: Flags | None = None,
+    ) -> int:
         """Play the devices of these rows, in order; see `RoundsRun.advance`."""
         lost, delay = self._fate(len(y))
         if self._dropout:
             weight = np.where(lost, 0.0, 1.0 if weight is None else weight)
-        self._enter(Block(y, x, offset, weight, delay))
+        self._enter(Block(y, x, offset, weight, delay, clamped))
         return len(y)
 
     def _fate(self, rows: int) -> tuple[NDArray[np.bool_], Ints]:
@@ -317,7 +325,7 @@ class FieldRun(RoundsRun):
         """What the collector knows once all reports have arrived; open pieces are closed."""
         self.close()
         progress = self._arrived(self._due)
-        if not self.reports.weight.any() or progress.state.role in {"location", "moments", "measures"}:
+        if not self.reports.weight.any() or progress.state.role in {"location", "moments", "clamping", "measures"}:
             return progress
         return collector.scored(self.plan, progress, self.reports)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from privreg.audit import reports
 from privreg.diagnostics import Diagnostic
+from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import Release, at_least
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD, closing_notes, opening_notes
@@ -84,17 +85,20 @@ def statement(
         weights=report.bound,
         curvature=spending,
         release=release,
-        declared=_declared(spec, s),
+        declared=_declared(spec, s, report),
         notes=_notes(spec, s, report, seeded=seeded, total_mu=total_mu),
         seeded=seeded and spec.budget.private,
         leaked=spec.design.schema.leaked,
     )
 
 
-def _declared(spec: ModelSpec, s: Settings) -> tuple[tuple[str, str], ...]:
-    """Public declarations in words, public rows among them."""
+def _declared(spec: ModelSpec, s: Settings, report: FitOutcome) -> tuple[tuple[str, str], ...]:
+    """Public declarations in words, public rows and what was told of clamping among them."""
+    out = spec.declared()
+    if report.clamping is not None:
+        out = tuple((name, report.clamping if (name, text) == CLAMPING else text) for name, text in out)
     public = None if s.efficient is None else s.efficient.covariates
-    return spec.declared() if public is None else (*spec.declared(), ("covariates", public.words))
+    return out if public is None else (*out, ("covariates", public.words))
 
 
 def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
@@ -129,6 +133,8 @@ def _of_rounds(run: RoundsRun) -> tuple[dict[str, Any], ...]:
         given = plan.mechanism.channel(m), plan.radius(role)
         if role == "location":
             out.append(reports.of_numbers("location", "numbers", *given, m))
+        elif role == "clamping":
+            out.append(reports.of_numbers("clamping", "numbers", *given, m))
         elif role == "measures":
             out.append(reports.of_numbers("measures of fit", "numbers", *given, m))
         elif role == "moments" and plan.wide is not None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -33,6 +34,7 @@ from privreg.options.threads import one_thread
 from privreg.options.values import read_start
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
+from privreg.protocol.schedule import ENDLESS
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
 from privreg.simulation.outcome import report_of_rounds
@@ -74,6 +76,7 @@ class Rows(NamedTuple):
     offset: Array | None  # shape (n,)
     weight: Array | None  # Squared share of the largest budget; shape (n,)
     hashes: Any  # Keyed hashes of ids; shape (n,)
+    clamped: NDArray[np.bool_] | None  # Whether bounds clamp them, where they may be asked that; shape (n, D)
     read: int  # Rows of the source they were made of
 
 
@@ -224,7 +227,7 @@ class Stream:
         with self._alone():
             if getattr(self._spec.design, "formula", None) is not None:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
-            self._take(self._encode(batch))
+            self._take(self._encode(batch, clamped=self._asks([batch])))
         return self
 
     def _update_all(self, batches: Iterable[Any], threads: int, most: int | None = None) -> Iterator[int]:
@@ -242,12 +245,13 @@ class Stream:
                     if not some:
                         break
                     joined = None
+                    encode = partial(self._encode, clamped=self._asks(some))
                     with suppress(PrivregError):  # raised again below, after the batches before it were taken
-                        joined = _joined(list(pool.map(self._encode, some)))
+                        joined = _joined(list(pool.map(encode, some)))
                     if joined is not None:
                         self._take(joined)
                     for batch in some if joined is None else []:
-                        self._take(self._encode(batch))
+                        self._take(encode(batch))
                     yield self.nobs
                 if problem is not None:
                     raise problem
@@ -259,8 +263,18 @@ class Stream:
     def _columns(self) -> NDArray[np.int64] | None:
         return self._run.columns if isinstance(self._run, RoundsRun) else None
 
-    def _encode(self, batch: Any) -> Rows:
-        """Rows in internal units, in the engine's order of columns."""
+    def _asks(self, batches: list[Any]) -> bool:
+        """Whether anybody of the next batches may be asked whether bounds clamp them."""
+        if not isinstance(self._run, RoundsRun):
+            return False
+        try:
+            rows = sum(map(rows_of, batches))
+        except Exception:  # no table; whoever encodes it says so
+            rows = ENDLESS
+        return self._run.asks_clamping(rows)
+
+    def _encode(self, batch: Any, *, clamped: bool = False) -> Rows:
+        """Rows in internal units, in the engine's order of columns; `clamped`: and what bounds clamp of them."""
         spec, units, columns = self._spec, self._spec.units, self._columns
         rows = self._design.encode(batch, spec.people.missing)
         x = rows.exog
@@ -277,7 +291,11 @@ class Stream:
         if self._counter is not None:
             hashes = self._counter.hashed(spec.people.ids(batch), gaps=spec.people.missing != "raise")
             hashes = hashes if rows.kept is None else hashes[rows.kept]
-        return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, rows_of(batch))
+        flags = None
+        if clamped:
+            flags = spec.design.clamps(batch, [c.name for c in spec.clamps])
+            flags = flags if rows.kept is None else flags[rows.kept]
+        return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, flags, rows_of(batch))
 
     @one_thread()
     def _take(self, rows: Rows) -> None:
@@ -295,12 +313,13 @@ class Stream:
             x = np.where(lacking[:, None], 0.0 if not isinstance(self._run, RoundsRun) else np.nan, x)
             y = np.where(silent, np.nan, y)
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
+        clamped = None if rows.clamped is None else rows.clamped & ~silent[:, None]
         self._broken = True  # an interrupt inside would leave noise used but not marked
         self._marks.append((self.rows_read, self.nobs - skip))
         if not isinstance(self._run, RoundsRun):
             self._run.advance(y, x, offset)
         else:
-            self._run.advance(y, x, offset, rows.weight)
+            self._run.advance(y, x, offset, rows.weight, clamped)
         self.rows_read += rows.read
         settled = self._run.settled if isinstance(self._run, RoundsRun) else self.nobs
         while self._marks and (self.nobs if len(self._marks) < 2 else self._marks[1][1]) <= settled:

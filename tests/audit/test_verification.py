@@ -46,6 +46,7 @@ WAYS = {
     "published": {"mu": 1, "tuning": "published"},
     "published, PrivUnit": {"epsilon": 2, "tuning": "published"},
     "measured": {"mu": 1, "measures": 0.2},
+    "clamped": {"mu": 3, "rows": 120_000},
     "plug_in": {"mu": 1, "tuning": "published", "inference": "plug_in"},
     "plug_in, PrivUnit": {"epsilon": 2, "tuning": "published", "inference": "plug_in"},
     "curator": {"mu": 1, "tuning": "published", "inference": "plug_in_central"},
@@ -115,6 +116,7 @@ WEAK = {
     "measures of fit": ("measured", "measures of fit"),
     "location": ("response only", "location"),
     "pilot": ("default", "score, pilot"),
+    "clamping": ("clamped", "clamping"),
     "main": ("response only", "score, main"),
     "single chain": ("published", "score"),
     "curvature": ("plug_in", "curvature"),
@@ -122,7 +124,9 @@ WEAK = {
 }
 
 
-@pytest.mark.parametrize("kind", others_are_statistical(WEAK, {"moments", "measures of fit", "main", "curvature"}))
+@pytest.mark.parametrize(
+    "kind", others_are_statistical(WEAK, {"moments", "measures of fit", "clamping", "main", "curvature"})
+)
 def test_noise_a_fifth_too_small_is_caught_in_every_kind_of_report(kind):
     way, report = WEAK[kind]
     found = weakened(fitted(**WAYS[way]).privacy, 0.8, report).verify(20_000)

@@ -14,6 +14,7 @@ from privreg.protocol.messages import Report
 from privreg.protocol.study import Cell
 from privreg.protocol.wire import MessageError
 from tests.studies import (
+    DAY,
     DESIGN,
     ROOT,
     SCORES,
@@ -124,7 +125,7 @@ def designs(trees, **more):
 def plans():
     """Plans by name, with the roles to ask, and whether everybody must get the same integers."""
     out = {f: (study_plan(f), ("pilot", "main", "measures"), f in POLYNOMIAL) for f in SCORES}
-    out["huber"] = (study_plan("huber"), study.ROLES, True)
+    out["huber"] = (study_plan("huber"), tuple(r for r in study.ROLES if r != "clamping"), True)
     out["operations"] = (designs(OPERATIONS, moment_response=False), ("moments", "main"), True)
     out["transcendental"] = (designs(TRANSCENDENTAL, offset=["log", ["col", "bmi"]]), ("moments", "pilot"), False)
     wide = study_plan(is_wide=True, wide=(3, 4), edges=(1.0, 1.5), silent=True)
@@ -132,6 +133,9 @@ def plans():
     mix = tuple(tuple(0.5 if k == j - 1 else float(j == k) for k in range(5)) for j in range(5))
     mixed = study_plan(mix=mix, constant=True, offset=["div", ["col", "visits"], const(4)])
     out["mixed"] = (mixed._replace(roles=roles_of(mixed)), ("moments", "pilot", "main"), True)
+    clamping = study_plan(clamping=("hours", "age", "bmi"))
+    held = (*clamping.rounds[:-1], study.Held("clamping", 50, DAY, 5, False), clamping.rounds[-1])
+    out["clamping"] = (clamping._replace(rounds=held), ("clamping", "main"), True)
     return out
 
 
@@ -148,7 +152,7 @@ def reports():
         for role in roles:
             state = field_state(wire.hash_of(payload), ask(plan, role, random.Random(f"{name} {role}")))
             states[f"{name} {role}"] = wire.base(messages.state_payload(state))
-            for row in ROWS if role == "main" else ROWS[:2]:
+            for row in ROWS if role in {"clamping", "main"} else ROWS[:2]:
                 number += 1
                 cases.append(case(name, plan, state, role, row, token(number), exact=exact))
     return {"plans": payloads, "states": states, "cases": cases}

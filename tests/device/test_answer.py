@@ -15,7 +15,7 @@ from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
 from privreg.protocol.study import ROLES, Role
 from tests.kinds import BROKEN, EXTREME
-from tests.studies import SCORES, ask, roles_of, study_plan
+from tests.studies import CLAMPING, SCORES, ask, roles_of, study_plan
 
 FORMS = pytest.mark.parametrize("form", lattice.FORMS)
 BUDGETS = (Mu(1, 1), Mu(1, 10), Mu(2, 1), Mu(7, 13), Mu(1, 1000))
@@ -176,15 +176,21 @@ def some_row(plan, rng, family):
     """A row in internal units, ordinary or as odd as it may be."""
     pick = (lambda: rng.gauss(0, 1)) if rng.random() < 0.5 else (lambda: rng.choice(EXTREMES))
     y = rng.choice([0.0, 1.0, 2.0, 0.5, *BROKEN]) if SCORES[family][0] != "number" else pick()
-    row = Row([1.0, *(pick() for _ in range(plan.d - 1))], y, rng.choice([0.0, 0.0, pick()]))
-    return Row([math.nan] * plan.d, math.nan, math.nan) if rng.random() < 0.1 else row
+    clamped = tuple(float(rng.randrange(2)) for _ in plan.clamping)
+    row = Row([1.0, *(pick() for _ in range(plan.d - 1))], y, rng.choice([0.0, 0.0, pick()]), clamped)
+    return nobody(plan) if rng.random() < 0.1 else row
+
+
+def nobody(plan):
+    """A row with nothing to report."""
+    return Row([math.nan] * plan.d, math.nan, math.nan, (0.0,) * len(plan.clamping))
 
 
 @pytest.mark.parametrize("made_up", [False, True])
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("family", SCORES)
 def test_no_row_and_no_state_put_reports_farther_apart_than_claimed(family, role, made_up):
-    plan, rng = study_plan(family), random.Random(f"{family} {role} {made_up}")
+    plan, rng = study_plan(family, clamping=CLAMPING), random.Random(f"{family} {role} {made_up}")
     for _ in range(12):
         state = hostile(plan, role, rng) if made_up else ask(plan, role, rng)
         group = rng.randrange(plan.roles[role].groups)
@@ -196,6 +202,7 @@ def test_no_row_and_no_state_put_reports_farther_apart_than_claimed(family, role
 @pytest.mark.parametrize("wide", [False, True])
 def test_wide_designs_tell_no_more(wide):
     plan = study_plan(is_wide=wide, wide=(1, 4) if wide else (), edges=(1.0, 2.0) if wide else (), constant=not wide)
+    plan = plan._replace(clamping=CLAMPING)
     plan = plan._replace(roles=roles_of(plan))
     rng = random.Random(4)
     for role in ROLES:
@@ -210,11 +217,10 @@ def test_wide_designs_tell_no_more(wide):
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("family", SCORES)
 def test_whoever_has_nothing_to_report_sends_what_everybody_else_does_who_has_not(family, role):
-    plan = study_plan(family)
-    nothing = Row([math.nan] * plan.d, math.nan, math.nan)
-    got = answer.values(plan.roles[role], answer.before_noise(plan, ask(plan, role), 0, nothing))
+    plan = study_plan(family, clamping=CLAMPING)
+    got = answer.values(plan.roles[role], answer.before_noise(plan, ask(plan, role), 0, nobody(plan)))
     half = plan.roles[role].radius // 2
-    assert set(got) <= ({half} if plan.roles[role].form == lattice.BOX else {0})
+    assert set(got) <= ({half} if plan.roles[role].form == lattice.BOX and role != "clamping" else {0})
 
 
 def test_a_made_up_map_that_makes_rows_subnormal_tells_nothing_false():

@@ -14,7 +14,7 @@ from privreg.device.design import read, row_of, unread, used, value_of
 from privreg.protocol import trees
 from privreg.protocol.study import Cell
 from privreg.protocol.trees import Column
-from tests.studies import COLUMNS, const, hexed, study_plan
+from tests.studies import CLAMPING, COLUMNS, const, hexed, study_plan
 
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 7.25, -7.25, 1e300, -1e300, 1e-300, 5e-324)
 NUMBERS = (*NUMBERS, math.inf, -math.inf, math.nan, 709.0, 710.0, -1e9)
@@ -236,3 +236,33 @@ def test_no_answer_raises(answers):
     assert len(row.x) == 5
     assert len({math.isfinite(v) for v in (*row.x, row.y, row.offset)}) == 1
     assert design.unread(study_plan(), answers) is not None
+
+
+# --- clamping ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({}, (0.0, 0.0)),
+        ({"hours": 24, "bmi": 15.0}, (0.0, 0.0)),  # at their bounds
+        ({"hours": 24.5}, (1.0, 0.0)),
+        ({"hours": "-0.5", "bmi": "50.01"}, (1.0, 1.0)),
+        ({"bmi": 1e300}, (0.0, 1.0)),
+        ({"bmi": 10**400}, (0.0, 0.0)),  # can't be read: nothing to report
+        ({"hours": 99, "bmi": None}, (0.0, 0.0)),
+        ({"hours": 99, "age": "old"}, (0.0, 0.0)),
+        ({"hours": 99, "shift": "late"}, (0.0, 0.0)),
+    ],
+)
+def test_a_device_tells_what_bounds_clamp_of_rows_it_can_use(answers, told):
+    plan = study_plan(clamping=CLAMPING)
+    row = row_of(plan, {**GOOD, **answers})
+    assert row.clamped == told
+    assert row[:3] == row_of(study_plan(), {**GOOD, **answers})[:3] or math.isnan(row.y)
+    assert row_of(study_plan(), {**GOOD, **answers}).clamped == ()
+
+
+def test_a_column_that_the_design_does_not_use_can_be_asked_about():
+    plan = study_plan(clamping=("visits",))
+    assert [row_of(plan, {**GOOD, "visits": v}).clamped for v in (3, 99, None)] == [(0.0,), (1.0,), (0.0,)]

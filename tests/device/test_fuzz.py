@@ -14,7 +14,7 @@ from privreg.device.design import Row, row_of, unread
 from privreg.protocol import messages, study, wire
 from privreg.protocol.wire import MessageError
 from tests.device.test_answer import allowed, far
-from tests.studies import ask, field_state, study_plan, token
+from tests.studies import CLAMPING, ask, field_state, study_plan, token
 
 ROWS = (
     {"age": 41, "bmi": 24.5, "shift": "night", "hours": 7, "ill": False, "visits": 3},
@@ -95,7 +95,7 @@ def mutated(payload, data):
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_a_dishonest_study_is_refused_or_learns_no_more(family, data):
-    honest = study_plan(family, offset=["col", "visits"])
+    honest = study_plan(family, offset=["col", "visits"], clamping=CLAMPING)
     payload = mutated(study.plan_payload(honest), data)
     try:
         plan = study.read_plan(payload)
@@ -113,7 +113,7 @@ def test_a_dishonest_study_is_refused_or_learns_no_more(family, data):
     one = messages.ask_of(state, place)
     form, group = plan.roles[one.role], messages.group_of(plan, one.role, place)
     made = [row_of(plan, row) for row in ROWS]
-    made.append(Row([1e200] * plan.d, 1e300, -1e300))
+    made.append(Row([1e200] * plan.d, 1e300, -1e300, (1.0,) * len(plan.clamping)))
     made.append(Row([math.nan] * plan.d, math.nan, math.nan))
     sent = [answer.values(form, answer.before_noise(plan, one, group, row)) for row in made]
     assert {len(a) for a in sent} == {form.numbers}

@@ -22,7 +22,21 @@ from privreg.device.session import PATIENCE
 from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS
-from tests.studies import DAY, NOON, ROOT, SERVER, ask, const, field_state, key_of, public, signed, study_plan, token
+from tests.studies import (
+    CLAMPING,
+    DAY,
+    NOON,
+    ROOT,
+    SERVER,
+    ask,
+    const,
+    field_state,
+    key_of,
+    public,
+    signed,
+    study_plan,
+    token,
+)
 
 URL = "https://study.example.org/v1/studies/sleep"
 KEY = wire.base(public(ROOT))
@@ -97,7 +111,7 @@ def refused(match, server, memory, *given, **more):
 @pytest.mark.parametrize("role", study.ROLES)
 def test_a_report_arrives_and_only_its_noise_is_new(memory, role, monkeypatch):
     monkeypatch.setattr(answer, "rounded_normal", lambda bits, words: 1000 + 0 * words.word())
-    server = Server(role=role)
+    server = Server(study_plan(clamping=CLAMPING), role)
     assert answered(server, memory) == (True, "The report has arrived. Thank you.", server.plan)
     assert server.asked == ["plan", "state", "reports"]
     place = messages.place_of(server.hash, token())
@@ -106,7 +120,7 @@ def test_a_report_arrives_and_only_its_noise_is_new(memory, role, monkeypatch):
 
     one, form = ask(server.plan, role), server.plan.roles[role]
     bare = answer.values(form, answer.before_noise(server.plan, one, group, row_of(server.plan, GOOD)))
-    assert any(bare) or role == "location"  # all below their thresholds
+    assert any(bare) or role in {"location", "clamping"}  # all below their thresholds, within their bounds
     assert server.report == (server.hash, 0, role, token(), tuple(v + 1000 for v in bare))
 
 

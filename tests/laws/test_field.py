@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from privreg.collector import chain, field
+from privreg.collector.clamping import Bounded
 from privreg.collector.diagonal import Wide
 from privreg.device import answer
 from privreg.device.design import Row
@@ -18,9 +19,10 @@ from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import Round
 from privreg.protocol.study import Cell
 from privreg.simulation import play
+from privreg.simulation.devices import Block, Devices
 from tests.kinds import KINDS, Y_MAX, Kind, adversarial, responses
 from tests.rounds import plan_by_rounds, state_of
-from tests.studies import const, field_state, study_plan
+from tests.studies import CLAMPING, const, field_state, study_plan
 
 FIELD = [k for k in KINDS if k not in {"custom", "logistic"}]
 TRACKED = ("huber", "expectile", "quantile", "hinge", "smoothed hinge")
@@ -48,7 +50,7 @@ def in_the_field(plan, roles=None):
         y_max=Y_MAX,
         silent=plan.gauge is not None and plan.gauge.nonresponse,
     )
-    out = out._replace(roles=field.roles_of(plan))
+    out = out._replace(roles=field.roles_of(plan), clamping=tuple(c.name for c in plan.clamps))
     rounds = tuple(study.Held(role, 10, 0, 0, False) for role in out.roles)
     out = out._replace(rounds=rounds)
     assert study.read_plan(study.plan_payload(out)) == out
@@ -170,6 +172,24 @@ def test_wide_designs_of_devices_are_those_of_the_simulation():
     state = stepped(fit, "main", rng)._replace(rows=np.array([[1.0, 0.5, 2.0, 1.5], [0.0, 0.25, -1.0, 0.5]]))
     sent = by_devices(plan, on_the_wire(plan, field.ask_of(fit, state)), x, y, None, GROUPS)
     same(sent, play.reports(fit, state, y, x, None), plan.roles["main"].radius)
+
+
+def test_what_devices_say_of_clamping_is_what_the_simulation_does():
+    rng, flags = np.random.default_rng(12), np.random.default_rng(12).random((N, 2)) < 0.5
+    held = (Round("clamping", 9), Round("main", -1))
+    fit = plan_by_rounds(
+        KINDS["huber"], d=D, strength=1.0, rounds=held, clamps=tuple(Bounded(n, "covariate") for n in CLAMPING)
+    )
+    plan, state = in_the_field(fit), state_of(fit, "clamping", rng)
+    assert plan.roles["clamping"][:2] == (lattice.BOX, 2)
+    x, y = rows_of(fit, KINDS["huber"], rng)
+    asked = on_the_wire(plan, field.ask_of(fit, state))
+    assert (asked.rows, asked.theta, asked.signs, asked.thresholds) == ((), (), (), ())
+    role = plan.roles["clamping"]
+    rows = [Row(r, v, 0.0, tuple(map(float, f))) for r, v, f in zip(x.tolist(), y.tolist(), flags, strict=True)]
+    sent = [answer.values(role, answer.before_noise(plan, asked, 0, row)) for row in rows]
+    played, _ = Devices(fit, state, None, None).told(Block(y, x, None, None, None, flags))
+    np.testing.assert_array_equal(sent, role.radius * played)
 
 
 @pytest.mark.parametrize("nonresponse", [False, True])

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.audit.devices import moment_report, round_report, threshold_report
+from privreg.collector.clamping import Bounded
 from privreg.families import measures, scores
 from privreg.families.measures import Gauge
 from privreg.privacy import channels
@@ -236,6 +237,24 @@ def test_measures_of_fit_are_randomised_for_each_record(name):
     np.testing.assert_allclose(got[:size], weight @ np.array(told), **CLOSE)
 
 
+@EVERY_MECHANISM
+def test_what_bounds_clamp_is_told_with_the_noise_of_all_its_numbers(name):
+    rng, mech, m = np.random.default_rng(11), mechanism(name), 5
+    clamps = tuple(Bounded(f"c{j}", "covariate") for j in range(m))
+    plan = plan_by_rounds(KINDS["huber"], name, d=D, mechanism=mech, clamps=clamps)
+    state, flags = state_of(plan, "clamping", rng), rng.random((N, m)) < 0.4
+    x, y = rows_of(plan, KINDS["huber"], rng)
+    noise = rng.standard_normal((N, mech.width(m)))
+    told = flags.astype(float)
+    if name != "gaussian":  # of which noise falls on sums
+        radius = mech.bits_radius(m)
+        one = [channels.randomised_one(mech.channel(m), v - 0.5, radius, e) for v, e in zip(told, noise, strict=True)]
+        told = np.array(one) + 0.5
+    got = by_record(plan, state, noise, Block(y, x, None, None, None, flags))
+    np.testing.assert_allclose(got[0], told.sum(axis=0), **CLOSE)
+    assert plan.radius("clamping") == mech.bits_radius(m)
+
+
 # --- one record counts for no more than the noise is made for ------------------------------------------------
 
 NUMBER = st.one_of(
@@ -324,6 +343,22 @@ def test_moments_and_indicators_count_for_no_more_than_their_noise_is_made_for(d
     moved = change(lambda _, x: play.indicators(state, x), x, y, 3, second, 0.0)
     assert moved <= bits_sensitivity(D) * (1.0 + ROUNDING)
     assert plan.sd("location") == pytest.approx(bits_sensitivity(D) / plan.mechanism.budget.mu, rel=1e-12)
+
+
+@given(first=st.lists(st.booleans(), min_size=9, max_size=9), second=st.lists(st.booleans(), min_size=9, max_size=9))
+def test_what_bounds_clamp_counts_for_no_more_than_its_noise_is_made_for(first, second):
+    clamps = tuple(Bounded(f"c{j}", "covariate") for j in range(9))
+    plan = plan_by_rounds(KINDS["huber"], d=D, clamps=clamps)
+    state = state_of(plan, "clamping", np.random.default_rng(1))
+    x, y, others = np.ones((4, D)), np.ones(4), np.zeros((3, 9), dtype=bool)
+
+    def sums(row):
+        flags = np.concatenate([others, np.array([row])])
+        return by_record(plan, state, np.zeros(0), Block(y, x, None, None, None, flags))[0]
+
+    assert np.linalg.norm(sums(first) - sums(second)) <= bits_sensitivity(9)
+    assert np.linalg.norm(sums([True] * 9) - sums([False] * 9)) == bits_sensitivity(9)
+    assert plan.sd("clamping") == pytest.approx(bits_sensitivity(9) / plan.mechanism.budget.mu, rel=1e-12)
 
 
 @ROLES

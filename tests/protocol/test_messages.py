@@ -11,9 +11,22 @@ from privreg.protocol import lattice, messages, study, trees, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS, Place, Report
 from privreg.protocol.wire import MessageError
-from tests.studies import NOON, ROOT, SCORES, SERVER, ask, field_state, key_of, public, signed, study_plan, token
+from tests.studies import (
+    CLAMPING,
+    NOON,
+    ROOT,
+    SCORES,
+    SERVER,
+    ask,
+    field_state,
+    key_of,
+    public,
+    signed,
+    study_plan,
+    token,
+)
 
-PLAN = study_plan()
+PLAN = study_plan(clamping=CLAMPING)
 PAYLOAD = study.plan_payload(PLAN)
 HASH = wire.hash_of(PAYLOAD)
 ROLES = pytest.mark.parametrize("role", study.ROLES)
@@ -40,6 +53,12 @@ def test_a_wide_plan_and_one_with_mixed_columns_are_read_as_they_were_written():
     mixed = study_plan(mix=tuple(tuple(float(j == k) for k in range(5)) for j in range(5)), missing="refuse")
     for plan in (wide, mixed):
         assert study.read_plan(study.plan_payload(plan)) == plan
+
+
+def test_a_plan_without_clamping_has_no_word_of_it():
+    payload = study.plan_payload(study_plan())
+    assert b"clamping" not in payload
+    assert "clamping" in json.loads(PAYLOAD)["roles"]
 
 
 @ROLES
@@ -197,6 +216,13 @@ WRONG_PLANS = {
     "key": lambda p: p["keys"][0].update(kid="another"),
     "times": lambda p: p.update(closes=p["opens"]),
     "slug": lambda p: p.update(study="../x"),
+    "a column clamped twice": lambda p: p.update(clamping=["bmi", "bmi"]),
+    "a factor that is clamped": lambda p: p.update(clamping=["bmi", "shift"]),
+    "an unknown column that is clamped": lambda p: p.update(clamping=["bmi", "height"]),
+    "a number that is clamped": lambda p: p.update(clamping=["bmi", 7]),
+    "fewer columns than are clamped": lambda p: p.update(clamping=["bmi"]),
+    "clamping without its role": lambda p: p["roles"].pop("clamping"),
+    "a role on clamping without its columns": lambda p: p.pop("clamping"),
     "no rounds": lambda p: p.update(rounds=[]),
     "limit": lambda p: p.update(limit=1 << 20),
 }

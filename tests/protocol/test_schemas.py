@@ -18,7 +18,9 @@ BEYOND = {
     # what goes between members of a message, with a plan, or with the budget
     "plan": {
         "less mu", "blocks", "role of rounds", "form", "numbers", "groups of a pilot", "column", "level",
-        "factor as number", "two columns of a name", "bounds", "levels that read alike", "times",
+        "factor as number", "a factor that is clamped", "an unknown column that is clamped",
+        "fewer columns than are clamped", "clamping without its role", "a role on clamping without its columns",
+        "two columns of a name", "bounds", "levels that read alike", "times",
     },
     "state": {
         "plan", "beyond 2^60", "rows", "theta", "signs", "bits of signs", "thresholds", "gauge", "below", "slots",

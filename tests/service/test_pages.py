@@ -102,7 +102,7 @@ def test_the_device_stays_small():
         if path.suffix == ".js":
             bare = re.sub(r"/\*\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
             code += re.sub(r"^\s*(//.*)?", "", bare, flags=re.MULTILINE)
-    assert len(gzip.compress(code.encode())) < 18_500
+    assert len(gzip.compress(code.encode())) < 19_000
 
 
 def test_npm_packs_the_modules_and_nothing_else():

@@ -37,7 +37,7 @@ def field(made, rows, *, late=0, dropout=0.0, seed=1, key=True):
     run = stream._run
     assert isinstance(run, RoundsRun)
     run.key = run.key if key else None
-    return FieldRun(run, b"k" * 32, dropout, late), stream._encode(rows)
+    return FieldRun(run, b"k" * 32, dropout, late), stream._encode(rows, clamped=True)
 
 
 # --- plans -----------------------------------------------------------------------------------------------------
@@ -260,8 +260,9 @@ def test_a_report_is_in_the_sums_of_one_arrival_only():
     while len(plain.progress.held) < first + 1:
         before += plain.size
         here = slice(before - plain.size, before)
-        plain.advance(encoded.endog[here], encoded.exog[here])
-    late.advance(encoded.endog[: before - 1], encoded.exog[: before - 1])  # one less, so that the round is open
+        plain.advance(encoded.endog[here], encoded.exog[here], clamped=encoded.clamped[here])
+    here = slice(0, before - 1)  # one less, so that the round is open
+    late.advance(encoded.endog[here], encoded.exog[here], clamped=encoded.clamped[here])
     late.close()
     assert late.weight.shape[0] == 4
     assert late.reports.weight.sum() == plain.behind[-1].weight.sum() - 1

@@ -14,7 +14,7 @@ import { valueOf } from "./trees.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {import("./plan.js").Role} Role */
-/** @typedef {{x: number[], y: number, offset: number}} Row */
+/** @typedef {{x: number[], y: number, offset: number, clamped: number[]}} Row */
 /** @typedef {Record<string, unknown>} Answers by column: numbers, strings, true or false */
 
 const NUMBER = /^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$/;
@@ -30,9 +30,14 @@ export function read(column, answer) {
     const place = whole ? column.levels.map(String).indexOf(String(answer)) : -1;
     return place < 0 ? null : place;
   }
-  const text = typeof answer === "string" && NUMBER.test(answer);
-  const value = text || typeof answer === "number" || typeof answer === "boolean" ? Number(answer) : NaN;
+  const value = plain(answer);
   return Number.isFinite(value) ? score.clipped(value, column.low, column.high) : null;
+}
+
+/** The number of an answer before it is clamped. @param {unknown} answer */
+function plain(answer) {
+  const text = typeof answer === "string" && NUMBER.test(answer);
+  return text || typeof answer === "number" || typeof answer === "boolean" ? Number(answer) : NaN;
 }
 
 /** @param {Answers} answers @param {string} name */
@@ -43,7 +48,8 @@ export const unread = (plan, answers) => used(plan).filter((c) => read(c, given(
 
 /** A respondent's row of the design; no numbers if there is nothing to report. @param {Plan} plan @param {Answers} answers @returns {Row} */
 export function rowOf(plan, answers) {
-  const nothing = { x: plan.design.map(() => NaN), y: NaN, offset: NaN }, values = new Map();
+  const nothing = { x: plan.design.map(() => NaN), y: NaN, offset: NaN, clamped: plan.clamping.map(() => 0) };
+  const values = new Map();
   for (const column of used(plan)) {
     const value = read(column, given(answers, column.name));
     if (value === null) return nothing;
@@ -57,7 +63,11 @@ export function rowOf(plan, answers) {
     const bare = x;
     x = plan.mix.map((row) => row.reduce((out, m, j) => (m !== 0 ? out + bare[j] * m : out), 0));
   }
-  return [...x, y, offset].every(Number.isFinite) ? { x, y, offset } : nothing;
+  const clamped = plan.clamping.map((name) => {
+    const value = plain(given(answers, name)), { low, high } = /** @type {any} */ (plan.columns.get(name));
+    return Number.isFinite(value) && (value < low || value > high) ? 1 : 0;
+  });
+  return [...x, y, offset].every(Number.isFinite) ? { x, y, offset, clamped } : nothing;
 }
 
 /**
@@ -75,6 +85,7 @@ export function beforeNoise(plan, ask, group, row) {
   if (ask.role === "location") {
     return score.above(plan.unscaled.map((j) => (j === plan.design.length ? less : row.x[j])), ask.thresholds[group]);
   }
+  if (ask.role === "clamping") return row.clamped;
   if (ask.role === "moments") {
     if (plan.isWide) return score.meansAndSquares(plan.wide.map((j) => row.x[j]), plan.edges);
     const v = [...(plan.constant ? [1] : []), ...row.x, ...(plan.momentResponse ? [less] : [])];

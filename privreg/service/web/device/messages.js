@@ -86,7 +86,7 @@ function readAsk(record, plan) {
   const scores = ["pilot", "main", "measures"].includes(role), d = plan.design.length, size = sizeOf(plan);
   /** @type {number[][]} */
   let rows = [];
-  if (role === "location" || (role === "moments" && plan.isWide)) record.items("rows", 0);
+  if (["location", "clamping"].includes(role) || (role === "moments" && plan.isWide)) record.items("rows", 0);
   else if (plan.isWide) {
     const flat = record.reals("rows", 2 * d);
     rows = [flat.slice(0, d), flat.slice(d)];

@@ -9,7 +9,7 @@ import { MOST, check, isLabel, names } from "./trees.js";
 import { Record, VERSION, keyId, loads, need } from "./wire.js";
 
 /** @typedef {import("./trees.js").Column} Column */
-/** @typedef {"location" | "moments" | "pilot" | "main" | "measures"} RoleName */
+/** @typedef {"location" | "moments" | "pilot" | "clamping" | "main" | "measures"} RoleName */
 /** @typedef {{form: lattice.Form, numbers: number, radius: number, groups: number}} Role */
 /** @typedef {{name: string, tree: any, centre: number, scale: number}} Cell */
 /**
@@ -25,6 +25,7 @@ import { Record, VERSION, keyId, loads, need } from "./wire.js";
  * @property {Map<string, Column>} columns
  * @property {Cell} response
  * @property {any} offset tree, or null
+ * @property {string[]} clamping columns of which a role tells whether bounds clamp them
  * @property {Cell[]} design
  * @property {number[][] | null} mix
  * @property {string} family
@@ -55,7 +56,7 @@ const MEASURES = new Map([
   ["poisson", 3], ["hinge", 2], ["smoothed_hinge", 2],
 ]);
 /** @type {readonly RoleName[]} */
-export const ROLES = ["location", "moments", "pilot", "main", "measures"];
+export const ROLES = ["location", "moments", "pilot", "clamping", "main", "measures"];
 export const LATEST = 2 ** 36;
 const LIMIT = 64 * 1024;
 const MOST_COLUMNS = 2000;
@@ -103,6 +104,7 @@ function cellOf(record, columns) {
 function rolesOf(record) {
   const out = new Map();
   for (const name of ROLES) {
+    if (name === "clamping" && !record.left.has(name)) continue; // of which plans without it say nothing
     const one = record.optional(name);
     if (one === null) continue;
     out.set(name, {
@@ -195,6 +197,7 @@ export async function readPlan(payload) {
     tokens: record.choice("tokens", ["issued", "open"]),
     limit: record.integer("limit", 512, LIMIT),
     unscaled: record.integers("unscaled", 0, d),
+    clamping: clampingOf(record, roles, columns),
     texts: record.left.get("x_texts") instanceof Map ? record.left.get("x_texts") : new Map(),
   };
   checkRounds(record, roles);
@@ -203,6 +206,21 @@ export async function readPlan(payload) {
   checkScore(plan);
   checkReports(plan);
   return plan;
+}
+
+/**
+ * Columns of which a role tells whether bounds clamp them; a plan without the role has no such member.
+ * @param {Record} record @param {Map<string, Role>} roles @param {Map<string, Column>} columns @returns {string[]}
+ */
+function clampingOf(record, roles, columns) {
+  if (!roles.has("clamping")) return [];
+  const names = record.items("clamping", undefined, MOST_COLUMNS);
+  right(new Set(names.map(String)).size === names.length, "clamping");
+  for (const name of names) {
+    const own = typeof name === "string" ? columns.get(name) : undefined;
+    right(own && !own.levels.length && (Number.isFinite(own.low) || Number.isFinite(own.high)), "clamping");
+  }
+  return names;
 }
 
 /** Numbers for which a score lies in [−1, 1]; it is clipped to it besides. @param {Plan} plan */
@@ -223,6 +241,7 @@ export const momentSize = (plan) => plan.design.length + Number(plan.constant) +
 /** Numbers that a device makes, whatever the plan says. @param {Plan} plan @param {string} role @param {string} form */
 function numbersOf(plan, role, form) {
   if (role === "location") return plan.unscaled.length;
+  if (role === "clamping") return plan.clamping.length;
   if (role === "measures") {
     const told = plan.family === "multinomial" ? plan.blocks + 2 : Number(MEASURES.get(plan.family));
     return told + Number(plan.silent);
@@ -234,7 +253,7 @@ function numbersOf(plan, role, form) {
 
 /** @param {string} role @param {boolean} wide */
 function formsOf(role, wide) {
-  if (role === "location" || role === "measures" || (role === "moments" && wide)) return ["box"];
+  if (["location", "clamping", "measures"].includes(role) || (role === "moments" && wide)) return ["box"];
   if (role === "moments") return ["moments"];
   return role === "pilot" ? ["ball", "joint"] : ["ball"];
 }

@@ -1,0 +1,138 @@
+"""What bounds clamp: a few records tell of each bounded column whether its value was clamped. Collector side.
+
+Who was clamped sends 1, everybody else 0, those who have nothing to tell among them, so that the mean report is the
+share of all records that were clamped; over the share that has something to tell, it is that of those who answer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from privreg.collector import moments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.collector.plan import Plan, Progress
+    from privreg.protocol.rounds import Reports
+
+    Array = NDArray[np.float64]
+
+__all__ = ["ERROR", "SMALL", "Bounded", "Clamped", "Shares", "later", "people_for", "quantile", "shares_of", "told"]
+
+SMALL: Final = 0.01
+"""Share of the records of which nothing is said."""
+
+ERROR: Final = 0.04
+"""Standard error of a share, times its normal quantile: a share of 5% surely shows."""
+
+ALPHA: Final = 0.05
+"""Chance that any column is named though none has more than a small share."""
+
+
+class Bounded(NamedTuple):
+    """A raw column with bounds that a record tells of."""
+
+    name: str
+    part: str  # Of the model: "response", "covariate" or "offset"
+
+
+class Clamped(NamedTuple):
+    """What a round has told."""
+
+    number: int  # Of the round
+    weight: float  # Records, or weights of those with smaller budgets, summed
+    total: Array  # Sum of the reports; shape (D,)
+    people: int
+
+
+class Shares(NamedTuple):
+    """Shares of the records with something to tell that bounds clamp."""
+
+    columns: tuple[Bounded, ...]
+    share: Array  # shape (D,)
+    error: Array  # Standard errors; shape (D,)
+    people: int  # Who were asked
+
+    @property
+    def surely(self) -> Array:
+        """Lower limits of the shares, all of which hold with 95%."""
+        return np.asarray(self.share - quantile(len(self.columns)) * self.error)
+
+    @property
+    def most(self) -> float:
+        """Upper limit of the largest share."""
+        return min(max(float((self.share + quantile(len(self.columns)) * self.error).max()), 0.0), 1.0)
+
+    @property
+    def noted(self) -> list[int]:
+        """Places of the columns whose share is surely not small."""
+        return np.flatnonzero(self.surely > SMALL).tolist()
+
+
+def quantile(columns: int) -> float:
+    """Normal quantile of an interval, so that those of all columns hold together (Bonferroni)."""
+    return float(-ndtri(0.5 * ALPHA / columns))
+
+
+def people_for(columns: int, sd: float) -> int:
+    """Records that it takes.
+
+    Parameters
+    ----------
+    columns : int
+    sd : float
+        Noise sd of a number of a report: √D/μ of D columns where the noise is Gaussian.
+
+    Returns
+    -------
+    int
+        D (z/(0.04 μ))², z the normal quantile; with hardly any noise as many as tell 5% from chance.
+
+    Examples
+    --------
+    >>> people_for(4, 2.0)
+    15597
+    """
+    if not columns:
+        return 0
+    return math.ceil((quantile(columns) / ERROR) ** 2 * max(sd**2, 0.05 * 0.95))
+
+
+def told(number: int, reports: Reports) -> Clamped:
+    """Take in the round of this number."""
+    return Clamped(number, float(reports.weight.sum()), reports.total.sum(axis=(0, 1)), reports.people)
+
+
+def later(clamped: Clamped, reports: Reports) -> Clamped:
+    """Take in reports of that round that came late; its people are those who were not counted before."""
+    more = told(clamped.number, reports)
+    return Clamped(
+        clamped.number, clamped.weight + more.weight, clamped.total + more.total, clamped.people + more.people
+    )
+
+
+def shares_of(plan: Plan, progress: Progress) -> Shares | None:
+    """Shares of the records that bounds clamp; None before anybody has told.
+
+    Of who has something to tell, as far as reports on moments have told how many these are; they tell nothing of it in
+    wide designs, or where covariates are public: shares are then those of all records.
+    """
+    seen = progress.clamped
+    if seen is None or seen.weight <= 0.0:
+        return None
+    mean = seen.total / seen.weight
+    least = 1.0 / (seen.weight + 1.0)  # that nobody was seen doesn't make it sure that there is nobody
+    inside = np.clip(mean, least, 1.0 - least)
+    variance = (plan.sd("clamping") ** 2 + inside * (1.0 - inside)) / seen.weight
+    answering = progress.scatter.answering
+    if answering < 1.0:
+        _, error = progress.scatter.told
+        known = error if answering > moments.FEWEST else 0.0
+        variance = (variance + (mean / answering * known) ** 2) / answering**2
+        mean = mean / answering
+    return Shares(plan.clamps, mean, np.sqrt(variance), seen.people)
