@@ -31,6 +31,14 @@ examples:
   privreg experiment --list
   privreg fit --help
 
+studies, whose records stay on people's own devices:
+  study      make keys, sign a plan, verify one; `privreg study demo` plays all
+  serve      collect reports over HTTP; tokens makes invitations
+  results    print what a study has told by now
+  collector  check, replay, close, rotate-keys or export what was collected
+  respond    answer a study from this device
+  swarm      let simulated devices answer a study on this machine
+
 exit status: 0 done, 2 an error that the message explains, 130 interrupted.
 """
 

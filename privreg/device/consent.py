@@ -14,7 +14,7 @@ __all__ = ["LIMITS", "guess", "plain", "words"]
 
 LIMITS: Final = (
     "The study learns that you took part, and your internet address when the report is sent. If this device's memory "
-    "is lost, it could answer a second time, to whoever asks for it; both answers together cost √2 times mu."
+    "is lost, or you answer again elsewhere, two reports tell more about you than one: together they cost √2 times mu."
 )
 
 
@@ -49,17 +49,17 @@ def words(plan: StudyPlan, unread: Sequence[str]) -> str:
         plan.purpose,
         f"Contact: {plan.contact}. Open until {_day(plan.closes)}.",
         "",
-        "Your answers stay on this device. It sends one report, once: a few numbers made of them, with so much random "
-        "noise that hardly anything can be told of you.",
-        f"The guarantee is mu = {plan.title_of_mu}: whoever sees the report, and must tell whether your answers were "
-        f"these or any others, guesses right at most {100.0 * guess(mu):.0f} times of 100 (50 would be pure chance). "
-        "Only together with the reports of many does it tell anything.",
+        "Your answers stay on this device. It sends one report, once: a few numbers made of them, with random noise "
+        "added. The noise hides your answers in part; how well is said next.",
+        f"The guarantee is mu = {plan.title_of_mu}. Suppose somebody knows that your answers are one of two "
+        f"possibilities. From your report they guess the right one at most {100.0 * guess(mu):.0f} times of 100. A "
+        "coin guesses it 50 times.",
         "",
         "It is made of your answers to:",
         *(f"  {column.name}: {column.ask}" for column in design.used(plan)),
     ]
     if unread and plan.missing == "noise":
-        lines += ["", f"Missing, or not to be read: {', '.join(unread)}. Your report will be noise alone."]
+        lines += ["", f"Missing, or not to be read: {', '.join(unread)}. Your whole report will be noise."]
     if plan.missing == "refuse":
         lines += [
             "",

@@ -304,6 +304,11 @@ def _send(s: _Session, plan: StudyPlan, body: bytes) -> Outcome:
             with suppress(StoreError):  # it has arrived all the same; the next call sends the same bytes
                 s.memory.arrived(s.root, plan.study, wire.hash_of(body))
             return Outcome(True, "The report has arrived. Thank you.", plan)
+        if got.status == 409:
+            raise RefusedError(
+                "the token has been used: a report has arrived before, and this one was not taken. If that was not "
+                f"you, tell {plan.contact}."
+            )
         if got.status not in client.RETRIED:
             raise RefusedError(f"the study's server doesn't take the report ({_said(got)}); tell {plan.contact}.")
         wait = client.waits(attempt, got.wait)

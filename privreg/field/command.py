@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import getpass
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
 from privreg.device import ed25519
 from privreg.device.consent import plain, words
-from privreg.errors import OptionError, PrivregError
+from privreg.device.session import Limits
+from privreg.errors import OptionError, PrivregError, SchemaError, nearest
 from privreg.field import declared, keys
 from privreg.field.demo import demo
-from privreg.field.plan import study_plan
+from privreg.field.plan import few, study_plan
 from privreg.files.archive import write_bytes
 from privreg.protocol.lattice import BITS
 from privreg.protocol.study import StudyPlan, plan_payload, read_plan
@@ -126,11 +129,29 @@ def _sign(a: argparse.Namespace) -> str:
     about, fit = declared.read(a.file)
     plan = study_plan(fit, fit.spec.design.trees(), about, [_public(k) for k in a.states])
     out = Path(a.out) if a.out else Path(a.file).with_suffix(".plan")
+    _possible(plan, about.questions)
     root = keys.load(a.key, _password(a))
     data = keys.signed("plan", plan_payload(plan), root)
     said = shown(data, keys.public(root))  # which refuses what devices would
     write_bytes(out, data, new=True)  # a plan is never overwritten
-    return f"{said}\n\nWrote {str(out)!r}. Invitations pin the key {base(keys.public(root))}"
+    return f"{said}\n\n{few(fit)}Wrote {str(out)!r}. Invitations pin the key {base(keys.public(root))}"
+
+
+def _possible(plan: StudyPlan, questions: Iterable[str]) -> None:
+    """Refuse what every device would refuse, and questions that nobody would be asked."""
+    asked = [column.name for column in plan.columns]
+    for name in questions:
+        if name not in asked:
+            near = nearest(name, asked)
+            hint = "" if near is None else f" Did you mean {near!r}?"
+            raise SchemaError(
+                f"question {name!r}: the formula has no such column, and only its columns are asked.{hint}"
+            )
+    most = Limits().mu
+    if Fraction(plan.mu.p, plan.mu.q) > most:
+        raise OptionError(f"mu={plan.title_of_mu} is more than devices allow by themselves; write mu: {most} or less.")
+    if plan.closes < time.time():
+        raise OptionError("the study closes in the past, so that no device would answer it; write a later day.")
 
 
 def _run(a: argparse.Namespace) -> str:

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from html import escape
 from http.client import HTTPException
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -51,15 +52,15 @@ class _Known(NamedTuple):
     issued: int
 
 
-def connect(url: str, token: str | None = None, *, key: str | None = None) -> Study:
+def connect(url: str, token: str | Path | None = None, *, key: str | None = None) -> Study:
     """Connect to a study whose reports are collected elsewhere.
 
     Parameters
     ----------
     url : str
         Address of the study, as in its invitations: https://host/studies/{name}/#k={key}.
-    token : str, optional
-        The analyst's token, unless results are public.
+    token : str or path, optional
+        The analyst's token, or the file that `privreg serve` wrote it to; none where results are public.
     key : str, optional
         Public key that has signed the plan, where the address has none.
 
@@ -86,7 +87,7 @@ def connect(url: str, token: str | None = None, *, key: str | None = None) -> St
         raise OptionError(str(e)) from None
     if len(root) != wire.KEY:
         raise OptionError("give the public key that has signed the plan: key=..., or an address with #k=...")
-    study = Study(invited.base, root, token)
+    study = Study(invited.base, root, _token(token))
     if study.signed.study != invited.slug:
         raise StudyError("the plan is one of another study.")
     return study
@@ -336,6 +337,19 @@ class StudyModel:
     def plan(self) -> FitPlan:
         """The public plan of the fit."""
         return self._study.plan
+
+
+def _token(given: str | Path | None) -> str | None:
+    """The analyst's token, or that of a file."""
+    if given is None:
+        return None
+    text = str(given)
+    try:
+        if isinstance(given, Path) or Path(text).is_file():
+            text = Path(given).read_text("utf-8")
+    except (OSError, UnicodeError, ValueError):
+        raise OptionError(f"there is no file {text!r} with a token that can be read.") from None
+    return text.strip()
 
 
 def fetched(base: str, path: str, token: str | None = None) -> bytes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +13,7 @@ from privreg.protocol import lattice, trees
 from privreg.protocol.study import LIMIT, Cell, Held, StudyPlan, mu_of, plan_payload, read_plan
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import MessageError
+from privreg.simulation.findings import wanted
 from privreg.simulation.plan import plan_of
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from privreg.schema.declarations import Schema
     from privreg.simulation.fit_plan import FitPlan
 
-__all__ = ["About", "DesignTrees", "study_plan"]
+__all__ = ["About", "DesignTrees", "few", "study_plan"]
 
 DAY = 86_400
 
@@ -133,7 +135,10 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
     shape, wide, gauge = engine.rules.shape, engine.wide, engine.gauge
     mu = mu_of(spec.budget.mu)
     roles = roles_of(engine, mu)
-    made_of = dict.fromkeys(n for t in (*(c.tree for c in cells), response.tree, offset) for n in trees.names(t))
+    made_of = _ordered(
+        dict.fromkeys(n for t in (*(c.tree for c in cells), response.tree, offset) for n in trees.names(t)),
+        about.questions,
+    )
     plan = StudyPlan(
         study=about.study,
         title=about.title,
@@ -179,6 +184,28 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         return read_plan(plan_payload(plan))
     except MessageError as e:
         raise OptionError(f"devices would refuse this plan: {e}") from None
+
+
+def few(fit: FitPlan) -> str:
+    """What to say of a study that is planned with too few people to rely on its intervals."""
+    if fit.rows is None:
+        return ""
+    engine, _, _ = plan_of(fit.spec, fit.settings, None)
+    main = fit.rows - sum(max(r.people, 0) for r in engine.rounds if not r.optional)
+    needed = wanted(engine)
+    if main >= needed:
+        return ""
+    people = 1000 * math.ceil((fit.rows + needed - main) / 1000)
+    return (
+        f"{fit.rows:,} people are few for {engine.size} coefficients at mu = {fit.spec.budget.mu:g}: the summary will "
+        f"say not to rely on intervals. About {people:,} are enough; privreg plan says more.\n\n"
+    )
+
+
+def _ordered(made_of: Iterable[str], questions: Mapping[str, str]) -> list[str]:
+    """Columns of the formula in the order of their questions."""
+    places = {name: k for k, name in enumerate(questions)}
+    return sorted(made_of, key=lambda name: places.get(name, len(places)))
 
 
 def _column(name: str, schema: Schema, questions: Mapping[str, str]) -> Column:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from privreg.device.consent import plain
 from privreg.errors import OptionError, PrivregError, ReliabilityWarning
+from privreg.field import keys
 from privreg.field.connect import connect
+from privreg.protocol.wire import base
 
 __all__ = ["main"]
 
@@ -20,14 +22,16 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     parser = argparse.ArgumentParser(prog=prog, description="Print what a study has told by now.", allow_abbrev=False)
     parser.add_argument("url", metavar="URL", help="address as in invitations, with #k=")
     parser.add_argument("--token", metavar="FILE", help="file of the analyst's token, which privreg serve wrote")
-    parser.add_argument("--key", help="public key that has signed the plan, where the address has none")
+    parser.add_argument("--key", help="public key that has signed the plan, or its file, where the address has none")
     parser.add_argument("--out", metavar="FILE", help="save the results, which privreg.load reads")
     try:
         a = parser.parse_args(arguments)
     except SystemExit as e:
         return 2 if e.code else 0
     try:
-        study = connect(a.url, _token(a.token), key=a.key)
+        if a.key is None and "k=" not in a.url:
+            raise OptionError("give --key, the public key that has signed the plan, or an address with #k=...")
+        study = connect(a.url, None if a.token is None else Path(a.token), key=_key(a.key))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
             res = study.results()
@@ -41,10 +45,8 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     return 0
 
 
-def _token(file: str | None) -> str | None:
-    if file is None:
-        return None
-    try:
-        return Path(file).read_text("utf-8").strip()
-    except (OSError, UnicodeError):
-        raise OptionError(f"there is no file {file!r} with a token that can be read.") from None
+def _key(given: str | None) -> str | None:
+    """A public key, written out or that of a file."""
+    if given is not None and Path(given).is_file():
+        return base(keys.public(keys.load(given)))
+    return given

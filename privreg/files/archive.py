@@ -91,7 +91,7 @@ def _claim(made: Path, target: Path) -> None:
     except FileExistsError:
         made.unlink(missing_ok=True)
         raise SavedFileError(
-            f"{str(target)!r} was made by another process just now; let one of them write it."
+            f"{str(target)!r} is there already, and is not overwritten; delete it, or name another file."
         ) from None
     made.unlink(missing_ok=True)
 

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -124,6 +125,7 @@ def _serve(a: argparse.Namespace) -> str:
     where = f"http://{a.host}:{a.port}"
     print(f"Serving {course.plan.study!r} at {where}/v1/studies/{course.plan.study}; its page, by invitation:")
     print(f"{where}/studies/{course.plan.study}/", flush=True)
+    _free(a.host, a.port)
     options = Options(rate=a.rate, public_results=a.public_results)
     app = make(course, options)
 
@@ -140,6 +142,17 @@ def _serve(a: argparse.Namespace) -> str:
     )  # fmt: skip
     Server(config).run()
     return "Stopped; everything that was acknowledged is kept."
+
+
+def _free(host: str, port: int) -> None:
+    """Refuse an address that can't be listened at, before the server begins."""
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            pass
+    except OSError:
+        raise OptionError(
+            f"port {port} of {host} can't be had; another program may have it: give another --port."
+        ) from None
 
 
 # --- tokens --------------------------------------------------------------------------------------------------

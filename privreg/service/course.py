@@ -177,7 +177,13 @@ class Course:
 
     def takes(self) -> bool:
         """Whether reports still count."""
-        return self.clock() <= self.plan.closes + self.plan.grace
+        return self.clock() <= self.closes + self.plan.grace
+
+    @property
+    def closes(self) -> int:
+        """When the study closes, or has closed; seconds since 1970 UTC."""
+        early = self.states and not self.is_open
+        return min(self.plan.closes, self.states[-1].time) if early else self.plan.closes
 
     # --- what is known ---------------------------------------------------------------------------------
 

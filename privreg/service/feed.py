@@ -151,7 +151,7 @@ class Progress:
             "title": plan.title,
             "mu": list(plan.mu),
             "opens": plan.opens,
-            "closes": plan.closes,
+            "closes": course.closes,
             "grace": plan.grace,
             "status": "open" if is_open else "closing" if course.takes() else "closed",
             "state": course.present.k,

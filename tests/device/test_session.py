@@ -524,11 +524,19 @@ def test_an_interrupt_while_sending_keeps_the_bytes(memory):
     assert server.posted == bodies
 
 
-@pytest.mark.parametrize("status", [400, 403, 409, 410, 412, 413, 422])
+@pytest.mark.parametrize("status", [400, 403, 410, 412, 413, 422])
 def test_a_report_that_is_not_taken_is_not_sent_again_and_again(memory, status):
     server = Server()
     server.fails = [0, 0, status]
     with pytest.raises(RefusedError, match=f"status {status}"):
+        answered(server, memory)
+    assert server.asked.count("reports") == 1
+
+
+def test_a_used_token_is_told_as_one(memory):
+    server = Server()
+    server.fails = [0, 0, 409]
+    with pytest.raises(RefusedError, match="a report has arrived before, and this one was not taken"):
         answered(server, memory)
     assert server.asked.count("reports") == 1
 

@@ -88,7 +88,10 @@ def test_a_study_is_signed_and_what_is_signed_verifies(tmp_path, capsys):
     ("text", "said"),
     [
         (TEXT.replace("age:bmi", "np.sin(age)"), "np.sin(age)"),
-        (TEXT.replace("mu: 1", "mu: many"), "mu"),
+        (TEXT.replace("mu: 1", "mu: many"), "mu of a study is a number"),
+        (TEXT.replace("mu: 1", "mu: 3"), "more than devices allow by themselves; write mu: 2 or less"),
+        (TEXT.replace("  age: How", "  agee: What?\n  age: How"), "question 'agee': the formula has no such column"),
+        (TEXT.replace("opens: 2047", "opens: 2017").replace("closes: 2047", "closes: 2017"), "closes in the past"),
         (TEXT.replace("bounds:", "bound:"), "bound"),
     ],
 )

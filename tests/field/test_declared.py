@@ -9,15 +9,18 @@ from privreg.field import declared, keys
 from privreg.field.plan import study_plan
 from privreg.protocol import study, wire
 from tests.field.test_plan import HOURS
-from tests.studies import NOON, SERVER, public
+from tests.studies import SERVER, public
+
+OPENS = 2_431_123_200
+"""2047-01-15: signing refuses a study that closes in the past."""
 
 TEXT = """
 study: sleep
 title: Sleep and shift work
 purpose: How sleep goes with age and shifts.
 contact: study@example.org
-opens: 2027-01-15
-closes: 2027-03-01T08:00:00Z
+opens: 2047-01-15
+closes: 2047-03-01T08:00:00Z
 grace_days: 3
 round_hours: 48
 least: 0.25
@@ -47,7 +50,7 @@ def written(tmp_path, text=TEXT, name="study.yaml"):
 
 def test_a_study_is_read(tmp_path):
     about, fit = declared.read(written(tmp_path))
-    assert (about.study, about.opens, about.closes) == ("sleep", NOON - 28_800, NOON + 45 * 86_400)
+    assert (about.study, about.opens, about.closes) == ("sleep", OPENS, OPENS + 45 * 86_400 + 28_800)
     assert (about.grace, about.after, about.least, about.tokens) == (3 * 86_400, 48 * 3600, 0.25, "issued")
     assert about.questions["age"] == "How old are you?"
     assert fit.rows == 4000
@@ -72,9 +75,9 @@ def test_the_signed_plan_carries_what_the_same_fit_is_made_of(tmp_path):
 def test_json_does_as_well(tmp_path):
     yaml = pytest.importorskip("yaml")
     doc = yaml.safe_load(TEXT)
-    doc = {**doc, "opens": "2027-01-15T01:00:00+01:00", "closes": "2027-03-01"}
+    doc = {**doc, "opens": "2047-01-15T01:00:00+01:00", "closes": "2047-03-01"}
     about, fit = declared.read(written(tmp_path, json.dumps(doc), "study.json"))
-    assert about.opens == NOON - 28_800
+    assert about.opens == OPENS
     assert fit.to_dict() == declared.read(written(tmp_path))[1].to_dict()
 
 
@@ -84,8 +87,8 @@ def test_json_does_as_well(tmp_path):
         ("mu: 1", "", "needs the key 'mu'"),
         ("title: Sleep and shift work", "", "needs the key 'title'"),
         ("rounds: 14", "round: 14", "no key 'round'.*'rounds'"),
-        ("opens: 2027-01-15", "opens: soon", "'opens' of a study must be a day"),
-        ("opens: 2027-01-15", "opens: 20", "'opens' of a study must be a day"),
+        ("opens: 2047-01-15", "opens: soon", "'opens' of a study must be a day"),
+        ("opens: 2047-01-15", "opens: 20", "'opens' of a study must be a day"),
         ("grace_days: 3", "grace_days: -3", "'grace_days'"),
         ("least: 0.25", "least: 2", "a share"),
         ("contact: study@example.org", "contact: 12", "in quotes"),

@@ -309,6 +309,10 @@ def test_results_at_the_shell(base, tmp_path, capsys):
     assert "1,130 of 1,200 invited" in said
     assert "P>|t|" in said
     assert pr.load(out).nobs == PEOPLE
+    np.testing.assert_array_equal(pr.connect(url, file).results().params, pr.load(out).params)
+    assert pr.connect(url, str(file)).results().nobs == pr.connect(url, file.read_text()).results().nobs
+    assert results([base, "--token", str(file)]) == 2
+    assert "give --key" in capsys.readouterr().err
     assert results([url]) == 2
     assert "analyst's token" in capsys.readouterr().err
     assert results([url, "--token", str(tmp_path / "none")]) == 2

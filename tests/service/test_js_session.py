@@ -314,8 +314,8 @@ def test_another_plan_and_a_used_token_are_refused(device):
 
 def test_a_server_that_refuses_a_report_is_believed(device):
     one = Study()
-    said = device(one, faults=[None, None, 409])
-    assert "doesn't take the report (status 409)" in said["refused"]
+    said = device(one, faults=[None, None, 422])
+    assert "doesn't take the report (status 422)" in said["refused"]
     assert '"body":"' in device.memory
 
 

@@ -228,7 +228,7 @@ def test_of_two_processes_that_begin_at_once_one_is_refused(people, tmp_path, mo
 
     with monkeypatch.context() as m:
         m.setattr(archive, "write_archive", late)
-        with pytest.raises(SavedFileError, match="was made by another process just now"):
+        with pytest.raises(SavedFileError, match="is there already"):
             model(people).fit(checkpoint=kept, progress=False)
     assert kept.read_bytes() == b"another process was here first"
     assert [p.name for p in tmp_path.iterdir()] == ["run"]

@@ -41,6 +41,8 @@ export class RefusedError extends Error {
 /** Seconds in which a plan must be had, and a state that asks: somebody waits before the page. */
 const PATIENCE = 60;
 const LIMITS = { mu: [2, 1], yearly: [2, 1] };
+const CLOSED = "the study doesn't ask anybody now: it is not open yet, or it has closed.";
+const USED = "the link has been used: a report has arrived before, and yours was not taken. If that was not you, tell";
 const ANSWERED = "this device has answered the study; every device answers once.";
 
 /** @template T @param {() => Promise<T>} work @returns {Promise<T>} */
@@ -84,8 +86,7 @@ export class Session {
       const invited = invitation(link);
       await verifying.check();
       await noise.check();
-      const root = unbase(invited.key, "the key of the invitation");
-      if (root.length !== 32) throw new MessageError("the key of the invitation must be base64url of 32 bytes.");
+      const root = keyIn(invited.key);
       const token = invited.token
         ? readToken(invited.token) : { key: 0, id: noise.secret(16), mac: new Uint8Array(16) };
       const given = {
@@ -162,6 +163,16 @@ export class Session {
     });
   }
 
+  /** Refuse a study that asks nobody now, before anybody fills in anything. */
+  async asks() {
+    return refusing(async () => {
+      const { plan, given } = this;
+      const data = await got(given, `${this.invited.base}/state`, "the state", given.clock() + PATIENCE);
+      const state = readState(await opened(data, "state", plan.keys), plan, this.planHash);
+      if (!(plan.opens <= state.time && state.time <= plan.closes && state.open)) throw new RefusedError(CLOSED);
+    });
+  }
+
   /** The state that this token answers: waits until it is its turn. @param {number} slot @returns {Promise<State>} */
   async turn(slot) {
     const { plan, planHash, given } = this, until = Math.min(this.until(plan.closes), given.clock() + PATIENCE);
@@ -171,7 +182,7 @@ export class Session {
       const state = readState(payload, plan, planHash);
       await this.checkChain(state, base(await hashOf(payload)));
       if (!(plan.opens <= state.time && state.time <= plan.closes && state.open)) {
-        throw new RefusedError("the study doesn't ask anybody now: it is not open yet, or it has closed.");
+        throw new RefusedError(CLOSED);
       }
       if (slot < state.slots[1]) return state;
       const wait = waits(attempt + 4, 0);
@@ -219,6 +230,7 @@ export class Session {
           this.waiting = null;
           return true;
         }
+        if (status === 409) throw new RefusedError(`${USED} ${plan.contact}.`);
         if (!RETRIED.has(status)) throw new RefusedError(`the study's server doesn't take the report (status ${status}).`);
         const wait = waits(attempt, asked);
         if (given.clock() + wait > until) return false;
@@ -233,6 +245,17 @@ export class Session {
     const { patience, clock } = this.given;
     return patience === undefined ? end : Math.min(end, clock() + patience);
   }
+}
+
+/** The analyst's public key that a link pins. @param {string} text @returns {Uint8Array} */
+function keyIn(text) {
+  try {
+    const root = unbase(text, "the key");
+    if (root.length === 32) return root;
+  } catch (e) {
+    if (!(e instanceof MessageError)) throw e;
+  }
+  throw new RefusedError("the link is incomplete: open it again from your invitation, whole.");
 }
 
 /** What a stored report sends, for the respondent's eyes. @param {string} body @returns {Promise<Report>} */

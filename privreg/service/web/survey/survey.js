@@ -103,6 +103,12 @@ function question(column, i, needed) {
   return { box, field: { column, input: inputs[0].input, flaw, text, value: () => column.levels[chosen()] } };
 }
 
+/** An answer as it was given, and what it counts as. @param {Field} field */
+function counting({ column, text, value }) {
+  const counted = column.levels.length ? null : read(column, value());
+  return counted === null || counted === Number(value()) ? text() : say("countsAs", { typed: text(), counted: digits(counted) });
+}
+
 /** @param {Session} session */
 function ask(session) {
   const { plan } = session, mu = plan.mu[0] / plan.mu[1], needed = plan.missing === "refuse";
@@ -142,7 +148,7 @@ function ask(session) {
     button.setAttribute("disabled", "");
     status.textContent = say("making");
     const answers = Object.fromEntries(fields.filter((f) => f.text() !== "").map((f) => [f.column.name, f.value()]));
-    const told = fields.map((f) => [f.column.ask, f.text() === "" ? say("none") : f.text()]);
+    const told = fields.map((f) => [f.column.ask, f.text() === "" ? say("none") : counting(f)]);
     try {
       await session.prepare(answers);
       preview(session, told);
@@ -161,7 +167,7 @@ function ask(session) {
     h("section", { class: "panel", "aria-labelledby": "privacy" },
       h("h2", { id: "privacy" }, say("privacy")), p("stays"), p("guess", guess),
       picture(mu, (name) => say(name, guess)), h("p", { class: "soft" }, say("guarantee", guess)),
-      h("details", {}, h("summary", {}, say("limitsTitle")), p("limits"), ...(needed ? [p("refuseNote")] : []))),
+      h("details", { open: true }, h("summary", {}, say("limitsTitle")), p("limits"), ...(needed ? [p("refuseNote")] : []))),
     h("form", { novalidate: true, autocomplete: "off", onsubmit: submit },
       h("h2", {}, say("questions")), ...asked.map((one) => one.box),
       h("div", { class: "question" }, h("label", { class: "choice", for: "consent" }, consent, h("span", {}, say("consent"))), flaw),
@@ -197,11 +203,11 @@ function preview(session, told) {
       const arrived = await session.send((code) => { status.textContent = say(code === 0 ? "offline" : "busy"); });
       if (arrived) return done(session, "done");
       status.textContent = say("later");
-    } catch (e) {
+      button.removeAttribute("disabled");
+    } catch (e) { // to send the same again is of no use
       status.textContent = "";
       alert.append(h("p", {}, reason(e)));
     }
-    button.removeAttribute("disabled");
   }
 
   const rows = (told ?? []).map(([question_, answer]) => h("tr", {}, h("td", {}, question_), h("td", {}, answer)));
@@ -214,7 +220,7 @@ function preview(session, told) {
       h("ul", { class: "numbers", id: "numbers" }, ...report.numbers.map((v) => h("li", {}, digits(v)))),
       h("p", { class: "soft" }, say("sentNote", { radius: digits(role.radius), noise: digits(2 ** session.plan.bits) })),
       h("details", {}, h("summary", {}, say("bytes")), h("pre", { id: "bytes" }, report.body))),
-    alert, h("p", {}, button), status,
+    alert, h("p", {}, button), h("p", { class: "soft" }, say("orNot")), status,
   );
 }
 
@@ -246,7 +252,10 @@ async function begin() {
     document.documentElement.dir = say("direction");
     if (session.receipt !== null) done(session, "before");
     else if (session.waiting) preview(session);
-    else ask(session);
+    else {
+      await session.asks();
+      ask(session);
+    }
   } catch (e) {
     const again = h("button", { type: "button", onclick: () => location.reload() }, say("again"));
     show(say("refusedTitle"), h("div", { class: "alert", role: "alert" }, p("refused", { reason: reason(e) })), h("p", {}, again));

@@ -10,11 +10,11 @@ export const ENGLISH = {
   contact: "Contact: {contact}. Open until {closes}.",
   privacy: "What becomes of your answers",
   stays:
-    "Your answers stay in this browser. It sends one report, once: a few numbers made of them, with so much random noise "
-    + "that hardly anything can be told of you. Only together with the reports of many people does it tell anything.",
+    "Your answers stay in this browser. It sends one report, once: a few numbers made of them, with random noise added. The "
+    + "noise hides your answers in part; how well is said below.",
   guess:
-    "Whoever sees the report, and must tell whether your answers were these or any others, is right at most {guess} times "
-    + "of 100. Tossing a coin would be right 50 times.",
+    "Suppose somebody knows that your answers are one of two possibilities. From your report they guess the right one at most "
+    + "{guess} times of 100. A coin guesses it 50 times.",
   guarantee: "In the field's terms: μ = {mu}, Gaussian differential privacy.",
   picture: "Right guesses of 100, at best: a coin toss 50, who sees your report {guess}, who sees your answers 100.",
   coin: "50: a coin toss",
@@ -23,8 +23,8 @@ export const ENGLISH = {
   limitsTitle: "What is not hidden",
   limits:
     "The study learns that you took part, and your internet address when the report is sent. The program of this page "
-    + "comes from the study's server: a server that cheats could send another. If this browser's memory is deleted, it could "
-    + "answer a second time; both reports together cost √2 times μ.",
+    + "comes from the study's server: a server that cheats could send another. If this browser's memory is deleted, or you "
+    + "answer again elsewhere, two reports tell more about you than one.",
   refuseNote: "The study asks only who can answer everything: that you don't answer shows, and why can be guessed.",
   questions: "Your answers",
   range: "A number from {low} to {high}.",
@@ -32,29 +32,35 @@ export const ENGLISH = {
   atMost: "A number, {high} or less.",
   any: "A number.",
   outside: "It counts as {counted}.",
+  countsAs: "{typed} (counts as {counted})",
   none: "No answer",
   yes: "yes",
   no: "no",
   consent: "I agree that this browser makes one report of my answers and sends it.",
   make: "Make my report",
-  nothingYet: "Nothing is sent yet: you see first what will be sent.",
+  nothingYet:
+    "Check your answers now: your report is made once. You see it before anything is sent; then you can send it or not, but "
+    + "not change it.",
   making: "Your report is being made …",
-  wrongTitle: "Something is missing",
+  wrongTitle: "Please look at the answers marked above.",
   wrongNumber: "{ask} Write a number, in digits.",
   wrongMissing: "{ask} An answer is needed.",
   wrongConsent: "Without your consent nothing is computed or sent.",
-  blank: "Without an answer to every question your report is noise alone. Press the button again if that is what you want.",
+  blank:
+    "You left a question open. Then your whole report is noise, and your other answers don't count either. Press the button "
+    + "again if that is what you want.",
   previewTitle: "What leaves this browser",
   yours: "Your answers stay here",
   question: "Question",
   answer: "Your answer",
   sent: "These numbers are sent",
   sentNote:
-    "In each number at most {radius} can come from your answers; the noise added to it is about {noise}, up or down. The "
-    + "numbers were stored in this browser, without your answers, so that no second report can be made.",
+    "In each number at most {radius} can come from your answers; the noise added to it is about {noise}, up or down. What was "
+    + "said of guesses holds for all numbers together. They were stored in this browser, without your answers, so that no second report can be made.",
   bytes: "Exactly these bytes",
   waitingNote: "This browser has made your report before, and it has not arrived yet. The answers were not kept.",
   send: "Send these numbers",
+  orNot: "Close this page if you don't want to send them.",
   sending: "Sending …",
   offline:
     "No connection to the study's server. Your report is stored in this browser and is sent as soon as there is one. You may "
