@@ -97,7 +97,11 @@ def fetch(url: str, body: bytes | None = None) -> Answer:
 
 def _answer(status: int, answer: Any, headers: Message) -> Answer:
     try:
-        body = answer.read(LONGEST + 1)
+        body, until = b"", time.monotonic() + TIMEOUT
+        while len(body) <= LONGEST and (part := answer.read1(1 << 16)):
+            body += part
+            if time.monotonic() > until:
+                return Answer(0, b"")
     except (OSError, HTTPException):
         return Answer(0, b"")
     said = headers.get("Retry-After", "")

@@ -21,6 +21,9 @@ __all__ = ["Row", "read", "row_of", "unread", "used", "value_of"]
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 """Texts that are numbers."""
 
+LONGEST_NUMBER: Final = 64
+"""Characters of a text that is read as a number, at most."""
+
 Answers = Mapping[str, float]
 """Numbers, clamped; of a factor the place of its level."""
 
@@ -51,16 +54,22 @@ def read(column: Column, answer: object) -> float | None:
 
 def _plain(column: Column, answer: object) -> float | None:
     """The same before it is clamped."""
+    if not isinstance(answer, str | int | float) and hasattr(answer, "item"):
+        answer = answer.item()  # a number of NumPy's
     if column.levels:
         if not isinstance(answer, str | int | float):
             return None
         if isinstance(answer, float) and answer.is_integer():
             answer = int(answer)
         labels = [label_text(label) for label in column.levels]
-        text = answer if isinstance(answer, float) else label_text(answer)
+        try:
+            text = answer if isinstance(answer, float) else label_text(answer)
+        except ValueError:  # a whole number that is too long to write
+            return None
         return float(labels.index(str(text))) if text in labels else None
     if isinstance(answer, str):
-        answer = float(answer) if _NUMBER.fullmatch(answer) else None
+        short = len(answer) <= LONGEST_NUMBER  # what a text costs to read must not tell what it says
+        answer = float(answer) if short and _NUMBER.fullmatch(answer) else None
     if not isinstance(answer, int | float):  # true and false are 1 and 0
         return None
     try:
@@ -225,7 +234,8 @@ def value_of(tree: Any, columns: Mapping[str, Column], values: Answers) -> float
     if name == "cmp":
         return float(_COMPARE[args[0]](at(1), at(2)))
     if name == "where":
-        return at(1) if at(0) != 0.0 else at(2)
+        yes, no = at(1), at(2)  # both, so that time does not tell which
+        return yes if at(0) != 0.0 else no
     if name == "bspline":
         return _bspline(at(0), args[1], [float.fromhex(k) for k in args[2]], args[3])
     return _cubic(at(0), *([float.fromhex(k) for k in some] for some in args[1:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,6 +15,7 @@ from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError
 from privreg.field.declared import fit_of
 from privreg.privacy.ledger import Release
+from privreg.protocol import lattice
 from privreg.protocol.wire import MessageError, Record
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.stream import begin
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Came", "engine_of", "fit_plan_of", "follow", "read_cells", "results"]
 
-DIGITS: Final = 40
-"""Of a sum, at most."""
+_WHOLE: Final = re.compile(r"-?[0-9]{1,40}")
 
 
 class Came(NamedTuple):
@@ -75,21 +76,27 @@ def read_cells(items: Any, plan: StudyPlan) -> dict[Place, Cell]:
         role = record.choice("role", tuple(plan.roles))
         form = plan.roles[role]
         place = Place(record.integer("state", 0, 1 << 31), role, record.integer("group", 0, form.groups - 1))
-        people = record.integer("people", 0, 1 << 48)
+        people = record.integer("people", 1, 1 << 48)
+        if place in out:
+            raise MessageError("a cell comes twice.")
         products = form.numbers * (form.numbers + 1) // 2 if role == "measures" else form.numbers
-        sums = np.array(_wholes(record, "sums", form.numbers), dtype=np.int64)
+        sums = _wholes(record, "sums", form.numbers)
         squares = _wholes(record, "squares", products)
         record.done()
+        most = lattice.most(form.radius, plan.bits)
+        least = -people * most**2 if role == "measures" else 0
+        if any(abs(v) > people * most for v in sums) or not all(least <= v <= people * most**2 for v in squares):
+            raise MessageError("a cell has sums that so many reports can't have.")
         low = np.array([v & ((1 << chains.LOW) - 1) for v in squares], dtype=np.int64)
         high = np.array([v >> chains.LOW for v in squares], dtype=np.int64)
-        out[place] = Cell(people, sums, np.array([high, low]))
+        out[place] = Cell(people, np.array(sums, dtype=np.int64), np.array([high, low]))
     return out
 
 
 def _wholes(record: Record, name: str, count: int) -> list[int]:
     out = []
     for text in record.items(name, count):
-        if not isinstance(text, str) or not text.lstrip("-").isdecimal() or len(text) > DIGITS:
+        if not isinstance(text, str) or not _WHOLE.fullmatch(text):
             raise MessageError(f"{name!r} of a cell must be whole numbers in texts.")
         out.append(int(text))
     return out

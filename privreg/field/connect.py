@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from html import escape
@@ -15,6 +16,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
+
+import numpy as np
 
 from privreg.collector import chain as chains
 from privreg.device import ed25519
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Study", "StudyModel", "connect", "fetched", "verified"]
 
 TIMEOUT: Final = 60.0
-LONGEST: Final = 256 << 20
+LONGEST: Final = 32 << 20
 """Bytes of an answer, at most."""
 
 
@@ -163,7 +166,13 @@ class Study:
         people = sum(c.people for c in cells.values())
         if last + 1 < len(self._states) or people < self._people:
             raise StudyError("the study's server has gone back: it says less than it has said before.")
+        if last > len(self.signed.rounds) + 1:
+            raise StudyError("the study's server has more states than the plan has rounds.")
+        if any(place.state > last for one in (cells, *snapshots) for place in one):
+            raise StudyError("the study's server has reports to a state that was not published.")
         for k in range(len(self._states), last + 1):
+            if not self._is_open:
+                raise StudyError("the study's server has gone on after the study has closed.")
             payload = _opened(self._get(f"states/{k}"), "state", self.signed.keys)
             state = messages.read_state(payload, self.signed, self.plan_hash)
             before = self._states[-1] if self._states else self.plan_hash
@@ -366,7 +375,7 @@ def fetched(base: str, path: str, token: str | None = None) -> bytes:
     local = [urllib.request.ProxyHandler({})] if urlsplit(base).hostname in HERE else []
     try:
         with urllib.request.build_opener(NoRedirect, *local).open(request, timeout=TIMEOUT) as answer:
-            found: bytes = answer.read(LONGEST + 1)
+            found = _whole(answer, time.monotonic() + TIMEOUT)
     except urllib.error.HTTPError as e:
         with e:
             raise StudyError(_why(e.code)) from None
@@ -375,6 +384,18 @@ def fetched(base: str, path: str, token: str | None = None) -> bytes:
     if len(found) > LONGEST:
         raise StudyError("the study's server says too much.")
     return found
+
+
+def _whole(answer: Any, until: float) -> bytes:
+    """An answer's body, unless it is too long or comes too slowly."""
+    out = bytearray()
+    while part := answer.read1(1 << 16):
+        out += part
+        if len(out) > LONGEST:
+            break
+        if time.monotonic() > until:
+            raise TimeoutError
+    return bytes(out)
 
 
 def verified(base: str, kind: str, keys: tuple[bytes, ...]) -> bytes:
@@ -389,7 +410,13 @@ def verified(base: str, kind: str, keys: tuple[bytes, ...]) -> bytes:
 
 def _holds(cells: Cells, before: Cells) -> bool:
     """Whether all that had come before is among what has come by now."""
-    return all(place in cells and cells[place].people >= cell.people for place, cell in before.items())
+    for place, cell in before.items():
+        now = cells.get(place)
+        if now is None or now.people < cell.people:
+            return False
+        if now.people == cell.people and not np.array_equal(now.sums, cell.sums):
+            return False
+    return True
 
 
 def _agree(name: str, value: Any, signed: dict[str, Any]) -> bool:

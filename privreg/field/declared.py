@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import inspect
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -34,6 +35,8 @@ _PLAN: Final = ("rounds", "lanes", "inference", "measures")
 _SCHEMA: Final = ("bounds", "levels", "moments", "correlations")
 KEYS: Final = (*_ABOUT, *_OPTIONAL, *_MODEL, *_PLAN, *_SCHEMA)
 """Keys of a study's file."""
+
+_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 NEEDED: Final = (*_ABOUT, "formula", "mu")
 
@@ -90,6 +93,8 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
     words = doc.get("texts") or {}
     if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
         raise SchemaError("texts must be words of the survey's page by name, such as {language: de, send: Absenden}.")
+    if not _LANGUAGE.fullmatch(words.get("language", "en")):
+        raise SchemaError("language of the texts is a code such as de or pt-BR.")
     more = {k: doc[k] for k in ("release_group", "tokens", "missing", "least") if doc.get(k) is not None}
     texts = {k: doc[k] for k in ("study", "title", "purpose", "contact")}
     for key, value in {**texts, **{k: v for k, v in more.items() if k != "least"}}.items():

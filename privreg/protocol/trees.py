@@ -110,7 +110,7 @@ def _checked(node: object, columns: Mapping[str, Column], what: str) -> list[Any
     if name == "bspline" and len(args) == 4:
         degree, knots, index = args[1:]
         size = _knots(knots, what)
-        if _is_int(degree, 0, HIGHEST) and _is_int(index, 0, size - int(degree) - 2):
+        if _is_int(degree, 0, HIGHEST) and size > 2 * degree + 1 and _is_int(index, 0, size - int(degree) - 2):
             return args[:1]
     if name == "cr" and len(args) == 4:
         size = _knots(args[1], what, strict=True)

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from privreg.collector import chain as chains
+from privreg.errors import OptionError
 from privreg.field.picture import picture
 from privreg.protocol import messages, wire
 from privreg.service import dashboard, pages
@@ -44,6 +46,9 @@ BASE: Final = "/v1/studies/{study}"
 PROBLEM: Final = "application/problem+json"
 SECONDS: Final = 1.0
 """Between looks at the clock."""
+
+PATIENCE: Final = 30.0
+"""Seconds in which the body of a request must come."""
 
 STATE_AGE: Final = 2
 """Seconds for which a state may be kept by whoever is in between."""
@@ -116,6 +121,8 @@ class Service:
         self.writer, self.feed = Writer(course.store, self._after), Feed(course)
         self._kept: dict[int, bytes] = {}  # The issuers' secrets as they are in the database
         self.secrets: dict[int, bytes] = {}
+        for kept in course.store.issuers().values():
+            opened(kept)  # which says at once what passphrase is missing
         self._look()
         self._stop, self._due = threading.Event(), threading.Event()
         self._clerk = threading.Thread(target=self._advance, name="privreg-clerk", daemon=True)
@@ -145,16 +152,24 @@ class Service:
             self._due.clear()
             if self._stop.is_set():
                 return
-            try:
-                while self.course.advance():
-                    pass
-                if time.monotonic() - looked >= SECONDS:
-                    self._look()
-                    looked = time.monotonic()
-            except Exception:  # a full disk, say: the state stays as it is, and readyz says so
-                self.broken = True
-            else:
-                self.broken = False
+            broken = False
+            if time.monotonic() - looked >= SECONDS:
+                broken = self._fails(self._look)
+                looked = time.monotonic()
+            broken |= self._fails(self._close_states)
+            self.broken = broken
+
+    def _close_states(self) -> None:
+        while self.course.advance():
+            pass
+
+    def _fails(self, work: Callable[[], None]) -> bool:
+        """Whether it fails, as on a full disk: all stays as it is then, and readyz says so."""
+        try:
+            work()
+        except Exception:
+            return True
+        return False
 
     broken = False
 
@@ -162,9 +177,14 @@ class Service:
         """Read who may send and who may read: other commands change both."""
         store, kept = self.course.store, self._kept
         now = store.issuers()
-        self.secrets = {k: self.secrets[k] if kept.get(k) == v else opened(v) for k, v in now.items()}
-        self._kept, self.revoked = now, store.taken_back()
-        self.analyst = bytes(store.about().analyst)
+        self.revoked, self.analyst = store.taken_back(), bytes(store.about().analyst)
+        secrets = {}
+        for k, v in now.items():
+            try:
+                secrets[k] = self.secrets[k] if kept.get(k) == v and k in self.secrets else opened(v)
+            except OptionError:  # sealed by a passphrase that this process doesn't have: its tokens are refused
+                continue
+        self.secrets, self._kept = secrets, now
 
     # --- for devices -----------------------------------------------------------------------------------
 
@@ -178,6 +198,7 @@ class Service:
 
     async def state(self, request: Request) -> Response:
         """The present state, by ETag."""
+        self._has_begun()
         held = self.course.present
         tag = f'"{held.k}"'
         headers = {"ETag": tag, "Cache-Control": f"public, max-age={STATE_AGE}"}
@@ -223,10 +244,14 @@ class Service:
         except wire.MessageError:
             raise Problem(422, "This is no report of this study; see its plan.") from None
         self._entitled(report)
+        self._has_begun()
         if not course.takes():
             raise Problem(410, "The study has closed.")
         if course.role_of(report.state) != report.role:
-            raise Problem(412 if report.state >= len(course.states) else 422, "No state of this study asks that.")
+            if report.state == len(course.chain.asked):  # another process may have published it just now
+                self._due.set()
+                raise Problem(503, "This state is not known here yet; send the same bytes again later.", 1)
+            raise Problem(412 if report.state > len(course.chain.asked) else 422, "No state of this study asks that.")
         place = messages.place_of(course.plan_hash, report.token)
         arrived = Arrived(
             report.token.id,
@@ -247,6 +272,10 @@ class Service:
         except Full:
             raise Problem(503, "Too many reports wait; send the same bytes again later.", 1) from None
         return await done
+
+    def _has_begun(self) -> None:
+        if self.course.clock() < self.course.plan.opens:
+            raise Problem(425, "The study is not open yet.", 60)
 
     def _entitled(self, report: Report) -> None:
         """Refuse tokens that nobody issued; an open study's are the devices' own."""
@@ -272,12 +301,13 @@ class Service:
 
     def _cells(self) -> bytes:
         course = self.course
-        head = {
-            "v": wire.VERSION, "study": course.plan.study, "plan_hash": wire.base(course.plan_hash),
-            "state": course.present.k, "issued": course.store.about().issued,
-        }  # fmt: skip
-        kept = b",".join(course.store.snapshots())
-        cells = json.dumps(chains.plain(course.store.cells())).encode()
+        with course.still():  # so that no report answers a state that isn't told
+            head = {
+                "v": wire.VERSION, "study": course.plan.study, "plan_hash": wire.base(course.plan_hash),
+                "state": course.present.k, "issued": course.store.about().issued,
+            }  # fmt: skip
+            kept = b",".join(course.store.snapshots())
+            cells = json.dumps(chains.plain(course.store.cells())).encode()
         return json.dumps(head).encode()[:-1] + b',"snapshots":[' + kept + b'],"cells":' + cells + b"}"
 
     async def results(self, request: Request) -> Response:
@@ -307,8 +337,9 @@ class Service:
             raise Problem(503, "Reports can't be kept now.", 5)
         return JSONResponse({"status": "ready", "state": self.course.present.k})
 
-    async def show_metrics(self, _: Request) -> Response:
+    async def show_metrics(self, request: Request) -> Response:
         """Numbers in Prometheus' text format."""
+        self._allowed(request)
         self.metrics.people.set(await asyncio.to_thread(self._people))
         self.metrics.number.set(self.course.present.k)
         return Response(generate_latest(self.metrics.registry), media_type="text/plain; version=0.0.4")
@@ -364,10 +395,14 @@ async def _body(request: Request, limit: int) -> bytes:
     if said.isascii() and said.isdecimal() and (len(said) > 9 or int(said) > limit):
         raise Problem(413, "The report is longer than the plan allows.")
     out = b""
-    async for part in request.stream():
-        out += part
-        if len(out) > limit:
-            raise Problem(413, "The report is longer than the plan allows.")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                out += part
+                if len(out) > limit:
+                    raise Problem(413, "The report is longer than the plan allows.")
+    except (ClientDisconnect, TimeoutError):
+        raise Problem(400, "The report did not come whole.") from None
     return out
 
 

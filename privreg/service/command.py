@@ -87,9 +87,10 @@ def prepared(plan: str, db: str, out: Callable[[str], Any] = print) -> Store:
     said, plan_hash = opened(envelope)
     store = Store(db, said.study)
     token = secrets.token_urlsafe(32)
-    if store.enter(plan_hash, envelope, hashlib.sha256(token.encode()).digest()):
-        where = Path(plan).with_suffix(".analyst")
+    where = Path(plan).with_suffix(".analyst")
+    if not store.known():  # written first: the database has its hash alone
         write_bytes(where, token.encode() + b"\n", secret=True)
+    if store.enter(plan_hash, envelope, hashlib.sha256(token.encode()).digest()):
         out(f"Wrote the analyst's token, by which results can be read, to {str(where)!r}.")
     return store
 
@@ -106,6 +107,9 @@ def serve(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--rate", type=float, default=50.0, help="requests a second from one address; 50 by default, 0 for no limit"
     )
+    parser.add_argument(
+        "--proxy", action="store_true", help="believe the address that a server before it, on this machine, forwards"
+    )
     parser.add_argument("--public-results", action="store_true", help="let anybody read results")
     return _done(parser, arguments, _serve)
 
@@ -114,6 +118,7 @@ def _serve(a: argparse.Namespace) -> str:
     import uvicorn
 
     from privreg.service.app import Options, make
+    from privreg.service.guard import CONNECTIONS, Guarded
 
     key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
     store = prepared(a.plan, _database(a))
@@ -138,9 +143,12 @@ def _serve(a: argparse.Namespace) -> str:
 
     config = uvicorn.Config(
         app, host=a.host, port=a.port, access_log=False, log_level="warning", lifespan="on",
-        server_header=False, timeout_keep_alive=30, backlog=2048,
+        server_header=False, timeout_keep_alive=30, backlog=2048, http=Guarded, limit_concurrency=CONNECTIONS,
+        proxy_headers=a.proxy,
     )  # fmt: skip
-    Server(config).run()
+    with store.alone():
+        Server(config).run()
+    store.leave()
     return "Stopped; everything that was acknowledged is kept."
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.collector import chain as chains
@@ -82,8 +83,8 @@ class Course:
         self.chain: Chain = chains.begin(self.engine)
         self.states: list[Held] = []
         self.catch_up()
-        if not self.states and key is not None:
-            self._publish(None)
+        if not self.states and key is not None and not self._publish(None):
+            self.catch_up()
 
     # --- what is published -----------------------------------------------------------------------------
 
@@ -111,9 +112,7 @@ class Course:
         return len(self.states) == len(self.chain.asked) and bool(self.states)
 
     def role_of(self, k: int) -> str | None:
-        """What a published state asks for; None if there is no such state that asks."""
-        if not 0 <= k < len(self.chain.asked):
-            self.catch_up()
+        """What a published state asks for, as far as this process knows; None if there is no such state that asks."""
         if not 0 <= k < len(self.chain.asked):
             return None
         rounds = self.engine.rounds
@@ -127,18 +126,18 @@ class Course:
         )
         return messages.state_payload(said._replace(number=number))
 
-    def _publish(self, snapshot: bytes | None, *, is_open: bool = True) -> None:
-        """Sign and publish the chain's present state."""
+    def _publish(self, snapshot: bytes | None, *, is_open: bool = True) -> bool:
+        """Sign and publish the chain's present state; False if another process has published one before."""
         assert self._key is not None
         number = len(self.states)
         payload = self._message(is_open=is_open, number=number)
         before = self.states[-1].hash if self.states else self.plan_hash
         when = messages.read_state(payload, self.plan, self.plan_hash).time
         held = Held(number, keys.signed("state", payload, self._key), payload, wire.hash_of(payload), when)
-        if self.store.publish(held, before, snapshot):
-            self.states.append(held)
-        else:
-            self.states += self.store.states(number)
+        if not self.store.publish(held, before, snapshot):
+            return False
+        self.states.append(held)
+        return True
 
     # --- when a state closes ---------------------------------------------------------------------------
 
@@ -150,7 +149,8 @@ class Course:
                 return False
             now, k = self.clock(), len(self.chain.asked) - 1
             if now > self.plan.closes:
-                self._publish(None, is_open=False)
+                if not self._publish(None, is_open=False):
+                    self.catch_up()
                 return True
             people, end = self.store.people_of(k), chains.ends(self.engine, self.chain)
             held = self.plan.rounds[min(self.chain.asked[k], len(self.plan.rounds) - 1)]
@@ -160,19 +160,25 @@ class Course:
             cells = self.store.cells()
             before = self.chain
             self.chain = chains.closed(self.engine, before, self.plan.roles, cells)
-            published = len(self.states)
-            self._publish(packed(cells))
-            if len(self.states) > published + 1 or self.states[-1].k != published:
+            if not self._publish(packed(cells)):  # another process was faster, with other sums
                 self.chain = before
                 self.catch_up()
             return True
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Publish nothing meanwhile."""
+        with self._lock:
+            self.catch_up()
+            yield
 
     def close(self) -> None:
         """Close the study now: a last state that asks nobody."""
         with self._lock:
             self.catch_up()
-            if self.is_open:
-                self._publish(None, is_open=False)
+            while self.is_open:
+                if not self._publish(None, is_open=False):
+                    self.catch_up()
             self.store.close()
 
     def takes(self) -> bool:

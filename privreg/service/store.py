@@ -6,12 +6,14 @@ commit. Processes that share a file exclude each other by SQLite's own lock.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -89,7 +91,7 @@ class Store:
             raise StoreError("the collector keeps its reports in SQLite; write --db sqlite:///FILE.")
         self.clock = clock
         self.slug = slug
-        path = Path(url.removeprefix("sqlite:///"))
+        self.path = path = Path(url.removeprefix("sqlite:///"))
         if not path.parent.is_dir():
             raise StoreError(f"there is no folder {str(path.parent)!r} for the database.")
         if not path.exists():
@@ -133,6 +135,33 @@ class Store:
         if [(r.slug, r.plan_hash) for r in row] != [(self.slug, plan_hash)]:
             raise StoreError("the database holds another study, or another plan of this one; name another file.")
         return False
+
+    def known(self) -> bool:
+        """Whether the database has a study."""
+        with self._reading() as c:
+            return c.execute(sa.select(t.study.c.slug)).first() is not None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other servers away from this database, on this machine.
+
+        Raises
+        ------
+        OptionError
+            If another one serves it.
+        """
+        with Path(f"{self.path}.lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise OptionError("another privreg serve has this database; stop it first.") from None
+            yield
+
+    def leave(self) -> None:
+        """Bring all into the one file, so that it can be copied."""
+        with closing(self.engine.raw_connection()) as raw:
+            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.engine.dispose()
 
     def about(self) -> Any:
         """The row of the study."""

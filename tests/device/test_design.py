@@ -91,8 +91,9 @@ def test_every_operation_of_the_protocol_is_known():
 
 
 def test_choices_and_constants():
-    tree = ["where", ["cmp", "gt", ["col", "x"], const(2)], const(5), ["neg"]]
-    assert of(tree, x=3.0) == 5.0  # what isn't chosen isn't computed
+    tree = ["where", ["cmp", "gt", ["col", "x"], const(2)], const(5), ["log", const(-1)]]
+    assert of(tree, x=3.0) == 5.0  # what isn't chosen is computed, and forgotten
+    assert math.isnan(of(tree, x=1.0))
     assert of(["where", ["col", "x"], const(1), const(0)], x=math.nan) == 1.0
 
 

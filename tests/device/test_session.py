@@ -732,8 +732,8 @@ class Opened:
         for name, value in headers:
             self.headers[name] = value
 
-    def read(self, n=-1):
-        return self._file.read(n)
+    def read1(self, n=-1):
+        return self._file.read1(n)
 
     def __enter__(self):
         return self

@@ -19,10 +19,12 @@ FLAGS = [
 
 
 @contextmanager
-def served(course, port=0, **options):
+def served(course, port=0, http="auto", **options):
     """Address of a study's server while it runs in a thread of this process."""
     app = make(course, Options(**{"rate": 0.0, **options}))
-    server = uvicorn.Server(uvicorn.Config(app, port=port, access_log=False, log_level="error", lifespan="on"))
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=port, access_log=False, log_level="error", lifespan="on", http=http)
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

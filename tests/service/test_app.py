@@ -2,7 +2,12 @@
 
 import json
 import logging
+import socket
+import threading
+import time
+from contextlib import contextmanager
 from importlib.resources import files
+from urllib.parse import urlsplit
 
 import httpx2
 import jsonschema
@@ -11,9 +16,12 @@ from starlette.testclient import TestClient
 
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import Token
+from privreg.service import guard
 from privreg.service.app import Options, make
 from privreg.service.quota import Quota
 from privreg.service.store import Full
+from privreg.service.tokens import VARIABLE, new_secret
+from tests.service.served import served
 from tests.service.world import ANALYST, DAY, SERVER, World, keys
 
 OF = "/v1/studies/sleep"
@@ -172,12 +180,17 @@ def test_nothing_of_a_report_is_in_an_answer_a_log_or_the_numbers(client, world,
     (body,) = world.bodies(1)
     said = json.loads(body)
     answers = [post(client, body), post(client, changed(body, x_a=1)), post(client, changed(body, values="AAAA"))]
-    answers += [client.get("/metrics"), client.get("/readyz"), client.get("/healthz")]
+    answers += [
+        client.get("/metrics"),
+        client.get("/metrics", headers=KNOWN),
+        client.get("/readyz"),
+        client.get("/healthz"),
+    ]
     seen = [a.text + str(a.headers) for a in answers] + [caplog.text, *capfd.readouterr()]
     for text in seen:
         for secret in (said["values"], said["token"], said["token"][:20]):
             assert secret not in text
-    assert 'privreg_reports_total{outcome="new"} 1.0' in client.get("/metrics").text
+    assert 'privreg_reports_total{outcome="new"} 1.0' in client.get("/metrics", headers=KNOWN).text
 
 
 # --- analysts ------------------------------------------------------------------------------------------------
@@ -268,3 +281,69 @@ def test_answers_are_as_the_document_says(client, world):
         ((kind, how),) = said.items()
         assert answer.headers["content-type"] == kind
         jsonschema.validate(answer.json(), {**how["schema"], "components": document["components"]})
+
+
+def test_nobody_is_asked_before_a_study_opens(client, world):
+    (body,) = world.bodies(1)
+    world.clock.now = world.plan.opens - 1
+    problem(client.get(f"{OF}/state"), 425, "not open yet")
+    problem(post(client, body), 425, "not open yet")
+    assert world.store.cells() == {}
+    world.clock.now = world.plan.opens
+    assert client.get(f"{OF}/state").status_code == 200
+    assert post(client, body).status_code == 201
+
+
+def test_a_key_that_is_taken_back_is_refused_though_a_new_one_cannot_be_opened(client, world, monkeypatch):
+    (body,) = world.bodies(1)
+    monkeypatch.setenv(VARIABLE, "a passphrase that the server does not have")
+    world.store.issue(new_secret()[1])
+    monkeypatch.delenv(VARIABLE)
+    world.store.revoke(keys=[1], tokens=[])
+    service = client.app.state.service
+    service._look()
+    assert service.secrets == {}
+    problem(post(client, body), 403, "none of this study's")
+
+
+def test_a_state_of_the_future_costs_no_look_into_the_database(client, world, monkeypatch):
+    looks = []
+    monkeypatch.setattr(world.course, "catch_up", lambda: looks.append(threading.current_thread().name))
+    (body,) = world.bodies(1)
+    problem(post(client, changed(body, state=1_000_000)), 412, "No state")
+    problem(post(client, changed(body, state=1)), 503, "not known here yet")
+    assert set(looks) <= {"privreg-clerk"}
+
+
+def test_numbers_of_operators_are_not_everybodys(client):
+    problem(client.get("/metrics"), 401, "analyst's token")
+
+
+def test_an_endless_head_ends_the_connection(world):
+    with socketed(world) as (one, _):
+        one.sendall(b"GET /healthz HTTP/1.1\r\n")
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            endless(one)
+    with socketed(world) as (one, _):
+        one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * 3000 + b"\r\n\r\n")
+        assert one.recv(12) == b"HTTP/1.1 200"
+
+
+def test_whoever_says_nothing_is_not_waited_for(world, monkeypatch):
+    monkeypatch.setattr(guard, "SECONDS", 0.2)
+    with socketed(world) as (one, _):
+        assert one.recv(1) == b""
+
+
+def endless(one):
+    for _ in range(10_000):
+        one.sendall(b"X-A: " + b"a" * 1000 + b"\r\n")
+        time.sleep(0.0005)
+
+
+@contextmanager
+def socketed(world):
+    with served(world.course, http=guard.Guarded) as url:
+        where = urlsplit(url)
+        with socket.create_connection((where.hostname, where.port), timeout=20) as one:
+            yield one, url

@@ -10,7 +10,7 @@ import pytest
 from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS
-from tests.studies import DAY, NOON, ROOT, SERVER, ask, field_state, key_of, public, signed, study_plan, token
+from tests.studies import CLAMPING, DAY, NOON, ROOT, SERVER, ask, field_state, key_of, public, signed, study_plan, token
 
 GOOD = {"age": 41, "bmi": 24.5, "shift": "night", "hours": 7}
 KEY = wire.base(public(ROOT))
@@ -112,7 +112,7 @@ def device(js, server, tmp_path):
 
 @pytest.mark.parametrize("role", study.ROLES)
 def test_a_report_arrives_that_the_collector_reads(device, role):
-    one = Study(role=role)
+    one = Study(study_plan(clamping=CLAMPING), role=role)
     said = device(one)
     assert said["out"] is True
     assert said["waiting"] is None
@@ -209,7 +209,7 @@ def test_a_device_waits_for_its_turn(device):
 def test_plans_that_are_not_the_analysts_are_refused(device):
     device.refuses("not signed", Study(key=key_of(9)))
     device.refuses("not signed", Study(), link=device.link(key=wire.base(public(key_of(9)))))
-    device.refuses("32 bytes", Study(), link=device.link(key="AAAA"))
+    device.refuses("the link is incomplete", Study(), link=device.link(key="AAAA"))
     device.refuses("another study", Study(study_plan(study="wake")))
     one = Study()
     one.plan_bytes = signed("plan", one.payload.replace(b'"v":1', b'"v":2'), ROOT)

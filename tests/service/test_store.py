@@ -1,5 +1,6 @@
 """What the collector keeps: a token counts once, whatever is dropped, repeated, restarted, killed or full."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from privreg.collector import chain as chains
+from privreg.errors import OptionError, SavedFileError
 from privreg.protocol import messages
 from privreg.service import tables
-from privreg.service.command import collector
+from privreg.service.command import collector, prepared
 from privreg.service.store import MOST, Store, StoreError, Writer
 from tests.service.world import SERVER, Course, World, keys
 
@@ -261,3 +263,73 @@ def test_two_collectors_on_one_database_publish_one_chain(world):
         other.advance()
         assert other.states == world.course.states
     assert world.course.replay() == len(world.course.states)
+
+
+def test_of_two_servers_the_slower_one_takes_over_what_was_published(tmp_path, monkeypatch):
+    """Its own sums are later ones: the state that it made of them follows from no snapshot."""
+    world = World(tmp_path, n=400)
+    slow = Course(Store(world.url, "sleep"), SERVER, world.clock)
+    needed = chains.ends(world.course.engine, world.course.chain)
+    world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
+    own = slow.store.cells
+
+    def late():
+        assert world.course.advance()
+        world.store.take([world.arrived(b) for b in world.bodies(7, world.states_of(0))], {})
+        return own()
+
+    monkeypatch.setattr(slow.store, "cells", late)
+    assert slow.advance()
+    monkeypatch.undo()
+    assert slow.states == world.course.states
+    assert slow.chain.asked == world.course.chain.asked
+    needed = chains.ends(slow.engine, slow.chain)
+    world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
+    assert slow.advance()
+    world.course.catch_up()
+    assert Course(world.store, None).replay() == len(slow.states)
+
+
+def test_a_study_closes_though_another_state_is_published_meanwhile(world, monkeypatch):
+    needed = chains.ends(world.course.engine, world.course.chain)
+    world.store.take([world.arrived(b) for b in world.bodies(needed)], {})
+    closing = Course(Store(world.url, "sleep"), SERVER, world.clock)
+    own = closing._message
+
+    def late(**given):
+        world.course.advance()
+        return own(**given)
+
+    monkeypatch.setattr(closing, "_message", late)
+    closing.close()
+    assert not closing.is_open
+    world.course.catch_up()
+    assert not world.course.is_open
+
+
+def test_one_server_at_a_time_has_a_database_and_leaves_one_file(world, tmp_path):
+    other = Store(world.url, "sleep")
+    with world.store.alone(), pytest.raises(OptionError, match="another privreg serve"), other.alone():
+        pass
+    world.answer(60)
+    world.store.leave()
+    copy = tmp_path / "elsewhere" / "copy.db"
+    copy.parent.mkdir()
+    copy.write_bytes(world.store.path.read_bytes())
+    assert sum(c.people for c in Store(f"sqlite:///{copy}", "sleep").cells().values()) == 60
+
+
+def test_the_analysts_token_is_written_before_its_hash_is_kept(world, tmp_path):
+    plan = tmp_path / "new" / "sleep.plan"
+    plan.parent.mkdir()
+    plan.write_bytes(world.envelope)
+    plan.with_suffix(".analyst").mkdir()  # where no file can be written
+    url = f"sqlite:///{plan.with_suffix('.db')}"
+    with pytest.raises(SavedFileError):
+        prepared(str(plan), url)
+    plan.with_suffix(".analyst").rmdir()
+    said = []
+    store = prepared(str(plan), url, said.append)
+    token = plan.with_suffix(".analyst").read_text().strip()
+    assert bytes(store.about().analyst) == hashlib.sha256(token.encode()).digest()
+    assert len(said) == 1

@@ -91,6 +91,10 @@ class World:
     def state(self):
         return messages.read_state(self.course.present.payload, self.plan, self.hash)
 
+    def states_of(self, k):
+        """A state that was published."""
+        return messages.read_state(self.course.states[k].payload, self.plan, self.hash)
+
     def bodies(self, count, state=None):
         """What the next people's devices post."""
         who = range(self.next, self.next + count)

@@ -18,6 +18,8 @@ import { valueOf } from "./trees.js";
 /** @typedef {Record<string, unknown>} Answers by column: numbers, strings, true or false */
 
 const NUMBER = /^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$/;
+/** Characters of a text that is read as a number, at most. */
+const LONGEST = 64;
 
 /**
  * One answer: a number clamped to its bounds, or the place of a level; null if it is missing or can't be read.
@@ -36,7 +38,8 @@ export function read(column, answer) {
 
 /** The number of an answer before it is clamped. @param {unknown} answer */
 function plain(answer) {
-  const text = typeof answer === "string" && NUMBER.test(answer);
+  // what a text costs to read must not tell what it says
+  const text = typeof answer === "string" && answer.length <= LONGEST && NUMBER.test(answer);
   return text || typeof answer === "number" || typeof answer === "boolean" ? Number(answer) : NaN;
 }
 

@@ -105,7 +105,10 @@ export function valueOf(tree, columns, values) {
     return Number(values.get(args[0]) === labels.indexOf(String(args[1])));
   }
   if (name === "cmp") return Number(/** @type {any} */ (COMPARE.get(args[0]))(at(1), at(2)));
-  if (name === "where") return at(0) !== 0 ? at(1) : at(2);
+  if (name === "where") {
+    const yes = at(1), no = at(2); // both, so that time does not tell which
+    return at(0) !== 0 ? yes : no;
+  }
   if (name === "bspline") return bspline(at(0), args[1], args[2].map(hex), args[3]);
   return cubic(at(0), args[1].map(hex), args[2].map(hex), args[3].map(hex));
 }
@@ -197,7 +200,7 @@ function checked(node, columns, what) {
   }
   if (name === "bspline" && n === 4) {
     const size = knotsOf(args[2], what, false);
-    if (isInt(args[1], 0, HIGHEST) && isInt(args[3], 0, size - args[1] - 2)) return args.slice(0, 1);
+    if (isInt(args[1], 0, HIGHEST) && size > 2 * args[1] + 1 && isInt(args[3], 0, size - args[1] - 2)) return args.slice(0, 1);
   }
   if (name === "cr" && n === 4) {
     const size = knotsOf(args[1], what, true);

@@ -64,8 +64,9 @@ function range({ low, high }) {
 /** @param {any} label */
 const labelled = (label) => (typeof label === "boolean" ? say(label ? "yes" : "no") : String(label));
 
-/** What a text says as a number; a comma may stand for the point. @param {string} text */
-const typed = (text) => (/^\s*[-+]?[0-9]*,[0-9]+\s*$/.test(text) ? text.replace(",", ".") : text).trim();
+/** What a text says as a number; a comma may stand for the point, but not where it may part thousands. @param {string} text */
+const typed = (text) => (/^\s*[-+]?[0-9]*,[0-9]+\s*$/.test(text) && !/^\s*[-+]?[1-9][0-9]{0,2},[0-9]{3}\s*$/.test(text)
+  ? text.replace(",", ".") : text).trim();
 
 /** @param {Column} column @param {number} i @param {boolean} needed @returns {{box: HTMLElement, field: Field}} */
 function question(column, i, needed) {
@@ -244,10 +245,20 @@ function reason(e) {
   return "this page has failed.";
 }
 
+/** A language that the browser can write numbers in. @param {string} language */
+function known(language) {
+  try {
+    return Intl.getCanonicalLocales(language)[0] ?? ENGLISH.language;
+  } catch {
+    return ENGLISH.language;
+  }
+}
+
 async function begin() {
   try {
     const session = await Session.begin(location.href, { sleep: pause });
-    given = session.plan.texts;
+    given = new Map(session.plan.texts);
+    given.set("language", known(say("language")));
     document.documentElement.lang = say("language");
     document.documentElement.dir = say("direction");
     if (session.receipt !== null) done(session, "before");
