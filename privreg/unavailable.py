@@ -47,8 +47,8 @@ _SAME: Final = {
         "resid": "residuals rstandard rstudent influence cooks_distance dfbetas dfbeta dffits qqplot durbin_watson "
         "jarque_bera resid_pearson resid_response resid_deviance resid_dev resid_working resid_generalized "
         "resid_anscombe resid_anscombe_scaled resid_anscombe_unscaled sresid wresid get_influence outlier_test "
-        "outliers_ weights resid_misclassified plot_diagnostics plot_added_variable plot_partial_residuals "
-        "plot_ceres_residuals",
+        "outliers_ resid_misclassified plot_diagnostics plot_added_variable plot_partial_residuals "
+        "plot_ceres_residuals plot_residuals",
         "fittedvalues": "fitted fitted_values augment",
         "rsquared": "rsquared_adj r_squared adj_r_squared r2 r2_score prsquared pseudo_rsquared ssr ess mse rmse "
         "mse_resid mse_model mse_total centered_tss uncentered_tss score score_ accuracy",
@@ -56,11 +56,11 @@ _SAME: Final = {
         "scale": "scale_ sigma bandwidth sparsity",
         "get_margeff": "margeff",
         "pred_table": "confusion_matrix roc_auc",
-        "HC0_se": "HC1_se HC2_se HC3_se cov_HC0 cov_HC1 cov_HC2 cov_HC3 bse_robust get_robustcov_results",
+        "HC0_se": "cov_HC0 cov_HC1 cov_HC2 cov_HC3 get_robustcov_results",
         "leverage": "vif model_matrix eigenvals condition_number singular_ rank rank_ qr effects get_hat_matrix_diag "
         "hatvalues im_ratio",
-        "llf": "aic bic AIC BIC logLik lrtest llnull llr llr_pvalue fvalue f_pvalue bic_llf bic_deviance llf_scaled "
-        "info_criteria compare_f_test compare_lr_test compare_lm_test score_test el_test conf_int_el",
+        "llf": "aic bic AIC BIC logLik loglik loglike lrtest llnull llr llr_pvalue fvalue f_pvalue bic_llf bic_deviance "
+        "llf_scaled info_criteria score_test el_test conf_int_el",
     }.items()
     for name in names.split()
 }
@@ -68,13 +68,14 @@ _CALLED: Final = {
     name: right
     for right, names in {
         "params": "coef coef_ coefs coefs_ coefficients beta betas estimate estimates intercept intercept_ slope theta",
-        "bse": "se std_err std_error std_errors stderr standard_error standard_errors std",
+        "bse": "HC1_se HC2_se HC3_se bse_robust se std_err std_error std_errors stderr standard_error "
+        "standard_errors std",
         "tvalues": "t tvalue tstat tstats t_stat t_values zvalues z_values statistic",
         "pvalues": "p pvalue pvals p_value p_values",
         "conf_int()": "confint ci conf_ints confidence_interval confidence_intervals intervals",
         "cov_params()": "cov vcov vcovHC sandwich cov_params_default normalized_cov_params bcov_scaled bcov_unscaled",
         "nobs": "n N n_obs n_samples",
-        "tidy()": "broom table to_frame frame summary_frame",
+        "tidy()": "broom coef_table table to_frame frame summary_frame",
         "tidy(exponentiate=True)": "odds_ratio odds_ratios exp_coef exp rate_ratios",
         "summary()": "summary2 summary_ print coeftest",
         "summary().as_latex()": "to_latex as_latex latex xtable",
@@ -82,7 +83,7 @@ _CALLED: Final = {
         "summary().as_markdown()": "to_markdown as_markdown",
         "anova()": "Anova anova_lm drop1",
         "wald_test('x1 = 0, x2 = 0')": "f_test waldtest linearHypothesis",
-        "t_test_pairwise('factor')": "TukeyHSD tukeyhsd pairwise_tukeyhsd",
+        "t_test_pairwise('factor')": "TukeyHSD tukeyhsd tukey_hsd pairwise_tukeyhsd",
         "marginal_means('factor').pairwise()": "pairs",
         "marginal_effects(at)": "margins marginaleffects slopes avg_slopes comparisons avg_comparisons",
         "get_prediction(new)": "predictions avg_predictions",
@@ -110,6 +111,8 @@ _ELSEWHERE: Final = {
         "the limit laws have no residual degrees of freedom; see nobs": "df_resid df_model df_residual k_constant",
         _ONE_PASS: "converged iterations n_iter_ mle_retvals mle_settings fit_options method",
         _MODEL: "formula data terms call fit update xlevels contrasts classes_ refit",
+        "nested fits are tested by privreg.anova(small, large)": "compare_f_test compare_lr_test compare_lm_test",
+        "every record has the same weight, but for budgets of people's own": "weights",
         _KNOBS: "C alpha class_weight copy_X dual densify sparsify fit_intercept intercept_scaling l1_ratio max_iter "
         "n_jobs penalty positive random_state solver tol verbose warm_start get_params set_params get_metadata_routing "
         "set_fit_request set_score_request set_callbacks set_null_options initialize remove_data q",
@@ -138,6 +141,7 @@ _FUNCTIONS: Final = {
     "compare([res1, res2])": "summary_col stargazer modelsummary",
     "anova(small, large)": "anova_lm waldtest lrtest",
     "means.estimate(data, 'x ~ 1', ...)": "mean proportion",
+    "PrivateOnlineRegression.from_formula(formula, data, ...)": "from_formula formula fit regression",
 }
 """Functions elsewhere, by ours."""
 

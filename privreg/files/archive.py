@@ -118,7 +118,8 @@ _VIEWS: Final = {
     **dict.fromkeys((".parquet", ".pq"), "for a table use tidy().to_parquet(path)"),
     ".feather": "for a table use tidy().to_feather(path)",
     ".json": "for a table use tidy().to_json(path)",
-    **dict.fromkeys((".pdf", ".docx"), "for a page write summary().as_html() or as_latex() and convert it; " + _FIGURE),
+    ".docx": "for a Word file write summary().save('x.docx')",
+    ".pdf": "for a page write summary().as_html() or as_latex() and convert it; " + _FIGURE,
     **dict.fromkeys((".png", ".svg", ".eps", ".jpg", ".jpeg"), _FIGURE),
     **dict.fromkeys((".pkl", ".pickle"), _PICKLE),
 }
