@@ -59,8 +59,8 @@ _SAME: Final = {
         "HC0_se": "cov_HC0 cov_HC1 cov_HC2 cov_HC3 get_robustcov_results",
         "leverage": "vif model_matrix eigenvals condition_number singular_ rank rank_ qr effects get_hat_matrix_diag "
         "hatvalues im_ratio",
-        "llf": "aic bic AIC BIC logLik loglik loglike lrtest llnull llr llr_pvalue fvalue f_pvalue bic_llf bic_deviance "
-        "llf_scaled info_criteria score_test el_test conf_int_el",
+        "llf": "aic bic AIC BIC logLik loglik loglike lrtest llnull llr llr_pvalue fvalue f_pvalue bic_llf "
+        "bic_deviance llf_scaled info_criteria score_test el_test conf_int_el",
     }.items()
     for name in names.split()
 }
