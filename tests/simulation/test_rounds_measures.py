@@ -55,7 +55,7 @@ def test_private_measures_lie_within_their_standard_errors(kind, family, mu):
     table = res.fit_measures
     assert (table["std_error"] > 0).all()
     assert [m for m, _ in res.privacy.fit_measures] == list(table["measure"])
-    assert "12,000 people told it instead of a score" in res.privacy.fit_measures[0][1]
+    assert "from 12,000 records instead of a score" in res.privacy.fit_measures[0][1]
     public = res.evaluate((y[TOLD].copy(), x[TOLD].copy())).set_index("measure")["value"]
     compared = {"accuracy", "log-loss", "hinge loss", "mean deviance", "share below"} & set(public.index)
     compared &= set(table["measure"])
@@ -106,7 +106,7 @@ def test_notes_say_when_measures_come_and_that_late_records_send_no_score():
     assert "no measures of fit yet" in " ".join(before.privacy.notes)
     assert before.fit_measures.empty
     after = stream.update((y[40_000:], x[40_000:])).results()
-    assert "those beyond told measures of fit and sent no score" in " ".join(after.privacy.notes)
+    assert "those beyond answered measures of fit and sent no score" in " ".join(after.privacy.notes)
     assert "no measures of fit yet" not in " ".join(after.privacy.notes)
 
 

@@ -282,7 +282,7 @@ def test_streams_refuse_pickling_the_central_plug_in_and_too_few_people(tmp_path
         pickle.dumps(stream)
     with pytest.raises(InferenceError, match="single release"):
         model(None).start(tuning="published", inference="plug_in_central")
-    with pytest.raises(InferenceError, match=r"people set the scales, and 5 have reported"):
+    with pytest.raises(InferenceError, match=r"records set the scales, and 5 have reported"):
         stream.update(table(5)).results()
     with pytest.raises(InferenceError, match="can't determine 6 coefficients"):
         model(None).start(tuning="published").update(table(5)).results()
