@@ -185,6 +185,7 @@ def test_a_quick_look(name, tmp_path):
     assert "failures" not in table or not table["failures"].any()
 
 
+@pytest.mark.statistical  # half a minute, of what another test does for some
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_every_quick_look(name, tmp_path):
     table = EXPERIMENTS[name](1, quick=True, out=tmp_path, progress=False)
