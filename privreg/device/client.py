@@ -64,6 +64,8 @@ def invitation(url: str) -> Invitation:
         before, found, slug = path.rpartition(mark)
         if found and slug and "/" not in slug:
             said = parse_qs(parts.fragment)
+            if any(len(said.get(name, ())) > 1 for name in "kt"):
+                raise ValueError("a study's address has one key, and one token.")
             base = f"{parts.scheme}://{parts.netloc}{before}/v1/studies/{quote(unquote(slug))}"
             return Invitation(base, unquote(slug), said.get("k", [""])[-1], said.get("t", [""])[-1])
     raise ValueError("a study's address ends in /studies/ and its name.")

@@ -54,8 +54,11 @@ def read(column: Column, answer: object) -> float | None:
 
 def _plain(column: Column, answer: object) -> float | None:
     """The same before it is clamped."""
-    if not isinstance(answer, str | int | float) and hasattr(answer, "item"):
-        answer = answer.item()  # a number of NumPy's
+    if not isinstance(answer, str | int | float) and hasattr(answer, "item"):  # a number of NumPy's
+        try:
+            answer = answer.item()
+        except Exception:  # whatever it is, its own code may raise anything
+            return None
     if column.levels:
         if not isinstance(answer, str | int | float):
             return None

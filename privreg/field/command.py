@@ -163,7 +163,7 @@ def _run(a: argparse.Namespace) -> str:
     if a.verb == "key":
         password = _password(a)
         public = keys.public(keys.make(a.file, password))
-        return f"Wrote {a.file!r}. Its public key, {key_id(public)}, for invitations:\n{base(public)}"
+        return f"Wrote {a.file!r}. Its public key, {key_id(public)}:\n{base(public)}"
     try:
         data, root = Path(a.file).read_bytes(), None if a.key is None else unbase(a.key, "--key")
     except OSError:

@@ -357,7 +357,7 @@ def _token(given: str | Path | None) -> str | None:
         if isinstance(given, Path) or Path(text).is_file():
             text = Path(given).read_text("utf-8")
     except (OSError, UnicodeError, ValueError):
-        raise OptionError(f"there is no file {text!r} with a token that can be read.") from None
+        raise OptionError("the analyst's token is in no file of this name that can be read.") from None
     return text.strip()
 
 

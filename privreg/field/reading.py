@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from privreg.device.client import invitation
 from privreg.device.consent import plain
 from privreg.errors import OptionError, PrivregError, ReliabilityWarning
 from privreg.field import keys
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     except SystemExit as e:
         return 2 if e.code else 0
     try:
-        if a.key is None and "k=" not in a.url:
+        if a.key is None and not _pinned(a.url):
             raise OptionError("give --key, the public key that has signed the plan, or an address with #k=...")
         study = connect(a.url, None if a.token is None else Path(a.token), key=_key(a.key))
         with warnings.catch_warnings():
@@ -43,6 +44,14 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
         print(f"{prog}: error: {plain(str(e))}", file=sys.stderr)
         return 2
     return 0
+
+
+def _pinned(url: str) -> bool:
+    """Whether an address has the key itself; one that is none is refused by whoever connects."""
+    try:
+        return invitation(url).key != ""
+    except ValueError:
+        return True
 
 
 def _key(given: str | None) -> str | None:

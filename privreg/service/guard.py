@@ -15,10 +15,10 @@ HEAD: Final = 32 * 1024
 """Bytes of a request's head, at most."""
 
 SECONDS: Final = 15.0
-"""In which the head of a connection's first request must come; later ones have the server's own limit."""
+"""In which a connection's first request must come, and the head of any."""
 
-CONNECTIONS: Final = 2000
-"""Open at the same time, at most; others are told to come again."""
+CONNECTIONS: Final = 800
+"""Open at the same time, at most; others are told to come again. A process may usually have 1,024 files."""
 
 
 class Guarded(HttpToolsProtocol):
@@ -32,12 +32,11 @@ class Guarded(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        self._timer = self.loop.call_later(SECONDS, self._late)
+        self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -49,17 +48,25 @@ class Guarded(HttpToolsProtocol):
                 self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """Count the head of the next request."""
+        """Count the head of the next request, and the time that it takes."""
         self._waits, self._head = True, 0
+        self._wait()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
         self._waits = False
+        self._stop()
+        super().on_headers_complete()
+
+    def _wait(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(SECONDS, self._late)
+
+    def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        super().on_headers_complete()
 
     def _late(self) -> None:
         if self.transport is not None and self._waits:

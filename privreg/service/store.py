@@ -274,6 +274,11 @@ class Store:
             self._count(c, Counter(outcomes) + Counter(counts))
         return outcomes
 
+    def has(self, token: bytes, body_hash: bytes) -> bool:
+        """Whether these bytes of a token were kept."""
+        with self._reading() as c:
+            return self._known(c, [token]).get(token) == body_hash
+
     def _known(self, c: sa.Connection, tokens: list[bytes]) -> dict[bytes, bytes]:
         """Hashes of what these tokens have sent before."""
         r = t.report.c

@@ -267,3 +267,21 @@ def test_a_device_tells_what_bounds_clamp_of_rows_it_can_use(answers, told):
 def test_a_column_that_the_design_does_not_use_can_be_asked_about():
     plan = study_plan(clamping=("visits",))
     assert [row_of(plan, {**GOOD, "visits": v}).clamped for v in (3, 99, None)] == [(0.0,), (1.0,), (0.0,)]
+
+
+class Odd:
+    def item(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        (np.int64(41), 41.0), (np.float32(41.5), 41.5), (np.array(41), 41.0), (np.array([1, 2]), None), (Odd(), None),
+        ("1" * 64, 90.0), ("1" * 65, None), ("1" * 100_000 + "x", None), pytest.param(10**5000, None, id="long"),
+    ],
+)  # fmt: skip
+def test_odd_answers_are_numbers_or_none_and_never_a_failure(answer, value):
+    age = next(c for c in COLUMNS if c.name == "age")
+    assert read(age, answer) == value
+    assert read(next(c for c in COLUMNS if c.name == "shift"), answer) is None

@@ -68,6 +68,7 @@ def test_a_study_is_signed_and_what_is_signed_verifies(tmp_path, capsys):
     assert main(["study", "sign", file, "--key", root, "--states", server]) == 0
     out = capsys.readouterr().out
     assert key in out
+    assert "4,000 people are few for 5 coefficients at mu = 1" in out
     made = str(tmp_path / "study.plan")
     assert main(["study", "show", made, "--key", key]) == 0
     assert "C(shift)[T.night]" in capsys.readouterr().out

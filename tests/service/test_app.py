@@ -341,6 +341,31 @@ def endless(one):
         time.sleep(0.0005)
 
 
+def test_the_head_of_a_later_request_is_not_waited_for_either(world, monkeypatch):
+    monkeypatch.setattr(guard, "SECONDS", 0.3)
+    with socketed(world) as (one, _):
+        one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+        one.sendall(b"GET /healthz HTTP/1.1\r\nX-A: ")
+        began = time.monotonic()
+        assert one.recv(4096) == b""
+        assert time.monotonic() - began < 10.0  # the server's own limit of a kept connection is longer
+
+
+def test_what_was_counted_is_said_to_be_though_its_key_was_taken_back_or_the_study_closed(client, world):
+    kept, new = world.bodies(2)
+    assert post(client, kept).status_code == 201
+    service = client.app.state.service
+    secrets_, service.secrets = service.secrets, {}
+    assert post(client, kept).status_code == 200
+    problem(post(client, new), 403, "none of this study's")
+    service.secrets = secrets_
+    world.clock.now = world.plan.closes + world.plan.grace + 1
+    assert post(client, kept).status_code == 200
+    problem(post(client, new), 410, "closed")
+    assert sum(c.people for c in world.store.cells().values()) == 1
+
+
 @contextmanager
 def socketed(world):
     with served(world.course, http=guard.Guarded) as url:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 import privreg as pr
 from privreg.errors import InferenceError, OptionError, StudyError
@@ -318,6 +319,10 @@ def test_results_at_the_shell(base, tmp_path, capsys):
     assert pr.load(out).nobs == PEOPLE
     np.testing.assert_array_equal(pr.connect(url, file).results().params, pr.load(out).params)
     assert pr.connect(url, str(file)).results().nobs == pr.connect(url, file.read_text()).results().nobs
+    key = tmp_path / "root.key"
+    key.write_bytes(ROOT.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    assert results([base, "--token", str(file), "--key", str(key)]) == 0
+    assert "1,130 of 1,200 invited" in capsys.readouterr().out
     assert results([base, "--token", str(file)]) == 2
     assert "give --key" in capsys.readouterr().err
     assert results([url]) == 2

@@ -140,13 +140,14 @@ def in_process(world):
     for place, values in world.store.reports():
         told.setdefault(place.state, []).append((place, values))
     last = len(world.store.snapshots())
-    assert last == max(told) > 15  # the present state has had some
+    assert last > 15
     for state in range(last):
         run.behind.append(summed(world.plan, told[state]))
         run.progress = rounds.advance(run.plan, run.progress, run.behind[-1])
     run._begin_round()
-    here = summed(world.plan, told[last])
-    run.weight, run.total, run.at = here.weight, here.total, here.people
+    if last in told:  # how many a round takes depends on reports, whose noise is secret
+        here = summed(world.plan, told[last])
+        run.weight, run.total, run.at = here.weight, here.total, here.people
     run._open()
     return stream._results(Release(0, 2.0))
 

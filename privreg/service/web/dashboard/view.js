@@ -287,6 +287,7 @@ export class View {
   #said() {
     const { progress: p, results: r } = this.last;
     const open = p?.status !== "closed";
+    const still = p?.open === false ? "Reports on their way still count" : "The study is open";
     const level = `${Math.round(100 * r.level)}%`;
     const begun = r.senders >= r.first;
     const why = el("p");
@@ -298,13 +299,13 @@ export class View {
     else if (r.method === null) why.append("There are no intervals yet: they begin with main rounds.");
     else if (begun && r.ahead)
       why.append(
-        el("span", { class: "pr-warn" }, "The study is open: no interval is final. "),
+        el("span", { class: "pr-warn" }, `${still}: no interval is final. `),
         "“Every look” holds however often you look and whenever you stop. “One look” holds at an end that was fixed before; it is not valid for stopping early.",
       );
     else if (r.ahead)
       why.append(
         el("span", { class: "pr-warn" }, "Not valid for stopping early. "),
-        `The study is open, and the interval that holds at every look begins at ${whole(r.first)} reports that enter the estimate; ${whole(r.senders)} have come. “One look” holds at an end that was fixed before.`,
+        `${still}, and the interval that holds at every look begins at ${whole(r.first)} reports that enter the estimate; ${whole(r.senders)} have come. “One look” holds at an end that was fixed before.`,
       );
     else
       why.append(

@@ -29,6 +29,8 @@ export function invitation(link) {
   const safe = url.protocol === "https:" || (url.protocol === "http:" && HERE.has(url.hostname));
   need(found && safe && !url.username && !url.password, wrong);
   const said = new URLSearchParams(url.hash.slice(1));
+  need(["k", "t"].every((name) => said.getAll(name).length < 2), "a study's address has one key, and one token.");
+  need(!/%(?![0-9a-f]{2})/i.test(found[2]), wrong);
   const slug = decodeURIComponent(found[2]);
   const base = `${url.origin}${found[1]}/v1/studies/${encodeURIComponent(slug)}`;
   return { base, slug, key: said.get("k") ?? "", token: said.get("t") ?? "" };
@@ -46,12 +48,21 @@ export async function transport(url, body) {
   try {
     const answer = await fetch(url, body === null ? options : { ...options, method: "POST", body });
     const said = answer.headers.get("Retry-After") ?? "", wait = /^[0-9]{1,5}$/.test(said) ? Number(said) : 0;
-    if (Number(answer.headers.get("Content-Length") ?? 0) > LONGEST) return { ...nothing, status: 413, wait };
-    const data = new Uint8Array(await answer.arrayBuffer());
-    return data.length > LONGEST ? { ...nothing, status: 413, wait } : { status: answer.status, body: data, wait };
+    const data = await whole(answer);
+    return data ? { status: answer.status, body: data, wait } : { ...nothing, status: 413, wait };
   } catch {
     return nothing;
   }
+}
+
+/** The body of an answer; null if it is too long. @param {Response} answer @returns {Promise<Uint8Array | null>} */
+async function whole(answer) {
+  const reader = answer.body?.getReader(), parts = [];
+  for (let size = 0, part; reader && !(part = await reader.read()).done; parts.push(part.value)) {
+    size += part.value.length;
+    if (size > LONGEST) return reader.cancel().then(() => null);
+  }
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
 /** Seconds before the next attempt: doubled each time, with jitter, never less than the server asks. @param {number} attempt @param {number} asked */

@@ -165,25 +165,28 @@ export class Session {
 
   /** Refuse a study that asks nobody now, before anybody fills in anything. */
   async asks() {
-    return refusing(async () => {
-      const { plan, given } = this;
-      const data = await got(given, `${this.invited.base}/state`, "the state", given.clock() + PATIENCE);
-      const state = readState(await opened(data, "state", plan.keys), plan, this.planHash);
-      if (!(plan.opens <= state.time && state.time <= plan.closes && state.open)) throw new RefusedError(CLOSED);
-    });
+    return refusing(async () => this.mustAsk((await this.present(this.given.clock() + PATIENCE)).state));
+  }
+
+  /** @param {number} until @returns {Promise<{payload: Uint8Array, state: State}>} */
+  async present(until) {
+    const { plan } = this, data = await got(this.given, `${this.invited.base}/state`, "the state", until);
+    const payload = await opened(data, "state", plan.keys);
+    return { payload, state: readState(payload, plan, this.planHash) };
+  }
+
+  /** @param {State} state */
+  mustAsk({ time, open }) {
+    if (!(this.plan.opens <= time && time <= this.plan.closes && open)) throw new RefusedError(CLOSED);
   }
 
   /** The state that this token answers: waits until it is its turn. @param {number} slot @returns {Promise<State>} */
   async turn(slot) {
-    const { plan, planHash, given } = this, until = Math.min(this.until(plan.closes), given.clock() + PATIENCE);
+    const { plan, given } = this, until = Math.min(this.until(plan.closes), given.clock() + PATIENCE);
     for (let attempt = 0; ; attempt += 1) {
-      const data = await got(given, `${this.invited.base}/state`, "the state", until);
-      const payload = await opened(data, "state", plan.keys);
-      const state = readState(payload, plan, planHash);
+      const { payload, state } = await this.present(until);
       await this.checkChain(state, base(await hashOf(payload)));
-      if (!(plan.opens <= state.time && state.time <= plan.closes && state.open)) {
-        throw new RefusedError(CLOSED);
-      }
+      this.mustAsk(state);
       if (slot < state.slots[1]) return state;
       const wait = waits(attempt + 4, 0);
       if (given.clock() + wait > until) throw new RefusedError("it isn't this token's turn yet; try again later.");
