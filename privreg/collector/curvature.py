@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.collector.plan import Crossed
     from privreg.families.constants import ScoreRules
 
     Array = NDArray[np.float64]
@@ -157,17 +158,32 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool) -> tuple[Array,
     return out, shares
 
 
-def rare(shares: Array, rules: ScoreRules, effective: float, people: int) -> list[int]:
-    """Two-valued columns whose rarer value too few people have for its coefficient's interval to be relied on."""
+def rare(shares: Array, rules: ScoreRules, effective: float, people: int, crossed: Sequence[Crossed] = ()) -> list[int]:
+    """Two-valued columns whose rarer value too few people have for its coefficient's interval to be relied on.
+
+    And the columns that cross such a factor with a number.
+    """
     curvature = 0.25 if rules.from_predictor else rules.curvature
     far = math.sqrt(1.0 + (len(shares) - 1) / FARTHEST**2)
     needed = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
     known = np.nan_to_num(shares, nan=1.0)
-    return [int(j) for j in np.flatnonzero(known < min(max(needed, SMALLEST_SHARE), MOST_SHARE))]
+    few = [int(j) for j in np.flatnonzero(known < min(max(needed, SMALLEST_SHARE), MOST_SHARE))]
+    return few + [c.column for c in crossed if set(c.levels) & set(few)]
 
 
-def wide(rows: Array, gaps: Sequence[float], unscaled: Sequence[int], constant: bool) -> list[tuple[int, float]]:
-    """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd."""
+def wide(
+    rows: Array,
+    gaps: Sequence[float],
+    unscaled: Sequence[int],
+    constant: bool,
+    crossed: Sequence[Crossed] = (),
+) -> list[tuple[int, float]]:
+    """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd.
+
+    What crosses a factor with a number is 0 for other levels, which makes its learned sd small: the number itself and
+    the level's share tell whether it is to be relied on.
+    """
     spans = 2.0 * np.diag(rows)[: len(gaps)]
-    columns = [j for j in range(int(constant), len(gaps)) if gaps[j] == 0.0 and j not in unscaled]
+    left = {c.column for c in crossed}
+    columns = [j for j in range(int(constant), len(gaps)) if gaps[j] == 0.0 and j not in unscaled and j not in left]
     return [(j, float(spans[j])) for j in columns if spans[j] > WIDE]

@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Estimated", "Frame", "Many", "Plan", "Progress", "Seen"]
+__all__ = ["Crossed", "Estimated", "Frame", "Many", "Plan", "Progress", "Seen"]
+
+
+class Crossed(NamedTuple):
+    """A column that is a number where a record has a level, and 0 elsewhere."""
+
+    column: int
+    levels: tuple[int, ...]  # Columns of the factor
 
 
 class Plan(NamedTuple):
@@ -60,6 +67,7 @@ class Plan(NamedTuple):
     wide: Wide | None = None
     box: Box | None = None
     covariates: Array | None = None  # Public rows that stand for records' covariates, internal units; shape (m, d)
+    crossed: tuple[Crossed, ...] = ()
     clamps: tuple[Bounded, ...] = ()  # Columns of which records tell whether bounds clamp them, if any are asked
 
     def people(self, progress: Progress) -> int:

@@ -17,7 +17,8 @@ from privreg.simulation.notes import RARE, Findings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.collector.plan import Estimated, Plan, Progress
+    from privreg.collector.carried import Curvature
+    from privreg.collector.plan import Estimated, Frame, Plan, Progress
     from privreg.inference.methods import Estimate
     from privreg.simulation.rounds import RoundsRun
     from privreg.simulation.settings import Settings
@@ -30,12 +31,22 @@ ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/validity)."""
 
 TOLD: Final = 2.0
-"""Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0 unless
-it is by fewer below the mean over all directions."""
+"""Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0."""
 
-BELIEVED: Final = 0.6
+LESS: Final = 2.6
+"""Or by which it may be below the mean over all directions at most. With 2, one fit of six to 60,000 records of a right
+model was marked."""
+
+BELIEVED: Final = 0.7
 """Curvature, relative to that mean, that must be believed if it isn't: with a valley where most responses
 should lie, states hardly move and the law alone makes intervals short (design "charges" of benchmarks/validity)."""
+
+SETTLED: Final = 3.0
+"""Standard errors by which a coefficient may move one way over the main rounds. In 20 designs chance alone moved one of
+a thousand so far; in "charges", whose states creep through a valley, every fourth."""
+
+MANY: Final = 4
+"""Main rounds from which on that is looked at."""
 
 BLURRED: Final = 0.4
 """Standard error of the curvature along a coefficient, relative to that mean, from which on reports tell nothing."""
@@ -77,11 +88,11 @@ def found_of(
     rare: list[int] = []
     wide: list[tuple[int, float]] = []
     if have:
-        rare = curvature.rare(shares, plan.rules, effective * scatter.answering, run.people)
+        rare = curvature.rare(shares, plan.rules, effective * scatter.answering, run.people, plan.crossed)
         wide = (
             []
             if plan.wide is not None
-            else curvature.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant)
+            else curvature.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
         )
     reference = False
     if plan.layout.constant and rare:
@@ -134,7 +145,7 @@ def found_of(
 
 
 def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
-    """Coefficients along which reports tell hardly any curvature: only the law makes their intervals short."""
+    """Coefficients along which reports tell hardly any curvature, or states still move."""
     frame, learned = found.frame, found.curvature
     if frame is None or learned is None or not learned.whole:
         return []
@@ -145,8 +156,21 @@ def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
     mean, sd = carried.told(alone, along)
     believed, _ = carried.told(learned, along)
     usual = float(np.trace(learned.mean)) / len(learned.mean)
-    little = (mean < TOLD * sd) & (mean < usual - TOLD * sd) & (believed < BELIEVED * usual)
-    return np.flatnonzero(little & (sd < BLURRED * usual)).tolist()
+    little = (mean < TOLD * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & (sd < BLURRED * usual)
+    return np.flatnonzero(little | _creeping(progress, frame, learned, linear)).tolist()
+
+
+def _creeping(progress: Progress, frame: Frame, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
+    """Coefficients that moved one way from the first main round to the last, by more than noise moves a state."""
+    main = progress.main
+    if len(main) < MANY or not frame.noise.any():
+        return np.zeros(len(linear), dtype=np.bool_)
+    people = np.array([s.weight.sum() for s in main])
+    order = np.arange(len(main)) - np.average(np.arange(len(main)), weights=people)
+    states = np.array([s.state.theta for s in main]) @ frame.root @ linear.T
+    by = linear @ np.linalg.inv(carried.floored(learned.mean))
+    noise = np.einsum("ij,jk,ik->i", by, frame.noise, by) * float(people @ order**2)
+    return np.asarray(np.abs((people * order) @ states) > SETTLED * np.sqrt(noise))
 
 
 def effective_mu(plan: Plan) -> float:

@@ -151,15 +151,16 @@ def _of_columns(fit: _Fit) -> list[Diagnostic]:
 
 def _of_levels(fit: _Fit) -> list[Diagnostic]:
     found, out = fit.found, list[Diagnostic]()
+    crossed = [j for j in found.rare if math.isnan(found.shares[j])]  # with a number, by a level that few have
     together = [j for j in found.rare if found.tied[j]]
+    rare = [] if found.gone else [j for j in found.rare if not found.tied[j] and j not in crossed]
     if together:
         text = (
             "levels of two factors or more go together in nearly all records: at this budget too few seem to "
             f"distinguish {fit.called(together)} from the columns of other factors; leave out one of the factors, "
             "merge levels, or ask more people"
         )
-        out.append(doubt("confounded", text, fit.place(together)))
-    rare = [j for j in found.rare if not found.tied[j] and not found.gone]
+        out.append(doubt("confounded", text, fit.place([*together, *([] if rare else crossed)])))
     if rare:
         shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in rare)
         text = (
@@ -167,7 +168,7 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
             "by the noisy reports); the interval of such a column is far too short and the others suffer: ask more "
             "people, merge levels, or leave it out"
         )
-        out.append(doubt("rare", text, fit.place([*rare, *([0] if found.reference_is_rare else [])])))
+        out.append(doubt("rare", text, fit.place([*rare, *crossed, *([0] if found.reference_is_rare else [])])))
     return out
 
 
@@ -177,9 +178,10 @@ def _of_curvature(fit: _Fit) -> list[Diagnostic]:
         return []
     columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
     text = (
-        f"by the reports, hardly any responses lie near the model's line along {fit.called(columns)}: a group's "
-        "responses differ in ways that the model leaves out, or too few records have some of its values; the interval "
-        "of such a coefficient can be far too short: add what is missing (an interaction, a curve), or ask more people"
+        f"by the reports, hardly any responses lie near the model's line along {fit.called(columns)}, or the fit had "
+        "not settled there: a group's responses differ in ways that the model leaves out, or too few records have some "
+        "of its values; the interval of such a coefficient can be far too short: add what is missing (an interaction, "
+        "a curve), or ask more people"
     )
     return [doubt("curvature", text, bare)]
 

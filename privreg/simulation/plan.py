@@ -10,7 +10,7 @@ import numpy as np
 from privreg.collector import clamping, diagonal, many, thresholds
 from privreg.collector import factors as cells
 from privreg.collector.moments import Layout
-from privreg.collector.plan import Plan
+from privreg.collector.plan import Crossed, Plan
 from privreg.protocol.plans import ScorePlan
 from privreg.protocol.schedule import schedule
 
@@ -106,6 +106,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         wide=wide,
         box=box,
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
+        crossed=_crossed(spec, order),
         clamps=clamps,
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
@@ -125,6 +126,18 @@ def _wide(
             made.setdefault(tuple(spec.design.sources[j]), []).append(k)
     groups = [np.array(g, dtype=np.int64) for g in made.values()]
     return wide, many.public(inside, wide, groups, stretch, constant=constant)
+
+
+def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
+    """Columns that cross a factor and a number which both stand in the model, too."""
+    design, out = spec.design, list[Crossed]()
+    sources = [set(design.sources[j]) for j in order]
+    for j, own in enumerate(sources):
+        factors = own & set(design.schema.levels)
+        level = tuple(k for k, other in enumerate(sources) if other and other <= factors)
+        if level and len(own - factors) == 1 and (own - factors) & set(design.bare):
+            out.append(Crossed(j, level))
+    return tuple(out)
 
 
 def order_of(spec: ModelSpec, *, factors: bool) -> tuple[NDArray[np.intp], tuple[Cells, ...]]:

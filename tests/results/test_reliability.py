@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,12 @@ import pytest
 
 import privreg as pr
 from privreg import central, diagnostics
+from privreg.collector import carried
+from privreg.collector.curvature import wide
 from privreg.diagnostics import CODES, Diagnostic, doubt
 from privreg.errors import PrivregWarning, ReliabilityWarning, SavedFileError
 from privreg.files import archive
+from privreg.simulation import findings
 from tests.families.test_multinomial import FLAT, model
 from tests.families.test_multinomial import people as voters
 from tests.helpers import array_model, people
@@ -40,12 +44,12 @@ def said(function):
     return str(one.message), out
 
 
-def rare(n=40_000, share=0.01, levels=(0, 1), bounds=4):
+def rare(n=40_000, share=0.01, levels=(0, 1), bounds=4, formula="y ~ x + C(g)"):
     rng = np.random.default_rng(2)
     data = pd.DataFrame({"x": rng.standard_normal(n), "g": (rng.uniform(size=n) < share).astype(int)})
     data["y"] = data["x"] + 0.5 * rng.standard_normal(n)
     given = {"mu": 1, "bounds": {"x": (-bounds, bounds), "y": (-6, 6)}, "levels": {"g": list(levels)}}
-    return pr.PrivateOnlineRegression.from_formula("y ~ x + C(g)", data, **given)
+    return pr.PrivateOnlineRegression.from_formula(formula, data, **given)
 
 
 # --- which rows --------------------------------------------------------------------------------------------
@@ -64,7 +68,7 @@ def test_few_people_take_all_rows_back():
 def test_enough_people_are_not_warned_and_have_no_marks():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        res = array_model(60_000).fit(seed=1, progress=False)
+        res = array_model(60_000).fit(seed=2, progress=False)
     assert res.tidy()["reliable"].all()
     for text in (str(res.summary()), res.summary().as_html(), res.summary().as_latex()):
         assert "†" not in text
@@ -95,6 +99,40 @@ def test_bounds_far_too_wide_take_their_column_and_the_constant_back():
     _, res = said(lambda: rare(share=0.5, bounds=400).fit(seed=1, progress=False))
     table = res.tidy().set_index("term")["reliable"]
     assert list(table.index[~table]) == ["Intercept", "x"]
+
+
+def test_what_crosses_a_factor_and_a_number_is_told_by_the_level_and_not_by_its_own_spread():
+    crossed = {"share": 0.3, "formula": "y ~ C(g) * x"}
+    stream = rare(**crossed).start()
+    plan = stream._run.plan
+    column = [stream._spec.design.names[j] for j in stream._order]
+    (one,) = plan.crossed
+    assert column[one.column] == "C(g)[T.1]:x"
+    assert [column[j] for j in one.levels] == ["C(g)[T.1]"]
+    stretch = np.diag([30.0 if j == one.column else 1.0 for j in range(4)])
+    assert wide(stretch, plan.gaps, (), constant=True)
+    assert not wide(stretch, plan.gaps, (), constant=True, crossed=plan.crossed)
+    for share, marked in ((0.3, []), (0.02, ["C(g)[T.1]", "C(g)[T.1]:x"])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReliabilityWarning)
+            res = rare(150_000, share, formula="y ~ C(g) * x").fit(seed=1, progress=False)
+        table = res.tidy().set_index("term")["reliable"]
+        assert [name for name in table.index[~table] if name != "Intercept"] == marked
+        assert "nan" not in str(res.summary())
+
+
+def test_states_that_creep_one_way_take_their_coefficient_back():
+    """Where a group's responses leave a valley, states move by as much each round; noise moves them to and fro."""
+    curvature = carried.Curvature(np.eye(2), np.eye(3), 0.1)
+    frame = SimpleNamespace(noise=np.eye(2), root=np.eye(2))
+    rng = np.random.default_rng(0)
+    for creep, found in ((0.0, [False, False]), (0.1, [False, True])):
+        states = rng.standard_normal((10, 2)) * 0.01 + np.outer(np.arange(10), [0.0, creep])
+        main = [SimpleNamespace(weight=np.full((1, 1), 1e4), state=SimpleNamespace(theta=theta)) for theta in states]
+        given = SimpleNamespace(main=main), frame, curvature, np.eye(2)
+        assert findings._creeping(*given).tolist() == found
+        given[0].main = main[:3]
+        assert not findings._creeping(*given).any()
 
 
 def test_columns_are_found_in_the_users_order_and_at_every_level():
