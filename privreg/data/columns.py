@@ -23,6 +23,7 @@ __all__ = [
     "Encoded",
     "Flags",
     "Floats",
+    "all_finite",
     "as_series",
     "beyond",
     "clamped",
@@ -164,7 +165,7 @@ def length(frame: Any) -> int:
 def numbers(raw: Any, name: str, *, gaps: bool = False) -> Floats:
     """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error."""
     values = quietly(lambda: read_numbers(raw), _unreadable(name))
-    if not gaps and np.isnan(values).any():
+    if not gaps and not all_finite(values) and np.isnan(values).any():
         raise DataError(
             f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
             f"levels={{{name!r}: [...]}} if it is a factor, or {_MEND}"
@@ -189,6 +190,8 @@ def read_numbers(raw: Any) -> Floats:
             values = np.ascontiguousarray(raw, dtype=np.float64)
         else:
             values = _each_number(as_series(raw))
+        if values.ndim == 1 and all_finite(values):
+            return values
         return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values
 
 
@@ -408,9 +411,16 @@ def prepare(
     return out
 
 
+def all_finite(values: Floats) -> bool:
+    """Whether all numbers are finite; False may also be said of very large ones."""
+    with np.errstate(all="ignore"):  # a warning would tell of one value
+        return bool(np.isfinite(values.sum()))  # what is infinite or no number makes the sum so
+
+
 def complete_rows(columns: Iterable[NDArray[Any]]) -> Flags | None:
     """Rows without a missing value in any of these numbers and codes; None if that is all of them."""
-    flags = [np.isnan(v) if v.dtype.kind == "f" else v == GAP for v in columns]
+    found = (v for v in columns if not (v.dtype.kind == "f" and v.flags.c_contiguous and all_finite(v)))
+    flags = [np.isnan(v) if v.dtype.kind == "f" else v == GAP for v in found]
     flags = [f if f.ndim == 1 else f.any(axis=1) for f in flags if f.any()]
     return ~np.logical_or.reduce(flags) if flags else None
 

@@ -172,6 +172,11 @@ class Design:
         """The same for encoding only, whose column j comes as (x_j − centre_j) / scale_j."""
         return replace(self, _plan=self._plan.scaled(centre, scale))
 
+    def ordered(self, order: NDArray[np.intp]) -> Design | None:
+        """The same for encoding only, its columns in this order; None where that can't be."""
+        plan = self._plan.ordered(order)
+        return None if plan is None else replace(self, _plan=plan)
+
     def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Design, NDArray[np.int64]]:
         """The same for encoding only, factors with many levels as one column each; see `Encoder.narrowed`."""
         plan, columns = self._plan.narrowed(whole)

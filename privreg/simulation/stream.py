@@ -119,6 +119,10 @@ class Stream:
             self._run = published.begin(spec, settings, key, start)
         else:
             self._run = self._rounds(key, start)
+        self._sorted = bool((np.diff(self._order) == 1).all())  # whether columns come in the engine's order
+        if isinstance(self._design, Design) and not self._sorted and spec.units.mix is None:
+            ordered = self._design.ordered(self._order)
+            self._design, self._sorted = ordered or self._design, ordered is not None
         self._lock = threading.Lock()
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -270,8 +274,8 @@ class Stream:
             units.rows_inside(x)
         elif columns is None:
             units.rows_mixed(x)
-        if (np.diff(self._order) != 1).any():
-            x = np.ascontiguousarray(x[:, self._order])
+        if not self._sorted:
+            x = x.take(self._order, axis=1)
         with np.errstate(over="ignore"):  # a warning would tell of one value
             offset = None if rows.offset is None else rows.offset / units.y_scale
         weight = spec.people.weights(batch, rows.kept)
