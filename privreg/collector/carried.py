@@ -11,8 +11,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotri
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,19 +142,21 @@ def learn(
         pull = 1.0 / tau2 - q * common_part  # of the prior's mean, 1 on the diagonal
         right = linear.copy()
         right[on] += pull
-        low = np.asarray(np.linalg.cholesky(posterior), dtype=np.float64)
-        half_way = solve_triangular(low, right, lower=True, check_finite=False)
-        evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(low)).sum())
+        root, failed = dpotrf(posterior.T, lower=0, overwrite_a=1)  # Rᵀ R
+        if failed:
+            raise np.linalg.LinAlgError("a posterior precision that is not positive definite")
+        half_way, _ = dtrtrs(root, right, lower=0, trans=1)
+        evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(root)).sum())
         sizes = float(np.log(np.where(row == col, 1.0, 0.5) * tau2).sum()) + math.log(shrunk)
         evidence -= 0.5 * (q * pull + sizes)
         evidence -= 0.5 * (spread / USUAL) ** 2
         if best is None or evidence > best[0]:
-            best = evidence, low, half_way, spread
+            best = evidence, root, half_way, spread
     assert best is not None
-    _, low, half_way, spread = best
+    _, root, half_way, spread = best
     mean_m = np.zeros((q, q))
-    mean_m[row, col] = solve_triangular(low, half_way, trans=1, lower=True, check_finite=False)
-    cov = np.zeros((0, 0)) if brief else _inverse(low)
+    mean_m[row, col] = dtrtrs(root, half_way, lower=0)[0]
+    cov = np.zeros((0, 0)) if brief else _inverse(root)
     return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, spread)
 
 
@@ -174,9 +175,9 @@ def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDAr
     return info
 
 
-def _inverse(low: Array) -> Array:
-    """Inverse of L Lᵀ."""
-    upper, _ = dpotri(low.T, lower=0)
+def _inverse(root: Array) -> Array:
+    """Inverse of Rᵀ R, R upper triangular."""
+    upper, _ = dpotri(root, lower=0)
     return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
 
 
