@@ -29,6 +29,11 @@ class Task(Generic[T]):
         """Whether it is over."""
         return self._done.is_set()
 
+    @property
+    def begun(self) -> bool:
+        """Whether somebody has begun, or nobody may."""
+        return self._work is None
+
     def begin(self) -> bool:
         """Do it, unless somebody has begun; whether it was done here."""
         if not self._claim.acquire(blocking=False):
@@ -85,6 +90,8 @@ class Crew:
         """A task, for anybody."""
         task = Task(work)
         if self._pool is not None:
+            while self._open and self._open[0].begun:
+                self._open.popleft()
             self._open.append(task)  # type: ignore[arg-type]
             self._pool.submit(task.begin)
         return task
