@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,16 +71,24 @@ class Curvature(NamedTuple):
     """Posterior of M: entries of its lower triangle, row by row."""
 
     mean: Array  # shape (q, q)
-    cov: Array  # Of the entries; shape (q (q + 1) / 2,) squared, or (1, 1) where a multiple alone is learned
+    # Of the entries; shape (q (q + 1) / 2,) squared, (1, 1) where a multiple alone is learned, (0, 0) if not asked for
+    cov: Array
     spread: float  # Prior sd of its eigenvalues that was taken
 
     @property
     def whole(self) -> bool:
         """Whether all entries were learned."""
-        return len(self.cov) > 1 or len(self.mean) == 1
+        return len(self.cov) != 1 or len(self.mean) == 1
 
 
-def learn(rounds: Sequence[Answered], noise: Array, *, common: float = UNSCALED, alone: bool = False) -> Curvature:
+def learn(
+    rounds: Sequence[Answered],
+    noise: Array,
+    *,
+    common: float = UNSCALED,
+    alone: bool = False,
+    brief: bool = False,
+) -> Curvature:
     """Posterior of M from differences within rounds.
 
     Parameters
@@ -91,13 +100,15 @@ def learn(rounds: Sequence[Answered], noise: Array, *, common: float = UNSCALED,
         Prior sd of the mean of the eigenvalues about 1.
     alone : bool
         Whether the law is to have no say.
+    brief : bool
+        Whether the posterior's mean is enough.
 
     Returns
     -------
     Curvature
     """
     q = len(noise)
-    precision = np.linalg.inv(noise)
+    precision = np.asarray(np.linalg.inv(noise), dtype=np.float64)
     gram, cross = np.zeros((q, q)), np.zeros((q, q))
     for r in rounds:
         x = r.x - r.weight @ r.x / r.weight.sum()
@@ -114,38 +125,60 @@ def learn(rounds: Sequence[Answered], noise: Array, *, common: float = UNSCALED,
     usual = max(WIDEST / (1.0 + sd2 / TOLD**2), NARROWEST)
     spreads = ALONE[:1] if alone else tuple(usual * times for times in STEPS)
     row, col = np.tril_indices(q)
-    # of entry (a, b): M = Σ m_e E_e, E_e symmetric with ones at (a, b) and (b, a)
-    info = (
-        precision[np.ix_(row, row)] * gram[np.ix_(col, col)]
-        + precision[np.ix_(row, col)] * gram[np.ix_(col, row)]
-        + precision[np.ix_(col, row)] * gram[np.ix_(row, col)]
-        + precision[np.ix_(col, col)] * gram[np.ix_(row, row)]
-    )
     half = np.where(row == col, 0.5, 1.0)
-    info *= half[:, None] * half[None, :]
+    info = _information(precision, gram, row, col)
     linear = (scores[row, col] + scores[col, row]) * half
-    on = (row == col).astype(np.float64)
+    on = np.flatnonzero(row == col)
     best: tuple[float, Array, Array, float] | None = None
     for spread in spreads:
-        tau = spread / math.sqrt(0.5 * (q + 1))
-        # the prior's covariance is diagonal but for the multiple that all eigenvalues share
-        each = np.where(row == col, 1.0, 0.5) * tau**2
-        shrunk = 1.0 + shared**2 * float(np.sum(on / each))
-        inverse = np.diag(1.0 / each) - (shared**2 / shrunk) * np.outer(on / each, on / each)
-        posterior = info + inverse
-        low = np.linalg.cholesky(posterior)
-        right = linear + inverse @ on
-        half_way = np.linalg.solve(low, right)
-        evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(low)).sum())
-        evidence -= 0.5 * float(on @ inverse @ on) + 0.5 * (float(np.log(each).sum()) + math.log(shrunk))
+        tau2 = spread**2 / (0.5 * (q + 1))
+        # the prior's covariance, τ² of diagonal entries and τ²/2 of others, is diagonal but for the multiple that all
+        # eigenvalues share
+        shrunk = 1.0 + shared**2 * q / tau2
+        common_part = shared**2 / (shrunk * tau2**2)
+        posterior = info.copy()
+        posterior.flat[:: len(row) + 1] += np.where(row == col, 1.0, 2.0) / tau2
+        posterior[np.ix_(on, on)] -= common_part
+        pull = 1.0 / tau2 - q * common_part  # of the prior's mean, 1 on the diagonal
+        right = linear.copy()
+        right[on] += pull
+        root, failed = dpotrf(posterior.T, lower=0, overwrite_a=1)  # Rᵀ R
+        if failed:
+            raise np.linalg.LinAlgError("a posterior precision that is not positive definite")
+        half_way, _ = dtrtrs(root, right, lower=0, trans=1)
+        evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(root)).sum())
+        sizes = float(np.log(np.where(row == col, 1.0, 0.5) * tau2).sum()) + math.log(shrunk)
+        evidence -= 0.5 * (q * pull + sizes)
         evidence -= 0.5 * (spread / USUAL) ** 2
         if best is None or evidence > best[0]:
-            best = evidence, posterior, right, spread
+            best = evidence, root, half_way, spread
     assert best is not None
-    cov = np.asarray(np.linalg.inv(best[1]), dtype=np.float64)
+    _, root, half_way, spread = best
     mean_m = np.zeros((q, q))
-    mean_m[row, col] = cov @ best[2]
-    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, best[3])
+    mean_m[row, col] = dtrtrs(root, half_way, lower=0)[0]
+    cov = np.zeros((0, 0)) if brief else _inverse(root)
+    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, spread)
+
+
+def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDArray[np.intp]) -> Array:
+    """What reports tell of the entries of M, as M = Σ m_e E_e, E_e symmetric with ones at (a, b) and (b, a)."""
+    by_row, by_col = precision.take(row, axis=0), precision.take(col, axis=0)
+    # both matrices are symmetric: of the four products two are each other's transpose
+    mixed = by_row.take(col, axis=1) * gram.take(col, axis=0).take(row, axis=1)
+    info = by_row.take(row, axis=1) * gram.take(col, axis=0).take(col, axis=1)
+    info += mixed
+    info += mixed.T
+    info += by_col.take(col, axis=1) * gram.take(row, axis=0).take(row, axis=1)
+    once = row == col
+    info[once] *= 0.5
+    info[:, once] *= 0.5
+    return info
+
+
+def _inverse(root: Array) -> Array:
+    """Inverse of Rᵀ R, R upper triangular."""
+    upper, _ = dpotri(root, lower=0)
+    return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
 
 
 def told(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
@@ -161,6 +194,20 @@ def told(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
     by = directions[:, row] * directions[:, col] * np.where(row == col, 1.0, 2.0)
     mean = np.einsum("ij,jk,ik->i", directions, curvature.mean, directions)
     return mean, np.sqrt(np.einsum("ij,jk,ik->i", by, curvature.cov, by))
+
+
+def _divided(m: Array, g: Array) -> Array:
+    """M⁻¹ g of symmetric matrices, shape (draws, q, q), with eigenvalues that are believed; shape (draws, q)."""
+    eye = np.eye(len(g))
+    try:  # a tenth of the time of all eigenvalues tells whether they are believed as they are, as a rule
+        np.linalg.cholesky(m - LEAST * eye)
+        np.linalg.cholesky(LARGEST * eye - m)
+        return np.asarray(np.linalg.solve(m, np.broadcast_to(g, m.shape[:-1])[..., None])[..., 0])
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(m)
+    along = np.einsum("kij,i->kj", vectors, g) / np.clip(values, LEAST, LARGEST)
+    return np.asarray(np.einsum("kij,kj->ki", vectors, along))
 
 
 def floored(m: Array) -> Array:
@@ -212,12 +259,12 @@ def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, b
         weights = weights / weights.sum()
     estimate = weights @ one
     mean_x, mean_g = weights @ x, weights @ g
-    draws = m[None] if brief else _draws(curvature)
-    inverse, own = np.linalg.inv(floored(draws)), np.linalg.inv(m)
+    own = np.linalg.inv(m)
     share = float(np.sum(weights**2 / total))
-    moves = inverse @ mean_g
-    moves = moves - np.linalg.solve(m, mean_g)
-    unknown = moves.T @ moves / len(moves)
+    unknown = np.zeros((q, q))
+    if not brief:
+        moves = _divided(_draws(curvature), mean_g) - np.linalg.solve(m, mean_g)
+        unknown = moves.T @ moves / len(moves)
     return Combined(estimate, own @ (noise * share) @ own.T + unknown, weights, mean_x - estimate, unknown)
 
 

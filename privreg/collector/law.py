@@ -90,12 +90,11 @@ def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expect
     z, w = law.points, law.weight * law.answering / len(law.points)
     here, there = z @ state, z @ theta
     score, slope, by_scale, number, number_slope, number_by_scale = _scalar(law.rules, here, there, c, s)
-    wz = z * w[:, None]
     share = law.answering / len(z)
     return Expected(
-        wz.T @ score,
-        (wz * slope[:, None]).T @ z,
-        wz.T @ by_scale,
+        z.T @ (w * score),
+        (z * (w * slope)[:, None]).T @ z,
+        z.T @ (w * by_scale),
         float(number.sum()) * share,
         (z.T @ number_slope) * share,
         float(number_by_scale.sum()) * share,

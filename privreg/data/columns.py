@@ -23,6 +23,7 @@ __all__ = [
     "Encoded",
     "Flags",
     "Floats",
+    "all_finite",
     "as_series",
     "beyond",
     "clamped",
@@ -163,13 +164,18 @@ def length(frame: Any) -> int:
 
 def numbers(raw: Any, name: str, *, gaps: bool = False) -> Floats:
     """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error."""
-    values = quietly(lambda: read_numbers(raw), _unreadable(name))
-    if not gaps and np.isnan(values).any():
+    return _numbers(raw, name, gaps=gaps)[0]
+
+
+def _numbers(raw: Any, name: str, *, gaps: bool) -> tuple[Floats, bool]:
+    """The same, and whether all are known to be finite."""
+    values, whole = quietly(lambda: _read(raw), _unreadable(name))
+    if not gaps and not whole and np.isnan(values).any():
         raise DataError(
             f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
             f"levels={{{name!r}: [...]}} if it is a factor, or {_MEND}"
         )
-    return values
+    return values, whole
 
 
 def _unreadable(name: str) -> DataError:
@@ -183,13 +189,20 @@ def read_numbers(raw: Any) -> Floats:
     What a cell means must not depend on the cells beside it, so neither on the type that a reader chose for the whole
     column: the text "39.5" is the number 39.5, a truth value 0 or 1, and anything else is unreadable.
     """
+    return _read(raw)[0]
+
+
+def _read(raw: Any) -> tuple[Floats, bool]:
+    """The same, and whether all are known to be finite."""
     dtype = getattr(raw, "dtype", None)
     with np.errstate(all="ignore"):  # a warning would tell of one value
         if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
             values = np.ascontiguousarray(raw, dtype=np.float64)
         else:
             values = _each_number(as_series(raw))
-        return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values
+        if np.isfinite(values.sum()):  # as of `all_finite`
+            return values, True
+        return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values, False
 
 
 def as_series(raw: Any) -> Any:
@@ -389,11 +402,18 @@ def _sound(cell: Any) -> Any:
 
 
 def prepare(
-    frame: Any, names: Iterable[str], schema: Schema, clamp: Container[str | None], *, gaps: bool = False
+    frame: Any,
+    names: Iterable[str],
+    schema: Schema,
+    clamp: Container[str | None],
+    *,
+    gaps: bool = False,
+    whole: set[str] | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Read the named columns: numbers as float64 (those in `clamp` clamped), factors as codes of levels.
 
-    With `gaps`, missing values are NaN and -1; without, an error.
+    With `gaps`, missing values are NaN and -1; without, an error. `whole` takes names of columns that are known to have
+    none.
     """
     out: dict[str, NDArray[Any]] = {}
     for name in names:
@@ -401,16 +421,25 @@ def prepare(
         if name in schema.levels:
             out[name] = level_codes(raw, name, schema.levels[name], gaps=gaps)
         else:
-            values = numbers(raw, name, gaps=gaps)
+            values, sure = _numbers(raw, name, gaps=gaps)
+            if sure and whole is not None:
+                whole.add(name)
             out[name] = clamped(values, schema.limits(name)) if name in clamp else values
     if len({len(v) for v in out.values()}) > 1:
         raise DataError("the columns differ in length.")
     return out
 
 
+def all_finite(values: Floats) -> bool:
+    """Whether all numbers are finite; False may also be said of very large ones."""
+    with np.errstate(all="ignore"):  # a warning would tell of one value
+        return bool(np.isfinite(values.sum()))  # what is infinite or no number makes the sum so
+
+
 def complete_rows(columns: Iterable[NDArray[Any]]) -> Flags | None:
     """Rows without a missing value in any of these numbers and codes; None if that is all of them."""
-    flags = [np.isnan(v) if v.dtype.kind == "f" else v == GAP for v in columns]
+    found = (v for v in columns if not (v.dtype.kind == "f" and v.flags.c_contiguous and all_finite(v)))
+    flags = [np.isnan(v) if v.dtype.kind == "f" else v == GAP for v in found]
     flags = [f if f.ndim == 1 else f.any(axis=1) for f in flags if f.any()]
     return ~np.logical_or.reduce(flags) if flags else None
 

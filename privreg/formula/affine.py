@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["affine_rows", "linear_rows"]
+__all__ = ["affine_rows", "clip_rows", "linear_rows"]
+
+LINE: Final = 1024
+"""Numbers in a line, about."""
+
+CACHED: Final = 1 << 15
+"""Numbers that several operations follow each other on: 256 kB."""
 
 
 def affine_rows(x: Array, centre: Array, scale: Array) -> None:
     """x[:, j] ← (x[:, j] − centre[j]) / scale[j], in place."""
+    if not centre.any() and (scale == 1.0).all():
+        return
     with np.errstate(all="ignore"):  # a warning would tell of one value
-        np.subtract(x, centre, out=x)
-        np.divide(x, scale, out=x)
+        for part, (middle, by) in _together(x, centre, scale):
+            np.subtract(part, middle, out=part)
+            np.divide(part, by, out=part)
+
+
+def clip_rows(x: Array, low: Array, high: Array) -> None:
+    """x[:, j] ← the nearest number in [low[j], high[j]], in place; what is no number stays."""
+    for part, (least, most) in _together(x, low, high):
+        np.maximum(part, least, out=part)
+        np.minimum(part, most, out=part)
+
+
+def _together(x: Array, *columns: Array) -> Iterator[tuple[Array, list[Array]]]:
+    """Rows, shape (n, p), many in a line with as many copies of numbers by column: NumPy takes lines one by one."""
+    n, p = x.shape
+    k = max(LINE // max(p, 1), 1)
+    whole = n // k * k
+    if whole and x.flags.c_contiguous:
+        lines, repeated = x[:whole].reshape(-1, k * p), [np.tile(c, k) for c in columns]
+        each = max(CACHED // (k * p), 1)
+        for a in range(0, len(lines), each):
+            yield lines[a : a + each], repeated
+        x = x[whole:]
+    if len(x):
+        yield x, list(columns)
 
 
 def linear_rows(x: Array, matrix_t: Array) -> None:

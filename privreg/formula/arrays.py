@@ -13,6 +13,7 @@ from privreg.data.columns import (
     Encoded,
     Flags,
     Floats,
+    all_finite,
     beyond,
     clamped,
     complete_rows,
@@ -25,6 +26,7 @@ from privreg.data.columns import (
     zero_one,
 )
 from privreg.errors import DataError, SavedFileError, SchemaError, choose, quietly
+from privreg.formula.affine import clip_rows
 from privreg.formula.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
 from privreg.formula.probe import check_rank, probe_rows, public_constant
 from privreg.formula.terms import DesignTerm
@@ -175,13 +177,14 @@ class ArrayDesign:
             x = np.column_stack([numbers(x[:, j], name, gaps=gaps) for j, name in enumerate(self.exog_names)])
         with np.errstate(all="ignore"):  # a warning would tell of one value
             out = np.array(x, dtype=np.float64, order="C")
-        finite = np.isfinite(out)
-        if not finite.all():
+        if not all_finite(out):
+            finite = np.isfinite(out)
             for j in np.flatnonzero(~finite.all(axis=0)):
                 out[:, j] = numbers(out[:, j], self.exog_names[j], gaps=gaps)  # names the column at fault
         low, high = self.limits
         if clamp:
-            return np.clip(out, low, high, out=out)
+            clip_rows(out, low, high)
+            return out
         fixed = low == high
         out[:, fixed] = low[fixed]
         return out

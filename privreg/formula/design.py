@@ -157,13 +157,14 @@ class Design:
             With "raise", a factor has a value that is not declared. No message quotes a value.
         """
         gaps = check("local.formula", "missing", missing) != "raise"
-        rows = prepare(frame, self.columns, self.schema, clamp=set(self.columns), gaps=gaps)
+        whole: set[str] = set()
+        rows = prepare(frame, self.columns, self.schema, clamp=set(self.columns), gaps=gaps, whole=whole)
         n = len(rows[self.columns[0]])
         if not gaps:
             return Encoded(self._endog(rows, gaps=False), self._exog(rows, n, gaps=False)[0], self._offset(rows))
         left = {name: rows[name] for name in self.parsed.response_columns}
         right = {name: values for name, values in rows.items() if name not in left}
-        known = complete_rows(right.values())
+        known = complete_rows(values for name, values in right.items() if name not in whole)
         exog, fine = self._exog(right, n, known=known, gaps=True)
         usable = known if fine is None else fine if known is None else fine & known
         return settled(Encoded(self._endog(left, gaps=True), exog, self._offset(right)), usable, missing)
@@ -171,6 +172,11 @@ class Design:
     def scaled(self, centre: Floats, scale: Floats) -> Design:
         """The same for encoding only, whose column j comes as (x_j − centre_j) / scale_j."""
         return replace(self, _plan=self._plan.scaled(centre, scale))
+
+    def ordered(self, order: NDArray[np.intp]) -> Design | None:
+        """The same for encoding only, its columns in this order; None where that can't be."""
+        plan = self._plan.ordered(order)
+        return None if plan is None else replace(self, _plan=plan)
 
     def narrowed(self, whole: Callable[[slice], bool]) -> tuple[Design, NDArray[np.int64]]:
         """The same for encoding only, factors with many levels as one column each; see `Encoder.narrowed`."""

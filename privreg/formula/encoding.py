@@ -113,6 +113,7 @@ class Encoder:
     parts: tuple[_Part, ...]
     response: Evaluator | Program | None  # None when the response is a column itself
     affine: tuple[Floats, Floats] | None = None  # Centre and scale of each column, if it comes in internal units
+    places: NDArray[np.intp] | None = None  # Where each column comes, if not in the order of the design
 
     def data(self, rows: Prepared, names: Sequence[str]) -> dict[str, Any]:
         """Hand prepared columns to patsy: levels as a Categorical, numbers read-only."""
@@ -165,6 +166,12 @@ class Encoder:
         """The same, but that column j comes as (x_j − centre_j) / scale_j."""
         return replace(self, affine=(centre, scale))
 
+    def ordered(self, order: NDArray[np.intp]) -> Encoder | None:
+        """The same, its columns in this order; None where that can't be."""
+        if self._made[1]:
+            return None
+        return replace(self, places=np.argsort(order))
+
     @cached_property
     def extended(self) -> Encoder:
         """The same for rows that are not clamped: beyond their knots splines go on as patsy has them."""
@@ -206,6 +213,9 @@ class Encoder:
         sizes = tuple(len(self.schema.levels[name]) for name in factors)
         if self.affine is not None:
             table = (table - self.affine[0][at]) / self.affine[1][at]
+        if self.places is not None:
+            at = self.places[at]
+            table, at = table[:, np.argsort(at)], np.sort(at)
         return Block(factors, sizes, at, table)
 
     def _cells(self, tree: Tree, factors: tuple[str, ...]) -> Floats:
@@ -280,11 +290,12 @@ class Encoder:
         return spread(by_rows(lambda part: _matrix(together, part), self.data(some, names), m, width), known)
 
     def _write(self, out: Floats, j: int, value: NDArray[Any]) -> None:
-        if self.affine is None:
-            out[:, j] = value
+        to = out[:, j if self.places is None else self.places[j]]
+        if self.affine is None or (self.affine[0][j] == 0.0 and self.affine[1][j] == 1.0):
+            to[:] = value
             return
         with np.errstate(all="ignore"):  # a warning would tell of one value
-            np.divide(value - self.affine[0][j], self.affine[1][j], out=out[:, j])
+            np.divide(value - self.affine[0][j], self.affine[1][j], out=to)
 
     def _write_large(self, out: Floats, one: _Large, codes: NDArray[Any]) -> None:
         columns = np.arange(one.place.start, one.place.stop)

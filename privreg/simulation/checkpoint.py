@@ -19,7 +19,6 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from privreg.data.sources.open import CHUNK
 from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError
 from privreg.files import archive
 from privreg.options.table import check
@@ -84,21 +83,21 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
         If rows can't be used. Those before are kept in the checkpoint.
     """
     if kept is None:
-        for _ in _progress(stream, source, threads, bar, None):
+        for _ in _progress(stream, source, threads, bar):
             pass
         return
     stream.deals(source)  # or says why not, before anything is written
     stamp, killed = _begin(stream, source, kept)
     bar.update(stream.nobs)
     try:
-        with _stopping() as stop, contextlib.closing(_progress(stream, source, threads, bar, kept.rows)) as steps:
+        with _stopping() as stop, contextlib.closing(_progress(stream, source, threads, bar)) as steps:
             at = before = stream.rows_read
             since = time.monotonic()
             for _ in steps:
                 if stop.is_set():
                     raise KeyboardInterrupt
                 late = kept.seconds is not None and time.monotonic() - since >= kept.seconds
-                # as many rows again will be taken together: a kill among them costs no more than was asked for
+                # the next batch may have as many rows again: a kill amid it costs no more than was asked for
                 ahead, before = 2 * stream.rows_read - before, stream.rows_read
                 if late or (kept.rows is not None and ahead - at > kept.rows):
                     _write(stream, source, stamp, kept, clean=False)
@@ -116,10 +115,9 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
         raise
 
 
-def _progress(stream: Stream, source: Source, threads: int, bar: Any, every: int | None) -> Generator[None]:
+def _progress(stream: Stream, source: Source, threads: int, bar: Any) -> Generator[None]:
     before = stream.nobs
-    most = None if every is None else every // CHUNK
-    for people in stream._update_all(stream.read(source), threads, most):
+    for people in stream._update_all(stream.read(source), threads):
         bar.update(people - before)
         before = people
         yield

@@ -14,7 +14,7 @@ from privreg.protocol import codes
 from privreg.simulation import play
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
 
-__all__ = ["Block", "Devices", "cut"]
+__all__ = ["Block", "Devices", "cut", "joined"]
 
 
 class Block(NamedTuple):
@@ -45,6 +45,13 @@ def cut(rows: Block, a: int, b: int) -> Block:
     if a == 0 and b >= len(rows.y):
         return rows
     return Block._make(None if c is None else c[a:b] for c in rows)
+
+
+def joined(parts: Sequence[Block]) -> Block:
+    """Rows of several, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Block._make(None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True))
 
 
 class Devices(NamedTuple):

@@ -236,7 +236,7 @@ def _trail(
     first = len(found.frame.rounds) - len(progress.main)
     for k in range(first + 1, len(found.frame.rounds)):
         some = found.frame.rounds[:k]
-        learned = carried.learn(some, found.frame.noise, common=found.frame.common)
+        learned = carried.learn(some, found.frame.noise, common=found.frame.common, brief=True)
         here = carried.combine(some, found.frame.noise, learned, brief=True)
         main = progress.main[: k - first]
         people = sum(came[: main[-1].state.number + 1])

@@ -8,6 +8,7 @@ results are asked for, and only then kept.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -19,15 +20,14 @@ from privreg.privacy.noise import KEY_BYTES, Key, derived_key, normals, refuse_f
 from privreg.protocol.rounds import PARTS, Reports
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation import play
-from privreg.simulation.devices import Block, Devices, cut
+from privreg.simulation.devices import Block, Devices, cut, joined
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from numpy.typing import NDArray
 
     from privreg.collector.plan import Estimated, Plan, Progress
     from privreg.families.measures import Measure
+    from privreg.simulation.crew import Crew
 
     Array = NDArray[np.float64]
     Flags = NDArray[np.bool_]
@@ -103,8 +103,7 @@ class RoundsRun:
         self.plan, self.to_user, self.personal, self.unusable = plan, to_user, personal, unusable
         self.columns = columns
         self.progress = collector.begin(plan)
-        self.pool: Executor | None = None
-        self.threads = 1
+        self.crew: Crew | None = None  # Threads that play blocks, if there are several
         self._key = None if key is None else Key(key)
         self._process = os.getpid()
         self.behind: list[Reports] = []  # Of the rounds that are over
@@ -232,32 +231,39 @@ class RoundsRun:
             if self.at + self._held == self.size:
                 self._finish()
 
-    def _joined(self) -> Block:
-        out, self.raw.waiting, self._held = self.raw.waiting, [], 0
-        if len(out) == 1:
-            return out[0]
-        columns = zip(*out, strict=True)
-        return Block._make(None if c[0] is None else np.concatenate(c) for c in columns)
+    def _taken(self) -> list[Block]:
+        """Rows that wait, by whole blocks and what is left; copied only where a block was in several batches."""
+        waiting, self.raw.waiting, self._held = self.raw.waiting, [], 0
+        out: list[Block] = []
+        parts: list[Block] = []
+        n = 0
+        for rows in waiting:
+            a = 0
+            while a < len(rows.y):
+                b = min(a + self.block - n, len(rows.y))
+                parts.append(cut(rows, a, b))
+                n, a = n + b - a, b
+                if n == self.block:
+                    out.append(joined(parts))
+                    parts, n = [], 0
+        return [*out, joined(parts)] if parts else out
 
     def _play(self) -> None:
         """Play whole blocks that wait, in threads where there are some."""
-        rows = self._joined()
-        while len(rows.y):
+        blocks = self._taken()
+        while blocks:
             # parts and pieces end at a block's end; the last part goes on
             edge = self.begun + PIECE
             if self.part < self.parts - 1:
                 edge = min(edge, self.length * (self.part + 1))
-            m = min(-(-(edge - self.at) // self.block) * self.block, len(rows.y))
-            here, rows = cut(rows, 0, m), cut(rows, m, len(rows.y))
-            blocks = [cut(here, a, a + self.block) for a in range(0, m, self.block)]
+            m = -(-(edge - self.at) // self.block)
+            here, blocks = blocks[:m], blocks[m:]
             part = self.part
-            if self.pool is None or len(blocks) == 1:
-                found = [self._sums(b, k) for k, b in enumerate(blocks)]
-            else:
-                found = list(self.pool.map(self._sums, blocks, range(len(blocks))))
-            for one, block in zip(found, blocks, strict=True):
+            work = [partial(self._sums, block, k) for k, block in enumerate(here)]
+            found = [one() for one in work] if self.crew is None or len(work) == 1 else self.crew.each(work)
+            for one, block in zip(found, here, strict=True):
                 self._take(one, block, self.open_weight.shape[-1])
-            self.at += m
+            self.at += self.block * len(here)
             if self.at >= edge:
                 self.close(part)
 
@@ -290,7 +296,7 @@ class RoundsRun:
 
     def _tail(self) -> None:
         """Play what waits and is no whole block: each group as many, and the first groups one more."""
-        rows = self._joined()
+        (rows,) = self._taken()
         groups = self.open_weight.shape[-1]
         each = len(rows.y) // groups * groups
         if each:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 import threading
 import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +36,7 @@ from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
+from privreg.simulation.crew import Crew, Task
 from privreg.simulation.outcome import report_of_rounds
 from privreg.simulation.plan import plan_of
 from privreg.simulation.rounds import RoundsRun
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 __all__ = ["Stream"]
 
 
-TOGETHER: Final = 2
-"""Batches a thread that are taken together: enough that threads wait little for each other."""
+AHEAD: Final = 4
+"""Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""
 
 
 def _plain(value: Any) -> Any:
@@ -78,25 +78,6 @@ class Rows(NamedTuple):
     hashes: Any  # Keyed hashes of ids; shape (n,)
     clamped: NDArray[np.bool_] | None  # Whether bounds clamp them, where they may be asked that; shape (n, D)
     read: int  # Rows of the source they were made of
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    if len(parts) == 1:
-        return parts[0]
-    *columns, read = zip(*parts, strict=True)
-    arrays: list[Any] = [None if c[0] is None else np.concatenate(c) for c in columns]
-    return Rows._make([*arrays, sum(read)])
-
-
-def _some(batches: Iterator[Any], most: int) -> tuple[list[Any], PrivregError | None]:
-    """The next batches, and what kept more from coming: those before a damaged place are taken first."""
-    out: list[Any] = []
-    try:
-        for batch in itertools.islice(batches, most):
-            out.append(batch)
-    except PrivregError as e:
-        return out, e
-    return out, None
 
 
 class Stream:
@@ -138,6 +119,10 @@ class Stream:
             self._run = published.begin(spec, settings, key, start)
         else:
             self._run = self._rounds(key, start)
+        self._sorted = bool((np.diff(self._order) == 1).all())  # whether columns come in the engine's order
+        if isinstance(self._design, Design) and not self._sorted and spec.units.mix is None:
+            ordered = self._design.ordered(self._order)
+            self._design, self._sorted = ordered or self._design, ordered is not None
         self._lock = threading.Lock()
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -230,45 +215,52 @@ class Stream:
             self._take(self._encode(batch, clamped=self._asks([batch])))
         return self
 
-    def _update_all(self, batches: Iterable[Any], threads: int, most: int | None = None) -> Iterator[int]:
-        """Update by every batch, `most` at a time, in `threads` threads; gives the people so far."""
-        together = TOGETHER * threads if threads > 1 else 1
-        together = together if most is None else max(min(together, most), 1)
-        with self._alone(), ThreadPoolExecutor(threads) as pool:
-            waiting = pieces(batches, chunk_of(len(self._order if self._columns is None else self._columns)))
+    def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
+        """Update by every batch in `threads` threads, of which this is one; gives the people so far."""
+        with self._alone(), Crew(threads) as crew:
+            reading = pieces(batches, chunk_of(len(self._order if self._columns is None else self._columns)))
             if isinstance(self._run, RoundsRun) and threads > 1:
-                self._run.pool, self._run.threads = pool, threads
+                self._run.crew = crew
+            coming: deque[tuple[int, Task[Rows]]] = deque()
+            problem, more = None, True
             try:
-                problem = None
-                while problem is None:
-                    some, problem = _some(waiting, together)
-                    if not some:
-                        break
-                    joined = None
-                    encode = partial(self._encode, clamped=self._asks(some))
-                    with suppress(PrivregError):  # raised again below, after the batches before it were taken
-                        joined = _joined(list(pool.map(encode, some)))
-                    if joined is not None:
-                        self._take(joined)
-                    for batch in some if joined is None else []:
-                        self._take(encode(batch))
-                    yield self.nobs
+                while more or coming:
+                    while more and len(coming) < (AHEAD * threads if threads > 1 else 1):
+                        try:
+                            batch = next(reading, None)
+                        except PrivregError as e:  # raised again below: those before a damaged place are taken first
+                            problem, batch = e, None
+                        more = batch is not None
+                        if more:
+                            coming.append(self._to_encode(crew, batch, sum(n for n, _ in coming)))
+                    if coming:
+                        self._take(crew.result(coming.popleft()[1]))
+                        yield self.nobs
                 if problem is not None:
                     raise problem
             finally:
                 if isinstance(self._run, RoundsRun):
-                    self._run.pool = None
+                    self._run.crew = None
+
+    def _to_encode(self, crew: Crew, batch: Any, before: int) -> tuple[int, Task[Rows]]:
+        """A batch to be encoded, by anybody, which `before` so many rows are waiting for; and how many it has."""
+        try:
+            rows = rows_of(batch)
+        except Exception:  # no table; whoever encodes it says so
+            rows = 0
+        encode = partial(self._encode, batch, clamped=self._asks([batch], before))
+        return rows, crew.submit(encode)
 
     @property
     def _columns(self) -> NDArray[np.int64] | None:
         return self._run.columns if isinstance(self._run, RoundsRun) else None
 
-    def _asks(self, batches: list[Any]) -> bool:
-        """Whether anybody of the next batches may be asked whether bounds clamp them."""
+    def _asks(self, batches: list[Any], before: int = 0) -> bool:
+        """Whether anybody of batches after so many rows may be asked whether bounds clamp them."""
         if not isinstance(self._run, RoundsRun):
             return False
         try:
-            rows = sum(map(rows_of, batches))
+            rows = before + sum(map(rows_of, batches))
         except Exception:  # no table; whoever encodes it says so
             rows = ENDLESS
         return self._run.asks_clamping(rows)
@@ -282,8 +274,8 @@ class Stream:
             units.rows_inside(x)
         elif columns is None:
             units.rows_mixed(x)
-        if (np.diff(self._order) != 1).any():
-            x = np.ascontiguousarray(x[:, self._order])
+        if not self._sorted:
+            x = x.take(self._order, axis=1)
         with np.errstate(over="ignore"):  # a warning would tell of one value
             offset = None if rows.offset is None else rows.offset / units.y_scale
         weight = spec.people.weights(batch, rows.kept)

@@ -286,7 +286,17 @@ def test_looked_up_columns_are_patsy_s_and_come_scaled_to_the_last_bit(right, sp
     np.testing.assert_array_equal(design.encode(data, "noise").exog, want)
     p = len(design.names)
     centre, scale = np.linspace(-0.3, 0.4, p), np.linspace(0.1, 7.0, p)
-    np.testing.assert_array_equal(design.scaled(centre, scale).encode(data, "noise").exog, (want - centre) / scale)
+    scaled = design.scaled(centre, scale)
+    np.testing.assert_array_equal(scaled.encode(data, "noise").exog, (want - centre) / scale)
+    order = np.random.default_rng(2).permutation(p)
+    ordered = scaled.ordered(order)
+    assert (ordered is None) == any(
+        part.matrix.size > 1 << 14 for part in design._plan.parts if part.matrix is not None
+    )
+    if ordered is not None:
+        found = ordered.encode(data, "noise").exog
+        np.testing.assert_array_equal(found, ((want - centre) / scale)[:, order])
+        assert found.flags.c_contiguous
 
 
 @pytest.mark.parametrize("spline", ["cr", "cc"])

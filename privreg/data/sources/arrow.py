@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -90,18 +90,21 @@ _UNREADABLE: Final = "a column can't be read; it is damaged, or of a type that h
 
 
 def _columns(pa: Any, part: Any, wanted: Wanted) -> Batch:
-    return {c: _values(pa, part.column(c), c in wanted.factors) for c in wanted.columns}
+    levels = wanted.schema.levels
+    return {c: _values(pa, part.column(c), tuple(levels[c]) if c in levels else None) for c in wanted.columns}
 
 
-def _values(pa: Any, array: Any, factor: bool) -> Any:
+def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
+    """A column of numbers or texts; of a factor, its levels are given."""
+    factor = levels is not None
     type_, types = array.type, pa.types
     if types.is_dictionary(type_):
         small = len(array.dictionary) <= max(len(array), 1)
-        return _codes(array) if factor and small else _values(pa, array.dictionary_decode(), factor)
+        return _codes(array, levels) if levels is not None and small else _values(pa, array.dictionary_decode(), levels)
     text = _is_text(types, type_) or _is_bytes(types, type_)
-    if factor and text:
+    if levels is not None and text:
         plain = array.cast(pa.large_string()) if types.is_string_view(type_) else array
-        return _codes(plain.dictionary_encode())
+        return _codes(plain.dictionary_encode(), levels)
     if text:
         out = np.empty(len(array), dtype=object)
         out[:] = _texts(array)
@@ -120,7 +123,13 @@ def _exact(type_: Any) -> bool:
     return bool(type_.precision <= _EXACT_DIGITS and 0 <= type_.scale <= _EXACT_POWER)
 
 
-def _codes(array: Any) -> Any:
+@lru_cache(maxsize=256)
+def _kind(levels: tuple[Any, ...]) -> Any:
+    """Pandas' type of a factor whose levels are all texts."""
+    return pd.CategoricalDtype(pd.Index(levels, dtype=object))
+
+
+def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
     """A dictionary column as pandas' codes; one whose dictionary has nulls or doubles is decoded."""
     levels = _texts(array.dictionary)
     held = array.indices if array.indices.type.bit_width < 64 else array.indices.cast("int64")
@@ -133,6 +142,10 @@ def _codes(array: Any) -> Any:
         cells = np.empty(len(levels) + 1, dtype=object)
         cells[:-1] = levels
         return cells[codes]  # a missing value has code -1: the last entry, None
+    if set(levels) <= set(declared) and all(type(level) is str for level in declared):
+        # pandas takes as long to make a type for each batch as a parser for some thousand cells
+        table = np.array([*map(declared.index, levels), -1], dtype=np.int32)
+        return pd.Categorical.from_codes(table.take(codes), dtype=_kind(declared), validate=False)
     kind = pd.CategoricalDtype(pd.Index(levels, dtype=object))
     return pd.Categorical.from_codes(codes, dtype=kind, validate=False)
 

@@ -6,7 +6,7 @@ rows in turn, so that it stands for the whole table; successive runs spread even
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from privreg.data.sources.source import chunk_of
 from privreg.privacy.noise import KEY_BYTES, derived_key, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
-__all__ = ["PUBLIC", "dealt_rows", "spread"]
+__all__ = ["PUBLIC", "dealt_rows", "spread", "taking"]
 
 STRATA: Final = 256
 LONGEST: Final = 64
@@ -71,7 +71,7 @@ def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) ->
 
 def _runs(rows: int, key: bytes) -> Iterator[Ints]:
     """Rows of each run."""
-    block = min(max(rows // BLOCKS, 1), LONGEST)
+    block = _block(rows)
     blocks = -(-rows // block)
     strata = min(STRATA, blocks)
     edges = np.arange(strata + 1, dtype=np.int64) * blocks // max(strata, 1)
@@ -89,6 +89,31 @@ def _runs(rows: int, key: bytes) -> Iterator[Ints]:
         turn = turn[chosen[turn] >= 0]
         found = ((edges[turn] + chosen[turn]) * block + within).reshape(-1)
         yield found[found < rows] if found.max() >= rows else found
+
+
+def _block(rows: int) -> int:
+    """Consecutive rows of a block."""
+    return min(max(rows // BLOCKS, 1), LONGEST)
+
+
+def taking(at: Ints, rows: int) -> Callable[[Any], Any]:
+    """What takes these places of columns that have so many rows.
+
+    Whole runs are taken by blocks, in a third of the time that single numbers would take.
+    """
+    block = _block(rows)
+    starts, whole = at[: len(at) // block], rows // block
+    grid = at.reshape(block, -1) if len(at) % block == 0 else at[:0]
+    by_blocks = block > 1 and len(grid) > 0 and bool((np.diff(grid, axis=0) == 1).all())
+    by_blocks = by_blocks and not (starts % block).any() and int(starts.max()) // block < whole
+    chosen = starts // block
+
+    def take(values: Any) -> Any:
+        if by_blocks and isinstance(values, np.ndarray) and values.ndim == 1:
+            return values[: whole * block].reshape(whole, block).take(chosen, axis=0).T.reshape(-1)
+        return values.take(at)
+
+    return take
 
 
 def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
