@@ -72,6 +72,10 @@ def _wrong_kind(schema: Schema, name: str, kind: str) -> str | None:
     held = f"column {name!r} is {kind if kind == 'of another kind' else f'of type {kind}'}"
     if kind == "empty" or (name not in schema.levels and kind in _AS_NUMBERS):
         return None
+    if name in schema.dates and kind in {"date", "text"}:
+        return None
+    if kind == "date" and name not in schema.levels:
+        return f"{held} and its bounds are numbers; give dates as bounds, such as [2020-01-01, 2020-12-31]."
     if name not in schema.levels:
         more = "convert it, or declare its levels" if kind == "text" else "convert it, or leave it out"
         return f"{held} and is declared a number; {more}."
@@ -107,6 +111,7 @@ def template(path: str | Path) -> str:
     out = [_HEAD.format(name=file.name)]
     for part, kinds, hint in (
         ("bounds", ("number", "boolean"), "[lowest, highest]"),
+        ("bounds", ("date",), "[2020-01-01, 2020-12-31]"),
         ("levels", ("text",), '["reference", "another"]'),
     ):
         names = [c for c in file.columns if file.kinds[c] in kinds]

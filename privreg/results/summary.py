@@ -233,8 +233,8 @@ def summarise(
 
 
 def declared_columns(schema: Any) -> list[str]:
-    """Columns of which something is declared, or whose scale is private."""
-    return [*schema.bounds, *schema.levels, *schema.moments, *schema.private]
+    """Columns whose declarations are left to the whole statement: all but dates, whose unit coefficients go by."""
+    return [c for c in (*schema.bounds, *schema.levels, *schema.moments, *schema.private) if c not in schema.dates]
 
 
 def _law(e: Estimate, alpha: float, rows: int, *, several: bool, simultaneous: bool) -> str:
