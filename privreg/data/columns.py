@@ -177,7 +177,7 @@ def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False) -> 
         raise DataError(f"column {name!r} has a value that is missing or no date; write it as 2020-12-31, or {_MEND}")
     raise DataError(
         f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
-        f"levels={{{name!r}: [...]}} if it is a factor, dates as its bounds if it holds dates, or {_MEND}"
+        f"levels={{{name!r}: [...]}} if it is a factor, dates as its bounds if there are dates, or {_MEND}"
     )
 
 

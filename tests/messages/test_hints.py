@@ -178,6 +178,8 @@ def test_levels_that_are_no_sequence_are_refused(wrong):
     [
         ("coef", "params"),
         ("confint", "conf_int()"),
+        ("fit_interval", "conf_int()"),
+        ("predict_interval", "get_prediction(new)"),
         ("vcov", "cov_params()"),
         ("coeftest", "summary()"),
         ("Anova", "anova()"),

@@ -258,7 +258,7 @@ def test_a_residual_scale_given_as_c_is_refused():
 
 def test_central_plug_in_is_printed_as_such_and_released_once():
     res = array_model().fit(tuning="published", inference="plug_in_central")
-    assert res.privacy.guarantee.startswith("1.415-GDP in all")
+    assert res.privacy.guarantee.startswith("at most 1.415-GDP in all")
     assert res.privacy.trust == "central plug-in"
     assert res.privacy.total_mu == pytest.approx(np.sqrt(2))
     assert "1.415-GDP" in " ".join(res.privacy.notes)  # rounded up: never less than the loss
