@@ -26,7 +26,8 @@ HEAD: Final = """\
 # Options
 
 Every option, with what it is for, what it may be, and its default. In Python options are keywords: `mu=1`. The command
-line has most of them too: `max_per_id=3` is `--max-per-id 3` there, and `bounds={"age": (18, 65)}` is `--bounds age=18:65`.
+line has most of them too: `max_per_id=3` is `--max-per-id 3` there, and `bounds={"age": (18, 65)}` is
+`--bounds age=18:65`.
 """
 
 KINDS: Final = {
@@ -142,9 +143,8 @@ def _what(o: Option, product: str) -> str:
 def _may(o: Option) -> str:
     if o.choices:
         return "One of " + ", ".join(f"`{c!r}`" for c in o.choices) + "."
-    text = o.what.format(low=o.low, high=o.high).replace("**", "^").replace(" to inf", " or more") or KINDS.get(
-        o.kind, ""
-    )
+    text = o.what.format(low=o.low, high=o.high).replace("**", "^").replace(" to inf", " or more")
+    text = text or KINDS.get(o.kind, "")
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
