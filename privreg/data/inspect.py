@@ -109,12 +109,9 @@ def template(path: str | Path) -> str:
             "a Parquet or Feather file."
         )
     out = [_HEAD.format(name=file.name)]
-    for part, kinds, hint in (
-        ("bounds", ("number", "boolean"), "[lowest, highest]"),
-        ("bounds", ("date",), "[2020-01-01, 2020-12-31]"),
-        ("levels", ("text",), '["reference", "another"]'),
-    ):
-        names = [c for c in file.columns if file.kinds[c] in kinds]
-        if names:
-            out.append(f"{part}:\n" + "".join(f"  {quoted(c)}: []  # {hint}\n" for c in names))
+    numbers = {"number": "[lowest, highest]", "boolean": "[0, 1]", "date": "[2020-01-01, 2020-12-31], first and last"}
+    for part, hints in (("bounds", numbers), ("levels", {"text": '["reference", "another"]'})):
+        lines = [f"  {quoted(c)}: []  # {hints[k]}\n" for c in file.columns if (k := file.kinds[c]) in hints]
+        if lines:
+            out.append(f"{part}:\n" + "".join(lines))
     return "".join(out)

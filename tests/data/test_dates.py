@@ -1,6 +1,7 @@
 """Dates as bounds: columns of dates are read as days since 1970-01-01, from every source, each cell by itself."""
 
 import datetime
+import re
 import sqlite3
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import privreg as pr
 from privreg.cli.values import pairs
 from privreg.data.columns import read_days
+from privreg.data.inspect import described, mismatches, template
 from privreg.errors import DataError, PrivregWarning, SchemaError
 from privreg.field.plan import _column
 from privreg.schema.dates import day_of, iso
@@ -200,6 +202,31 @@ def test_schema_files(tmp_path, suffix):
         "y ~ day", times, family="huber", mu=1, schema=tmp_path / f"s.{suffix}", bounds={"y": (-5, 12)}
     ).fit(seed=1, order="position", progress=False)
     assert res.params.tolist() == fitted(numbers, DAYS)
+
+
+def test_a_skeleton_has_dates_among_its_bounds(tmp_path):
+    rows()[1].to_parquet(tmp_path / "times.parquet")
+    text = template(tmp_path / "times.parquet")
+    assert text.count("bounds:") == 1
+    (tmp_path / "s.yaml").write_text(re.sub(r"\[\]  # (\[[^]]*\]).*", r"\1", text).replace("lowest, highest", "-5, 12"))
+    assert pr.Schema.from_file(tmp_path / "s.yaml").dates == ("day",)
+    (file,) = described(tmp_path / "times.parquet")
+    assert mismatches(pr.Schema.from_file(tmp_path / "s.yaml"), file) == []
+    (said,) = mismatches(pr.Schema.declare({"day": DAYS, "y": (-5, 12)}), file)
+    assert "give dates as bounds" in said
+
+
+def test_other_front_doors_read_dates():
+    numbers, times, _ = rows()
+    bounds = [{"day": days, "y": (-5, 12)} for days in (DAYS, DATES)]
+    for made in (pr.central.Regression, pr.federated.FederatedRegression):
+        found = []
+        for data, own in zip((numbers, times), bounds, strict=True):
+            held = [data[:1_500], data[1_500:]] if made is pr.federated.FederatedRegression else data
+            how = {"family": "squared"} if made is pr.federated.FederatedRegression else {"family": "huber"}
+            model = made.from_formula("y ~ day", held, mu=1, bounds=own, **how)
+            found.append(model.fit(seed=1, progress=False).params.tolist())
+        assert found[0] == found[1]
 
 
 def test_yaml_may_leave_quotes_out(tmp_path):
