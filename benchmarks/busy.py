@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.busy [--others K] [--repeats R]``
 
-A fit of ``charges ~ …`` with all ten predictors of ``privreg data us-insurance`` and one of ten numeric columns, each in
-a process of its own, warm, beside K processes that do nothing but count. Without the limit linear algebra takes the
+A fit of ``charges ~ …`` with all ten predictors of ``privreg data us-insurance`` and one of ten numeric columns, each
+in a process of its own, warm, beside K processes that do nothing but count. Without the limit linear algebra takes the
 threads that its library takes by itself. Stored, one line a fit and a number of busy processes: the median seconds of
 both, and how many times as long it takes without the limit.
 """
@@ -36,7 +36,8 @@ if not limited:
         def limit(self, **_): return contextlib.nullcontext()
     threads._controller = lambda: Free()
 if what == "insurance":
-    model = pr.PrivateOnlineRegression.from_formula(DATA_SETS["us-insurance"][1], pr.datasets.us_insurance(300_000), mu=1)
+    formula, data = DATA_SETS["us-insurance"][1], pr.datasets.us_insurance(300_000)
+    model = pr.PrivateOnlineRegression.from_formula(formula, data, mu=1)
 else:
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.standard_normal((1_000_000, 10)), columns=list("abcdefghij"))

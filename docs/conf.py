@@ -8,7 +8,6 @@ import privreg
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from docs.options import page
 
 project = "privreg"
 author = "the privreg developers"
@@ -60,13 +59,6 @@ def add_pictures(app, what, name, obj, options, lines):
             lines += ["", *title, f".. image:: /pictures/{file.name}", f"   :alt: {file.stem}", "   :width: 520px", ""]
 
 
-def add_options(app, name, source):
-    """The tables of options, in their page."""
-    if name == "options":
-        source[0] = source[0].replace("OPTIONS", page())
-
-
 def setup(app):
     """Pictures come after numpydoc's own work on a text."""
-    app.connect("source-read", add_options)
     app.connect("autodoc-process-docstring", add_pictures, priority=900)

@@ -72,7 +72,8 @@ _CALLED: Final = {
         "standard_errors std",
         "tvalues": "t tvalue tstat tstats t_stat t_values zvalues z_values statistic",
         "pvalues": "p pvalue pvals p_value p_values",
-        "conf_int()": "confint ci conf_ints confidence_interval confidence_intervals intervals",
+        "conf_int()": "confint ci conf_ints confidence_interval confidence_intervals intervals interval fit_interval "
+        "fit_intervals conf_interval confidence_int confint_default confint2 Confint",
         "cov_params()": "cov vcov vcovHC sandwich cov_params_default normalized_cov_params bcov_scaled bcov_unscaled",
         "nobs": "n N n_obs n_samples",
         "tidy()": "broom coef_table table to_frame frame summary_frame",
@@ -86,7 +87,7 @@ _CALLED: Final = {
         "t_test_pairwise('factor')": "TukeyHSD tukeyhsd tukey_hsd pairwise_tukeyhsd",
         "marginal_means('factor').pairwise()": "pairs",
         "marginal_effects(at)": "margins marginaleffects slopes avg_slopes comparisons avg_comparisons",
-        "get_prediction(new)": "predictions avg_predictions",
+        "get_prediction(new)": "predictions avg_predictions predict_interval prediction_interval pred_interval",
         "marginal_means('factor')": "emmeans marginalmeans lsmeans",
         "t_test('x1 = x2')": "contrast glht multcomp lincom",
         "plot_coef()": "plot coefplot",

@@ -8,6 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -86,6 +87,7 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     The budget is spent: one file that can't be written must not cost the others, or the summary.
     """
     problems = []
+    shown = shown._replace(summary=replace(shown.summary, whole=_whole(files)))
     for target in files:
         try:
             if target.suffix.lower() == ".privreg":
@@ -99,6 +101,14 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     for problem in problems:
         complain(problem, a.verb)
     return FAILED if problems else 0
+
+
+def _whole(files: Sequence[Path]) -> str:
+    """Where all of the privacy statement is, for who has no results in Python."""
+    kept = next((f for kind in (".json", ".privreg") for f in files if f.suffix.lower() == kind), None)
+    if kept is None:
+        return "in FILE.json, if --out FILE.json is given"
+    return f"in {kept.name}" if kept.suffix.lower() == ".json" else f"privreg.load({kept.name!r}).privacy"
 
 
 def write(target: Path, content: Any) -> None:

@@ -33,6 +33,7 @@ a schema, in YAML (pip install privreg[yaml]) or the same in JSON:
   bounds:
     age: [18, 65]
     charges: [0, 35000]
+    day: [2020-01-01, 2020-12-31]
   levels:
     smoker: ["no", "yes"]       # in quotes: YAML takes no for false
   moments:

@@ -52,6 +52,9 @@ _ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _TWO: Final = re.compile(rf"[\[(]?\s*({_ONE})\s*(?:[:,;/]|-|\.\.|\s)\s*({_ONE})\s*[\])]?")
 
 
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
 def as_meant(option: str, words: Sequence[str]) -> str | None:
     """A declaration of two numbers that was written with blanks or other marks, as it should read."""
     name, _, rest = " ".join(words).replace("=", " ", 1).partition(" ")
@@ -104,18 +107,22 @@ def numbers(option: str, given: Sequence[str], form: str) -> dict[str, tuple[flo
     return out
 
 
-def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[float, float]]:
-    """Read declarations such as ``age=18:65``; a column's name may hold an equals sign.
+def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[Any, Any]]:
+    """Read declarations such as ``age=18:65`` or ``day=2020-01-01:2020-12-31``; a name may hold an equals sign.
 
     Raises
     ------
     SchemaError
         If one doesn't have that form, or names a column a second time.
     """
-    out: dict[str, tuple[float, float]] = {}
+    out: dict[str, tuple[Any, Any]] = {}
     for item in given:
         name, equals, value = item.rpartition("=")
         parts = value.split(":")
+        if option == "--bounds" and name and len(parts) == 2 and all(_DATE.fullmatch(p) for p in parts):
+            _once(option, name, out)
+            out[name] = (parts[0], parts[1])
+            continue
         try:
             low, high = (float(part) for part in parts)
         except ValueError:

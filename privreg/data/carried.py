@@ -62,6 +62,7 @@ def completed(
     return replace(
         schema,
         bounds={**schema.bounds, **bounds},
+        dates=tuple(sorted({*schema.dates, *(n for n in own.dates if n in bounds)})),
         levels={**schema.levels, **levels},
         moments={**schema.moments, **{n: m for n, m in moments.items() if n not in correlations}},
         correlations=dict(sorted({**schema.correlations, **correlations}.items())),
@@ -76,6 +77,7 @@ def _narrowed(schema: Schema, names: Iterable[str]) -> Schema:
         {n: v for n, v in schema.levels.items() if n in kept},
         {n: v for n, v in schema.moments.items() if n in kept},
         correlations={pair: rho for pair, rho in schema.correlations.items() if kept.issuperset(pair)},
+        dates=tuple(n for n in schema.dates if n in kept),
     )
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privreg.errors import DataError, SchemaError, quietly
+from privreg.schema.dates import day_of, days_of_times
 from privreg.schema.declarations import Schema
 
 __all__ = [
@@ -24,8 +25,10 @@ __all__ = [
     "Flags",
     "Floats",
     "all_finite",
+    "as_dates",
     "as_series",
     "beyond",
+    "check_kind",
     "clamped",
     "coded_texts",
     "column_of",
@@ -40,6 +43,7 @@ __all__ = [
     "plain_array",
     "plain_vector",
     "prepare",
+    "read_days",
     "read_numbers",
     "settled",
     "spread",
@@ -162,20 +166,25 @@ def length(frame: Any) -> int:
     return len(frame) if isinstance(frame, pd.DataFrame) else max((len(v) for v in frame.values()), default=0)
 
 
-def numbers(raw: Any, name: str, *, gaps: bool = False) -> Floats:
-    """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error."""
-    return _numbers(raw, name, gaps=gaps)[0]
+def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False) -> Floats:
+    """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error.
+
+    Of a column of `dates` the numbers are days since 1970-01-01.
+    """
+    return _numbers(raw, name, gaps=gaps, dates=dates)[0]
 
 
-def _numbers(raw: Any, name: str, *, gaps: bool) -> tuple[Floats, bool]:
+def _numbers(raw: Any, name: str, *, gaps: bool, dates: bool) -> tuple[Floats, bool]:
     """The same, and whether all are known to be finite."""
-    values, whole = quietly(lambda: _read(raw), _unreadable(name))
-    if not gaps and not whole and np.isnan(values).any():
-        raise DataError(
-            f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
-            f"levels={{{name!r}: [...]}} if it is a factor, or {_MEND}"
-        )
-    return values, whole
+    values, whole = quietly(lambda: (read_days(raw), False) if dates else _read(raw), _unreadable(name))
+    if gaps or whole or not np.isnan(values).any():
+        return values, whole
+    if dates:
+        raise DataError(f"column {name!r} has a value that is missing or no date; write it as 2020-12-31, or {_MEND}")
+    raise DataError(
+        f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
+        f"levels={{{name!r}: [...]}} if it is a factor, dates as its bounds if there are dates, or {_MEND}"
+    )
 
 
 def _unreadable(name: str) -> DataError:
@@ -203,6 +212,63 @@ def _read(raw: Any) -> tuple[Floats, bool]:
         if np.isfinite(values.sum()):  # as of `all_finite`
             return values, True
         return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values, False
+
+
+def read_days(raw: Any) -> Floats:
+    """Read a raw column of dates as days since 1970-01-01, every cell by itself; NaN where it is no date.
+
+    A cell is a date or a time, an ISO text of one, or a number, which counts days.
+    """
+    dtype = getattr(raw, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return read_numbers(raw)
+    if isinstance(raw, np.ndarray) and raw.dtype.kind == "M":  # pandas has not all of NumPy's units
+        return days_of_times(raw)
+    series = as_series(raw)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        table = np.append(read_days(as_series(series.cat.categories)), np.nan)
+        return np.asarray(table[series.cat.codes.to_numpy()])
+    if isinstance(series.dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_convert(None)
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
+        return days_of_times(series.to_numpy())
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return read_numbers(series)
+    cells = series.to_numpy(dtype=object)
+    texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
+    out = np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
+    return np.where(np.isinf(out), np.nan, out)
+
+
+def _day(cell: Any) -> float:
+    """Days since 1970-01-01 of a cell, NaN if it is neither a date nor a number."""
+    try:
+        cell = _decoded(cell) if isinstance(cell, bytes) else cell
+        day = day_of(cell)
+        return _number(cell) if day is None else day
+    except Exception:  # whatever the cell is, its own code may raise anything
+        return np.nan
+
+
+def check_kind(dtype: Any, name: str, schema: Schema) -> None:
+    """Refuse a column of dates or durations that is declared a number; the type of a whole table's column is public.
+
+    Raises
+    ------
+    DataError
+    """
+    if not schema.is_number(name) or name in schema.dates or dtype is None:
+        return
+    types = pd.api.types
+    if types.is_datetime64_any_dtype(dtype):
+        raise DataError(f"column {name!r} holds dates and is declared a number; {as_dates(name)}")
+    if types.is_timedelta64_dtype(dtype):
+        raise DataError(f"column {name!r} holds durations; make it a number, as by data[{name!r}].dt.total_seconds().")
+
+
+def as_dates(name: str) -> str:
+    """What to do with a column of dates."""
+    return f"give two dates as its bounds, as in bounds={{{name!r}: (np.datetime64('2020-01-01'), ...)}}."
 
 
 def as_series(raw: Any) -> Any:
@@ -421,7 +487,7 @@ def prepare(
         if name in schema.levels:
             out[name] = level_codes(raw, name, schema.levels[name], gaps=gaps)
         else:
-            values, sure = _numbers(raw, name, gaps=gaps)
+            values, sure = _numbers(raw, name, gaps=gaps, dates=name in schema.dates)
             if sure and whole is not None:
                 whole.add(name)
             out[name] = clamped(values, schema.limits(name)) if name in clamp else values

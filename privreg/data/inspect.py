@@ -72,6 +72,10 @@ def _wrong_kind(schema: Schema, name: str, kind: str) -> str | None:
     held = f"column {name!r} is {kind if kind == 'of another kind' else f'of type {kind}'}"
     if kind == "empty" or (name not in schema.levels and kind in _AS_NUMBERS):
         return None
+    if name in schema.dates and kind in {"date", "text"}:
+        return None
+    if kind == "date" and name not in schema.levels:
+        return f"{held} and its bounds are numbers; give dates as bounds, such as [2020-01-01, 2020-12-31]."
     if name not in schema.levels:
         more = "convert it, or declare its levels" if kind == "text" else "convert it, or leave it out"
         return f"{held} and is declared a number; {more}."
@@ -105,11 +109,9 @@ def template(path: str | Path) -> str:
             "a Parquet or Feather file."
         )
     out = [_HEAD.format(name=file.name)]
-    for part, kinds, hint in (
-        ("bounds", ("number", "boolean"), "[lowest, highest]"),
-        ("levels", ("text",), '["reference", "another"]'),
-    ):
-        names = [c for c in file.columns if file.kinds[c] in kinds]
-        if names:
-            out.append(f"{part}:\n" + "".join(f"  {quoted(c)}: []  # {hint}\n" for c in names))
+    numbers = {"number": "[lowest, highest]", "boolean": "[0, 1]", "date": "[2020-01-01, 2020-12-31], first and last"}
+    for part, hints in (("bounds", numbers), ("levels", {"text": '["reference", "another"]'})):
+        lines = [f"  {quoted(c)}: []  # {hints[k]}\n" for c in file.columns if (k := file.kinds[c]) in hints]
+        if lines:
+            out.append(f"{part}:\n" + "".join(lines))
     return "".join(out)

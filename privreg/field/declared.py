@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
+from importlib.resources import files as files_of_package
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from privreg.errors import OptionError, SchemaError, choose, nearest, shown
@@ -86,6 +87,12 @@ def read(path: str | Path) -> Declared:
     return Declared(_about(doc, text), fit_of(text))
 
 
+def _words_of_the_page() -> tuple[str, ...]:
+    """Names of the survey page's texts, from the page's own file."""
+    text = files_of_package("privreg").joinpath("service", "web", "survey", "texts.js").read_text("utf-8")
+    return tuple(re.findall(r"^  (\w+):", text, flags=re.MULTILINE))
+
+
 def _about(doc: Mapping[str, Any], text: str) -> About:
     questions = doc.get("questions") or {}
     if not isinstance(questions, dict) or not all(isinstance(v, str) for v in questions.values()):
@@ -93,6 +100,14 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
     words = doc.get("texts") or {}
     if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
         raise SchemaError("texts must be words of the survey's page by name, such as {language: de, send: Absenden}.")
+    known = _words_of_the_page()
+    for name in words:
+        if name not in known:
+            near = nearest(str(name), known)
+            hint = "" if near is None else f" Did you mean {near!r}?"
+            raise SchemaError(
+                f"there is no text {shown(name)} on the survey's page; they are {', '.join(known)}.{hint}"
+            )
     if not _LANGUAGE.fullmatch(words.get("language", "en")):
         raise SchemaError("language of the texts is a code such as de or pt-BR.")
     more = {k: doc[k] for k in ("release_group", "tokens", "missing", "least") if doc.get(k) is not None}

@@ -214,6 +214,11 @@ def _column(name: str, schema: Schema, questions: Mapping[str, str]) -> Column:
         raise SchemaError(
             f"column {name!r} has no question; write what respondents are asked, questions: {{{name}: ...}}."
         )
+    if name in schema.dates:
+        raise SchemaError(
+            f"bounds[{name!r}] are dates, which devices don't read; ask for a number, such as days since the first "
+            "date, and bound that."
+        )
     low, high = schema.limits(name)
     levels = tuple(schema.levels.get(name, ()))
     if any(isinstance(v, float) for v in levels):

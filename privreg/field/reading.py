@@ -6,6 +6,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from privreg.device.client import invitation
@@ -37,7 +38,9 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
             warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
             res = study.results()
         print(study, end="\n\n")
-        print(res.summary())
+        kept = "FILE" if a.out is None else repr(a.out)
+        given = ", if --out FILE is given" if a.out is None else ""
+        print(replace(res.summary(), whole=f"privreg.load({kept}).privacy{given}"))
         if a.out is not None:
             res.save(a.out)
     except PrivregError as e:

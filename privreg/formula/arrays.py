@@ -402,6 +402,10 @@ def array_design(
             raise SchemaError(undeclared(name, schema))
     if exposure:
         check_exposure(_EXPOSURE, schema)
+    if schema.dates:
+        raise SchemaError(
+            f"bounds[{schema.dates[0]!r}] are dates, and arrays hold numbers; use from_formula() for columns of dates."
+        )
     limits = np.array([full.limits(name) for name in names]).T
     rows = probe_rows(names, full)
     probe = np.column_stack([rows[name] for name in names])

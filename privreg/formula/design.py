@@ -224,11 +224,15 @@ class Design:
         for name in (self.offset, self.exposure):
             if name is None or name not in new:
                 continue
-            values = np.array(prepare(new, (name,), self.schema, clamp=())[name])
+            values = self.values_of(new, name)
             if len(values) != len(x):
                 raise DataError(f"the new rows are {len(x)} but {name!r} has {len(values)}; give one number a row.")
             total += values if name == self.offset else log_exposure(values, name)
         return x, total
+
+    def values_of(self, new: Any, name: str) -> Floats:
+        """A numeric column of rows for prediction, unclamped; of dates their days since 1970-01-01."""
+        return np.array(prepare(new, (name,), self.schema, clamp=())[name])
 
     def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
         """Covariates of rows for prediction, raw and encoded, that lie outside their declared bounds somewhere."""

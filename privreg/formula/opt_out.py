@@ -54,7 +54,7 @@ def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
         return schema
     _warn_leak(f"mean and sd of {', '.join(missing)}")
     learned = {c: learn_moments(data, c) for c in missing}
-    full = Schema.declare(schema.bounds, schema.levels, {**schema.moments_as_given(), **learned})
+    full = Schema.declare(schema.bounds_as_given(), schema.levels, {**schema.moments_as_given(), **learned})
     names = (*schema.leaked_columns, *missing)
     return replace(full, leaked=(*schema.leaked, "scale"), leaked_columns=names, carried=schema.carried)
 
@@ -102,7 +102,7 @@ def complete(
     if "levels" in leaks and factors:
         _warn_leak(f"levels of {', '.join(factors)}")
         found = {c: learn_levels(data, c) for c in factors}
-        full = Schema.declare(schema.bounds, {**schema.levels, **found}, schema.moments_as_given())
+        full = Schema.declare(schema.bounds_as_given(), {**schema.levels, **found}, schema.moments_as_given())
         schema = replace(full, leaked=("levels",), leaked_columns=tuple(factors), carried=schema.carried)
     if "scale" in leaks:
         numeric = [c for c in undeclared if c not in factors and not (kind != "number" and c in response)]

@@ -18,6 +18,7 @@ from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import resolve_mechanism
 from privreg.protocol import codes
+from privreg.schema.dates import EPOCH_TEXT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -235,7 +236,10 @@ class ModelSpec:
             else:
                 parts = []
                 if name in schema.bounds and np.isfinite(schema.bounds[name][0]):
-                    parts.append("bounds {:g} to {:g}".format(*schema.bounds[name]))
+                    parts.append("bounds {} to {}".format(*schema.bounds_text(name)))
+                if name in schema.dates:
+                    per = "in days" if name in self.design.endog_sources else "per day"
+                    parts.append(f"read as days since {EPOCH_TEXT}, so coefficients are {per}")
                 if name in schema.moments:
                     parts.append("mean {:g}, sd {:g}".format(*schema.moments[name]))
                 parts += [

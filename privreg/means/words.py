@@ -15,6 +15,7 @@ from privreg.means.spec import Spec
 from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import WHOLE_RECORD, closing_notes, opening_notes
+from privreg.schema.dates import EPOCH_TEXT
 
 __all__ = ["header", "is_biased", "statement"]
 
@@ -72,7 +73,9 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
     out = []
     for t in spec.terms:
         levels = "levels " + ", ".join(map(str, t.levels))
-        out.append((t.column, levels if t.is_factor else f"bounds {t.low:g} to {t.high:g}"))
+        out.append((t.column, levels if t.is_factor else "bounds {} to {}".format(*spec.schema.bounds_text(t.column))))
+        if t.column in spec.schema.dates:
+            out[-1] = (t.column, f"{out[-1][1]}; read as days since {EPOCH_TEXT}")
     if spec.by is not None:
         out.append((spec.by, "who belongs to which: " + ", ".join(map(str, spec.groups))))
         for g, own in zip(spec.groups, spec.own, strict=True):

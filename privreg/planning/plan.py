@@ -253,6 +253,9 @@ class StudyPlan(View):
 
     def _answer(self) -> str:
         what = f"{self.spec.family!r}, {self.spec.budget} per person"
+        if self.reliable > MOST_PEOPLE:
+            rare = "No number of records is enough to rely on the intervals, as a level is too rare."
+            return f"{rare} Below: {self.n:,} records ({what})."
         if self.asked == "people":
             return f"{self.n:,} records are needed ({what})."
         if self.asked == "budget":

@@ -219,7 +219,7 @@ class Assumed:
             elif c in schema.moments:
                 out.append((c, "normal with mean {:g}, sd {:g}".format(*schema.moments[c])))
             else:
-                out.append((c, "uniform on {:g} to {:g}".format(*schema.bounds[c])))
+                out.append((c, "uniform on {} to {}".format(*schema.bounds_text(c))))
         return out
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["REPORTED_DELTA", "UNSET", "Budget", "at_least", "at_most", "compose"]
+__all__ = ["REPORTED_DELTA", "UNSET", "Budget", "at_least", "at_most", "compose", "within"]
 
 REPORTED_DELTA: Final = 1e-6
 
@@ -55,6 +55,18 @@ def at_least(loss: float, digits: int) -> str:
     steps = loss / unit
     up = math.ceil(steps - 1e-9)  # 1.0 is 1, whatever its last bit
     return f"{up * unit:.{digits}g}"
+
+
+def within(loss: float, digits: int) -> str:
+    """Print a privacy loss with `digits` significant digits, rounded up, and say so where it was.
+
+    Examples
+    --------
+    >>> within(2**0.5, 4), within(1.0, 4), within(12.347, 3)
+    ('at most 1.415', '1', 'at most 12.4')
+    """
+    text = at_least(loss, digits)
+    return text if math.isclose(float(text), loss, rel_tol=1e-9) else f"at most {text}"
 
 
 def at_most(loss: float, digits: int) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from privreg.errors import BudgetError, NotPrivateError, real, shown
 from privreg.privacy.accounts import Account, accounts_of
-from privreg.privacy.budget import REPORTED_DELTA, UNSET, Budget, at_least, at_most, compose
+from privreg.privacy.budget import REPORTED_DELTA, UNSET, Budget, at_least, at_most, compose, within
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "limit_spending",
     "refuse_fitted",
     "refuse_shared",
+    "within",
 ]
 
 
@@ -59,7 +60,7 @@ class Release:
             return "not counted: a stream, or plain lists, have no source to count by; add up fits on the same people"
         if self.number == 1:
             return f"release 1 from {whose} in this process"
-        total = f"{at_least(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
+        total = f"{within(self.total_mu, 4)}-GDP in all" if self.total_mu < math.inf else "not private in all"
         return f"release {self.number} from {whose} in this process: {total}"
 
     def __str__(self) -> str:

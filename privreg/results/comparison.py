@@ -15,7 +15,7 @@ from privreg.errors import OptionError, level
 from privreg.families.family import check_ratios
 from privreg.inference.methods import METHODS
 from privreg.options.unknown import all_known_arguments, known_arguments
-from privreg.privacy.ledger import at_least, compose
+from privreg.privacy.ledger import compose, within
 from privreg.results.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
 from privreg.results.writing import save_view
@@ -253,11 +253,11 @@ class Comparison(View):
             out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")
         elif k > 1:
             out.append(
-                f"Composed over these {k} releases: {at_least(total, 4)}-GDP per person, if the same people are in "
+                f"Composed over these {k} releases: {within(total, 4)}-GDP per person, if the same people are in "
                 "all of them."
             )
         else:
-            out.append(f"One release: {at_least(total, 4)}-GDP per person.")
+            out.append(f"One release: {within(total, 4)}-GDP per person.")
         return out
 
 

@@ -315,7 +315,7 @@ def _derivative(design: Any, held: Any, name: str) -> Rows:
     DataError
         If a design column jumps between them.
     """
-    value = np.asarray(held[name], dtype=np.float64)
+    value = design.values_of(held, name)
     size = design.schema.scale(name)[1]
     if name in design.schema.private:  # has no public scale
         size = np.abs(value).max() or 1.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from privreg.errors import DataError, OptionError, choose, level
 from privreg.options.unknown import all_known_arguments
 from privreg.results.effects import Part, Rows, estimand_words, means_at, replaced, with_error
 from privreg.results.hypothesis import ContrastTest, contrast_test
+from privreg.schema.dates import iso
 from privreg.tables import Table, View, estimates_table, noted, number
 from privreg.tables.words import limits_header
 
@@ -299,13 +301,7 @@ def marginal_means(
     choose("which", which, ("mean", "linear"))
     if which == "mean" and fit.family.link == "margin":
         raise OptionError(f"{fit.family!r} has a margin, which is no mean; ask for which='linear'.")
-    held: Any
-    if at is None:
-        held, over = _grid(design, column)
-    else:
-        read = design.columns
-        held = at[[c for c in read if c in at]] if isinstance(at, pd.DataFrame) else dict(at)
-        over = ""
+    held, over = _completed(design, column, {} if at is None else at)
     values, errors, gradients = [], [], []
     for v in design.schema.levels[column]:
         n = _rows_of(held)
@@ -315,14 +311,13 @@ def marginal_means(
         values.append([f[0][0] for f in found])
         errors.append([f[1][0] for f in found])
         gradients.append([f[2][0] for f in found])
-        over = over or f"averaged over {n:,} public row{'s' * (n > 1)}"
     levels = list(design.schema.levels[column])
     index = pd.Index(levels, name=column)
     if fit.levels:
         responses = list(fit.levels if which == "mean" else fit.levels[1:])
         index = pd.MultiIndex.from_product([responses, levels], names=[design.endog_name, column])
     what = estimand_words(fit) if which == "mean" else "the linear predictor"
-    title = f"Marginal means of {what.removeprefix('the mean of ')} by {column}, {over}"
+    title = f"Marginal means of {what.removeprefix('the mean of ')} by {column}, {'; '.join(over)}"
     flat = np.array(gradients).transpose(1, 0, 2).reshape(-1, len(cov))
     mean, se = np.array(values).T.reshape(-1), np.array(errors).T.reshape(-1)
     return MarginalMeans(mean, se, flat, cov, pivot, index, column, title, notes)
@@ -344,33 +339,63 @@ def _linear(fit: ResultData, rows: Rows) -> list[Part]:
     return [Part(etas[:, i], [[(ones if i == j else none, rows.x)] for j in range(k)]) for i in range(k)]
 
 
-def _grid(design: Any, factor: str) -> tuple[dict[str, Any], str]:
-    """Numbers at the middle of what is declared of them, with every combination of other factors' levels.
+def _completed(design: Any, factor: str, at: Any) -> tuple[Any, list[str]]:
+    """Public rows with a reference grid of what they lack, and in words what is averaged over.
+
+    Of what is lacking, numbers are at the middle of what is declared, and factors take every combination of levels.
 
     Raises
     ------
     OptionError
-        If a number's scale is private, or there are too many combinations.
+        If a column is none of the model's, a number's scale is private, or there are too many combinations.
     """
     schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
-    private = [c for c in read if c in schema.private]
+    given = [c for c in design.columns if c in at]
+    if isinstance(at, Mapping):
+        for name in at:
+            if name not in design.columns:
+                choose("the covariate", name, [c for c in read if c != factor])
+    lacking = [c for c in read if c not in given and c != factor]
+    private = [c for c in lacking if c in schema.private]
     if private:
         raise OptionError(
             f"nothing public is known of {', '.join(private)}; give public covariate values, as in "
-            f"marginal_means({factor!r}, pd.DataFrame({{...}}))."
+            f"marginal_means({factor!r}, {{{private[0]!r}: [...]}})."
         )
-    others = [c for c in read if c in schema.levels and c != factor]
+    others = [c for c in lacking if c in schema.levels]
     m = math.prod(len(schema.levels[c]) for c in others)
-    if m > _GRID:
+    own = [c for c in given if c != factor]
+    n = _rows_of(at) if own else 1
+    if m * n > _GRID and others:
+        of = "" if n == 1 else f", for each of {n:,} rows"
         raise OptionError(
-            f"the levels of {', '.join(others)} have {m:,} combinations; give public rows to average over, as in "
+            f"the levels of {', '.join(others)} have {m:,} combinations{of}; give public rows to average over, as in "
             f"marginal_means({factor!r}, pd.DataFrame({{...}}))."
         )
-    held: dict[str, Any] = {c: np.full(m, schema.scale(c)[0]) for c in read if c not in schema.levels}
-    combined = list(itertools.product(*(schema.levels[c] for c in others)))
+    words = [f"averaged over {n:,} public row{'s' * (n > 1)}"] if own else []
+    held = _repeated(at, given, n, m)
+    for c in lacking:
+        if c not in schema.levels:
+            held = replaced(held, c, np.full(n * m, schema.scale(c)[0]))
+    if middle := [f"{c} = {_middle(schema, c)}" for c in lacking if c not in schema.levels]:
+        words.append(f"at the middle of what is declared, {', '.join(middle)}")
+    combined = list(itertools.product(*(schema.levels[c] for c in others))) * n
     for i, c in enumerate(others):
-        held[c] = np.array([row[i] for row in combined], dtype=object)
-    held[factor] = np.full(m, schema.levels[factor][0], dtype=object)
-    words = ["numbers at the middle of what is declared"] if len(held) > len(others) + 1 else []
-    words += [f"equal weights of the levels of {', '.join(others)}"] if others else []
-    return held, "; ".join(words) or "the only covariate"
+        held = replaced(held, c, np.array([row[i] for row in combined], dtype=object))
+    held = replaced(held, factor, np.full(n * m, schema.levels[factor][0], dtype=object))
+    if others:
+        words.append(f"equal weights of the levels of {', '.join(others)}")
+    return held, words or ["the only covariate"]
+
+
+def _repeated(at: Any, given: Sequence[str], n: int, m: int) -> Any:
+    """The given columns of public rows, each row `m` times."""
+    if isinstance(at, pd.DataFrame):
+        return at[list(given)].iloc[np.repeat(np.arange(n), m)]
+    held = {c: [at[c]] * n if np.ndim(at[c]) == 0 else at[c] for c in given}
+    return held if m == 1 else {c: pd.Series(v).repeat(m).to_numpy() for c, v in held.items()}
+
+
+def _middle(schema: Any, name: str) -> str:
+    value = schema.scale(name)[0]
+    return iso(value) if name in schema.dates else f"{value:.6g}"

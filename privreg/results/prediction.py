@@ -123,8 +123,8 @@ def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: in
     names = fit.design.outside(new, x)
     if not names:
         return
-    bounds = fit.design.schema.bounds
-    listed = ", ".join("{} ({:g} to {:g})".format(n, *bounds[n]) for n in names)
+    text = fit.design.schema.bounds_text
+    listed = ", ".join("{} ({} to {})".format(n, *text(n)) for n in names)
     warnings.warn(
         f"{where}(): new rows lie outside the declared bounds of {listed}. The fit clamped what lay outside and "
         f"{where}() doesn't, so predictions there extrapolate.",

@@ -14,7 +14,7 @@ from privreg.diagnostics import from_json as notes_from_json
 from privreg.diagnostics import to_json as notes_to_json
 from privreg.errors import BudgetError, choose
 from privreg.files import archive
-from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least
+from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 from privreg.results.wording import (
     RESPONSE_ALONE,
     SETTINGS,
@@ -238,6 +238,7 @@ class PrivacyStatement(View):
             return "NOT PRIVATE"
         total, per = self.total, self.said.per
         words = f"{at_least(total.epsilon, 4)}-DP (pure)" if total.pure and not per else self._amount(total) + per
+        words = words.removeprefix("at most ")  # there is no room for it, and what is rounded up holds as well
         words = f"≤ {words}" if self.mu_max else words if self.gaussian else self._pair
         return words + (" (seeded)" if self.seeded else " (leaks)" if self.leaked else "") + self.said.short
 
@@ -257,7 +258,7 @@ class PrivacyStatement(View):
         if self._again:
             text = f"{guarantee_in_all(self.release, said.whose, said.per)}; {said.alone}: {text}"
         if self.mu_max:
-            text = f"at most {text}, per person; personal budgets are public"
+            text = f"at most {text.removeprefix('at most ')}, per person; personal budgets are public"
         if self.leaked:
             text += f"; except for {' and '.join(self.leaked)}, taken from the raw data without any privacy"
         text = f"NONE as run, because of seed=; with secret noise {text}" if self.seeded else text
@@ -313,7 +314,7 @@ class PrivacyStatement(View):
 
     @staticmethod
     def _amount(total: Budget) -> str:
-        return str(total) if total.pure else f"{at_least(total.mu, 4)}-GDP"
+        return str(total) if total.pure else f"{within(total.mu, 4)}-GDP"
 
     @property
     def in_words(self) -> str:
@@ -348,7 +349,7 @@ class PrivacyStatement(View):
             more = "k times the epsilon"
         else:
             total = self.release.total_mu if self._again else self.total_mu
-            more = f"sqrt(k) times it, {at_least(math.sqrt(2.0) * total, 4)}-GDP for two"
+            more = f"sqrt(k) times it, {within(math.sqrt(2.0) * total, 4)}-GDP for two"
         return (
             f"at least as well protected as their silo, if all their records are in one; with records in k silos {more}"
         )

@@ -64,6 +64,8 @@ class Summary(View):
         Columns whose bounds, levels or moments are declared; these are left to the statement.
     slim : bool
         Whether to show the guarantee and what takes rows back only.
+    whole : str
+        Where all of the privacy statement is.
     """
 
     heading: str
@@ -73,6 +75,7 @@ class Summary(View):
     statement: PrivacyStatement
     columns: tuple[str, ...] = ()
     slim: bool = False
+    whole: str = "res.privacy"
 
     @property
     def tables(self) -> list[Any]:
@@ -137,7 +140,7 @@ class Summary(View):
     def _layout(self) -> list[Part]:
         double, (held, others) = Lines(("=" * WIDTH,)), self._split()
         head = Header(held, self.heading, self.statement.loud)
-        facts, more = Pairs([*others, *self._facts()]), Paragraph("All of the privacy statement: res.privacy")
+        facts, more = Pairs([*others, *self._facts()]), Paragraph(f"All of the privacy statement: {self.whole}")
         notes = Notes(self.notes, "Notes:")
         return [head, self.table, double, *self.below, facts, *([] if self.slim else [more]), notes]
 
@@ -233,8 +236,8 @@ def summarise(
 
 
 def declared_columns(schema: Any) -> list[str]:
-    """Columns of which something is declared, or whose scale is private."""
-    return [*schema.bounds, *schema.levels, *schema.moments, *schema.private]
+    """Columns whose declarations are left to the whole statement: all but dates, whose unit coefficients go by."""
+    return [c for c in (*schema.bounds, *schema.levels, *schema.moments, *schema.private) if c not in schema.dates]
 
 
 def _law(e: Estimate, alpha: float, rows: int, *, several: bool, simultaneous: bool) -> str:

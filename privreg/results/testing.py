@@ -219,9 +219,10 @@ class TestedResults(Results):
         factor : str
             The factor's column or term: "region" or "C(region)".
         at : DataFrame or mapping of str to array, optional
-            Public rows to average over, each taken at every level of the factor; nothing is clamped. By default a
-            reference grid of what is declared, as in R's emmeans: numbers at the middle of their bounds or at their
-            declared mean, all combinations of other factors' levels with equal weights.
+            Public rows to average over, each taken at every level of the factor; nothing is clamped. Covariates that
+            it leaves out come from a reference grid of what is declared, as in R's emmeans: numbers at the middle of
+            their bounds or at their declared mean, all combinations of other factors' levels with equal weights. The
+            title of the table says so.
         which : {"mean", "linear"}
             As in :meth:`predict`: averages of means (default), or of the linear predictor.
         method : str, optional

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from privreg.diagnostics import Diagnostic
 from privreg.errors import BudgetError
 from privreg.privacy.amplification import shuffled, shuffling_limit
-from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least
+from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 
 if TYPE_CHECKING:
     from privreg.results.statement import PrivacyStatement
@@ -125,7 +125,7 @@ def often(right: float, alone: float | None = None) -> str:
 
 def releases_in_all(release: Release) -> str:
     """What several releases cost together, in a few words."""
-    cost = f"{at_least(release.total_mu, 4)}-GDP" if release.total_mu < math.inf else "NOT PRIVATE"
+    cost = f"{within(release.total_mu, 4)}-GDP" if release.total_mu < math.inf else "NOT PRIVATE"
     return f"{cost} in all {release.number} releases"
 
 
@@ -133,7 +133,7 @@ def guarantee_in_all(release: Release, whose: str, per: str) -> str:
     """The guarantee of several releases together from the data of those named by `whose`."""
     implied = Budget.declare(mu=release.total_mu).epsilon_at(REPORTED_DELTA)
     return (
-        f"{at_least(release.total_mu, 4)}-GDP{per} in all {release.number} releases from {whose} so far, hence "
+        f"{within(release.total_mu, 4)}-GDP{per} in all {release.number} releases from {whose} so far, hence "
         f"({at_least(implied, 3)}, {REPORTED_DELTA:g})-DP"
     )
 

@@ -1,6 +1,7 @@
 """Public declarations about columns: bounds, levels, moments.
 
-`declarations` has the schema and its checks, `files` reads and writes it as YAML or JSON.
+`declarations` has the schema and its checks, `dates` makes numbers of dates, and `files` reads and writes a schema as
+YAML or JSON.
 """
 
 from privreg.schema.declarations import Schema

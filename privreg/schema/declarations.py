@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from privreg.errors import SchemaError, real, shown
+from privreg.schema.dates import EPOCH_TEXT, day_of, iso
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,18 +38,31 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     # anything but a pair could be the column itself, or one person's value in a mapping by person
     got = f"({', '.join(map(shown, two))})" if two else f"a {type(value).__name__}"
     pair = [real(v) for v in two]
+    if kind == "bounds" and _are_dates(two):
+        pair = [day_of(v) for v in two]
     if len(pair) != 2 or pair[0] is None or pair[1] is None:
-        days = all(isinstance(v, date | np.datetime64) for v in two) and len(two) == 2
-        fix = f" For dates make a column of numbers, (data[{name!r}] - start).dt.days, and bound that." if days else ""
-        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}.{fix}")
+        if any(day_of(v) is not None for v in two):
+            fix = (
+                "give two that exist, such as 2020-01-31"
+                if kind == "bounds"
+                else f"count days since {EPOCH_TEXT}, and give dates as bounds"
+            )
+            raise SchemaError(f"{kind}[{name!r}] is {got}; for dates {fix}.")
+        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}.")
     if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
         raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")
     return pair[0], pair[1]
 
 
+def _are_dates(value: object) -> bool:
+    """Whether bounds are two dates: of Python, NumPy or pandas, or ISO texts."""
+    pair = isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 2
+    return pair and all(day_of(v) is not None for v in value)  # type: ignore[attr-defined]
+
+
 def _bound(name: str, value: object) -> Pair:
     low, high = _pair("bounds", name, value)
-    said = f"bounds[{name!r}] = ({low:g}, {high:g})"
+    said = f"bounds[{name!r}] = " + "({}, {})".format(*map(iso if _are_dates(value) else "{:g}".format, (low, high)))
     if math.isnan(low) or math.isnan(high) or low > high:
         raise SchemaError(f"{said} is empty; write (low, high), low <= high.")
     if 0 < high - low < SMALLEST:
@@ -177,7 +190,8 @@ class Schema:
     ----------
     bounds : mapping of str to (float, float)
         Lowest and highest value of a numeric column. Values outside are clamped on the device.
-        ``(-inf, inf)`` together with `moments` declares a column that is not clamped.
+        ``(-inf, inf)`` together with `moments` declares a column that is not clamped. Of a column in `dates` they are
+        days since 1970-01-01.
     levels : mapping of str to tuple
         Levels of a categorical column in order; the first is the reference.
     moments : mapping of str to (float, float)
@@ -195,6 +209,8 @@ class Schema:
         opted out with ``allow_leak=``.
     leaked_columns : tuple of str
         The columns concerned.
+    dates : tuple of str
+        Columns whose bounds were given as dates: their values are read as days since 1970-01-01.
     """
 
     bounds: Mapping[str, Pair] = field(default_factory=dict)
@@ -205,6 +221,7 @@ class Schema:
     private: tuple[str, ...] = ()
     correlations: Mapping[Names, float] = field(default_factory=dict)
     carried: tuple[str, ...] = field(default=(), compare=False)
+    dates: tuple[str, ...] = ()
 
     @classmethod
     def declare(
@@ -214,8 +231,11 @@ class Schema:
 
         Parameters
         ----------
-        bounds, levels : mapping, optional
-            As the attributes.
+        bounds : mapping, optional
+            As the attribute; also two dates (np.datetime64, pd.Timestamp, datetime.date or an ISO text), for a column
+            of dates.
+        levels : mapping, optional
+            As the attribute.
         moments : mapping, optional
             Means and sds by name and correlations by pair of names, as in
             ``{"x1": (0, 1), "x2": (5, 2), ("x1", "x2"): 0.9}``.
@@ -228,7 +248,9 @@ class Schema:
             If a declaration is malformed, empty, given twice for one column, or contradicts another.
         """
         given = public_mapping("moments", moments)
-        lows = {name: _bound(name, value) for name, value in public_mapping("bounds", bounds).items()}
+        limits = public_mapping("bounds", bounds)
+        lows = {name: _bound(name, value) for name, value in limits.items()}
+        dates = tuple(sorted(name for name, value in limits.items() if _are_dates(value)))
         cats = {name: _levels(name, value) for name, value in public_mapping("levels", levels).items()}
         moms = {name: _moment(name, value) for name, value in given.items() if isinstance(name, str)}
         both = sorted((set(lows) | set(moms)) & set(cats))
@@ -251,7 +273,7 @@ class Schema:
                 f"{', '.join(map(repr, both or private))} can't be declared and have a scale that is learned "
                 "privately, nor be named twice; keep one."
             )
-        return cls(lows, cats, moms, private=tuple(private), correlations=correlations)
+        return cls(lows, cats, moms, private=tuple(private), correlations=correlations, dates=dates)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Schema:
@@ -319,6 +341,16 @@ class Schema:
         """Names of the numeric columns in the order of declaration; those with a private scale come last."""
         return tuple(dict.fromkeys([*self.bounds, *self.moments, *self.private]))
 
+    def bounds_as_given(self) -> dict[str, tuple[Any, Any]]:
+        """Bounds as :meth:`declare` takes them: of dates as ISO texts."""
+        texts = {n: (iso(self.bounds[n][0]), iso(self.bounds[n][1])) for n in self.dates}
+        return {n: texts.get(n, pair) for n, pair in self.bounds.items()}
+
+    def bounds_text(self, name: str) -> tuple[str, str]:
+        """Bounds of a column as they are printed: numbers in short form, dates as ISO texts."""
+        low, high = self.bounds_as_given()[name]
+        return (low, high) if name in self.dates else (f"{low:g}", f"{high:g}")
+
     def moments_as_given(self) -> dict[Any, Any]:
         """Moments and correlations in one mapping, as :meth:`declare` takes them."""
         return {**self.moments, **self.correlations}
@@ -367,7 +399,7 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """Represent the schema by JSON values."""
         out = {
-            "bounds": {k: [_out(x) for x in v] for k, v in self.bounds.items()},
+            "bounds": {k: [_out(x) for x in v] for k, v in self.bounds_as_given().items()},
             "levels": {k: list(v) for k, v in self.levels.items()},
             "moments": {k: list(v) for k, v in self.moments.items()},
             "leaked": list(self.leaked),
@@ -380,7 +412,7 @@ class Schema:
     @classmethod
     def from_json(cls, doc: Mapping[str, Any]) -> Schema:
         """Rebuild a schema from :meth:`to_json`, checked like a user's own declaration."""
-        bounds = {k: (float(v[0]), float(v[1])) for k, v in doc["bounds"].items()}
+        bounds = {k: tuple(v) if _are_dates(v) else (float(v[0]), float(v[1])) for k, v in doc["bounds"].items()}
         moments: dict[Any, Any] = {k: (float(v[0]), float(v[1])) for k, v in doc["moments"].items()}
         moments |= {(str(a), str(b)): rho for a, b, rho in doc["correlations"]}
         plain = cls.declare(bounds, doc["levels"], moments, private=tuple(map(str, doc["private"])))
@@ -388,5 +420,5 @@ class Schema:
         return replace(plain, leaked=tuple(doc["leaked"]), leaked_columns=tuple(doc["leaked_columns"]), carried=carried)
 
 
-def _out(x: float) -> float | str:
-    return x if math.isfinite(x) else str(x)
+def _out(x: float | str) -> float | str:
+    return x if isinstance(x, str) or math.isfinite(x) else str(x)

@@ -229,7 +229,7 @@ def combined(schema: object, bounds: object, levels: object, moments: object) ->
                     f"{name!r} is a factor in the schema and a number in {kind}=; mend the one or the other."
                 )
     kept = {k: v for k, v in base.correlations.items() if k not in mean and k[::-1] not in mean}
-    return Schema.declare({**base.bounds, **low}, {**base.levels, **cats}, {**base.moments, **kept, **mean})
+    return Schema.declare({**base.bounds_as_given(), **low}, {**base.levels, **cats}, {**base.moments, **kept, **mean})
 
 
 def _refuse_leaked(schema: Schema) -> None:
@@ -278,7 +278,8 @@ def _flow(values: list[Any], part: str) -> str:
 
 def _scalar(value: Any, part: str) -> str:
     if isinstance(value, str):
-        return f"{value[:-3]}.inf" if part == "bounds" else quoted(value)  # no other text is a bound
+        # a bound that is a text is infinite, or a date
+        return f"{value[:-3]}.inf" if part == "bounds" and value.endswith("inf") else quoted(value)
     if isinstance(value, float) and "e" in (text := repr(value)) and "." not in text:
         return text.replace("e", ".0e")  # without a point YAML takes it for a text
     return json.dumps(value)

@@ -102,9 +102,10 @@ def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks
         return [b * len(order) + int(order[j]) for b in range(blocks) for j in columns]
 
     fit = _Fit(found, names, place)
+    # bounds first: where they are wrong, the others follow
     return (
-        *(*_of_wide_designs(fit), *_of_columns(fit), *_of_results(found), *_of_clamping(found), *_of_records(found)),
-        *(*found.early, *_of_few(found, blocks * len(order))),
+        *(*_of_wide_designs(fit), *_of_declarations(fit), *_of_clamping(found), *_of_columns(fit), *_of_results(found)),
+        *(*_of_records(found), *found.early, *_of_few(found, blocks * len(order))),
     )
 
 
@@ -128,8 +129,8 @@ def _of_wide_designs(fit: _Fit) -> list[Diagnostic]:
     return out
 
 
-def _of_columns(fit: _Fit) -> list[Diagnostic]:
-    """Columns whose intervals are taken back; most records without a value come among them."""
+def _of_declarations(fit: _Fit) -> list[Diagnostic]:
+    """Bounds that don't fit the values, and scales that were not found."""
     found, out = fit.found, list[Diagnostic]()
     if found.lost:
         text = (
@@ -138,6 +139,19 @@ def _of_columns(fit: _Fit) -> list[Diagnostic]:
             "rare indicator"
         )
         out.append(doubt("lost", text))
+    out += _of_bounds(fit) if found.have else []
+    if found.have and found.flat:
+        text = (
+            "the response hardly varies inside its declared range, as where all were clamped to one end of it; "
+            "see that bounds= are those of the response, in its units"
+        )
+        out.append(doubt("flat", text, of="the results"))
+    return out
+
+
+def _of_columns(fit: _Fit) -> list[Diagnostic]:
+    """Columns whose intervals are taken back; most records without a value come among them."""
+    found, out = fit.found, list[Diagnostic]()
     if found.nonresponse:
         text = (
             "by the reports, most records sent noise only (a value missing or not declared, or more rows than "
@@ -146,7 +160,7 @@ def _of_columns(fit: _Fit) -> list[Diagnostic]:
             "or ask more people"
         )
         out.append(doubt("nonresponse", text, of="the results"))
-    return out + (_of_levels(fit) + _of_curvature(fit) + _of_bounds(fit) if found.have else [])
+    return out + (_of_levels(fit) + _of_curvature(fit) if found.have else [])
 
 
 def _of_levels(fit: _Fit) -> list[Diagnostic]:
@@ -204,12 +218,6 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
 def _of_results(found: Findings) -> list[Diagnostic]:
     """Whatever takes all of the results back, but for their being few."""
     out = list[Diagnostic]()
-    if found.have and found.flat:
-        text = (
-            "the response hardly varies inside its declared range, as where all were clamped to one end of it; "
-            "see that bounds= are those of the response, in its units"
-        )
-        out.append(doubt("flat", text, of="the results"))
     if found.have and found.changing:
         text = (
             "the first records give other coefficients than the later ones. Rows are taken in the order they "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from privreg.audit import reports
 from privreg.diagnostics import Diagnostic
 from privreg.formula.spec import CLAMPING
-from privreg.privacy.ledger import Release, at_least
+from privreg.privacy.ledger import Release, within
 from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD, closing_notes, opening_notes
 from privreg.simulation.plan import device_plan
@@ -163,8 +163,8 @@ def _notes(
         )
         out.append(Diagnostic("binary", text))
     if any(m.central for m in s.methods):
-        total = at_least(total_mu, 4)
+        total = within(total_mu, 4)
         text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
         out.append(Diagnostic("curator", text))
-    out += closing_notes(spec.budget, s.mechanism.budget)
-    return (*out, *(note for e in report.estimates for note in e.notes), *report.notes)
+    found = (*(note for e in report.estimates for note in e.notes), *report.notes)
+    return (*out, *found, *closing_notes(spec.budget, s.mechanism.budget))

@@ -25,7 +25,7 @@ from privreg.errors import (
     SchemaError,
     UnsupportedArgumentError,
 )
-from privreg.privacy.ledger import LEDGER, Budget, at_least
+from privreg.privacy.ledger import LEDGER, Budget, within
 from tests.leaks import hits, numbers, sentinels, texts
 
 N = 1200
@@ -214,11 +214,13 @@ def test_releases_count_with_those_of_devices():
     third = fit(data, options={"order": "poisson"})
     assert third.privacy.release.number == 3
     assert third.privacy.total_mu > third.privacy.budget.mu  # what composes whatever was drawn
-    total = at_least(third.privacy.release.total_mu, 4)
+    total = within(third.privacy.release.total_mu, 4)
     assert f"secret noise {total}-GDP in all 3 releases" in third.privacy.guarantee
     assert "; this release alone: (" in third.privacy.guarantee
     assert "everything published in all 3 releases, knows all other records" in third.privacy.in_words
-    assert local.privacy.guarantee.startswith("NONE as run, because of seed=; with secret noise 1.415-GDP in all 2")
+    assert local.privacy.guarantee.startswith(
+        "NONE as run, because of seed=; with secret noise at most 1.415-GDP in all 2"
+    )
     assert "in all 1" not in str(first.summary())
     assert LEDGER.spent(data) == pytest.approx(math.hypot(math.sqrt(2), third.privacy.total_mu))
 

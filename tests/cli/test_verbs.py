@@ -583,3 +583,17 @@ def test_a_level_that_leaves_nothing_is_refused_before_anybody_reports(verb, tmp
     said = capsys.readouterr().err
     assert "--level 0.9999999999999 must be a number in (0, 1)" in said
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "where"),
+    [
+        ([], "in FILE.json, if --out FILE.json is given"),
+        (["a.txt", "a.json"], "in a.json"),
+        (["a.privreg"], "privreg.load('a.privreg').privacy"),
+    ],
+)
+def test_the_shell_is_told_where_the_privacy_statement_is(fit, tmp_path, files, where):
+    _, out, _ = fit(*(part for name in files for part in ("--out", tmp_path / name)))
+    assert f"All of the privacy statement: {where}\n" in out
+    assert "res.privacy" not in "".join((tmp_path / f).read_text() for f in files if f.endswith(".txt"))

@@ -128,3 +128,5 @@ def test_other_words_of_the_page_are_signed_with_the_plan(tmp_path):
         assert set(other.texts) <= {("send", "Absenden")}
     with pytest.raises(SchemaError, match="words of the survey's page"):
         declared.read(written(tmp_path, f"{TEXT}texts: {{language: 7}}\n"))
+    with pytest.raises(SchemaError, match=r"no text 'sned' on the survey's page; they are language, .*'send'\?"):
+        declared.read(written(tmp_path, f"{TEXT}texts: {{sned: Absenden}}\n"))

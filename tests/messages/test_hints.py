@@ -1,6 +1,5 @@
 """Calls that are nearly right are told what was meant: names of coefficients, keywords, kinds of sequences."""
 
-import datetime
 import inspect
 
 import numpy as np
@@ -174,17 +173,13 @@ def test_levels_that_are_no_sequence_are_refused(wrong):
         Schema.declare(levels={"g": wrong})
 
 
-@pytest.mark.parametrize("of", [np.datetime64, pd.Timestamp, datetime.date.fromisoformat])
-def test_bounds_of_dates_are_refused_with_what_to_do(of):
-    with pytest.raises(pr.errors.SchemaError, match=r"\(data\['day'\] - start\)\.dt\.days"):
-        pr.Schema.declare(bounds={"day": (of("2020-01-01"), of("2020-12-31"))})
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("coef", "params"),
         ("confint", "conf_int()"),
+        ("fit_interval", "conf_int()"),
+        ("predict_interval", "get_prediction(new)"),
         ("vcov", "cov_params()"),
         ("coeftest", "summary()"),
         ("Anova", "anova()"),

@@ -444,6 +444,7 @@ def test_rare_levels_are_told_as_the_fit_tells_them(share):
         wanted = pr.plan("y ~ g", width={"g": 0.3}, scale=0.3, shares={"g": [1 - share, share]}, **declared)
         assert wanted.n == wanted.needed
         assert any("with any number of records: a level is too rare" in note for note in wanted.notes)
+        assert "No number of records is enough to rely on the intervals" in str(wanted)
 
 
 def test_levels_of_several_types_are_planned_for():

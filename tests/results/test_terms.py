@@ -272,6 +272,28 @@ def test_the_grid_is_made_of_declarations(base):
     assert list(means.summary_frame().index) == ["a", "b", "c"]
 
 
+def test_what_public_rows_leave_out_is_taken_from_the_grid(base):
+    res = made(base, "x + z + g + s", FAMILIES["squared"](), pivot=Normal())
+    want = [
+        np.mean(
+            [res.predict(pd.DataFrame({"x": [x], "z": 2.25, "s": s, "g": v}))[0] for x in (1, 2) for s in ("no", "yes")]
+        )
+        for v in "abc"
+    ]
+    for at in ({"x": [1, 2]}, pd.DataFrame({"x": [1, 2], "unread": 0.0}), {"x": np.array([1.0, 2.0])}):
+        means = res.marginal_means("g", at)
+        np.testing.assert_allclose(means.mean, want)
+        assert "averaged over 2 public rows" in means.title
+        assert "at the middle of what is declared, z = 2.25; equal weights of the levels of s" in means.title
+    one = res.marginal_means("g", {"x": 1, "s": "yes"})
+    np.testing.assert_allclose(one.mean, res.marginal_means("g", {"x": [1], "s": ["yes"]}).mean)
+    assert "equal weights" not in one.title
+    whole = res.marginal_means("g", {"x": [1, 2], "z": [0.5, 1.0], "s": ["yes", "no"]})
+    assert "declared" not in whole.title
+    with pytest.raises(OptionError, match="'x'"):
+        res.marginal_means("g", {"xx": 1})
+
+
 def test_marginal_probabilities_of_each_level(base, rows):
     res = made(base, "x + g", FAMILIES["multinomial"](), response="w", pivot=Normal(), cov=covariance(8))
     means = res.marginal_means("g")

@@ -329,7 +329,7 @@ def test_check_tells_names_and_types_and_nothing_of_the_rows(tmp_path, capsys):
         assert "column 'x1' is of type text and is declared a number" in lines[2]
         assert "column 'age' is missing" in lines[3]
         assert "Did you mean 'Age'" in lines[3]
-        assert "column 'when' is of type date or time and is declared a number" in lines[4]
+        assert "column 'when' is of type date and its bounds are numbers; give dates as bounds" in lines[4]
         assert "31415" not in out.replace(str(tmp_path), "")
     status, out, _ = run(capsys, "schema", "check", tmp_path / "p.parquet", schema, "--formula", "y ~ flag + z")
     assert status == 2

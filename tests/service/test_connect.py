@@ -316,13 +316,16 @@ def test_results_at_the_shell(base, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "1,130 of 1,200 invited" in said
     assert "P>|t|" in said
+    assert "All of the privacy statement: privreg.load(" in said
     assert pr.load(out).nobs == PEOPLE
     np.testing.assert_array_equal(pr.connect(url, file).results().params, pr.load(out).params)
     assert pr.connect(url, str(file)).results().nobs == pr.connect(url, file.read_text()).results().nobs
     key = tmp_path / "root.key"
     key.write_bytes(ROOT.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     assert results([base, "--token", str(file), "--key", str(key)]) == 0
-    assert "1,130 of 1,200 invited" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "1,130 of 1,200 invited" in said
+    assert "privreg.load(FILE).privacy, if --out FILE is" in said
     assert results([base, "--token", str(file)]) == 2
     assert "give --key" in capsys.readouterr().err
     assert results([url]) == 2

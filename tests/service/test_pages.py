@@ -87,6 +87,14 @@ def test_words_have_their_places():
     assert set(re.findall(r"\b(?:say|p)\(\"(\w+)\"", text)) <= names
 
 
+def test_the_keyboards_focus_is_shown_on_every_page():
+    for name in ("dashboard/page.css", "dashboard/view.css", "survey/survey.css"):
+        text = (WEB / name).read_text()
+        assert ":focus-visible { outline: 3px" in text
+        assert not re.search(r":focus\s*\{[^}]*outline:\s*(none|0)", text)
+    assert 'id="glossary"' in (WEB / "dashboard" / "index.html").read_text()
+
+
 def test_the_package_has_the_projects_licence_and_version():
     about = json.loads((WEB / "device" / "package.json").read_text())
     assert (WEB / "device" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()

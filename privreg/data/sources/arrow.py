@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.data.columns import as_dates
 from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, quietly
 from privreg.files.optional import need
@@ -40,7 +41,9 @@ def kind_of(type_: Any) -> str:
         return "text"
     if types.is_null(type_):
         return "empty"
-    return "date or time" if types.is_temporal(type_) else "of another kind"
+    if types.is_date(type_) or types.is_timestamp(type_):
+        return "date"
+    return "time or duration" if types.is_temporal(type_) else "of another kind"
 
 
 def _is_text(types: Any, type_: Any) -> bool:
@@ -79,8 +82,13 @@ def batches_of(arrow: Any, wanted: Wanted, where: str) -> Iterator[Batch]:
     pa = pyarrow("Arrow data")
     for name in wanted.columns:
         kind = kind_of(arrow.schema.field(name).type)
-        if kind in {"date or time", "of another kind"}:
-            raise DataError(f"{where}: column {name!r} is {kind}; make it a number or a text first.")
+        if kind == "date" and name in wanted.schema.dates:
+            continue
+        if kind == "date" and wanted.schema.is_number(name):
+            raise DataError(f"{where}: column {name!r} holds dates and is declared a number; {as_dates(name)}")
+        if kind in {"date", "time or duration", "of another kind"}:
+            held = {"date": "holds dates", "time or duration": "holds times or durations"}.get(kind, f"is {kind}")
+            raise DataError(f"{where}: column {name!r} {held}; make it a number or a text first.")
     for a in range(0, arrow.num_rows, CHUNK):
         part = arrow.slice(a, CHUNK)
         yield quietly(partial(_columns, pa, part, wanted), DataError(f"{where}: {_UNREADABLE}"))
@@ -91,11 +99,15 @@ _UNREADABLE: Final = "a column can't be read; it is damaged, or of a type that h
 
 def _columns(pa: Any, part: Any, wanted: Wanted) -> Batch:
     levels = wanted.schema.levels
-    return {c: _values(pa, part.column(c), tuple(levels[c]) if c in levels else None) for c in wanted.columns}
+
+    def coded(name: str) -> tuple[Any, ...] | None:
+        return tuple(levels.get(name, ())) if name in wanted.coded else None
+
+    return {c: _values(pa, part.column(c), coded(c)) for c in wanted.columns}
 
 
 def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
-    """A column of numbers or texts; of a factor, its levels are given."""
+    """A column of numbers, of texts, or as codes: of a factor, by its declared levels, or of texts of dates."""
     factor = levels is not None
     type_, types = array.type, pa.types
     if types.is_dictionary(type_):
@@ -105,6 +117,8 @@ def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
     if levels is not None and text:
         plain = array.cast(pa.large_string()) if types.is_string_view(type_) else array
         return _codes(plain.dictionary_encode(), levels)
+    if types.is_date(type_) or types.is_timestamp(type_):
+        return _days(pa, array)
     if text:
         out = np.empty(len(array), dtype=object)
         out[:] = _texts(array)
@@ -117,6 +131,18 @@ def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
     if types.is_decimal128(type_) and not factor and _exact(type_):
         return _decimals(array)
     return array.to_pandas()
+
+
+def _days(pa: Any, array: Any) -> np.ndarray:
+    """Dates and times as days since 1970-01-01; with a zone they are held in UTC."""
+    per_day = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+    days = pa.types.is_date32(array.type)
+    one = 1 if days else per_day[getattr(array.type, "unit", "ms")]  # 64 bits of a date count milliseconds
+    whole = array.cast(pa.int32() if days else pa.int64())
+    out = whole.fill_null(0).to_numpy(zero_copy_only=False) / float(one)
+    if array.null_count:
+        out[array.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return np.asarray(out)
 
 
 def _exact(type_: Any) -> bool:

@@ -169,7 +169,7 @@ def header_of(path: Path) -> list[str]:
 def open_csv(path: Path, wanted: Wanted) -> Source:
     """Rows of a CSV file that exists."""
     columns, schema = wanted.columns, wanted.schema
-    text = {c for c in columns if c in wanted.verbatim or c in schema.levels}
+    text = {c for c in columns if c in wanted.verbatim or c in wanted.coded}
     # ids are nearly all different: a chunk's categories would only cost time; and pandas makes numbers of categories
     # that all look like numbers
     kinds = {c: "category" if c in schema.levels and not any(map(_typed, schema.levels[c])) else "str" for c in text}

@@ -75,8 +75,8 @@ def plain_batches(
     """
     pa, parser = pyarrow(_WHAT), pyarrow(_WHAT, "pyarrow.csv")
     place = {c: str(names.index(c)) for c in wanted.columns}
-    # a factor's few texts come as codes; those of ids are nearly all different
-    texts = {c: pa.dictionary(pa.int32(), pa.binary()) if c in wanted.factors else pa.binary() for c in text}
+    # the few texts of a factor come as codes; those of ids are nearly all different
+    texts = {c: pa.dictionary(pa.int32(), pa.binary()) if c in wanted.coded else pa.binary() for c in text}
     reading = parser.ReadOptions(
         column_names=[str(k) for k in range(len(names))], block_size=2 * PIECE, use_threads=False
     )

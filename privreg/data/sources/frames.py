@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.data.columns import coded_texts, plain_vector
+from privreg.data.columns import check_kind, coded_texts, plain_vector
 from privreg.data.sources.order import dealt_rows, taking
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
@@ -58,7 +58,7 @@ def _dealt(columns: Mapping[str, Any], n: int, key: bytes | None, skip: int) -> 
         yield {name: take(values) for name, values in columns.items()}
 
 
-def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, factors: Container[str]) -> Source:
+def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:
     """Rows of columns that are held; those of another library, such as a file's, may be sliced only."""
     import pandas as pd
 
@@ -66,7 +66,7 @@ def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, factors:
 
     @cache
     def coded() -> Mapping[str, Any]:  # once somebody reads all rows
-        return {name: coded_texts(values) if name in factors else values for name, values in columns.items()}
+        return {name: coded_texts(values) if name in texts else values for name, values in columns.items()}
 
     def batches(skip: int) -> Iterator[Batch]:
         return _slices(coded(), n, skip)
@@ -96,10 +96,12 @@ def open_frame(data: Any, wanted: Wanted) -> Source:
         raise DataError(f"the data have more than one column named {twice[0]!r}; rename or drop one.")
     # Slices of single columns are views: nothing is copied but the chunk being encoded.
     held = {c: _values(data[c]) for c in columns if c in names}
+    for c, values in held.items():
+        check_kind(getattr(values, "dtype", None), c, wanted.schema)
     if len(held) < len(columns):
         return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), accounts_of(data))
     # as they are now, for the columns are held: others may take their place in the frame
-    return _held("DataFrame", held, len(data), accounts_of(data), wanted.factors)
+    return _held("DataFrame", held, len(data), accounts_of(data), wanted.coded)
 
 
 def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
@@ -107,6 +109,8 @@ def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
     columns = wanted.columns
     given = {c: data[c] for c in columns if c in data}
     held = {c: _column(values, c) for c, values in given.items()}
+    for c, values in held.items():
+        check_kind(getattr(values, "dtype", None), c, wanted.schema)
     lengths = {len(v) for v in held.values()}
     if len(held) < len(columns) or not held:
         return Source("mapping of arrays", None, lambda skip: iter([data]), None)
@@ -114,7 +118,7 @@ def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
         raise DataError("the columns of the mapping differ in length.")
     n = lengths.pop()
     held = {c: _values(v) for c, v in held.items()}
-    return _held("mapping of arrays", held, n, of_mapping(data, given.values()), wanted.factors)
+    return _held("mapping of arrays", held, n, of_mapping(data, given.values()), wanted.coded)
 
 
 def _column(values: Any, name: str) -> Any:

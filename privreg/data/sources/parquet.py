@@ -97,7 +97,7 @@ def _check_kinds(files: Sequence[_File]) -> None:
 def _rows(file: _File, wanted: Wanted, skip: int, only: Sequence[int] | None = None) -> Iterator[Batch]:
     """Batches of one file, or of some row groups, from row `skip` on; row groups before it are not read."""
     pq = pyarrow("a Parquet file", "pyarrow.parquet")
-    coded = [c for c in wanted.columns if c in wanted.factors and file.kinds[c] == "text"]
+    coded = [c for c in wanted.columns if c in wanted.coded and file.kinds[c] == "text"]
     damaged = DataError(f"{file.name}: {_DAMAGED}")
     # checksums, where the file has them: a flipped bit in a number can't be told otherwise
     opened = quietly(

@@ -52,9 +52,9 @@ class Wanted:
     verbatim: frozenset[str] = frozenset()  # read from CSV as they are written, such as ids: "007" is not 7
 
     @property
-    def factors(self) -> Collection[str]:
-        """Columns with declared levels."""
-        return self.schema.levels.keys()
+    def coded(self) -> Collection[str]:
+        """Columns whose texts are best held as codes, as few differ: factors and dates."""
+        return self.schema.levels.keys() | set(self.schema.dates)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from privreg.errors import MissingExtraError
-from privreg.privacy.ledger import at_least, compose
+from privreg.privacy.ledger import compose, within
 from privreg.tables import plain
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def in_all(results: Sequence[PrivateResults]) -> str:
     """What several releases cost together, as `Comparison` says it; nothing of one."""
     releases = {r._fit.origin: r.privacy.total_mu for r in results}
     total = compose(releases.values())
-    return f", {at_least(total, 4)}-GDP in all" if len(releases) > 1 and math.isfinite(total) else ""
+    return f", {within(total, 4)}-GDP in all" if len(releases) > 1 and math.isfinite(total) else ""
 
 
 def baselines(results: Sequence[PrivateResults]) -> list[str]:

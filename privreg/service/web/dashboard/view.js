@@ -442,7 +442,7 @@ export class View {
       el(
         "p",
         { class: "pr-soft" },
-        "Assumes that standard errors fall as one over the root of the reports that enter the estimate, as the sandwich’s do once curvature is known and the devices’ noise stays; early on that is rough. Only main rounds from now on are counted.",
+        "This is rough, above all while main rounds are few. It supposes that standard errors go on falling as one over the square root of the number of reports in main rounds. Only such reports are counted, from now on.",
       ),
     );
   }
