@@ -245,7 +245,7 @@ def test_the_guarantee_line_is_true_by_itself(tuning):
 
 
 def test_doubtful_intervals_are_announced_beside_the_table():
-    short, long = (array_model(n).fit(seed=4) for n in (200, 60_000))
+    short, long = array_model(200).fit(), array_model(60_000).fit(seed=4)  # one of twenty is marked by chance
     for res in (short, array_model(200).fit(tuning="published")):
         assert "DON'T RELY ON THE INTERVALS: see note [1]" in " ".join(res.summary().as_text().split())
     assert "DON'T RELY" not in " ".join(long.summary().as_text().split())
@@ -425,7 +425,7 @@ def test_every_view_of_a_fit_without_privacy_says_so(tuning):
 
 
 def test_short_streams_say_that_intervals_may_be_too_short():
-    short, long = array_model(200).fit(), array_model(60_000).fit()
+    short, long = array_model(200).fit(), array_model(60_000).fit(seed=4)
     assert any("200 records are few for 4 coefficients" in n for n in short.privacy.notes)
     assert not any(n.startswith("don't rely") for n in long.privacy.notes)
     published = array_model(200)
