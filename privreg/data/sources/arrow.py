@@ -14,7 +14,7 @@ from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, quietly
 from privreg.files.optional import need
 
-__all__ = ["as_bytes", "batches_of", "kind_of", "pyarrow", "read_stream", "streamed"]
+__all__ = ["as_bytes", "batches_of", "coded", "kind_of", "pyarrow", "read_stream", "streamed"]
 
 _EXACT_DIGITS: Final = 15
 """Decimals with so many digits are whole doubles before their point is set: one division, rounded once, is exact."""
@@ -100,10 +100,10 @@ _UNREADABLE: Final = "a column can't be read; it is damaged, or of a type that h
 def _columns(pa: Any, part: Any, wanted: Wanted) -> Batch:
     levels = wanted.schema.levels
 
-    def coded(name: str) -> tuple[Any, ...] | None:
+    def declared(name: str) -> tuple[Any, ...] | None:
         return tuple(levels.get(name, ())) if name in wanted.coded else None
 
-    return {c: _values(pa, part.column(c), coded(c)) for c in wanted.columns}
+    return {c: _values(pa, part.column(c), declared(c)) for c in wanted.columns}
 
 
 def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
@@ -147,6 +147,13 @@ def _days(pa: Any, array: Any) -> np.ndarray:
 
 def _exact(type_: Any) -> bool:
     return bool(type_.precision <= _EXACT_DIGITS and 0 <= type_.scale <= _EXACT_POWER)
+
+
+def coded(texts: Any, levels: tuple[Any, ...]) -> Any:
+    """Texts that pandas holds as Arrow does, as codes."""
+    pa = pyarrow("Arrow data")
+    held = pa.array(texts)
+    return _codes((held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held).dictionary_encode(), levels)
 
 
 @lru_cache(maxsize=256)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from privreg.data.sources.arrow import coded
 from privreg.data.sources.csv_arrow import available, plain, plain_batches
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, beyond, check_labels, file_mark, rows_of
 from privreg.errors import DataError, quietly
@@ -170,9 +171,12 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
     """Rows of a CSV file that exists."""
     columns, schema = wanted.columns, wanted.schema
     text = {c for c in columns if c in wanted.verbatim or c in wanted.coded}
-    # ids are nearly all different: a chunk's categories would only cost time; and pandas makes numbers of categories
-    # that all look like numbers
-    kinds = {c: "category" if c in schema.levels and not any(map(_typed, schema.levels[c])) else "str" for c in text}
+    # Ids are nearly all different: a chunk's categories would only cost time. Pandas makes numbers of categories that
+    # all look like numbers. A column of which it finds out itself that there are texts it reads in half of the time:
+    # if a chunk has none, it has no declared level either, as none looks like a number.
+    plain = {c for c in text if c in schema.levels and not any(map(_typed, schema.levels[c]))}
+    found = plain if _arrow_texts() else set()
+    kinds = {c: "category" if c in plain else "str" for c in text - found}
 
     # a personal budget is public, and needed for the noise of a record that can't be read, too
     own = {c for c in columns if c in text or schema.declares(c)} | set(columns[:1])
@@ -207,8 +211,9 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
         )
         while (chunk := quietly(lambda: next(chunks, None), problem)) is not None:
             whole = chunk[last].isna().to_numpy()
+            held = {c: _as_codes(chunk[j], schema.levels[c]) if c in found else chunk[j] for c, j in place.items()}
             for a in range(0, len(chunk), CHUNK):
-                part = {c: chunk[j].iloc[a : a + CHUNK] for c, j in place.items()}
+                part = {c: values.iloc[a : a + CHUNK] for c, values in held.items()}
                 here = whole[a : a + CHUNK]
                 if not here.all():  # a line with more fields than the header: nobody knows which is which
                     part |= {c: part[c].astype(object).where(here, None) for c in own}
@@ -229,6 +234,23 @@ def _plain(path: Path, header: list[str], wanted: Wanted, text: set[str], over: 
         except Exception:  # the header was read before: what is wrong now, the other parser says
             return
         yield from plain_batches(opened.buffer, header, wanted, text, _MISSING, lambda: over.__setitem__(0, True))
+
+
+def _arrow_texts() -> bool:
+    """Whether pandas holds the texts that it finds in a file as Arrow does."""
+    import pandas as pd
+
+    dtype = pd.Series(["a"]).dtype
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
+
+
+def _as_codes(column: Any, levels: Sequence[Any]) -> Any:
+    """A column in which pandas has found texts as codes of them; where it has found none, as it is."""
+    import pandas as pd
+
+    if not isinstance(column.dtype, pd.StringDtype):
+        return column
+    return pd.Series(coded(column.array, tuple(levels)), index=column.index)
 
 
 def _typed(level: Any) -> bool:
