@@ -28,7 +28,6 @@ __all__ = [
     "as_dates",
     "as_series",
     "beyond",
-    "check_kind",
     "clamped",
     "coded_texts",
     "column_of",
@@ -248,22 +247,6 @@ def _day(cell: Any) -> float:
         return _number(cell) if day is None else day
     except Exception:  # whatever the cell is, its own code may raise anything
         return np.nan
-
-
-def check_kind(dtype: Any, name: str, schema: Schema) -> None:
-    """Refuse a column of dates or durations that is declared a number; the type of a whole table's column is public.
-
-    Raises
-    ------
-    DataError
-    """
-    if not schema.is_number(name) or name in schema.dates or dtype is None:
-        return
-    types = pd.api.types
-    if types.is_datetime64_any_dtype(dtype):
-        raise DataError(f"column {name!r} holds dates and is declared a number; {as_dates(name)}")
-    if types.is_timedelta64_dtype(dtype):
-        raise DataError(f"column {name!r} holds durations; make it a number, as by data[{name!r}].dt.total_seconds().")
 
 
 def as_dates(name: str) -> str:

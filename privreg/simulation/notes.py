@@ -155,9 +155,9 @@ def _of_columns(fit: _Fit) -> list[Diagnostic]:
     if found.nonresponse:
         text = (
             "by the reports, most records sent noise only (a value missing or not declared, or more rows than "
-            "max_per_id), or there are too few for this budget; see that the declared levels match the data, leave out "
-            "a column that most records lack, give fewer rows of each person, raise max_per_id= with a smaller budget, "
-            "or ask more people"
+            "max_per_id), or there are too few for this budget; see that the declared levels match the data and dates "
+            "have dates as bounds, leave out a column that most records lack, give fewer rows of each person, raise "
+            "max_per_id= with a smaller budget, or ask more people"
         )
         out.append(doubt("nonresponse", text, of="the results"))
     return out + (_of_levels(fit) + _of_curvature(fit) if found.have else [])
@@ -316,7 +316,7 @@ def _unusable(found: Findings, share: float, error: float) -> Diagnostic:
         "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (
-            "; see that the declared levels match the data, and that texts have levels="
+            "; see that the declared levels match the data, that texts have levels= and dates have dates as bounds"
             if percent > 50
             else "; estimates are right if whether a record can be used depends on covariates alone"
         )

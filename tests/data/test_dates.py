@@ -144,15 +144,23 @@ def test_arrow_types():
     assert fitted(polars.from_arrow(table)) == want
 
 
-def test_dates_under_bounds_of_numbers_are_refused_by_their_type(tmp_path):
+def test_files_of_dates_under_bounds_of_numbers_are_refused_by_their_type(tmp_path):
     _, times, _ = rows()
     times.to_parquet(tmp_path / "times.parquet")
-    mapping = {c: times[c].to_numpy() for c in times}
-    for data in (times, mapping, str(tmp_path / "times.parquet")):
+    arrow = pytest.importorskip("pyarrow").Table.from_pandas(times)
+    for data in (arrow, str(tmp_path / "times.parquet")):
         with pytest.raises(DataError, match="'day' holds dates and is declared a number; give two dates as its bounds"):
             model(data, DAYS).fit(progress=False)
-    with pytest.raises(DataError, match="holds durations"):
-        model(times.assign(day=times["day"] - times["day"].iloc[1]), DAYS)
+
+
+def test_frames_of_dates_under_bounds_of_numbers_send_noise_and_say_why():
+    """One cell that is no date makes objects of a frame's column: its type must not decide whether a fit fails."""
+    times = pd.concat([rows()[1]] * 60, ignore_index=True)
+    objects = times.astype({"day": object})
+    objects.loc[5, "day"] = "x"
+    for data in (times, {c: times[c].to_numpy() for c in times}, objects):
+        res = model(data, DAYS).fit(progress=False)
+        assert "dates have dates as bounds" in " ".join(str(res.summary()).split())
 
 
 @pytest.mark.parametrize("cell", [pd.NaT, pd.Timestamp("2300-01-01"), pd.Timestamp("1700-01-01")])

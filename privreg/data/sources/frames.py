@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.data.columns import check_kind, coded_texts, plain_vector
+from privreg.data.columns import coded_texts, plain_vector
 from privreg.data.sources.order import dealt_rows, taking
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
@@ -96,8 +96,6 @@ def open_frame(data: Any, wanted: Wanted) -> Source:
         raise DataError(f"the data have more than one column named {twice[0]!r}; rename or drop one.")
     # Slices of single columns are views: nothing is copied but the chunk being encoded.
     held = {c: _values(data[c]) for c in columns if c in names}
-    for c, values in held.items():
-        check_kind(getattr(values, "dtype", None), c, wanted.schema)
     if len(held) < len(columns):
         return Source("DataFrame", len(data), lambda skip: iter([data.iloc[:1]]), accounts_of(data))
     # as they are now, for the columns are held: others may take their place in the frame
@@ -109,8 +107,6 @@ def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
     columns = wanted.columns
     given = {c: data[c] for c in columns if c in data}
     held = {c: _column(values, c) for c, values in given.items()}
-    for c, values in held.items():
-        check_kind(getattr(values, "dtype", None), c, wanted.schema)
     lengths = {len(v) for v in held.values()}
     if len(held) < len(columns) or not held:
         return Source("mapping of arrays", None, lambda skip: iter([data]), None)
