@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from privreg.data.sources.arrow import batches_of, kind_of, pyarrow
 from privreg.data.sources.order import PUBLIC, spread
@@ -16,6 +16,9 @@ __all__ = ["open_parquet"]
 
 _READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
 """Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
+
+OPEN: Final = 32
+"""Files that are open at a time."""
 
 _DAMAGED: Final = "not a readable Parquet file (cut off, damaged, or of another kind); write or download it again."
 
@@ -44,11 +47,12 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
     blocks = [(file, group) for file in held for group in range(len(file.groups))]
 
     def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
-        for k in spread(PUBLIC if key is None else key, 1, len(blocks))[0]:
-            file, group = blocks[k]
-            if skip < file.groups[group]:
-                yield from _rows(file, wanted, skip, [group])
-            skip = max(skip - file.groups[group], 0)
+        with _Opened(wanted) as opened:
+            for k in spread(PUBLIC if key is None else key, 1, len(blocks))[0]:
+                file, group = blocks[k]
+                if skip < file.groups[group]:
+                    yield from _group(opened.at(file), file, group, wanted, skip)
+                skip = max(skip - file.groups[group], 0)
 
     paths = [file.path for file in held]
     return Source(
@@ -94,24 +98,51 @@ def _check_kinds(files: Sequence[_File]) -> None:
                 )
 
 
-def _rows(file: _File, wanted: Wanted, skip: int, only: Sequence[int] | None = None) -> Iterator[Batch]:
-    """Batches of one file, or of some row groups, from row `skip` on; row groups before it are not read."""
-    pq = pyarrow("a Parquet file", "pyarrow.parquet")
-    coded = [c for c in wanted.columns if c in wanted.coded and file.kinds[c] == "text"]
-    damaged = DataError(f"{file.name}: {_DAMAGED}")
-    # checksums, where the file has them: a flipped bit in a number can't be told otherwise
-    opened = quietly(
-        lambda: pq.ParquetFile(file.path, read_dictionary=coded, page_checksum_verification=True, **_READ), damaged
-    )
-    with opened:
-        meta = opened.metadata
-        if tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups)) != file.groups:
-            raise DataError(f"{file.name} was changed after it was opened; build the model again.")
-        for group in range(len(file.groups)) if only is None else only:
-            rows = file.groups[group]
+def _rows(file: _File, wanted: Wanted, skip: int) -> Iterator[Batch]:
+    """Batches of one file, from row `skip` on; row groups before it are not read."""
+    with _open(file, wanted) as opened:
+        for group, rows in enumerate(file.groups):
             if skip < rows:
                 yield from _group(opened, file, group, wanted, skip)
             skip = max(skip - rows, 0)
+
+
+def _open(file: _File, wanted: Wanted) -> Any:
+    """A file whose footer says what it said before."""
+    pq = pyarrow("a Parquet file", "pyarrow.parquet")
+    coded = [c for c in wanted.columns if c in wanted.coded and file.kinds[c] == "text"]
+    # checksums, where the file has them: a flipped bit in a number can't be told otherwise
+    opened = quietly(
+        lambda: pq.ParquetFile(file.path, read_dictionary=coded, page_checksum_verification=True, **_READ),
+        DataError(f"{file.name}: {_DAMAGED}"),
+    )
+    meta = opened.metadata
+    if tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups)) != file.groups:
+        opened.close()
+        raise DataError(f"{file.name} was changed after it was opened; build the model again.")
+    return opened
+
+
+class _Opened:
+    """Files that are read by turns. The footer of one with a thousand row groups takes as long as one of these."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted, self._files = wanted, dict[Path, Any]()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for opened in self._files.values():
+            opened.close()
+
+    def at(self, file: _File) -> Any:
+        """A file, open; the one that was opened first is closed where there are too many."""
+        if file.path not in self._files:
+            if len(self._files) == OPEN:
+                self._files.pop(next(iter(self._files))).close()
+            self._files[file.path] = _open(file, self._wanted)
+        return self._files[file.path]
 
 
 def _group(opened: Any, file: _File, group: int, wanted: Wanted, skip: int) -> Iterator[Batch]:
