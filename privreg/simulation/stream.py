@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["Stream"]
 
 
-AHEAD: Final = 4
+AHEAD: Final = 2
 """Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""
 
 

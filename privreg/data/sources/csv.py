@@ -26,7 +26,7 @@ __all__ = ["header_of", "open_csv"]
 _PIECE: Final = 1 << 22
 _BLANK: Final = tuple(b" \t\r\n")
 
-TOGETHER: Final = 4
+TOGETHER: Final = 1
 """Batches that are parsed at a time: pandas' fixed cost for a chunk with factors is that of some thousand rows."""
 
 
