@@ -35,6 +35,9 @@ __all__ = ["blocks_of", "fit_blocks"]
 FEWEST: Final = 64
 """Blocks that are dealt, at least: fewer and larger ones are cut."""
 
+TASKS: Final = 16
+"""Tasks of a round, unless pieces are larger than that."""
+
 FEWEST_OF_LINES: Final = 8
 """The same where no file has row groups: what lies before a block is read, too."""
 
@@ -117,7 +120,7 @@ def fit_blocks(
     while left.rows:
         number, state, given = len(run.progress.held), run.progress.state, []
         pieces = run.pieces(left.rows)
-        for some in _together([n for _, n in pieces]):
+        for some in _together([n for _, n in pieces], max(PIECE, sum(n for _, n in pieces) // TASKS)):
             sizes = [pieces[k][1] for k in some]
             keys = [None if run.key is None else Key(derived_key(run.key, f"piece {number} {k}")) for k in some]
             given.append((work, left.before(sum(sizes)), sum(sizes), sizes, keys, state))
@@ -131,12 +134,12 @@ def fit_blocks(
     return stream
 
 
-def _together(sizes: Sequence[int]) -> list[list[int]]:
-    """Numbers of the pieces that are one task: small ones together, as files are read from their beginning."""
+def _together(sizes: Sequence[int], most: int = PIECE) -> list[list[int]]:
+    """Numbers of the pieces that are one task of so many records: row groups are read from their beginning."""
     out: list[list[int]] = []
-    held = PIECE
+    held = most
     for k, n in enumerate(sizes):
-        if held + n > PIECE:
+        if held + n > most:
             out.append([])
             held = 0
         out[-1].append(k)

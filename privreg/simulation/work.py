@@ -92,7 +92,8 @@ class Work:
         changed = DataError(f"{span.path!r} is not what it was when the fit began; files must not change under a fit.")
         if span.mark and tuple(file_mark(Path(span.path))[1:]) != span.mark:
             raise changed
-        for batch in first(source.batches(span.first), rows):
+        batches = first(source.batches(span.first), rows) if source.part is None else source.part(span.first, rows)
+        for batch in batches:
             rows -= rows_of(batch)
             yield batch
         if rows:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from privreg.data.sources.arrow import batches_of, kind_of, pyarrow
 from privreg.data.sources.order import PUBLIC, spread
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark, first
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
@@ -61,6 +61,7 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
         lambda skip: ahead(batches(skip)),
         of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
+        part=lambda skip, rows: first(batches(skip), rows),
         dealt=lambda key: lambda skip: ahead(dealt(key, skip)),
         blocks=tuple(n for file in held for n in file.groups),
     )

@@ -70,6 +70,8 @@ class Source:
     count: Callable[[], int | None] = field(repr=False, default=lambda: None)
     # what must not change for the same rows to come in the same order again, as JSON has it; None if nothing can tell
     stamp: Callable[[], list[Any] | None] = field(repr=False, default=lambda: None)
+    # `batches` from a row on, so many rows at most, with nothing read ahead; absent where the rows before are read, too
+    part: Callable[[int, int], Iterator[Batch]] | None = field(repr=False, default=None)
     repeatable: bool = True  # what comes from a generator or a reader is gone once it was read
     parts: bool = False  # whether its files are to be worked on by Dask
     # from a secret key, or None for an order that anybody knows, `batches` in random order; absent where rows come by
