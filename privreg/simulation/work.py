@@ -6,6 +6,7 @@ No rows go from one place to another, and no text of another library, which coul
 from __future__ import annotations
 
 import functools
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,9 @@ class Work:
     start: Any  # The user's first guess
     rows: int
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _known, (pickle.dumps((self.spec, self.asked, self.start, self.rows)),)
+
     def stream(self) -> Stream:
         """A new stream of the plan."""
         return begin(self.spec, self.asked, self.start, None, self.rows)
@@ -98,6 +102,12 @@ class Work:
             yield batch
         if rows:
             raise changed
+
+
+@functools.lru_cache(maxsize=4)
+def _known(public: bytes) -> Work:
+    """What a worker has been told before: a design takes longer to make than a batch to play."""
+    return Work(*pickle.loads(public))
 
 
 Each = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
