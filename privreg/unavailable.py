@@ -44,8 +44,9 @@ _INSTEAD: Final[dict[str, tuple[str, tuple[tuple[str, str], ...]]]] = {
 _SAME: Final = {
     name: key
     for key, names in {
-        "resid": "residuals rstandard rstudent influence cooks_distance dfbetas dfbeta dffits qqplot durbin_watson "
-        "jarque_bera resid_pearson resid_response resid_deviance resid_dev resid_working resid_generalized "
+        "resid": "residuals rstandard rstudent plot_resid influence cooks_distance dfbetas dfbeta dffits qqplot "
+        "durbin_watson jarque_bera resid_pearson resid_response resid_deviance resid_dev resid_working "
+        "resid_generalized "
         "resid_anscombe resid_anscombe_scaled resid_anscombe_unscaled sresid wresid get_influence outlier_test "
         "outliers_ resid_misclassified plot_diagnostics plot_added_variable plot_partial_residuals "
         "plot_ceres_residuals plot_residuals",

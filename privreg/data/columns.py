@@ -251,7 +251,7 @@ def _day(cell: Any) -> float:
 
 def as_dates(name: str) -> str:
     """What to do with a column of dates."""
-    return f"give two dates as its bounds, as in bounds={{{name!r}: (np.datetime64('2020-01-01'), ...)}}."
+    return f"give two dates as bounds={{{name!r}: ('2020-01-01', '2020-12-31')}}."
 
 
 def as_series(raw: Any) -> Any:

@@ -74,7 +74,7 @@ _FIXES = {
         ("s", "ns", "lo", "rcs", "pspline", "lowess", "loess"),
         "it places knots by the data; write cr(x, knots=[...], lower_bound=..., upper_bound=...)",
     ),
-    "poly": "it makes powers uncorrelated by the data; write x + I(x**2)",
+    "poly": "it makes powers uncorrelated by the data; write x + I((x - 50)**2), with the middle of the bounds for 50",
     "te": "write the product of cr() terms with given knots and bounds",
 }
 

@@ -104,7 +104,9 @@ def _same(value: object, default: object) -> bool:
 # --- keywords of methods -------------------------------------------------------------------------------------
 
 _LEVEL: Final = dict.fromkeys(("level", "conf_level"), "Give alpha=, one minus the level: alpha=0.1 for 90%")
-COV: Final = "the covariance comes from the inference method; choose it with fit(inference=...)"
+COV: Final = (
+    "the default covariance is a sandwich already, robust to the variance; choose another by fit(inference=...)"
+)
 _NEW: Final = {
     **dict.fromkeys(("offset", "exposure"), "It goes with the new rows: a column, or (exog, offset) for arrays"),
     **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),

@@ -372,7 +372,8 @@ def _completed(design: Any, factor: str, at: Any) -> tuple[Any, list[str]]:
             f"the levels of {', '.join(others)} have {m:,} combinations{of}; give public rows to average over, as in "
             f"marginal_means({factor!r}, pd.DataFrame({{...}}))."
         )
-    words = [f"averaged over {n:,} public row{'s' * (n > 1)}"] if own else []
+    words = [f"averaged over {n:,} public rows" if n > 1 else f"at {', '.join(f'{c} = {_one(at[c])}' for c in own)}"]
+    words = words if own else []
     held = _repeated(at, given, n, m)
     for c in lacking:
         if c not in schema.levels:
@@ -386,6 +387,11 @@ def _completed(design: Any, factor: str, at: Any) -> tuple[Any, list[str]]:
     if others:
         words.append(f"equal weights of the levels of {', '.join(others)}")
     return held, words or ["the only covariate"]
+
+
+def _one(values: Any) -> Any:
+    """The value of a column of one row."""
+    return values if np.ndim(values) == 0 else next(iter(values))
 
 
 def _repeated(at: Any, given: Sequence[str], n: int, m: int) -> Any:

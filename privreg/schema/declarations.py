@@ -48,7 +48,8 @@ def _pair(kind: str, name: object, value: object) -> Pair:
                 else f"count days since {EPOCH_TEXT}, and give dates as bounds"
             )
             raise SchemaError(f"{kind}[{name!r}] is {got}; for dates {fix}.")
-        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}.")
+        dates = ", or of dates such as 2020-01-31" if kind == "bounds" else ""
+        raise SchemaError(f"{kind}[{name!r}] is {got}; it must be a pair of numbers {wanted}{dates}.")
     if any(LARGEST < abs(v) < math.inf for v in pair if v is not None):
         raise SchemaError(f"{kind}[{name!r}] is {got}; beyond {LARGEST:g} change the column's unit, in {wanted} too.")
     return pair[0], pair[1]

@@ -127,6 +127,7 @@ def found_of(
         wide=wide,
         nonresponse=nonresponse,
         unanswered=(1.0 - share, error) if unusable else None,
+        asked=sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
         repeated=plan.nonresponse,
         flat=flat,
         changing=have and found is not None and _changing(plan, progress, found),

@@ -53,6 +53,7 @@ class Findings(NamedTuple):
     wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
     nonresponse: bool = False  # Whether most records seem to be noise only
     unanswered: tuple[float, float] | None = None  # Share of the records that surely were, and its standard error
+    asked: int = 0  # Records that told of it
     repeated: bool = False  # Whether some may be as further rows of one person
     unlearned: bool = False  # Whether their share isn't learned
     flat: bool = False  # Whether the response hardly varies
@@ -206,9 +207,10 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
         return []
     text = (
         f"the bounds of {fit.called(j for j, _ in wide)} span {min(span for _, span in wide):.0f} or more times the "
-        "learned sd, as where nearly all records have one value: clamped to one end of bounds= that are in other units "
-        "or too narrow, a rare indicator (declare levels=), an amount that is mostly 0 (as in I(x > 0)); where rows "
-        "are sorted by it (shuffle them); or where bounds= are far too wide"
+        "learned sd, given the other columns, as where nearly all records have one value: clamped to one end of "
+        "bounds= that are in other units or too narrow, a rare indicator (declare levels=), an amount that is mostly 0 "
+        "(as in I(x > 0)), a power beside its number (subtract the middle first, as in I((x - 50)**2)); where rows are "
+        "sorted by it (shuffle them); or where bounds= are far too wide"
     )
     # the constant stands for where these columns are 0, which is as little known
     constant = [0] if fit.found.constant else []
@@ -311,8 +313,9 @@ def _of_records(found: Findings) -> list[Diagnostic]:
 
 def _unusable(found: Findings, share: float, error: float) -> Diagnostic:
     percent = min(round(100 * share), 100)
+    told = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
     text = (
-        f"about {percent}% (± {max(2 * round(100 * error), 1)}%) of the records sent noise only, by the "
+        f"about {percent}% (± {max(2 * round(100 * error), 1)}%) of {told} sent noise only, by their "
         "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (
