@@ -311,7 +311,7 @@ def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGER)
     if plan.many and plan.rules.from_predictor:
         length *= BENT  # what they add to a mean report is not taken off
-    elif plan.rules.shape.family in {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL}:
+    elif plan.rules.shape.family in {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL} and plan.sd("main") > 0.0:
         length *= GENTLE
     if q < plan.groups:
         signs = hadamard(plan.groups)[:, 1 : q + 1].astype(np.float64) * (-1.0) ** state.number

@@ -233,10 +233,24 @@ def read_days(raw: Any) -> Floats:
         return days_of_times(series.to_numpy())
     if pd.api.types.is_numeric_dtype(series.dtype):
         return read_numbers(series)
-    cells = series.to_numpy(dtype=object)
+    cells = _cells(series)
     texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
     out = np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
     return np.where(np.isinf(out), np.nan, out)
+
+
+def _cells(series: Any) -> NDArray[Any]:
+    """Cells of a column as objects; one that can't be made one, as a date of Arrow's beyond the year 9999, is None."""
+    try:
+        return np.asarray(series.to_numpy(dtype=object))
+    except Exception:  # of one cell, which must not decide whether others are read
+        out = np.empty(len(series), dtype=object)
+        for k in range(len(series)):
+            try:
+                out[k] = series.iloc[k]
+            except Exception:
+                out[k] = None
+        return out
 
 
 def _day(cell: Any) -> float:
@@ -282,7 +296,7 @@ def _each_number(series: Any) -> Floats:
         pass
     if types.is_datetime64_any_dtype(series.dtype) or types.is_timedelta64_dtype(series.dtype):
         return np.full(len(series), np.nan)
-    return np.fromiter((_number(v) for v in series.to_numpy(dtype=object)), np.float64, len(series))
+    return np.fromiter((_number(v) for v in _cells(series)), np.float64, len(series))
 
 
 _NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")

@@ -39,7 +39,10 @@ def day_of(value: Any) -> float | None:
         return float(value.toordinal() - _EPOCH.toordinal())
     if not isinstance(value, datetime) or value != value:  # not a time is a time for Python
         return None
-    plain = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    try:
+        plain = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:  # another day in UTC, before the first or after the last
+        return None
     return float((plain - _EPOCH) / _DAY)
 
 
@@ -48,7 +51,7 @@ def days_of_times(values: np.ndarray) -> np.ndarray:
     unit = np.datetime_data(values.dtype)
     if unit[0] in {"Y", "M", "W", "generic"} or unit[1] != 1:
         values, unit = values.astype("datetime64[D]"), ("D", 1)
-    whole = values.view(np.int64)
+    whole = values.astype(values.dtype.newbyteorder("=")).view(np.int64)
     out = whole / float(_PER_DAY[unit[0]])
     out[np.isnat(values)] = np.nan
     return np.asarray(out)

@@ -40,6 +40,8 @@ def _pair(kind: str, name: object, value: object) -> Pair:
     pair = [real(v) for v in two]
     if kind == "bounds" and _are_dates(two):
         pair = [day_of(v) for v in two]
+        if any(day_of(iso(v)) != v for v in pair if v is not None):
+            raise SchemaError(f"{kind}[{name!r}] is {got}; give days of the years 1 to 9999, such as 2020-01-31.")
     if len(pair) != 2 or pair[0] is None or pair[1] is None:
         if any(day_of(v) is not None for v in two):
             fix = (

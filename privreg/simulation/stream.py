@@ -7,7 +7,7 @@ import math
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -241,6 +241,9 @@ class Stream:
             finally:
                 if isinstance(self._run, RoundsRun):
                     self._run.crew = None
+                for one in (reading, batches):  # a database that is asked still can't be asked again
+                    if isinstance(one, Generator):
+                        one.close()
 
     def _to_encode(self, crew: Crew, batch: Any, before: int) -> tuple[int, Task[Rows]]:
         """A batch to be encoded, by anybody, which `before` so many rows are waiting for; and how many it has."""

@@ -226,7 +226,7 @@ def test_awkward_names_are_quoted():
 
 
 def test_a_connection_that_drops(tmp_path):
-    data = pd.concat([people()] * 12, ignore_index=True)
+    data = pd.concat([people()] * 60, ignore_index=True)
     db = sqlite3.connect(":memory:")
     data.to_sql("people", db, index=False)
 

@@ -14,7 +14,7 @@ from privreg.data.columns import read_days
 from privreg.data.inspect import described, mismatches, template
 from privreg.errors import DataError, PrivregWarning, SchemaError
 from privreg.field.plan import _column
-from privreg.schema.dates import day_of, iso
+from privreg.schema.dates import day_of, days_of_times, iso
 
 DATES, DAYS = ("2020-01-01", "2020-12-31"), (18_262, 18_627)
 N = 3_000
@@ -149,7 +149,7 @@ def test_files_of_dates_under_bounds_of_numbers_are_refused_by_their_type(tmp_pa
     times.to_parquet(tmp_path / "times.parquet")
     arrow = pytest.importorskip("pyarrow").Table.from_pandas(times)
     for data in (arrow, str(tmp_path / "times.parquet")):
-        with pytest.raises(DataError, match="'day' holds dates and is declared a number; give two dates as its bounds"):
+        with pytest.raises(DataError, match="'day' holds dates and is declared a number; give two dates as bounds="):
             model(data, DAYS).fit(progress=False)
 
 
@@ -168,6 +168,24 @@ def test_no_date_makes_a_fit_fail(cell):
     _, times, _ = rows()
     times.loc[5, "day"] = cell
     assert np.isfinite(fitted(times)).all()
+
+
+def test_no_date_of_arrow_makes_a_fit_fail():
+    """Of a year that Python has not: in a column that pandas holds as Arrow does, and in a dictionary of dates."""
+    pa = pytest.importorskip("pyarrow")
+    _, times, _ = rows()
+    days = pa.array([18_300] * (len(times) - 1) + [4_000_000], pa.int32()).cast(pa.date32())
+    frame = times.assign(day=pd.arrays.ArrowExtensionArray(days))
+    table = pa.Table.from_pandas(times)
+    for data in (frame, table.set_column(0, "day", days.dictionary_encode())):
+        assert np.isfinite(fitted(data)).all()
+
+
+def test_times_of_another_machine_and_days_beyond_the_calendar():
+    assert days_of_times(np.array(["2020-01-01"], ">M8[s]")).tolist() == [18_262.0]
+    for days in (("-0044-03-15", "2020-12-31"), ("2020-01-01", "20001-01-01")):
+        with pytest.raises(SchemaError, match="years 1 to 9999"):
+            model(rows()[1], tuple(map(np.datetime64, days)))
 
 
 def test_a_message_for_the_holder_of_the_rows():

@@ -487,7 +487,7 @@ REFUSED = {
     ],
     PrivacyLeakError: [
         (lambda _: by_formula("y ~ bs(a, knots=[0])"), "take its bounds by the data"),
-        (lambda _: by_formula("y ~ poly(a, 2)"), "I(x**2)"),
+        (lambda _: by_formula("y ~ poly(a, 2)"), "I((x - 50)**2)"),
         (lambda _: by_formula("y ~ ns(a, 3)"), "cr(x, knots="),
         (lambda _: by_formula("y ~ scale(a)"), "public numbers"),
         (lambda _: by_formula("y ~ s(a)"), "cr(x, knots="),

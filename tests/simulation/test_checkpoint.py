@@ -77,9 +77,9 @@ def test_a_fit_that_is_killed_again_and_again_ends_in_the_same_bits(people, tmp_
     reads = []
     original = Stream._update_all
 
-    def spied(self, batches, threads, most=None):
+    def spied(self, batches, threads):
         reads.append(self.rows_read)
-        return original(self, batches, threads, most)
+        return original(self, batches, threads)
 
     monkeypatch.setattr(Stream, "_update_all", spied)
     for stop in sorted(rng.integers(0, N, 6)):

@@ -110,6 +110,8 @@ def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
     """A column of numbers, of texts, or as codes: of a factor, by its declared levels, or of texts of dates."""
     factor = levels is not None
     type_, types = array.type, pa.types
+    if types.is_dictionary(type_) and (types.is_date(type_.value_type) or types.is_timestamp(type_.value_type)):
+        return _days(pa, array.dictionary_decode())
     if types.is_dictionary(type_):
         small = len(array.dictionary) <= max(len(array), 1)
         return _codes(array, levels) if levels is not None and small else _values(pa, array.dictionary_decode(), levels)
