@@ -412,7 +412,7 @@ def _factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
             return codes, seen.tolist()
     except Exception:  # half of a character, say
         pass
-    cells = np.fromiter(map(_sound, series.to_numpy(object)), dtype=object, count=len(series))
+    cells = np.fromiter(map(_sound, _cells(series)), dtype=object, count=len(series))
     codes, seen = pd.factorize(cells)
     return codes, seen.tolist()
 

@@ -271,3 +271,17 @@ def test_a_connection_stays_as_it_was(whole):
     lite = whole["sqlite"]()
     bits(lite)
     assert lite.connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_no_text_of_arrow_makes_a_fit_fail():
+    """One cell that is no UTF-8, in a column that pandas holds as Arrow does."""
+    pa = pytest.importorskip("pyarrow")
+    raw = pa.array([b"a", b"b"] * 999 + [b"\xff"], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
+    data = pd.DataFrame({"g": pd.arrays.ArrowExtensionArray(texts), "y": np.linspace(-1, 1, len(raw))})
+    for declared in ({"levels": {"g": ["a", "b"]}}, {"bounds": {"g": (0, 1)}}):
+        bounds = {"y": (-1, 1), **declared.pop("bounds", {})}
+        res = pr.PrivateOnlineRegression.from_formula("y ~ g", data, mu=1, bounds=bounds, **declared).fit(
+            progress=False
+        )
+        assert res.nobs == len(data)
