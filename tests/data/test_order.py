@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from privreg.data.sources.open import CHUNK, open_arrays, open_table, rows_of
-from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, spread, taking
+from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, spread
 from privreg.schema.declarations import Schema
 
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -31,17 +31,6 @@ def test_every_row_comes_once_in_an_order_that_does_not_depend_on_how_it_is_cut(
         np.testing.assert_array_equal(order(rows, skip=skip, columns=500), whole[skip:])
     assert max(map(len, dealt_rows(rows, KEY)), default=0) <= CHUNK
     assert max(map(len, dealt_rows(rows, KEY, 0, 500)), default=0) <= 2_100
-
-
-@pytest.mark.parametrize("rows", [1, 1_000, 40_000, 300_001])
-@pytest.mark.parametrize("skip", [0, 1, 700])
-def test_columns_are_taken_by_blocks_as_they_are_by_places(rows, skip):
-    own = np.random.default_rng(rows).permutation(rows)
-    kinds = [own, own.astype(float), own.astype(np.int8), own[::-1], pd.Categorical.from_codes(own % 3, list("abc"))]
-    for at in dealt_rows(rows, KEY, skip):
-        take = taking(at, rows)
-        for values in kinds:
-            assert list(take(values)) == list(values[at])
 
 
 def test_the_order_follows_from_the_key_alone():

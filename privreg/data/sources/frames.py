@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.data.columns import coded_texts, plain_vector
-from privreg.data.sources.order import dealt_rows, taking
+from privreg.data.sources.order import dealt_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import accounts_of, of_columns, of_mapping
@@ -54,8 +54,7 @@ def _slices(columns: Mapping[str, Any], n: int, skip: int) -> Iterator[Batch]:
 
 def _dealt(columns: Mapping[str, Any], n: int, key: bytes | None, skip: int) -> Iterator[Batch]:
     for at in dealt_rows(n, key, skip, len(columns)):
-        take = taking(at, n)
-        yield {name: take(values) for name, values in columns.items()}
+        yield {name: values.take(at) for name, values in columns.items()}
 
 
 def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:

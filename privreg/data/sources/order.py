@@ -6,7 +6,7 @@ rows in turn, so that it stands for the whole table; successive runs spread even
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from privreg.data.sources.source import chunk_of
 from privreg.privacy.noise import KEY_BYTES, derived_key, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
-__all__ = ["PUBLIC", "dealt_rows", "spread", "taking"]
+__all__ = ["PUBLIC", "dealt_rows", "spread"]
 
 STRATA: Final = 256
 LONGEST: Final = 64
@@ -94,26 +94,6 @@ def _runs(rows: int, key: bytes) -> Iterator[Ints]:
 def _block(rows: int) -> int:
     """Consecutive rows of a block."""
     return min(max(rows // BLOCKS, 1), LONGEST)
-
-
-def taking(at: Ints, rows: int) -> Callable[[Any], Any]:
-    """What takes these places of columns that have so many rows.
-
-    Whole runs are taken by blocks, in a third of the time that single numbers would take.
-    """
-    block = _block(rows)
-    starts, whole = at[: len(at) // block], rows // block
-    grid = at.reshape(block, -1) if len(at) % block == 0 else at[:0]
-    by_blocks = block > 1 and len(grid) > 0 and bool((np.diff(grid, axis=0) == 1).all())
-    by_blocks = by_blocks and not (starts % block).any() and int(starts.max()) // block < whole
-    chosen = starts // block
-
-    def take(values: Any) -> Any:
-        if by_blocks and isinstance(values, np.ndarray) and values.ndim == 1:
-            return values[: whole * block].reshape(whole, block).take(chosen, axis=0).T.reshape(-1)
-        return values.take(at)
-
-    return take
 
 
 def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
