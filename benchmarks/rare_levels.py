@@ -15,7 +15,7 @@ others
 noted
     Share of fits in which a note takes the level's interval back.
 by_rule
-    Share over the smallest that the rule of `privreg.collector.curvature.rare` lets pass without its two limits.
+    Share over the smallest that the rule of `privreg.collector.whitening.rare` lets pass without its two limits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tqdm import tqdm
 
 import privreg as pr
 from benchmarks.store import read_table, save_table
-from privreg.collector.curvature import FARTHEST, FEW
+from privreg.collector.whitening import FARTHEST, FEW
 
 RESULTS: Final = Path(__file__).parent / "results" / "rare_levels.csv"
 KEYS: Final = ["family", "levels", "share", "n"]
