@@ -52,9 +52,12 @@ def made(name: str, n: int, *seed: int) -> pd.DataFrame:
 
 @cache
 def population(name: str, n: int) -> pd.DataFrame:
-    """Records on which estimands are computed: more than those of a fit, so that theirs is the larger error."""
+    """Records on which estimands are computed, twice those of a fit or as many.
+
+    The noise of reports gives a fit several times the variance that its records alone would.
+    """
     several = DESIGNS[name].family == "multinomial"  # whose noise is so much larger that fewer do, and they cost more
-    return made(name, max(POPULATION, n) // (4 if several else 1), 1, 0)
+    return made(name, max(min(2 * n, POPULATION), n) // (4 if several else 1), 1, 0)
 
 
 def one(name: str, methods: Sequence[str], n: int, mu: float, replication: int) -> list[dict[str, Any]]:

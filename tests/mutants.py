@@ -561,7 +561,7 @@ MUTANTS = (
     ),
     Mutant(
         "an infinite cell",
-        "privreg/data/columns.py",
+        "privreg/data/cells.py",
         "return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values",
         "return values",
         (f"{HOSTILE}::test_a_number_is_read_from_each_cell_alone",),
@@ -596,7 +596,7 @@ MUTANTS = (
     ),
     Mutant(
         "numbers as a reader types them",
-        "privreg/data/columns.py",
+        "privreg/data/cells.py",
         "    if isinstance(cell, str):\n        text",
         "    if False:\n        text",
         (f"{HOSTILE}::test_a_line_of_a_csv_file_spoils_itself_alone",),

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.data.columns import Flags, Floats, as_series, column_of, read_numbers
+from privreg.data.cells import Flags, Floats, as_series, read_numbers
+from privreg.data.columns import column_of
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
 

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from privreg.data.cells import Flags, Floats, plain_array, plain_vector
 from privreg.data.columns import (
     Encoded,
-    Flags,
-    Floats,
     all_finite,
     beyond,
     clamped,
@@ -20,8 +19,6 @@ from privreg.data.columns import (
     level_codes,
     log_exposure,
     numbers,
-    plain_array,
-    plain_vector,
     settled,
     zero_one,
 )

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privreg.data.cells import GAP, Flags, Floats
 from privreg.data.columns import (
-    GAP,
     Encoded,
-    Flags,
-    Floats,
     beyond,
     clamped,
     complete_rows,

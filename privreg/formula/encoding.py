@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from patsy import ModelDesc, NAAction, PatsyError, build_design_matrices, design_matrix_builders
 from patsy.eval import EvalFactor
 
-from privreg.data.columns import Flags, Floats, spread
+from privreg.data.cells import Flags, Floats
+from privreg.data.columns import spread
 from privreg.errors import PrivacyLeakError
 from privreg.formula.compile import columns_of, compile_term
 from privreg.formula.evaluate import Program

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.data.columns import Floats
+from privreg.data.cells import Floats
 from privreg.schema.declarations import Schema
 
 __all__ = ["Program"]

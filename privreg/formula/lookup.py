@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.data.columns import Codes, Floats
+from privreg.data.cells import Codes, Floats
 
 __all__ = ["MOST", "Block", "Lookup", "grouped", "joint"]
 

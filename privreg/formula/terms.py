@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from privreg.data.columns import Floats
+from privreg.data.cells import Floats
 
 __all__ = ["DesignTerm"]
 

@@ -10,7 +10,7 @@ import pytest
 
 import privreg as pr
 from privreg.cli.values import pairs
-from privreg.data.columns import read_days, read_numbers
+from privreg.data.cells import read_days, read_numbers
 from privreg.data.inspect import described, mismatches, template
 from privreg.errors import DataError, PrivregWarning, SchemaError
 from privreg.field.plan import _column

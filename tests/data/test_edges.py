@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.data.columns import coded_texts, level_codes
+from privreg.data.cells import coded_texts
+from privreg.data.columns import level_codes
 from privreg.data.sources.csv import _count_lines
 from privreg.data.sources.open import CHUNK, open_arrays, open_table
 from privreg.errors import DataError

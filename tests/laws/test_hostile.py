@@ -21,7 +21,8 @@ import pytest
 import privreg as pr
 from privreg import errors
 from privreg.cli import app
-from privreg.data.columns import level_codes, read_numbers
+from privreg.data.cells import read_numbers
+from privreg.data.columns import level_codes
 from privreg.data.participants import Counter
 from privreg.data.sources.open import open_table
 from privreg.formula.design import formula_design

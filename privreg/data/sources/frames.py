@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.data.columns import coded_texts, plain_vector
+from privreg.data.cells import coded_texts, plain_vector
 from privreg.data.sources.order import dealt_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly

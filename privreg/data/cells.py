@@ -1,0 +1,307 @@
+"""What one cell of raw data means: a number, a day, a level. Each by itself, whatever is beside it.
+
+Used by the front end only. Nothing is raised here that tells of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from numbers import Complex, Number, Real
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from privreg.schema.dates import day_of, days_of_times
+
+__all__ = [
+    "GAP",
+    "UNKNOWN",
+    "Codes",
+    "Flags",
+    "Floats",
+    "as_series",
+    "coded_texts",
+    "factorized",
+    "places_of",
+    "plain_array",
+    "plain_vector",
+    "read",
+    "read_days",
+    "read_numbers",
+]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.intp]
+
+GAP: Final = -1
+"""Code of a factor's value that is missing, or not declared."""
+
+UNKNOWN: Final = -2
+
+_NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
+
+_TRUTH: Final = {"true": 1, "false": 0}
+
+_WHOLE: Final = 1 << 17
+
+_TEXTS: Final = frozenset({str, float, type(None)})
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+"""Types of cells that are compared with each other; the code of others could say that they equal any."""
+
+
+def plain_array(values: Any) -> NDArray[Any]:
+    """Return a list as an array, in which a cell stays what it is: NumPy would write 'nan' for a missing text."""
+    out = np.asarray(values)
+    if hasattr(values, "dtype"):
+        return out
+    # whole numbers beside others become doubles, which hold some digits only
+    rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
+    return np.asarray(values, dtype=object) if rounded or out.dtype.kind not in "biufO" else out
+
+
+def plain_vector(values: Any) -> NDArray[Any]:
+    """The same of a list of cells, whatever a cell is."""
+    try:
+        return plain_array(values)
+    except Exception:  # one of them is a list itself, say, or too long for the others
+        return np.fromiter(values, dtype=object, count=len(values))
+
+
+def read_numbers(raw: Any) -> Floats:
+    """Read a raw column as contiguous float64, every cell by itself; NaN where it is no finite number.
+
+    What a cell means must not depend on the cells beside it, so neither on the type that a reader chose for the whole
+    column: the text "39.5" is the number 39.5, a truth value 0 or 1, and anything else is unreadable.
+    """
+    return read(raw)[0]
+
+
+def read(raw: Any) -> tuple[Floats, bool]:
+    """The same, and whether all are known to be finite."""
+    dtype = getattr(raw, "dtype", None)
+    with np.errstate(all="ignore"):  # a warning would tell of one value
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            values = np.ascontiguousarray(raw, dtype=np.float64)
+        else:
+            values = _each_number(as_series(raw))
+        if np.isfinite(values.sum()):  # as of `all_finite`
+            return values, True
+        return np.where(np.isinf(values), np.nan, values) if np.isinf(values).any() else values, False
+
+
+def read_days(raw: Any) -> Floats:
+    """Read a raw column of dates as days since 1970-01-01, every cell by itself; NaN where it is no date.
+
+    A cell is a date or a time, an ISO text of one, or a number, which counts days.
+    """
+    dtype = getattr(raw, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return read_numbers(raw)
+    if isinstance(raw, np.ndarray) and raw.dtype.kind == "M":  # pandas has not all of NumPy's units
+        return days_of_times(raw)
+    series = as_series(raw)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        table = np.append(read_days(as_series(series.cat.categories)), np.nan)
+        return np.asarray(table[series.cat.codes.to_numpy()])
+    if isinstance(series.dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_convert(None)
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
+        return days_of_times(series.to_numpy())
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return read_numbers(series)
+    cells = _cells(series)
+    texts = {c: _day(c) for c in {c for c in cells if type(c) is str}}  # of many records few dates differ
+    out = np.fromiter((texts[c] if type(c) is str else _day(c) for c in cells), np.float64, len(cells))
+    return np.where(np.isinf(out), np.nan, out)
+
+
+def _cells(series: Any) -> NDArray[Any]:
+    """Cells of a column as objects; one that can't be made one, as a date of Arrow's beyond the year 9999, is None."""
+    try:
+        return np.asarray(series.to_numpy(dtype=object))
+    except Exception:  # of one cell, which must not decide whether others are read
+        out = np.empty(len(series), dtype=object)
+        for k in range(len(series)):
+            try:
+                out[k] = series.iloc[k]
+            except Exception:
+                out[k] = None
+        return out
+
+
+def _day(cell: Any) -> float:
+    """Days since 1970-01-01 of a cell, NaN if it is neither a date nor a number."""
+    try:
+        cell = _decoded(cell) if isinstance(cell, bytes) else cell
+        day = day_of(cell)
+        return _number(cell) if day is None else day
+    except Exception:  # whatever the cell is, its own code may raise anything
+        return np.nan
+
+
+def as_series(raw: Any) -> Any:
+    """A raw column as a Series; cells that pandas would rather have as texts or dates, and can't, as they are."""
+    if isinstance(raw, list | tuple):
+        raw = plain_vector(raw)
+    dtype = getattr(raw, "dtype", None)
+    if isinstance(dtype, pd.SparseDtype):
+        raw = np.asarray(raw)
+    try:
+        return pd.Series(raw, dtype=dtype if isinstance(dtype, np.dtype) and dtype.kind == "O" else None)
+    except Exception:  # a text that is no Unicode, say
+        return pd.Series(np.fromiter(raw, dtype=object, count=len(raw)), dtype=object)
+
+
+def _each_number(series: Any) -> Floats:
+    """Cells of a column that is not of one of NumPy's types of numbers."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        table = np.append(_each_number(as_series(series.cat.categories)), np.nan)
+        return np.asarray(table[series.cat.codes.to_numpy()])
+    types = pd.api.types
+    if types.is_complex_dtype(series.dtype):  # of plain numbers, too, if one cell among them is complex
+        values = series.to_numpy(dtype=np.complex128, na_value=np.nan)
+        return np.where(values.imag == 0, values.real, np.nan)
+    known = types.is_numeric_dtype(series.dtype)
+    try:
+        if known or (series.dtype == object and types.infer_dtype(series, skipna=True) in _NUMBERS):
+            return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    except Exception:  # a number too large for a double, say; the others are read all the same
+        pass
+    if types.is_datetime64_any_dtype(series.dtype) or types.is_timedelta64_dtype(series.dtype):
+        return np.full(len(series), np.nan)
+    return np.fromiter((_number(v) for v in _cells(series)), np.float64, len(series))
+
+
+def _number(cell: Any) -> float:
+    """A cell as a double, NaN if it is no number."""
+    try:
+        return float(_exact(cell))
+    except Exception:  # whatever the cell is, its own code may raise anything
+        return np.nan
+
+
+def _exact(cell: Any) -> Any:
+    """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
+    if isinstance(cell, bytes):
+        cell = _decoded(cell)
+    if isinstance(cell, str):
+        text = cell.strip()
+        if "_" in text:  # Python would read it
+            return np.nan
+        for kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:  # also of a number with thousands of digits
+                pass
+        return _TRUTH.get(text.lower(), np.nan)
+    if isinstance(cell, bool | np.bool_):
+        return int(cell)
+    if isinstance(cell, complex | np.complexfloating):
+        return cell.real if cell.imag == 0 else np.nan
+    real = isinstance(cell, Number) and not isinstance(cell, Complex)
+    return cell if real or isinstance(cell, Real) else np.nan
+
+
+def _decoded(cell: bytes) -> str:
+    return cell.decode("utf-8", "replace")
+
+
+class _Levels:
+    """Positions of declared levels, by what a cell says: its text, or the number that it is or reads as.
+
+    A reader that takes "1" for a number or "yes" for a truth value must not change what a cell means, so a number
+    finds the level that reads as it, if there is only one.
+    """
+
+    def __init__(self, levels: Sequence[Any]) -> None:
+        self.texts = {level: i for i, level in enumerate(levels) if isinstance(level, str)}
+        self.numbers = {_exact(level): i for i, level in enumerate(levels) if not isinstance(level, str)}
+        reads: dict[Any, list[int]] = {}
+        for level, i in self.texts.items():
+            number = _exact(level)
+            if -np.inf < number < np.inf:
+                reads.setdefault(number, []).append(i)
+        for number, found in reads.items():
+            if len(found) == 1:
+                self.numbers.setdefault(number, found[0])
+
+    def place(self, cell: Any) -> int:
+        """Position of a cell's level, `UNKNOWN` if it is none."""
+        try:
+            cell = _decoded(cell) if isinstance(cell, bytes) else cell
+            if isinstance(cell, str) and cell in self.texts:
+                return self.texts[cell]
+            number = _exact(cell)
+            found = self.numbers.get(number, UNKNOWN)
+            return self.numbers.get(float(number), UNKNOWN) if found == UNKNOWN else found
+        except Exception:  # whatever the cell is, its own code may raise anything
+            return UNKNOWN
+
+
+@lru_cache(maxsize=64)
+def places_of(levels: tuple[Any, ...]) -> _Levels:
+    """Where declared levels are found by what a cell says; made once for a factor."""
+    return _Levels(levels)
+
+
+def factorized(raw: Any) -> tuple[NDArray[Any], list[Any]]:
+    """Codes and distinct values of a column; -1 for a missing value."""
+    held = raw if isinstance(raw, pd.Categorical) else getattr(raw, "array", None)
+    if isinstance(held, pd.Categorical):
+        return held.codes, held.categories.tolist()
+    series = as_series(raw)
+    plain = series.dtype != object or _PLAIN.issuperset(map(type, series.tolist()))
+    try:
+        if plain:
+            codes, seen = pd.factorize(series)
+            return codes, seen.tolist()
+    except Exception:  # half of a character, say
+        pass
+    cells = np.fromiter(map(_sound, _cells(series)), dtype=object, count=len(series))
+    codes, seen = pd.factorize(cells)
+    return codes, seen.tolist()
+
+
+def coded_texts(values: Any) -> Any:
+    """A whole column of texts as codes of its distinct cells, so that batches of it are cheap; any other as it is."""
+    dtype = getattr(values, "dtype", None)
+    text = isinstance(dtype, pd.StringDtype)
+    if not text and getattr(dtype, "numpy_dtype", dtype) != np.dtype(object):
+        return values
+    seen: dict[Any, int] = {}
+    codes = np.empty(len(values), dtype=np.int32)
+    try:
+        for a in range(0, len(values), _WHOLE):
+            part = values[a : a + _WHOLE]
+            if not text and not _TEXTS.issuperset(map(type, part.tolist())):
+                return values
+            own, cells = pd.factorize(part)
+            table = [seen.setdefault(cell, len(seen)) for cell in cells.tolist()]
+            codes[a : a + _WHOLE] = np.array([*table, GAP], dtype=np.int32).take(own)
+        if not all(type(cell) is str for cell in seen):
+            return values
+        return pd.Categorical.from_codes(
+            codes, dtype=pd.CategoricalDtype(pd.Index([*seen], dtype=object)), validate=False
+        )
+    except Exception:  # half of a character, say: each batch is looked at by itself
+        return values
+
+
+def _sound(cell: Any) -> Any:
+    """A cell that may be a level; in place of any other, something that is none."""
+    try:
+        if isinstance(cell, bytes):
+            cell = _decoded(cell)
+        if isinstance(cell, str):
+            cell.encode()
+        if type(cell) not in _PLAIN:
+            cell = _exact(cell)
+            cell = int(cell) if cell == int(cell) else float(cell)
+        return cell if type(cell) in _PLAIN else object()
+    except Exception:  # whatever the cell is, its own code may raise anything
+        return object()
