@@ -280,6 +280,11 @@ def test_refusals_are_one_line_that_names_the_fix(fit, more, said):
         (["--versoin"], "--version"),
         (["fit", "y ~ x", "none.csv", "--mu", "1", "--bounds", "x=0:1", "y=0:1"], "no file"),
         (["fit", "y ~ x", "none.csv"], "--mu 1"),
+        (
+            ["fit", "y ~ x", "none.csv", "--bounds", "x=2020-01-01", "2020-12-31"],
+            "write --bounds x=2020-01-01:2020-12-31",
+        ),
+        (["fit", "y ~ x", "none.csv", "--bounds", "y=0:1", "x=0", "1"], "declarations have no blanks, as in --bounds"),
         (["fit", "y ~ x", "none.csv", "--mu", "1"], "--bounds"),
         (["fit", "y ~ x.mean()", "none.csv", "--mu", "1", "--bounds", "x=0:1", "y=0:1"], "x.mean()"),
         (["data", "us-insurence", "people.csv"], "'us-insurance'"),

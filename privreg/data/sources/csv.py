@@ -183,6 +183,7 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
 
     def batches(skip: int) -> Iterator[Batch]:
         header = header_of(path)
+        _check_commas(path, header, columns)
         check_labels(columns, header, path.name)
         came, over = 0, [False]
         for batch in _plain(path, header, wanted, text, over):
@@ -221,6 +222,22 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
 
     count, stamp = partial(_count_lines, path), lambda: [file_mark(path)]
     return Source(f"CSV file {path.name}", None, batches, of_files([path]), count, stamp)
+
+
+_OTHERS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def _check_commas(path: Path, header: list[str], columns: Sequence[str]) -> None:
+    """Refuse a file whose header is parted by something else: by the header alone."""
+    mark = next((m for m in _OTHERS if m in header[0]), None)
+    if len(header) > 1 or mark is None or set(columns) <= set(header):
+        return
+    decimal = ", decimal=','" if mark == ";" else ""
+    raise DataError(
+        f"{path.name}: its header is parted by {_OTHERS[mark]}, and fields are to be parted by commas (decimals are "
+        f"written with a point); write it anew, as by pandas.read_csv(path, sep={mark!r}{decimal}).to_csv(new, "
+        "index=False)."
+    )
 
 
 def _plain(path: Path, header: list[str], wanted: Wanted, text: set[str], over: list[bool]) -> Iterator[Batch]:
