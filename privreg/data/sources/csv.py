@@ -228,15 +228,15 @@ _OTHERS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def _check_commas(path: Path, header: list[str], columns: Sequence[str]) -> None:
-    """Refuse a file whose header is parted by something else: by the header alone."""
+    """Refuse a file whose header is separated by something else: by the header alone."""
     mark = next((m for m in _OTHERS if m in header[0]), None)
     if len(header) > 1 or mark is None or set(columns) <= set(header):
         return
     decimal = ", decimal=','" if mark == ";" else ""
     raise DataError(
-        f"{path.name}: its header is parted by {_OTHERS[mark]}, and fields are to be parted by commas (decimals are "
-        f"written with a point); write it anew, as by pandas.read_csv(path, sep={mark!r}{decimal}).to_csv(new, "
-        "index=False)."
+        f"{path.name}: its header is separated by {_OTHERS[mark]}, and fields must be separated by commas "
+        "(decimals are written with a point); write it anew, as by "
+        f"pandas.read_csv(path, sep={mark!r}{decimal}).to_csv(new, index=False)."
     )
 
 
