@@ -111,9 +111,11 @@ class View:
         """
         save_parts(self._exported(), path)
 
-    def __getattr__(self, name: str) -> Any:
-        own = ", ".join(n for n in dir(self) if n[0] != "_")
-        raise AttributeError(f"{type(self).__name__} has no {name!r}; it has {own}.")
+    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            own = ", ".join(n for n in dir(self) if n[0] != "_")
+            raise AttributeError(f"{type(self).__name__} has no {name!r}; it has {own}.")
 
     def __str__(self) -> str:
         return self.as_text()
