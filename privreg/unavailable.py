@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from privreg.errors import NotPrivateError, nearest
-from privreg.options.unknown import COV
+from privreg.options.unknown import COV, INTERVALS
 
 __all__ = ["called", "needs_rows", "no_such_name", "unavailable"]
 
@@ -88,7 +88,7 @@ _CALLED: Final = {
         "t_test_pairwise('factor')": "TukeyHSD tukeyhsd tukey_hsd pairwise_tukeyhsd",
         "marginal_means('factor').pairwise()": "pairs",
         "marginal_effects(at)": "margins marginaleffects slopes avg_slopes comparisons avg_comparisons",
-        "get_prediction(new)": "predictions avg_predictions predict_interval prediction_interval pred_interval",
+        "get_prediction(new)": "predictions avg_predictions",
         "marginal_means('factor')": "emmeans marginalmeans lsmeans",
         "t_test('x1 = x2')": "contrast glht multcomp lincom",
         "plot_coef()": "plot coefplot",
@@ -106,6 +106,7 @@ _CALLED: Final = {
 _ONE_PASS: Final = "there is one pass over the people, and nothing iterates until it converges"
 _MODEL: Final = "results hold neither the model nor rows, only its names in model; keep the model that you fitted"
 _KNOBS: Final = "it belongs to the workings of statsmodels and scikit-learn, and nothing here stands for it"
+_SEARCH: Final = "each model that a search tries is another release; anova() of a fit tests every term of it"
 _ELSEWHERE: Final = {
     name: why
     for why, names in {
@@ -121,7 +122,8 @@ _ELSEWHERE: Final = {
         "the budget is in privacy, and fitted values, which are called so elsewhere, are raw data": "mu",
         "saved results are read by privreg.load(path)": "load",
         "several fits stand side by side in privreg.compare([res1, res2])": "stargazer modelsummary summary_col",
-        "each model that a search tries is another release; anova() tests every term of one fit": "step stepAIC",
+        _SEARCH: "step stepAIC stepwise dredge regsubsets",
+        INTERVALS: "predict_interval prediction_interval pred_interval",
     }.items()
     for name in names.split()
 }
@@ -143,9 +145,20 @@ _FUNCTIONS: Final = {
     "compare([res1, res2])": "summary_col stargazer modelsummary",
     "anova(small, large)": "anova_lm waldtest lrtest",
     "means.estimate(data, 'x ~ 1', ...)": "mean proportion",
-    "PrivateOnlineRegression.from_formula(formula, data, ...)": "from_formula formula fit regression",
+    "PrivateOnlineRegression.from_formula(formula, data, ...)": "from_formula formula fit regression smf sm api",
 }
 """Functions elsewhere, by ours."""
+
+_ABSENT: Final = {
+    _SEARCH: "step stepAIC stepwise dredge regsubsets",
+    "there are no random effects; id= of a model declares which rows are one person's": "MixedLM mixedlm lmer glmer "
+    "lme GEE gee",
+    "there are no models of survival times": "PHReg phreg coxph Surv survreg CoxPHFitter",
+    "smooth terms are splines in the formula, such as cr(x, knots=[...], lower_bound=..., upper_bound=...)": "gam GAM "
+    "GLMGam",
+    "a formula model reads a file itself: from_formula(formula, 'people.csv', ...)": "read_csv read_parquet read_table",
+}
+"""Functions elsewhere that there are none of, by what to do."""
 
 
 def called(name: str) -> str | None:
@@ -202,6 +215,11 @@ def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
     ours = next((f for f, names in _FUNCTIONS.items() if name in names.split()), None)
     if ours is not None:
         return AttributeError(f"privreg has no {name!r}; it is called privreg.{ours}.")
+    absent = next((why for why, names in _ABSENT.items() if name in names.split()), None)
+    if absent is not None:
+        return AttributeError(f"privreg has no {name!r}: {absent}.")
+    if needs_rows(name):
+        return AttributeError(f"privreg has no {name!r}: {_INSTEAD[_SAME.get(name, name)][0]}.")
     right = called(name) or next((r for r in _CALLED.values() if re.split(r"\W", r)[0] == name), None)
     if right is not None:
         return AttributeError(f"privreg has no {name!r}; after res = model.fit(), write res.{right}.")

@@ -134,15 +134,15 @@ def _rendered(shown: Shown, kind: str, a: argparse.Namespace) -> bytes:
         return _json(shown, a).encode()
     if kind == ".html":
         return _page(shown, a).encode()
-    from privreg.results.writing import rendered
+    from privreg.tables.writing import rendered
 
-    return rendered(shown.summary, kind, a.formula)
+    return rendered(shown.summary._exported(), kind, a.formula)
 
 
 def _page(shown: Shown, a: argparse.Namespace) -> str:
-    from privreg.tables import as_page
+    from privreg.tables import as_html, as_page
 
-    return as_page(a.formula, f"<style>{_STYLE}</style>\n{shown.summary.as_html()}") + "\n"
+    return as_page(a.formula, f"<style>{_STYLE}</style>\n{as_html(shown.summary._exported())}") + "\n"
 
 
 def _json(shown: Shown, a: argparse.Namespace) -> str:

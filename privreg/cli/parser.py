@@ -53,8 +53,11 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         hint = ""
         if message.startswith("unrecognized arguments: "):
-            meant = as_meant("--bounds", message.partition(": ")[2].split()[:3])
+            words = message.partition(": ")[2].split()
+            meant = as_meant("--bounds", words[:3])
             hint = f"; write {meant}, without blanks" if meant else "; a formula with blanks goes in quotes"
+            if not meant and words[0][:1].isdigit():
+                hint = "; declarations have no blanks, as in --bounds age=18:65 day=2020-01-01:2020-12-31"
         raise OptionError(f"{message}{hint} (see '{self.prog} --help').")
 
     def check_options(self, arguments: Iterable[str]) -> None:

@@ -50,15 +50,17 @@ def check_order(a: argparse.Namespace) -> None:
 
 _ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _TWO: Final = re.compile(rf"[\[(]?\s*({_ONE})\s*(?:[:,;/]|-|\.\.|\s)\s*({_ONE})\s*[\])]?")
-
-
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_TIME: Final = r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?"
+_TWO_TIMES: Final = re.compile(rf"({_TIME}):({_TIME})")
+_MEANT_TIMES: Final = re.compile(rf"[\[(]?\s*({_TIME})\s*(?:[:,;/]|\.\.|\s)\s*({_TIME})\s*[\])]?")
+_DATED: Final = re.compile(r"\d+[-./]\d+[-./]\d+")
+_SOME_DATES: Final = "2020-01-01:2020-12-31"
 
 
 def as_meant(option: str, words: Sequence[str]) -> str | None:
-    """A declaration of two numbers that was written with blanks or other marks, as it should read."""
+    """A declaration of two numbers or dates that was written with blanks or other marks, as it should read."""
     name, _, rest = " ".join(words).replace("=", " ", 1).partition(" ")
-    found = _TWO.fullmatch(rest.strip())
+    found = _TWO.fullmatch(rest.strip()) or (_MEANT_TIMES.fullmatch(rest.strip()) if option == "--bounds" else None)
     return f"{option} {name}={found[1]}:{found[2]}" if found and name else None
 
 
@@ -110,6 +112,8 @@ def numbers(option: str, given: Sequence[str], form: str) -> dict[str, tuple[flo
 def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[Any, Any]]:
     """Read declarations such as ``age=18:65`` or ``day=2020-01-01:2020-12-31``; a name may hold an equals sign.
 
+    Dates may have times of day, as 2020-01-01T08:30.
+
     Raises
     ------
     SchemaError
@@ -118,18 +122,20 @@ def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[Any, 
     out: dict[str, tuple[Any, Any]] = {}
     for item in given:
         name, equals, value = item.rpartition("=")
-        parts = value.split(":")
-        if option == "--bounds" and name and len(parts) == 2 and all(_DATE.fullmatch(p) for p in parts):
+        times = _TWO_TIMES.fullmatch(value) if option == "--bounds" else None
+        if times and name:
             _once(option, name, out)
-            out[name] = (parts[0], parts[1])
+            out[name] = (times[1], times[2])
             continue
         try:
-            low, high = (float(part) for part in parts)
+            low, high = (float(part) for part in value.split(":"))
         except ValueError:
             low = high = math.nan
             equals = ""
         if not equals or not name:
-            meant = (name and as_meant(option, [item])) or f"{option} age=18:65"
+            dates = option == "--bounds" and _DATED.search(value)
+            example = f"{option} {name or 'day'}={_SOME_DATES}" if dates else f"{option} age=18:65"
+            meant = (name and as_meant(option, [item])) or example
             raise SchemaError(f"{option}: {item!r} must read {form}, such as {meant}.")
         _once(option, name, out)
         out[name] = (low, high)

@@ -40,6 +40,7 @@ __all__ = [
 
 
 _MEND: Final = "drop or fill such rows, or let them send noise (missing='noise', the default of fits and means)."
+_MEND_NEW: Final = "drop or fill such rows: new rows need every value."
 
 
 class Encoded(NamedTuple):
@@ -128,21 +129,25 @@ def length(frame: Any) -> int:
     return len(frame) if isinstance(frame, pd.DataFrame) else max((len(v) for v in frame.values()), default=0)
 
 
-def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False) -> Floats:
+def numbers(raw: Any, name: str, *, gaps: bool = False, dates: bool = False, new: bool = False) -> Floats:
     """Return a raw column as contiguous float64; cells that are no finite number are NaN with `gaps`, else an error.
 
-    Of a column of `dates` the numbers are days since 1970-01-01.
+    Of a column of `dates` the numbers are days since 1970-01-01. `new` says that the rows are public ones, for
+    predictions.
     """
-    return _numbers(raw, name, gaps=gaps, dates=dates)[0]
+    return _numbers(raw, name, gaps=gaps, dates=dates, new=new)[0]
 
 
-def _numbers(raw: Any, name: str, *, gaps: bool, dates: bool) -> tuple[Floats, bool]:
+def _numbers(raw: Any, name: str, *, gaps: bool, dates: bool, new: bool) -> tuple[Floats, bool]:
     """The same, and whether all are known to be finite."""
     values, whole = quietly(lambda: (read_days(raw), False) if dates else read(raw), _unreadable(name))
     if gaps or whole or not np.isnan(values).any():
         return values, whole
+    mend = _MEND_NEW if new else _MEND
     if dates:
-        raise DataError(f"column {name!r} has a value that is missing or no date; write it as 2020-12-31, or {_MEND}")
+        raise DataError(f"column {name!r} has a value that is missing or no date; write it as 2020-12-31, or {mend}")
+    if new:
+        raise DataError(f"column {name!r} has a value that is missing, infinite or no number; convert it, or {mend}")
     raise DataError(
         f"column {name!r} has a value that is missing, infinite or no number; convert it, declare "
         f"levels={{{name!r}: [...]}} if it is a factor, dates as its bounds if there are dates, or {_MEND}"
@@ -159,10 +164,11 @@ def as_dates(name: str) -> str:
     return f"give two dates as bounds={{{name!r}: ('2020-01-01', '2020-12-31')}}."
 
 
-def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False) -> Codes:
+def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = False, new: bool = False) -> Codes:
     """Position of every value among the declared levels: one hash pass, then a small lookup table.
 
-    With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error.
+    With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error. `new` as in
+    :func:`numbers`.
     """
     codes, seen = quietly(lambda: factorized(raw), _unreadable(name))
     known = places_of(tuple(levels))
@@ -172,12 +178,13 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
     if gaps:
         return np.maximum(out, GAP) if lowest < GAP else out
     if lowest < 0 and (out == GAP).any():
-        raise DataError(f"column {name!r} has a missing value; {_MEND}")
+        raise DataError(f"column {name!r} has a missing value; {_MEND_NEW if new else _MEND}")
     if lowest == UNKNOWN:
+        strip = "(by .str.strip() if spaces may be in them)"
+        mend = f"correct levels= or the data {strip}, or let such rows send noise (missing='noise')."
         raise SchemaError(
             f"column {name!r} has a value that is not among its declared levels {list(levels)!r} (texts are compared "
-            "letter by letter: ' yes' with a space is not 'yes'); correct levels= or the data (by .str.strip() if "
-            "spaces may be in them), or let such rows send noise (missing='noise')."
+            f"letter by letter: ' yes' with a space is not 'yes'); {f'correct the new rows {strip}.' if new else mend}"
         )
     return out
 
@@ -189,20 +196,21 @@ def prepare(
     clamp: Container[str | None],
     *,
     gaps: bool = False,
+    new: bool = False,
     whole: set[str] | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Read the named columns: numbers as float64 (those in `clamp` clamped), factors as codes of levels.
 
-    With `gaps`, missing values are NaN and -1; without, an error. `whole` takes names of columns that are known to have
-    none.
+    With `gaps`, missing values are NaN and -1; without, an error. `new` as in :func:`numbers`. `whole` takes names of
+    columns that are known to have none.
     """
     out: dict[str, NDArray[Any]] = {}
     for name in names:
         raw = column_of(frame, name)
         if name in schema.levels:
-            out[name] = level_codes(raw, name, schema.levels[name], gaps=gaps)
+            out[name] = level_codes(raw, name, schema.levels[name], gaps=gaps, new=new)
         else:
-            values, sure = _numbers(raw, name, gaps=gaps, dates=name in schema.dates)
+            values, sure = _numbers(raw, name, gaps=gaps, dates=name in schema.dates, new=new)
             if sure and whole is not None:
                 whole.add(name)
             out[name] = clamped(values, schema.limits(name)) if name in clamp else values

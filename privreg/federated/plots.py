@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.errors import OptionError, choose, shown
-from privreg.results.plots.coefficients import step_words, steps_of, unit_of
+from privreg.results.plots.coefficients import about_steps, dated, step_words, steps_of, unit_of
 from privreg.results.plots.style import (
     COLUMN,
     CONSTANTS,
@@ -44,10 +44,14 @@ def over_rounds(results: FederatedResults, terms: Any, ax: Any) -> Axes:
     places = [known.index(choose("terms", t, known)) for t in wanted]
     steps = steps_of([results._fit])
     values = results._fit.trail_params[:, places] * [steps[known[j]] for j in places]
-    labels = [", ".join(filter(None, [short, step_words(steps[name])])) for name, short in _shortened(known, places)]
+    days = dated([results._fit])
+    said = {name: step_words(step, "days" if name in days else "") for name, step in steps.items()}
+    labels = [", ".join(filter(None, [short, said[name]])) for name, short in _shortened(known, places)]
     words = unit_of(results._fit, exponentiate=False)
     unit = words.stepped if any(steps[known[j]] != 1.0 for j in places) else words.plain
-    footer = results.privacy.headline + ("" if len(places) == len(known) else f"; {len(places)} of {len(known)} terms")
+    about = about_steps([results._fit], {known[j] for j in places if said[known[j]]})
+    some = [] if len(places) == len(known) else [f"{len(places)} of {len(known)} terms"]
+    footer = "; ".join([*about, results.privacy.headline, *some])
     if ax is not None:
         _curves(ax, values, labels, unit)
         add_corner(ax, footer)

@@ -161,9 +161,9 @@ class ArrayDesign:
 
     def encode_exog(self, exog: Any, *, clamp: bool = False) -> Floats:
         """Encode a 2-D array of covariates; declared constants are set, other columns clamped on request."""
-        return self._exog(exog, clamp=clamp, gaps=False)
+        return self._exog(exog, clamp=clamp, gaps=False, new=True)
 
-    def _exog(self, exog: Any, *, clamp: bool, gaps: bool) -> Floats:
+    def _exog(self, exog: Any, *, clamp: bool, gaps: bool, new: bool = False) -> Floats:
         x = _array(exog, "exog", _table)
         if x.ndim != 2 or x.shape[1] != len(self.exog_names):
             raise DataError(
@@ -171,13 +171,13 @@ class ArrayDesign:
                 f"({', '.join(self.exog_names)}), got shape {x.shape}."
             )
         if x.dtype.kind not in "biuf":  # columns of several types, texts, dates
-            x = np.column_stack([numbers(x[:, j], name, gaps=gaps) for j, name in enumerate(self.exog_names)])
+            x = np.column_stack([numbers(x[:, j], name, gaps=gaps, new=new) for j, name in enumerate(self.exog_names)])
         with np.errstate(all="ignore"):  # a warning would tell of one value
             out = np.array(x, dtype=np.float64, order="C")
         if not all_finite(out):
             finite = np.isfinite(out)
             for j in np.flatnonzero(~finite.all(axis=0)):
-                out[:, j] = numbers(out[:, j], self.exog_names[j], gaps=gaps)  # names the column at fault
+                out[:, j] = numbers(out[:, j], self.exog_names[j], gaps=gaps, new=new)  # names the column at fault
         low, high = self.limits
         if clamp:
             clip_rows(out, low, high)
@@ -197,7 +197,8 @@ class ArrayDesign:
 
     def _matrix(self, frame: Any) -> Floats:
         """Columns of a frame as a matrix, ones for a constant that it has not."""
-        return np.column_stack([numbers(frame[n], n) if n in frame else np.ones(len(frame)) for n in self.exog_names])
+        ones = np.ones(len(frame))
+        return np.column_stack([numbers(frame[n], n, new=True) if n in frame else ones for n in self.exog_names])
 
     def encode_new(self, new: Any) -> tuple[Floats, Floats]:
         """Covariates and offset for prediction, unclamped; an offset that is not given is 0, an exposure is 1.
@@ -222,7 +223,7 @@ class ArrayDesign:
         for raw, name in ((offset, _OFFSET), (exposure, _EXPOSURE)):
             if raw is None:
                 continue
-            values = numbers(_vector(raw, name), name)
+            values = numbers(_vector(raw, name), name, new=True)
             if len(values) != len(x):
                 raise DataError(f"the new rows are {len(x)} but the {name} has {len(values)}; give one number a row.")
             total += log_exposure(values, name) if name == _EXPOSURE else values

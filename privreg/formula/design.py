@@ -200,7 +200,7 @@ class Design:
     def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
         """Encode the right-hand side only, without clamping unless asked: for prediction."""
         columns = self.parsed.exog_columns
-        rows = prepare(frame, columns, self.schema, clamp=set(columns) if clamp else ())
+        rows = prepare(frame, columns, self.schema, clamp=set(columns) if clamp else (), new=True)
         n = len(next(iter(rows.values()))) if rows else length(frame)
         return self._exog(rows, n, clamp=clamp, gaps=False)[0]
 
@@ -230,13 +230,13 @@ class Design:
 
     def values_of(self, new: Any, name: str) -> Floats:
         """A numeric column of rows for prediction, unclamped; of dates their days since 1970-01-01."""
-        return np.array(prepare(new, (name,), self.schema, clamp=())[name])
+        return np.array(prepare(new, (name,), self.schema, clamp=(), new=True)[name])
 
     def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
         """Covariates of rows for prediction, raw and encoded, that lie outside their declared bounds somewhere."""
         del x
         numeric = [c for c in self.parsed.exog_columns if c in self.schema.bounds]
-        rows = prepare(new, numeric, self.schema, clamp=())
+        rows = prepare(new, numeric, self.schema, clamp=(), new=True)
         return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)).any())
 
     def clamps(self, frame: Any, names: Sequence[str]) -> Flags:

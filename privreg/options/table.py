@@ -202,7 +202,8 @@ TABLE: Final = (
            help="no noise, for teaching, tests and comparison; the summary says so"),
     # --- public facts ----------------------------------------------------------------------------------------
     Option("bounds", _ALL, "fit means plan", "pairs", group=FACTS, metavar="NAME=LOW:HIGH",
-           help="range of a number, or two dates; values outside are clamped", elsewhere="clip limits ranges data_norm",
+           help="range of a number, or two dates (day=2020-01-01:2020-12-31); values outside are clamped",
+           elsewhere="clip limits ranges data_norm",
            hint="the public range of columns is bounds={'x': (0, 1)}"),
     Option("levels", "local curator silos plan", "fit plan", "levels", group=FACTS, metavar="NAME=A,B,...",
            help="levels of a factor; the first is the reference",

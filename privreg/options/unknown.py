@@ -6,12 +6,13 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 from typing import Any, Final, ParamSpec, TypeVar
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, nearest
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
-__all__ = ["COV", "NO_COLUMN", "all_known_arguments", "known_arguments", "refuse_local", "refuse_unknown"]
+__all__ = ["COV", "INTERVALS", "NO_COLUMN", "all_known_arguments", "known_arguments", "refuse_local", "refuse_unknown"]
 
 MODELS: Final = ("arrays", "formula")
 """Stages at which a model is described; at the others it is fitted."""
@@ -107,6 +108,10 @@ _LEVEL: Final = dict.fromkeys(("level", "conf_level"), "Give alpha=, one minus t
 COV: Final = (
     "the default covariance is a sandwich already, robust to the variance; choose another by fit(inference=...)"
 )
+INTERVALS: Final = (
+    "get_prediction(new).summary_frame() has confidence limits of the mean. There are no prediction intervals of "
+    "single responses, which need their spread; fits with family=Quantile(0.025) and Quantile(0.975) estimate such ones"
+)
 _NEW: Final = {
     **dict.fromkeys(("offset", "exposure"), "It goes with the new rows: a column, or (exog, offset) for arrays"),
     **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),
@@ -116,7 +121,8 @@ _OF_METHODS: Final = {
     "predict": {
         **_NEW,
         **dict.fromkeys(("type", "kind", "linear"), "Give which='mean' (the default), 'linear' or 'class'"),
-        **dict.fromkeys(("interval", "se_fit"), "get_prediction(new).summary_frame() has standard errors and limits"),
+        "se_fit": "get_prediction(new).summary_frame() has standard errors and limits",
+        "interval": INTERVALS,
     },
     "get_prediction": {
         **_NEW,
@@ -125,8 +131,14 @@ _OF_METHODS: Final = {
             "It is of what predict(new) gives; predict(new, which='linear') has the linear predictor, without errors",
         ),
         "alpha": "It belongs to what comes back: get_prediction(new).summary_frame(alpha=0.1)",
+        "interval": INTERVALS,
     },
+    "conf_int": {"obs": INTERVALS},
+    "summary_frame": {"obs": INTERVALS},
 }
+
+_FIGURE: Final = "A figure is saved by the axes that a plot returns: axes.figure.savefig(path)"
+_NESTED: Final = "It tests the terms of these results; privreg.anova(small, large) tests nested fits"
 
 
 def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentError:
@@ -140,6 +152,13 @@ def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentE
     said = f" {hint}." if hint else "" if near is None else f" Did you mean {near!r}?"
     takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."
     return UnsupportedArgumentError(f"{where}() has no argument {name!r}.{said} {takes}")
+
+
+_FIGURES: Final = (".png", ".pdf", ".svg", ".eps", ".jpg", ".jpeg", ".tif", ".tiff")
+
+
+def _names_a_figure(given: object) -> bool:
+    return isinstance(given, PurePath) or (isinstance(given, str) and given.lower().endswith(_FIGURES))
 
 
 P = ParamSpec("P")
@@ -160,13 +179,19 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
         ...
     privreg.errors.UnsupportedArgumentError: table() has no argument 'alhpa'. Did you mean 'alpha'? It takes alpha=.
     """
-    known = [name for name in inspect.signature(function).parameters if name != "self"]
+    parameters = inspect.signature(function).parameters
+    known = [name for name, p in parameters.items() if name != "self" and p.kind is not p.VAR_POSITIONAL]
+    most = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
+    plots, own_terms = function.__name__.startswith("plot"), function.__qualname__ == "TestedResults.anova"
 
     @functools.wraps(function)
     def told(*args: P.args, **given: P.kwargs) -> R:
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise _refuse(function.__name__, unknown, known)
+        if (plots and any(map(_names_a_figure, args))) or ((plots or own_terms) and len(args) > most):
+            takes = ", ".join(f"{k}=" for k in known)
+            raise UnsupportedArgumentError(f"{function.__name__}() takes {takes}. {_FIGURE if plots else _NESTED}.")
         return function(*args, **given)
 
     return told

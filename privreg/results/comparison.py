@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,7 +17,6 @@ from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.results.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
-from privreg.results.writing import save_view
 from privreg.tables import MARK, Paragraph, Table, View, plain
 from privreg.tables.words import in_one_format
 
@@ -36,8 +34,8 @@ _TITLE = "Private Online Regressions Compared"
 
 @known_arguments
 def compare(
-    results: Sequence[PrivateResults],
-    *,
+    results: Sequence[PrivateResults] | PrivateResults,
+    *more: PrivateResults,
     names: Sequence[str] | None = None,
     alpha: float = 0.05,
     exponentiate: bool = False,
@@ -46,8 +44,10 @@ def compare(
 
     Parameters
     ----------
-    results : sequence of PrivateResults
-        One or more.
+    results : sequence of PrivateResults, or PrivateResults
+        One or more; ``compare(res1, res2)`` is ``compare([res1, res2])``.
+    *more : PrivateResults
+        Those after a first that is not in a sequence.
     names : sequence of str, optional
         Names of the results; "(1)", "(2)", … by default.
     alpha : float
@@ -67,9 +67,9 @@ def compare(
         are to be exponentiated that are no logs of ratios.
     """
     if isinstance(results, PrivateResults):
-        raise OptionError("compare() takes a list of results; write compare([res1, res2]).")
-    if not isinstance(results, Sequence) or not results:
-        raise OptionError("compare() takes a list of one or more results, such as compare([res1, res2]).")
+        results = [results, *more]
+    elif more or not isinstance(results, Sequence) or not results:
+        raise OptionError("compare() takes one or more results, such as compare([res1, res2]).")
     for i, r in enumerate(results, 1):
         if not isinstance(r, PrivateResults):
             raise OptionError(f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns.")
@@ -158,37 +158,6 @@ class Comparison(View):
         ratios = self.exponentiate if exponentiate is None else exponentiate
         more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
         return coefficients.coefficients(self.results, labels=self.names, alpha=self.alpha, ax=ax, **more)
-
-    def to_markdown(self) -> str:
-        """Same as ``as_markdown()``, under pandas' name."""
-        return self.as_markdown()
-
-    def to_latex(self) -> str:
-        """Same as ``as_latex()``, under pandas' name."""
-        return self.as_latex()
-
-    def to_html(self) -> str:
-        """Same as ``as_html()``, under pandas' name."""
-        return self.as_html()
-
-    def save(self, path: str | Path) -> None:
-        """Write the table to a file, atomically.
-
-        Parameters
-        ----------
-        path : str or Path
-            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install privreg[docx]``).
-
-        Raises
-        ------
-        OptionError
-            If the ending is another.
-        MissingExtraError
-            If it is .docx, and python-docx is not installed.
-        SavedFileError
-            If the file can't be written.
-        """
-        save_view(self, path, _TITLE)
 
     # --- what the views show -----------------------------------------------------------------------------
 
@@ -298,6 +267,9 @@ def anova(
     reports with noise of their own, so that no difference between them, as of likelihoods or of residual sums of
     squares, has a known law; nor are these released. The smaller fit therefore says nothing here: it is another
     release, at a cost, for which ``large.wald_test([...])`` tells the same without it.
+
+    Two fits spend the budget twice. Where the question is whether terms matter, fit the larger model alone:
+    ``large.anova()`` tests each of its terms, and ``large.wald_test(["bmi", "C(region)"])`` several together.
 
     Whether both were fitted to the same people can't be seen from results; that they are as many is checked.
     """

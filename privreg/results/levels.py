@@ -139,7 +139,7 @@ def check_adjustment(method: str) -> str:
 
 
 def factor_of(fit: ResultData, factor: Any) -> str:
-    """Column of a factor of the model, given by its name or by that of its term.
+    """Column of a factor of the model, given by its name or by that of its term; None is the only one.
 
     Raises
     ------
@@ -155,6 +155,10 @@ def factor_of(fit: ResultData, factor: Any) -> str:
         raise OptionError(
             "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula."
         )
+    if factor is None:
+        if len(known) > 1:
+            raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, known))}.")
+        return str(known[0])
     return str(choose("the factor", factor, known))
 
 

@@ -288,8 +288,8 @@ class PrivateResults(TestedResults):
         Parameters
         ----------
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Nothing is clamped to the declared bounds; columns that lie outside are named in a warning. An offset that
-            is left out is 0, an exposure 1.
+            Every value is needed. Nothing is clamped to the declared bounds; columns that lie outside are named in a
+            warning. An offset that is left out is 0, an exposure 1.
         which : {"mean", "linear", "class"}
             "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile (Quantile) or
             tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
@@ -350,7 +350,9 @@ class PrivateResults(TestedResults):
 
         Notes
         -----
-        Predictions for private rows are not protected; see :meth:`predict`.
+        Predictions for private rows are not protected; see :meth:`predict`. These are limits of the mean. There are no
+        prediction intervals of single responses, which need their spread; fits with ``Quantile(0.025)`` and
+        ``Quantile(0.975)``, two more releases, estimate such limits.
 
         Warns
         -----

@@ -6,13 +6,12 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.diagnostics import Diagnostic, doubts
 from privreg.diagnostics import from_json as notes_from_json
 from privreg.diagnostics import to_json as notes_to_json
-from privreg.errors import BudgetError, choose
+from privreg.errors import BudgetError
 from privreg.files import archive
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 from privreg.results.wording import (
@@ -26,9 +25,12 @@ from privreg.results.wording import (
     shuffled_words,
     success,
 )
-from privreg.tables import Notes, Pairs, View, as_page
+from privreg.tables import Notes, Pairs, View
+from privreg.tables.writing import save_parts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from privreg.audit.verification import Trial, Verification
     from privreg.tables import Part
 
@@ -457,18 +459,15 @@ class PrivacyStatement(View):
         Parameters
         ----------
         path : str or Path
-            Its ending says in which form: .txt, .html or .json.
+            Its ending says in which form: .json, or one of other views: .txt, .md, .html, .tex or .docx.
 
         Raises
         ------
         OptionError
             If the ending is another.
+        MissingExtraError
+            If it is .docx, and python-docx is not installed.
         SavedFileError
             If the file can't be written.
         """
-        forms = {".txt": self.as_text, ".html": self._page, ".json": self.as_json}
-        ending = choose("the ending of the file", Path(str(path)).suffix.lower(), forms)
-        archive.write_bytes(path, (forms[ending]() + "\n").encode())
-
-    def _page(self) -> str:
-        return as_page("Privacy statement", self.as_html())
+        save_parts(self._layout(), path, {".json": lambda: self.as_json() + "\n"})

@@ -6,7 +6,7 @@ computed here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,7 +33,6 @@ from privreg.tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import pandas as pd
 
@@ -65,7 +64,7 @@ class Summary(View):
     slim : bool
         Whether to show the guarantee and what takes rows back only.
     whole : str
-        Where all of the privacy statement is.
+        Where all of the privacy statement is; "" in a document.
     """
 
     heading: str
@@ -99,22 +98,6 @@ class Summary(View):
         notes = for_reading(self.statement.notes)
         return tuple(n for n in notes if n.severity != "info") if self.slim else notes
 
-    def save(self, path: str | Path) -> None:
-        """Write the summary to a file, atomically: .txt, .md, .html, .tex or .docx (``pip install privreg[docx]``).
-
-        Raises
-        ------
-        OptionError
-            If the ending is another.
-        MissingExtraError
-            If it is .docx, and python-docx is not installed.
-        SavedFileError
-            If the file can't be written.
-        """
-        from privreg.results.writing import save_view
-
-        save_view(self, path, self.heading)
-
     def _facts(self) -> list[tuple[str, str]]:
         """The guarantee, and what was done with records beside the bounds and levels of columns."""
         s = self.statement
@@ -140,9 +123,12 @@ class Summary(View):
     def _layout(self) -> list[Part]:
         double, (held, others) = Lines(("=" * WIDTH,)), self._split()
         head = Header(held, self.heading, self.statement.loud)
-        facts, more = Pairs([*others, *self._facts()]), Paragraph(f"All of the privacy statement: {self.whole}")
-        notes = Notes(self.notes, "Notes:")
-        return [head, self.table, double, *self.below, facts, *([] if self.slim else [more]), notes]
+        facts, notes = Pairs([*others, *self._facts()]), Notes(self.notes, "Notes:")
+        more = [Paragraph(f"All of the privacy statement: {self.whole}")] if self.whole and not self.slim else []
+        return [head, self.table, double, *self.below, facts, *more, notes]
+
+    def _exported(self) -> list[Part]:
+        return replace(self, whole="")._layout()
 
 
 _LINES: Final = 6

@@ -135,19 +135,20 @@ class TestedResults(Results):
         -----
         There are no sums of squares, which would need every residual. With interactions a test of a main effect
         depends on how factors are coded, as always with type III; `privreg.anova` tests nested fits.
+        :meth:`wald_test_terms` has the same tests as a view with ``save("tests.docx")`` and ``to_markdown()``.
         """
         cov, pivot = self._full_cov(method, "anova")
         return term_tests(self._fit, cov, pivot, self._doubts(method), skip_single=False).anova()
 
     def t_test_pairwise(
-        self, term_name: str, method: str = "holm", *, alpha: float = 0.05, inference: str | None = None
+        self, term_name: str | None = None, method: str = "holm", *, alpha: float = 0.05, inference: str | None = None
     ) -> PairwiseTests:
         """Test the differences between every two levels of a factor, by its coefficients.
 
         Parameters
         ----------
-        term_name : str
-            The factor's column or term: "region" or "C(region)".
+        term_name : str, optional
+            The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
         method : str
             How p-values are adjusted for the number of differences, as in statsmodels' `multipletests`: "holm"
             (default), "bonferroni", "sidak", "holm-sidak" ("hs"), "simes-hochberg", "hommel", "fdr_bh", "fdr_by",
@@ -210,14 +211,14 @@ class TestedResults(Results):
         return marginal_effects(self._fit, at, average, cov, pivot, self._doubts(method))
 
     def marginal_means(
-        self, factor: str, at: Any = None, *, which: str = "mean", method: str | None = None
+        self, factor: str | None = None, at: Any = None, *, which: str = "mean", method: str | None = None
     ) -> MarginalMeans:
         """Means at each level of a factor, other covariates alike, with standard errors (delta method).
 
         Parameters
         ----------
-        factor : str
-            The factor's column or term: "region" or "C(region)".
+        factor : str, optional
+            The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
         at : DataFrame or mapping of str to array, optional
             Public rows to average over, each taken at every level of the factor; nothing is clamped. Covariates that
             it leaves out come from a reference grid of what is declared, as in R's emmeans: numbers at the middle of

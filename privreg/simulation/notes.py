@@ -319,7 +319,8 @@ def _unusable(found: Findings, share: float, error: float) -> Diagnostic:
         "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (
-            "; see that the declared levels match the data, that texts have levels= and dates have dates as bounds"
+            "; see that the declared levels match the data, that texts have levels= and dates have dates as bounds, "
+            "that dates are written as 2020-12-31 and decimals with a point"
             if percent > 50
             else "; estimates are right if whether a record can be used depends on covariates alone"
         )

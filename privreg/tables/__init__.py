@@ -1,12 +1,12 @@
 """Tables and other views as text, HTML, LaTeX and Markdown.
 
-`words` has numbers, names and lines, `parts` what a view consists of, and `text`, `html`, `latex`, `markdown` and
-`docx` lay it out.
+`words` has numbers, names and lines, `parts` what a view consists of, `text`, `html`, `latex`, `markdown` and `docx`
+lay it out, and `writing` puts it in files.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
@@ -14,9 +14,11 @@ from privreg.tables.markdown import as_markdown
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted
 from privreg.tables.text import as_text
 from privreg.tables.words import MARK, WIDTH, cells, fold, limits_header, number, plain, shorten, span
+from privreg.tables.writing import save_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
@@ -28,10 +30,14 @@ __all__ = [
 
 
 class View:
-    """What a reader is shown: a class that lists its parts gets its text, HTML, LaTeX and Markdown."""
+    """What a reader is shown: a class that lists its parts gets its text, HTML, LaTeX, Markdown and files."""
 
     def _layout(self) -> Sequence[Part]:
         raise NotImplementedError
+
+    def _exported(self) -> Sequence[Part]:
+        """The same for a document, whose reader has no Python."""
+        return self._layout()
 
     def as_text(self) -> str:
         """Lay out as plain text of at most 80 columns; a name longer than its column has a line of its own.
@@ -63,7 +69,7 @@ class View:
             page ``\usepackage{longtable}``; the first line says which. Names in scripts other than Latin and Greek
             need LuaLaTeX or XeLaTeX with a font that has them.
         """
-        return as_latex(self._layout())
+        return as_latex(self._exported())
 
     def as_markdown(self) -> str:
         """Lay out as Markdown with GitHub's tables.
@@ -72,7 +78,44 @@ class View:
         -------
         str
         """
-        return as_markdown(self._layout())
+        return as_markdown(self._exported())
+
+    def to_html(self) -> str:
+        """Same as ``as_html()``, under pandas' name."""
+        return self.as_html()
+
+    def to_latex(self) -> str:
+        """Same as ``as_latex()``, under pandas' name."""
+        return self.as_latex()
+
+    def to_markdown(self) -> str:
+        """Same as ``as_markdown()``, under pandas' name."""
+        return self.as_markdown()
+
+    def save(self, path: str | Path) -> None:
+        """Write to a file, atomically.
+
+        Parameters
+        ----------
+        path : str or Path
+            Its ending says in which form: .txt, .md, .html, .tex or .docx (``pip install privreg[docx]``).
+
+        Raises
+        ------
+        OptionError
+            If the ending is another.
+        MissingExtraError
+            If it is .docx, and python-docx is not installed.
+        SavedFileError
+            If the file can't be written.
+        """
+        save_parts(self._exported(), path)
+
+    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            own = ", ".join(n for n in dir(self) if n[0] != "_")
+            raise AttributeError(f"{type(self).__name__} has no {name!r}; it has {own}.")
 
     def __str__(self) -> str:
         return self.as_text()

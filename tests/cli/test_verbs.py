@@ -88,7 +88,7 @@ def test_every_kind_of_file(fit, tmp_path):
     status, out, err = fit(*outs, "--seed", 1, "--level", 0.9)
     assert (status, beside_few(err)) == (0, "")
 
-    assert files["txt"].read_text("utf-8") == out
+    assert files["txt"].read_text("utf-8") == out.replace("All of the privacy statement: in report.json\n", "")
     page = files["html"].read_text("utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert page.count("<html") == page.count("<body") == 1
@@ -280,6 +280,11 @@ def test_refusals_are_one_line_that_names_the_fix(fit, more, said):
         (["--versoin"], "--version"),
         (["fit", "y ~ x", "none.csv", "--mu", "1", "--bounds", "x=0:1", "y=0:1"], "no file"),
         (["fit", "y ~ x", "none.csv"], "--mu 1"),
+        (
+            ["fit", "y ~ x", "none.csv", "--bounds", "x=2020-01-01", "2020-12-31"],
+            "write --bounds x=2020-01-01:2020-12-31",
+        ),
+        (["fit", "y ~ x", "none.csv", "--bounds", "y=0:1", "x=0", "1"], "declarations have no blanks, as in --bounds"),
         (["fit", "y ~ x", "none.csv", "--mu", "1"], "--bounds"),
         (["fit", "y ~ x.mean()", "none.csv", "--mu", "1", "--bounds", "x=0:1", "y=0:1"], "x.mean()"),
         (["data", "us-insurence", "people.csv"], "'us-insurance'"),

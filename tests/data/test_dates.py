@@ -278,6 +278,11 @@ def test_declarations_that_data_carry():
 
 def test_the_command_line_reads_dates():
     assert pairs("--bounds", ["day=2020-01-01:2020-12-31", "x=0:1"], "") == {"day": DATES, "x": (0.0, 1.0)}
+    times = ("2020-01-01T08:00", "2020-12-31T18:30:15")
+    assert pairs("--bounds", [f"day={':'.join(times)}"], "") == {"day": times}
+    for said in ("day=2020-01-01..2020-12-31", "day=2020-01-01,2020-12-31", "day=01.01.2020:31.12.2020"):
+        with pytest.raises(SchemaError, match=r"such as --bounds day=2020-01-01:2020-12-31\."):
+            pairs("--bounds", [said], "NAME=LOW:HIGH")
     with pytest.raises(SchemaError, match="must read"):
         pairs("--moments", ["day=2020-01-01:2020-12-31"], "NAME=MEAN:SD")
 

@@ -1,6 +1,7 @@
 """Calls that are nearly right are told what was meant: names of coefficients, keywords, kinds of sequences."""
 
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -124,6 +125,33 @@ def test_every_public_method_of_results_does(cls, name):
     assert "unknown" not in inspect.signature(method).parameters
     with pytest.raises(UnsupportedArgumentError, match=rf"^{name}\(\) has no argument 'zzz'"):
         method(object.__new__(cls), zzz=1)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "said"),
+    [
+        ("plot_coef", "c.png", "axes.figure.savefig(path)"),
+        ("plot_trajectory", Path("c.png"), "axes.figure.savefig(path)"),
+        ("anova", None, "privreg.anova(small, large) tests nested fits"),
+    ],
+)
+def test_an_argument_that_has_no_place_is_told_what_was_meant(rides, method, given, said):
+    with pytest.raises(UnsupportedArgumentError) as caught:
+        getattr(rides, method)(given)
+    assert said in str(caught.value)
+    assert "c.png" not in str(caught.value)
+
+
+def test_intervals_of_single_responses_are_told_from_those_of_the_mean(rides):
+    new = pd.DataFrame({"distance": [3.0], "driver_rating": [4.5]})
+    found = rides.get_prediction(new)
+    for call in (
+        lambda: rides.predict(new, interval="prediction"),
+        lambda: found.conf_int(obs=True),
+        lambda: rides.prediction_interval,
+    ):
+        with pytest.raises((UnsupportedArgumentError, AttributeError), match="no prediction intervals of single resp"):
+            call()
 
 
 def test_compare_does_and_positions_stay_pythons(rides):

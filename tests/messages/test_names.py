@@ -205,6 +205,10 @@ def test_models_of_other_libraries_are_told_by_their_family(name, family):
         ("TukeyHSD", "res.t_test_pairwise("),
         ("confint", "res.conf_int()"),
         ("t_test", "res.t_test("),
+        ("smf", "privreg.PrivateOnlineRegression.from_formula("),
+        ("stepAIC", "is another release"),
+        ("lmer", "there are no random effects"),
+        ("AIC", "needs every record"),
     ],
 )
 def test_functions_of_other_libraries_are_told_by_ours(name, said):

@@ -107,6 +107,12 @@ REFUSED = {
         (lambda tmp: by_formula(data=csv(tmp, table(header="A,b,g,y,unused,name"))).fit(), "people.csv"),
         (lambda tmp: by_formula(data=csv(tmp, table().split("\n", 1)[1])).fit(), "people.csv", "'y' is missing"),
         (
+            lambda tmp: by_formula(data=csv(tmp, table().replace(",", ";"))).fit(),
+            "people.csv: its header is separated by semicolons",
+            "decimal=','",
+        ),
+        (lambda tmp: by_formula(data=csv(tmp, table().replace(",", "\t"))).fit(), "separated by tabs", r"sep='\t')"),
+        (
             lambda tmp: by_formula(data=csv(tmp, table(header="a,b,g,y,a,name"))).fit(),
             "people.csv: there is more than one column named 'a'",
         ),

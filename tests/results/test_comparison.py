@@ -139,7 +139,8 @@ def test_bad_input_is_refused(one, two):
         with pytest.raises(OptionError, match="compare"):
             pr.compare(bad)
     with pytest.raises(OptionError, match=r"compare\(\[res1, res2\]\)"):
-        pr.compare(one)
+        pr.compare([one], two)
+    assert str(pr.compare(one, two)) == str(pr.compare([one, two]))
     with pytest.raises(OptionError, match="item 2 is of type dict"):
         pr.compare([one, {}])
     for names in (["x"], ["x", "x"], "xy", []):

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 
 import privreg as pr
-from privreg.errors import NotPrivateError, OptionError
+from privreg.errors import DataError, NotPrivateError, OptionError, SchemaError
 from privreg.families.builtin import (
     Expectile,
     Hinge,
@@ -220,3 +220,19 @@ def test_messages_name_what_there_is(base, name, words):
 def test_which_is_checked_before_anything_is_read(base):
     with pytest.raises(OptionError, match="which='klass'"):
         made(base, Logistic(), "won").predict(None, which="klass")
+
+
+def test_new_rows_that_cant_be_used_are_not_offered_what_fits_do_with_them(base):
+    design = formula_design("y ~ g", Schema.declare({"y": (0, 20)}, {"g": ["a", "b"]}), kind=Huber().kind)
+    factor = PrivateResults(dataclasses.replace(base, design=design, names=tuple(design.names), params=PARAMS))
+    arrays = PrivateResults(base)
+    for call in (
+        lambda: made(base, Huber()).predict({"x": [0.5, None]}),
+        lambda: made(base, Huber(), offset="o").predict({"x": [0.5], "o": ["much"]}),
+        lambda: factor.predict({"g": ["c"]}),
+        lambda: factor.predict({"g": [None]}),
+        lambda: arrays.predict(np.full((1, len(arrays.params)), np.nan)),
+    ):
+        with pytest.raises((DataError, SchemaError), match="new rows") as caught:
+            call()
+        assert "noise" not in str(caught.value)

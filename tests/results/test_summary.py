@@ -201,13 +201,22 @@ def test_tables_are_statsmodels(fitted):
 
 def test_a_summary_is_written_by_the_ending_of_its_name(fitted, tmp_path):
     summary = fitted.summary()
-    for ending, text in ((".txt", summary.as_text()), (".md", summary.as_markdown()), (".tex", summary.as_latex())):
+    hint = "All of the privacy statement: res.privacy\n"
+    assert hint in summary.as_text()
+    for ending, text in (
+        (".txt", summary.as_text().replace(hint, "")),
+        (".md", summary.as_markdown()),
+        (".tex", summary.as_latex()),
+    ):
         summary.save(tmp_path / f"a{ending}")
         assert (tmp_path / f"a{ending}").read_text("utf-8").rstrip("\n") == text.rstrip("\n")
+        assert "res.privacy" not in text
     summary.save(tmp_path / "a.html")
-    assert summary.as_html() in (tmp_path / "a.html").read_text("utf-8")
-    with pytest.raises(OptionError, match=r"\.docx"):
-        summary.save(tmp_path / "a.pdf")
+    page = summary.as_html().replace(f"<p>{hint.strip()}</p>\n", "")
+    assert page in (tmp_path / "a.html").read_text("utf-8")
+    for ending, said in ((".pdf", r"\.docx"), (".csv", r"tidy\(\), summary_frame\(\) or table")):
+        with pytest.raises(OptionError, match=said):
+            summary.save(tmp_path / f"a{ending}")
 
 
 def test_a_word_document_has_every_cell(fitted, tmp_path):

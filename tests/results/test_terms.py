@@ -113,6 +113,16 @@ def test_anova_has_a_line_a_term_without_the_intercept(base, rows):
     assert len(array_model().fit(seed=1, progress=False).anova()) == 3  # arrays: a column is a term
 
 
+def test_tables_of_tests_have_pandas_names_and_files(base, rows, tmp_path):
+    ours, _ = twin(base, rows, "x + C(g)")
+    views = (ours.wald_test_terms(), ours.t_test("x"), ours.t_test_pairwise(), ours.marginal_means(at={"x": 1.0}))
+    for view in views:
+        view.save(tmp_path / "t.md")
+        assert (tmp_path / "t.md").read_text("utf-8") == view.to_markdown() == view.as_markdown()
+        with pytest.raises(AttributeError, match=r"has no 'to_csv'; it has .*as_markdown.*summary_frame|result_frame"):
+            view.to_csv("t.csv")
+
+
 def test_doubts_are_shown_on_the_terms_they_concern(base, rows):
     ours, _ = twin(base, rows, RIGHT)
     at = ours._fit.names.index("C(g)[T.c]")
@@ -216,6 +226,10 @@ def test_pairs_of_a_factor_in_interactions_say_where_they_hold(base, rows):
 
 
 def test_wrong_factors_and_adjustments_are_refused(base, rows):
+    two = made(base, RIGHT, FAMILIES["huber"]())
+    for several in (two.t_test_pairwise, two.marginal_means):
+        with pytest.raises(OptionError, match="several factors; name one of 'g', 's'"):
+            several()
     ours = twin(base, rows, "x + C(g)")[0]
     with pytest.raises(OptionError, match="factor"):
         ours.t_test_pairwise("x")

@@ -188,6 +188,7 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
         import pandas as pd
 
         header = header_of(path)
+        _check_commas(path, header, columns)
         check_labels(columns, header, path.name)
         place = {c: str(header.index(c)) for c in columns}
         last = str(len(header))
@@ -215,6 +216,22 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
 
     count, stamp = partial(_count_lines, path), lambda: [file_mark(path)]
     return Source(f"CSV file {path.name}", None, batches, of_files([path]), count, stamp)
+
+
+_OTHERS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def _check_commas(path: Path, header: list[str], columns: Sequence[str]) -> None:
+    """Refuse a file whose header is separated by something else: by the header alone."""
+    mark = next((m for m in _OTHERS if m in header[0]), None)
+    if len(header) > 1 or mark is None or set(columns) <= set(header):
+        return
+    decimal = ", decimal=','" if mark == ";" else ""
+    raise DataError(
+        f"{path.name}: its header is separated by {_OTHERS[mark]}, and fields must be separated by commas "
+        "(decimals are written with a point); write it anew, as by "
+        f"pandas.read_csv(path, sep={mark!r}{decimal}).to_csv(new, index=False)."
+    )
 
 
 def _arrow_texts() -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 
 from privreg.errors import InferenceError, OptionError, flag
 from privreg.families.family import check_ratios
-from privreg.results.plots.steps import public_steps
+from privreg.results.plots.steps import kinds_of_steps, public_steps
 from privreg.results.plots.style import (
     COLUMN,
     CONSTANTS,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.results.results import PrivateResults
 
-__all__ = ["coefficients", "step_words"]
+__all__ = ["about_steps", "coefficients", "dated", "step_words", "steps_of", "unit_of"]
 
 
 def coefficients(
@@ -66,9 +67,9 @@ def coefficients(
         Whether to draw the intercept (a coefficient called Intercept or const), which usually dwarfs all others.
     scaled : bool
         Draw what a step of the covariate does, so that rows can be compared. The step is public and stands after the
-        row's name: half of the declared range, two declared sds, or two sds that the fit has learned from reports; the
-        product of both for an interaction. Levels and other columns of 0 and 1 go from 0 to 1 and have no step after
-        their name. False draws coefficients as they are.
+        row's name, and below the figure what it is: half of the declared range, two declared sds, or two sds that the
+        fit has learned from reports; the product of both for an interaction. Levels and other columns of 0 and 1 go
+        from 0 to 1 and have no step after their name. False draws coefficients as they are.
     exponentiate : bool
         Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
         Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
@@ -119,7 +120,10 @@ def coefficients(
     drawn = _Drawn(tables, rows, names, [unit_of(fit, exponentiate=exponentiate) for fit in fits], exponentiate)
     kind = "simultaneous intervals" if simultaneous else "intervals"
     intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
-    footer = "; ".join([*baselines(results), *intervals, guarantee([r.privacy for r in results]) + in_all(results)])
+    own = guarantee([r.privacy for r in results]) + in_all(results)
+    footer = "; ".join(
+        [*baselines(results), *about_steps(fits, {r.name for r in rows if r.name and r.step}), *intervals, own]
+    )
     if not all(_among(table, rows)["reliable"].all() for table in tables):
         footer += "\ndon't rely on hollow dots: see the notes of the summary"
     units = list(dict.fromkeys(drawn.units))
@@ -145,7 +149,7 @@ def coefficients(
                     handletextpad=0.2,
                     columnspacing=1.2,
                 )
-        add_footer(axes[-1], footer, width)
+        add_footer(axes[-1], footer, width / len(units))
     only: Axes = axes[0]
     return only if len(units) == 1 else axes
 
@@ -201,6 +205,26 @@ def steps_of(fits: list[ResultData]) -> dict[str, float]:
     return {name: step if math.isfinite(step) else 1.0 for name, step in out.items()}
 
 
+def dated(fits: list[ResultData]) -> set[str]:
+    """Coefficients per day, by their flat names."""
+    return {name for fit in fits for name, bare in _each(fit, fit.design.bare) if bare in fit.design.schema.dates}
+
+
+def about_steps(fits: list[ResultData], stepped: Container[str]) -> list[str]:
+    """What the steps of these coefficients are, for a footer; nothing where there are none."""
+    kinds = dict.fromkeys(
+        kind
+        for fit in fits
+        for kind in kinds_of_steps(fit.design, {term for n, term in _each(fit, fit.design.names) if n in stepped})
+    )
+    return [f"step: {' or '.join(kinds)}"] if kinds else []
+
+
+def _each(fit: ResultData, of_terms: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Flat names of coefficients, each with what its term has."""
+    return zip(fit.names, cycle(of_terms), strict=False)
+
+
 def _stepped(table: pd.DataFrame, steps: dict[str, float], exponentiate: bool) -> pd.DataFrame:
     """The same table of what steps do."""
     columns = [c for c in ("estimate", "conf_low", "conf_high") if c in table]
@@ -224,19 +248,19 @@ def _rows(fits: list[ResultData], intercept: bool, steps: dict[str, float]) -> l
                 groups.setdefault(head, {}).setdefault(name, term)
     if not any(groups.values()):
         raise InferenceError("the only coefficient is the intercept; ask for it with intercept=True.")
-    out = []
+    out, days = list[_Row](), dated(fits)
     for head, found in groups.items():
         out += [_Row(None, shorten([head], 40)[0])] if head else []
         for name, label in zip(found, shorten(found.values(), 40), strict=True):
-            out.append(_Row(name, label, step_words(steps.get(name, 1.0))))
+            out.append(_Row(name, label, step_words(steps.get(name, 1.0), "days" if name in days else "")))
     return out
 
 
-def step_words(step: float) -> str:
-    """A step after the name of its row; nothing if it is 1."""
+def step_words(step: float, unit: str = "") -> str:
+    """A step after the name of its row, with its unit if that is known; nothing if it is 1."""
     if step == 1.0:
         return ""
-    return f"per {step:,.10g}" if 1e-4 <= step < 1e7 else f"per {step:.3g}"
+    return f"per {step:,.10g} {unit}".rstrip() if 1e-4 <= step < 1e7 else f"per {step:.3g} {unit}".rstrip()
 
 
 def _among(table: pd.DataFrame, rows: list[_Row]) -> pd.DataFrame:

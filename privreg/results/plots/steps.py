@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["public_steps"]
+__all__ = ["kinds_of_steps", "public_steps"]
 
 
 def public_steps(design: Any, spreads: Array | None = None) -> Array:
@@ -60,3 +62,19 @@ def public_steps(design: Any, spreads: Array | None = None) -> Array:
         if len(parts) > 1 and len(known) == len(parts) and not all(c in schema.levels for c in made_of):
             out[name] = math.prod(known)
     return np.array([step if math.isnan(step) else float(f"{step:.3g}") for step in map(out.__getitem__, names)])
+
+
+def kinds_of_steps(design: Any, drawn: Container[str]) -> list[str]:
+    """What the steps of some columns of a design are, in words; nothing of columns that go from 0 to 1."""
+    schema, out, product = design.schema, [], False
+    for name, bare, made_of in zip(design.names, design.bare, design.sources, strict=True):
+        numeric = [c for c in made_of if c not in schema.levels] if name in drawn else []
+        product |= len(numeric) > 1 and ":" in name
+        for c in numeric:
+            if c in schema.private:
+                out.append("two sds learned from reports")
+            elif c in schema.moments and (bare is not None or ":" in name):
+                out.append("two declared sds")
+            else:
+                out.append("half of the declared range")
+    return [*dict.fromkeys(out), *(["their product for an interaction"] if product else [])]

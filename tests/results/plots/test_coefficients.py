@@ -108,6 +108,26 @@ def test_a_small_effect_never_stands_right_of_a_large_one(res):
     nothing_is_clipped(ax)
 
 
+def test_a_figure_says_what_its_steps_are(res):
+    said = " ".join(words(res.plot_coef()).split())
+    assert "step: half of the declared range or two declared sds; 95% intervals" in said
+    assert "step:" not in words(res.plot_coef(scaled=False))
+    product = fit("y ~ age * income")
+    assert "half of the declared range or their product for an interaction" in " ".join(
+        words(product.plot_coef()).split()
+    )
+    dates = {"bounds": PUBLIC["bounds"] | {"day": ("2020-01-01", "2020-12-31")}}
+    data = rows().assign(day=pd.Timestamp("2020-06-01"))
+    res = pr.PrivateOnlineRegression.from_formula("y ~ day", data, mu=1, **dates).fit(seed=1, progress=False)
+    assert labels(res.plot_coef()) == ["day, per 182 days"]
+
+
+def test_a_saved_figure_can_be_read(res):
+    assert res.plot_coef().figure.dpi == 150
+    with plt.rc_context({"figure.dpi": 300}):
+        assert res.plot_coef().figure.dpi == 300
+
+
 def test_coefficients_as_they_are_if_that_is_wanted(res):
     ax = res.plot_coef(scaled=False, intercept=True)
     assert labels(ax) == list(res.params.index)
