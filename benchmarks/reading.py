@@ -41,7 +41,6 @@ import privreg as pr
 from benchmarks.speed import Job
 from benchmarks.store import header
 from privreg.collector import rounds
-from privreg.data.sources import csv
 from privreg.data.sources.open import open_arrays
 from privreg.files.archive import write_bytes
 
@@ -52,12 +51,11 @@ FORMULA = (
 )
 SKLEARN = "scikit-learn averaged Huber SGD, arrays"
 PANDAS, ARROW = "pandas read_csv", "pyarrow read_table"
-FORMS = ("categories", "strings", "CSV, pyarrow's parser", "CSV, pandas' parser", "Parquet")
+FORMS = ("categories", "strings", "CSV", "Parquet")
 TARGETS = (
     ("categories", SKLEARN, 2.5),
     ("strings", SKLEARN, 5.0),
-    ("CSV, pyarrow's parser", PANDAS, 1.5),
-    ("CSV, pandas' parser", PANDAS, 3.0),
+    ("CSV", PANDAS, 3.0),
     ("Parquet", f"{ARROW} and fit, arrays", 2.0),
 )
 
@@ -74,18 +72,6 @@ class Row(NamedTuple):
     minimum: float
     beside: str = ""  # What the ratio is to
     ratio: float = math.nan
-
-
-@contextmanager
-def parser_of(form: str) -> Iterator[None]:
-    """Let CSV files be read by one parser."""
-    before = csv.available
-    if form == "CSV, pandas' parser":
-        csv.available = lambda: False
-    try:
-        yield
-    finally:
-        csv.available = before
 
 
 class Aside:
@@ -150,7 +136,7 @@ class Forms:
             "categories": rows.astype(dict.fromkeys(texts, "category")),
             "strings": rows.astype(dict.fromkeys(texts, "str")),
             "Parquet": folder / f"{n}.parquet",
-            **dict.fromkeys(FORMS[2:4], folder / f"{n}.csv"),
+            "CSV": folder / f"{n}.csv",
         }
 
     def model(self, form: str) -> pr.PrivateOnlineRegression:
@@ -164,8 +150,7 @@ class Forms:
         """A whole fit."""
 
         def run() -> None:
-            with parser_of(form):
-                self.model(form).fit(progress=False)
+            self.model(form).fit(progress=False)
 
         return self.n, run
 
@@ -174,8 +159,7 @@ class Forms:
         model = self.model(form)
 
         def run() -> None:
-            with parser_of(form):
-                play(model, model._spec.open(self.held[form]))
+            play(model, model._spec.open(self.held[form]))
 
         return self.n, run
 
@@ -184,8 +168,7 @@ class Forms:
         encode = _encoding(self.model(form), self.held[form])
 
         def run() -> None:
-            with parser_of(form):
-                encode()
+            encode()
 
         return self.n, run
 

@@ -689,10 +689,10 @@ MUTANTS = (
     ),
     Mutant(
         "what is not known of curvature is left out",
-        "privreg/collector/carried.py",
+        "privreg/collector/curvature.py",
         "own @ (noise * share) @ own.T + unknown, weights",
         "own @ (noise * share) @ own.T, weights",
-        ("tests/collector/test_carried.py::test_estimates_are_without_bias_and_cover",),
+        ("tests/collector/test_curvature.py::test_estimates_are_without_bias_and_cover",),
     ),
     Mutant(
         "what offsets add is not taken off",

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import curvature as coordinates
 from privreg.collector import factors as cells
-from privreg.collector import law, many, moments, pilot
+from privreg.collector import law, many, moments, pilot, whitening
 from privreg.collector.plan import Plan, Progress
 from privreg.collector.reference import normal_points
 from privreg.protocol import codes
@@ -34,13 +33,13 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     scatter = progress.scatter
     if plan.wide is not None:
         return _placed_wide(plan, progress, state)
-    rows = coordinates.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
-    near, _ = coordinates.bring_in(rows, (0.0,) * plan.d if plan.label else plan.gaps, plan.layout.constant)
+    rows = whitening.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
+    near, _ = whitening.bring_in(rows, (0.0,) * plan.d if plan.label else plan.gaps, plan.layout.constant)
     scatter = moments.start_from(near, scatter)
     rules, d, constant = plan.rules, plan.d, plan.layout.constant
     scale, spread = 1.0, 1.0
     theta: Array = np.zeros(plan.size)
-    whitener = near[:d, :d] if plan.whitened else coordinates.scaled(near[:d, :d], constant)
+    whitener = near[:d, :d] if plan.whitened else whitening.scaled(near[:d, :d], constant)
     whitener = np.ascontiguousarray(whitener)
     if plan.layout.response:
         last = near[d]
@@ -103,7 +102,7 @@ def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Arra
     """Shares of the rarer values, and which columns other factors' levels go together with."""
     d, here = plan.d, slice(plan.extra, plan.extra + plan.d)
     tied = np.zeros(d, dtype=np.bool_)
-    _, shares = coordinates.bring_in(rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant)
+    _, shares = whitening.bring_in(rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant)
     if plan.cells:
         known = cells.shrunk(plan.cells, scatter.shares)
         own = cells.rarer(plan.cells, known, d)
@@ -120,7 +119,7 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
     if d == int(constant):
         return np.ones((1, 1))
     if not plan.whitened:
-        return normal_points(coordinates.correlation(near[:d, :d], constant), constant)
+        return normal_points(whitening.correlation(near[:d, :d], constant), constant)
     stretch = (np.diag(near) / np.diag(rows))[:d]
     known = cells.shrunk(plan.cells, scatter.shares) if plan.cells else []
     points, _ = cells.stand_ins(plan.cells, known, near[:d, :d], stretch, np.nan_to_num(shares), constant=constant)
@@ -136,7 +135,7 @@ def reference(plan: Plan, progress: Progress) -> Law:
 
 def inside(plan: Plan, state: State, theta: Array) -> Array:
     """Coefficients in internal units, shape (b d,), from those of the scores' coordinates."""
-    out = state.y_scale * coordinates.inside(theta.reshape(-1, plan.d), state.rows).reshape(-1)
+    out = state.y_scale * whitening.inside(theta.reshape(-1, plan.d), state.rows).reshape(-1)
     if plan.layout.constant:
         out[0] += state.y_centre
     return np.asarray(out)

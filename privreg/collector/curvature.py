@@ -1,189 +1,285 @@
-"""Coordinates of the scores: a linear map of the covariates, learned from reports, and columns that are doubted.
+"""From mean reports at several states to coefficients: each round is carried to where its mean report would be zero.
 
-Collector side: public numbers in, public numbers out. `rows` is always the lower triangular map W of the whitened
-covariates, shape (d, d), whose first row is (1, 0, …) if there is a constant.
+Within a round g̃ = M (x − x*) + noise of known size, x the state in the law's own coordinates, in which the law says
+M = I. M is symmetric, being the curvature of a loss. It is learned from how reports differ between the groups of a
+round, which answer a little apart; between rounds states depend on earlier noise, which would bias it upwards.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-
-from privreg.collector.reference import two_point_share
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from privreg.collector.plan import Crossed
-    from privreg.families.constants import ScoreRules
-
     Array = NDArray[np.float64]
 
-__all__ = [
-    "bring_in",
-    "inside",
-    "is_correlated",
-    "rare",
-    "scaled",
-    "wide",
-    "without_constant",
-]
+__all__ = ["Answered", "Combined", "Curvature", "combine", "learn", "told"]
 
-CORRELATED: Final = 2.5
-"""Condition number of the learned correlation matrix from which on the optional round of moments is held."""
+WIDEST: Final = 0.6
+"""Prior sd of the eigenvalues of M about their mean where reports tell M well: laws are often so wrong on real data."""
 
-FARTHEST: Final = 5.0
-"""Distance of the two values of a two-valued column in the scores' coordinates, at most."""
+TOLD: Final = 0.25
+"""Sd with which reports tell an entry of M at which the prior's sd is half of that: where they tell nothing, a wide
+prior would make intervals of noise. 0.2 undercovered where models are wrong, 0.3 lengthened others by 3% more."""
 
-FEW: Final = 8.0
-"""Error of the predictor of people with a rare value, in units of c, is to be at most one by this."""
+STEPS: Final = (1.0, 1.5, 2.0)
+"""Multiples of the prior's sd of which reports choose one."""
 
-SMALLEST_SHARE: Final = 0.035
-"""Shares below it can't be told apart by as many rounds of moments as are held."""
+USUAL: Final = 0.6
+"""Scale of the (half-normal) prior of that sd."""
 
-MOST_SHARE: Final = 0.35
-"""A value that more people have isn't called rare, however few they are in all."""
+COMMON: Final = 0.2
+"""Prior sd of the mean of the eigenvalues about 1."""
 
-WIDE: Final = 28.0
-"""Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
+UNSCALED: Final = 0.6
+"""The same where curvature goes with a residual scale, which few reports tell badly."""
 
-SINGULAR: Final = 1e-9
-"""Part of their squares by which columns are told apart that reports make one."""
+ALONE: Final = (5.0, 2.0)
+"""Prior sds that hardly say anything, of the eigenvalues and of their mean."""
 
+NARROWEST: Final = 0.12
+"""Least prior sd of the eigenvalues, and that where the multiple alone is learned: what a law is at least wrong by."""
 
-def inside(theta: Array, rows: Array) -> Array:
-    """Coefficients of the covariates before the map, shape (m, d), from those after it."""
-    if len(rows) == theta.shape[1]:
-        return np.asarray(theta @ rows)
-    out = theta * rows[0]
-    out[:, 0] += theta @ rows[1]
-    return np.asarray(out)
+MOST: Final = 24
+"""Coefficients up to which all entries of M are learned; of more the multiple alone."""
+
+LEAST, LARGEST = 0.1, 3.0
+"""Eigenvalues of M that are believed."""
+
+CARRY: Final = 0.5
+"""Part of the way a round is carried that is taken to be lost to curvature that changes on the way."""
+
+DRAWS: Final = 400
 
 
-def covariance(rows: Array, constant: bool) -> Array:
-    """Covariance of the covariates, internal units, that `rows` whitens; the constant left out."""
-    first = int(constant)
-    inverse = np.linalg.inv(rows)[first:, first:]
-    return np.asarray(inverse @ inverse.T)
+class Answered(NamedTuple):
+    """Mean reports of one round, by group; in the law's own coordinates x, g̃."""
+
+    x: Array  # States; shape (groups, q)
+    g: Array  # Mean reports; shape (groups, q)
+    weight: Array  # Records, or their weights summed; shape (groups,)
 
 
-def correlation(rows: Array, constant: bool) -> Array:
-    """Their correlation matrix."""
-    cov = covariance(rows, constant)
-    lost = np.diag(cov) == 0.0  # in rounding, beside a centre far away
-    cov[lost, lost] = 1.0
-    size = np.sqrt(np.diag(cov))
-    return np.asarray(cov / np.outer(size, size))
+class Curvature(NamedTuple):
+    """Posterior of M: entries of its lower triangle, row by row."""
+
+    mean: Array  # shape (q, q)
+    # Of the entries; shape (q (q + 1) / 2,) squared, (1, 1) where a multiple alone is learned, (0, 0) if not asked for
+    cov: Array
+    spread: float  # Prior sd of its eigenvalues that was taken
+
+    @property
+    def whole(self) -> bool:
+        """Whether all entries were learned."""
+        return len(self.cov) != 1 or len(self.mean) == 1
 
 
-def is_correlated(rows: Array, constant: bool, groups: Sequence[NDArray[np.int64]] = ()) -> bool:
-    """Whether the covariates have turned out so correlated that another round of moments pays.
-
-    What columns of one of the `groups` have to do with each other does not count.
-    """
-    cov = correlation(rows, constant)
-    for k in groups:
-        at = k - int(constant)
-        own = np.linalg.inv(np.linalg.cholesky(cov[np.ix_(at, at)]))
-        cov[at] = own @ cov[at]
-        cov[:, at] = cov[:, at] @ own.T
-    return bool(np.linalg.cond(cov) > CORRELATED) if len(cov) > 1 else False
-
-
-def scaled(rows: Array, constant: bool) -> Array:
-    """Map that centres and scales the covariates by what `rows` has learned, and leaves them correlated."""
-    size = np.sqrt(np.diag(covariance(rows, constant)))
-    first = int(constant)
-    out = np.eye(len(rows))
-    out[first:, first:] = np.diag(1.0 / size)
-    if first:
-        out[1:, 0] = -np.linalg.inv(rows)[1:, 0] / size
-    return out
-
-
-def without_constant(rows: Array, d: int) -> Array:
-    """Map of a design without a constant, from one learned beside a constant that was added.
+def learn(
+    rounds: Sequence[Answered],
+    noise: Array,
+    *,
+    common: float = UNSCALED,
+    alone: bool = False,
+    brief: bool = False,
+) -> Curvature:
+    """Posterior of M from differences within rounds.
 
     Parameters
     ----------
-    rows : ndarray, shape (d + 1, d + 1) or larger
-        Whitens (1, x), then perhaps the response.
-    d : int
+    rounds : sequence of Answered
+    noise : ndarray, shape (q, q)
+        Covariance of one record's report, the law's own coordinates.
+    common : float
+        Prior sd of the mean of the eigenvalues about 1.
+    alone : bool
+        Whether the law is to have no say.
+    brief : bool
+        Whether the posterior's mean is enough.
 
     Returns
     -------
-    ndarray, shape (d, d) or larger
-        Makes the second moments of x, about 0, the identity; the response's row loses its constant.
+    Curvature
     """
-    inverse = np.linalg.inv(rows[: d + 1, : d + 1])
-    out = np.array(rows[1:, 1:])
-    second = inverse[1:] @ inverse[1:].T
-    try:
-        low: Array = np.asarray(np.linalg.cholesky(second))
-    except np.linalg.LinAlgError:  # noise alone made columns go together, to all digits
-        low = np.asarray(np.linalg.cholesky(second + SINGULAR * np.diag(np.diag(second))))
-    out[:d, :d] = np.tril(np.linalg.inv(low))
-    return out
+    q = len(noise)
+    precision = np.asarray(np.linalg.inv(noise), dtype=np.float64)
+    gram, cross = np.zeros((q, q)), np.zeros((q, q))
+    for r in rounds:
+        x = r.x - r.weight @ r.x / r.weight.sum()
+        wx = x * r.weight[:, None]
+        gram += wx.T @ x
+        cross += r.g.T @ wx
+    scores = precision @ cross  # Σ n Ω⁻¹ g x'
+    if q > MOST:
+        have = float(np.sum(precision * gram)) + common**-2
+        mean = (float(np.trace(scores)) + common**-2) / have
+        return Curvature(mean * np.eye(q), np.array([[1.0 / have + NARROWEST**2]]), NARROWEST)
+    shared = ALONE[1] if alone else common
+    sd2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
+    usual = max(WIDEST / (1.0 + sd2 / TOLD**2), NARROWEST)
+    spreads = ALONE[:1] if alone else tuple(usual * times for times in STEPS)
+    row, col = np.tril_indices(q)
+    half = np.where(row == col, 0.5, 1.0)
+    info = _information(precision, gram, row, col)
+    linear = (scores[row, col] + scores[col, row]) * half
+    on = np.flatnonzero(row == col)
+    best: tuple[float, Array, Array, float] | None = None
+    for spread in spreads:
+        tau2 = spread**2 / (0.5 * (q + 1))
+        # the prior's covariance, τ² of diagonal entries and τ²/2 of others, is diagonal but for the multiple that all
+        # eigenvalues share
+        shrunk = 1.0 + shared**2 * q / tau2
+        common_part = shared**2 / (shrunk * tau2**2)
+        posterior = info.copy()
+        posterior.flat[:: len(row) + 1] += np.where(row == col, 1.0, 2.0) / tau2
+        posterior[np.ix_(on, on)] -= common_part
+        pull = 1.0 / tau2 - q * common_part  # of the prior's mean, 1 on the diagonal
+        right = linear.copy()
+        right[on] += pull
+        root, failed = dpotrf(posterior.T, lower=0, overwrite_a=1)  # Rᵀ R
+        if failed:
+            raise np.linalg.LinAlgError("a posterior precision that is not positive definite")
+        half_way, _ = dtrtrs(root, right, lower=0, trans=1)
+        evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(root)).sum())
+        sizes = float(np.log(np.where(row == col, 1.0, 0.5) * tau2).sum()) + math.log(shrunk)
+        evidence -= 0.5 * (q * pull + sizes)
+        evidence -= 0.5 * (spread / USUAL) ** 2
+        if best is None or evidence > best[0]:
+            best = evidence, root, half_way, spread
+    assert best is not None
+    _, root, half_way, spread = best
+    mean_m = np.zeros((q, q))
+    mean_m[row, col] = dtrtrs(root, half_way, lower=0)[0]
+    cov = np.zeros((0, 0)) if brief else _inverse(root)
+    return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, spread)
 
 
-def bring_in(rows: Array, gaps: Sequence[float], constant: bool) -> tuple[Array, Array]:
-    """Take back part of the stretch of rare values, which whitening would send far out.
+def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDArray[np.intp]) -> Array:
+    """What reports tell of the entries of M, as M = Σ m_e E_e, E_e symmetric with ones at (a, b) and (b, a)."""
+    by_row, by_col = precision.take(row, axis=0), precision.take(col, axis=0)
+    # both matrices are symmetric: of the four products two are each other's transpose
+    mixed = by_row.take(col, axis=1) * gram.take(col, axis=0).take(row, axis=1)
+    info = by_row.take(row, axis=1) * gram.take(col, axis=0).take(col, axis=1)
+    info += mixed
+    info += mixed.T
+    info += by_col.take(col, axis=1) * gram.take(row, axis=0).take(row, axis=1)
+    once = row == col
+    info[once] *= 0.5
+    info[:, once] *= 0.5
+    return info
 
-    A step of the state moves the predictor of somebody far out by far more than c, where scores are flat.
+
+def _inverse(root: Array) -> Array:
+    """Inverse of Rᵀ R, R upper triangular."""
+    upper, _ = dpotri(root, lower=0)
+    return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
+
+
+def told(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
+    """Curvature along unit vectors and its standard deviation, two of shape (m,).
 
     Parameters
     ----------
-    rows : ndarray, shape (d, d) or larger
-    gaps : sequence of float, length d
-        For each column that takes two values only, how far apart they are before the map; 0 for the others.
-    constant : bool
+    curvature : Curvature
+        With all entries.
+    directions : ndarray, shape (m, q)
+    """
+    row, col = np.tril_indices(len(curvature.mean))
+    by = directions[:, row] * directions[:, col] * np.where(row == col, 1.0, 2.0)
+    mean = np.einsum("ij,jk,ik->i", directions, curvature.mean, directions)
+    return mean, np.sqrt(np.einsum("ij,jk,ik->i", by, curvature.cov, by))
+
+
+def _divided(m: Array, g: Array) -> Array:
+    """M⁻¹ g of symmetric matrices, shape (draws, q, q), with eigenvalues that are believed; shape (draws, q)."""
+    eye = np.eye(len(g))
+    try:  # a tenth of the time of all eigenvalues tells whether they are believed as they are, as a rule
+        np.linalg.cholesky(m - LEAST * eye)
+        np.linalg.cholesky(LARGEST * eye - m)
+        return np.asarray(np.linalg.solve(m, np.broadcast_to(g, m.shape[:-1])[..., None])[..., 0])
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(m)
+    along = np.einsum("kij,i->kj", vectors, g) / np.clip(values, LEAST, LARGEST)
+    return np.asarray(np.einsum("kij,kj->ki", vectors, along))
+
+
+def floored(m: Array) -> Array:
+    """Symmetric matrices, shape (…, q, q), with eigenvalues that are believed."""
+    values, vectors = np.linalg.eigh(m)
+    values = np.clip(values, LEAST, LARGEST)
+    return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+
+
+class Combined(NamedTuple):
+    """Estimate of x*, and its precision."""
+
+    x: Array  # shape (q,)
+    cov: Array  # shape (q, q)
+    weights: Array  # Of the rounds, sum 1; shape (k,)
+    moved: Array  # Σ w_k x_k − x: how far rounds had to be carried; shape (q,)
+    unknown: Array  # Part of the covariance that comes of what isn't known of M; shape (q, q)
+
+
+def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, brief: bool = False) -> Combined:
+    """Carry every round to where its mean report would be zero, and average.
+
+    Parameters
+    ----------
+    rounds : sequence of Answered
+    noise : ndarray, shape (q, q)
+    curvature : Curvature
+    brief : bool
+        Whether the covariance may leave out what isn't known of M.
 
     Returns
     -------
-    rows : ndarray
-    shares : ndarray, shape (d,)
-        Share of people with the rarer value; NaN for other columns.
+    Combined
+        The covariance is that of the noise carried by the mean of M, and that of what M leaves open. The first isn't
+        averaged over M's posterior: as often as M is found too large by chance it is found too small.
     """
-    d = len(gaps)
-    out, shares = np.array(rows), np.full(d, np.nan)
-    for j, gap in enumerate(gaps):
-        if gap > 0.0:
-            stretched = float(rows[j, j]) * gap
-            shares[j] = two_point_share(stretched, d, constant)
-            out[j] *= min(1.0, FARTHEST / stretched)
-    return out, shares
+    q = len(noise)
+    total = np.array([r.weight.sum() for r in rounds])
+    x = np.array([r.weight @ r.x / r.weight.sum() for r in rounds])
+    g = np.array([r.weight @ r.g / r.weight.sum() for r in rounds])
+    m = floored(curvature.mean)
+    one = x - np.linalg.solve(m, g.T).T
+    each = float(np.trace(np.linalg.solve(m, np.linalg.solve(m, noise).T))) / q
+    weights, estimate = total / total.sum(), np.zeros(q)
+    for _ in range(4):
+        estimate = weights @ one
+        far = ((x - estimate) ** 2).sum(axis=1)
+        weights = 1.0 / (each / total + CARRY**2 * far / q)
+        weights = weights / weights.sum()
+    estimate = weights @ one
+    mean_x, mean_g = weights @ x, weights @ g
+    own = np.linalg.inv(m)
+    share = float(np.sum(weights**2 / total))
+    unknown = np.zeros((q, q))
+    if not brief:
+        moves = _divided(_draws(curvature), mean_g) - np.linalg.solve(m, mean_g)
+        unknown = moves.T @ moves / len(moves)
+    return Combined(estimate, own @ (noise * share) @ own.T + unknown, weights, mean_x - estimate, unknown)
 
 
-def rare(shares: Array, rules: ScoreRules, effective: float, people: int, crossed: Sequence[Crossed] = ()) -> list[int]:
-    """Two-valued columns whose rarer value too few people have for its coefficient's interval to be relied on.
-
-    And the columns that cross such a factor with a number.
-    """
-    curvature = 0.25 if rules.from_predictor else rules.curvature
-    far = math.sqrt(1.0 + (len(shares) - 1) / FARTHEST**2)
-    needed = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
-    known = np.nan_to_num(shares, nan=1.0)
-    few = [int(j) for j in np.flatnonzero(known < min(max(needed, SMALLEST_SHARE), MOST_SHARE))]
-    return few + [c.column for c in crossed if set(c.levels) & set(few)]
-
-
-def wide(
-    rows: Array,
-    gaps: Sequence[float],
-    unscaled: Sequence[int],
-    constant: bool,
-    crossed: Sequence[Crossed] = (),
-) -> list[tuple[int, float]]:
-    """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd.
-
-    What crosses a factor with a number is 0 for other levels, which makes its learned sd small: the number itself and
-    the level's share tell whether it is to be relied on.
-    """
-    spans = 2.0 * np.diag(rows)[: len(gaps)]
-    left = {c.column for c in crossed}
-    columns = [j for j in range(int(constant), len(gaps)) if gaps[j] == 0.0 and j not in unscaled and j not in left]
-    return [(j, float(spans[j])) for j in columns if spans[j] > WIDE]
+def _draws(curvature: Curvature) -> Array:
+    """Draws of M from its posterior, always the same ones, in pairs about the mean; shape (draws, q, q)."""
+    q = len(curvature.mean)
+    rng = np.random.Generator(np.random.PCG64(20_000 + q))
+    if not curvature.whole:
+        e = rng.standard_normal((DRAWS // 2, 1, 1)) * math.sqrt(float(curvature.cov[0, 0]))
+        apart = e * np.eye(q)
+    else:
+        row, col = np.tril_indices(q)
+        low = np.linalg.cholesky(curvature.cov)
+        e = rng.standard_normal((DRAWS // 2, len(row))) @ low.T
+        apart = np.zeros((len(e), q, q))
+        apart[:, row, col] = e
+        apart[:, col, row] = e
+    return np.concatenate([curvature.mean + apart, curvature.mean - apart])

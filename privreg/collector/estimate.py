@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import carried, law, many
+from privreg.collector import curvature, law, many
 from privreg.collector.coordinates import reference
 from privreg.collector.plan import Estimated, Frame, Many, Plan, Progress, Seen
 from privreg.families import measures
@@ -69,8 +69,8 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         times = times if sd > 0.0 else 1.0
         maps.append(map_)
         bends.append(_bend(plan, said, theta, one.state, scale))
-        out.append(carried.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
-    common = carried.UNSCALED if said.scaled else carried.COMMON
+        out.append(curvature.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
+    common = curvature.UNSCALED if said.scaled else curvature.COMMON
     return Frame(out, inverse @ noise @ inverse.T, root, maps, bends, common)
 
 
@@ -196,8 +196,8 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     for _ in range(TURNS):
         before = at
         frame = framed(plan, progress, said, at, scale)
-        learned = carried.learn(frame.rounds, frame.noise, common=frame.common)
-        found = carried.combine(frame.rounds, frame.noise, learned)
+        learned = curvature.learn(frame.rounds, frame.noise, common=frame.common)
+        found = curvature.combine(frame.rounds, frame.noise, learned)
         theta = np.asarray(np.linalg.solve(frame.root.T, found.x), dtype=np.float64)
         at = theta
         if plan.rules.moving:  # far from all states curvature is the law's alone, and noise would choose it
@@ -294,7 +294,7 @@ def _carried(progress: Progress, found: Estimated) -> Iterator[tuple[Seen, float
     assert frame is not None
     assert found.combined is not None
     assert found.curvature is not None
-    turn = np.linalg.solve(frame.root.T, np.linalg.inv(carried.floored(found.curvature.mean)))
+    turn = np.linalg.solve(frame.root.T, np.linalg.inv(curvature.floored(found.curvature.mean)))
     last = slice(-len(main), None)
     for one, map_, bend, share in zip(
         main, frame.maps[last], frame.bends[last], found.combined.weights[last], strict=True

@@ -1,7 +1,8 @@
 """The reference law: what mean reports to expect if the model held and covariates looked like given points.
 
 Whitened covariates z are the points, equally likely; residuals are normal where a family has them. Real data look
-different. What the law gets wrong is learned from reports (`collector.carried`); it is a guide and nothing rests on it.
+different. What the law gets wrong is learned from reports (`collector.curvature`); it is a guide, and nothing rests on
+it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privreg.collector import carried, diagonal, many
+from privreg.collector import diagonal, many
 from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.collector.carried import Combined, Curvature
     from privreg.collector.clamping import Bounded, Clamped
+    from privreg.collector.curvature import Answered, Combined, Curvature
     from privreg.collector.diagonal import Wide
     from privreg.collector.factors import Cells
     from privreg.collector.many import Box, Found, Learned
@@ -181,7 +181,7 @@ class Progress(NamedTuple):
 class Frame(NamedTuple):
     """Rounds in the law's own coordinates, in which the law says M = I."""
 
-    rounds: list[carried.Answered]
+    rounds: list[Answered]
     noise: Array  # shape (q, q)
     root: Array  # L, lower triangular: x = L' θ; shape (q, q)
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)

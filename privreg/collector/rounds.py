@@ -13,8 +13,7 @@ import numpy as np
 from scipy.linalg import hadamard
 from scipy.special import ndtri
 
-from privreg.collector import carried, clamping, diagonal, many, moments, pilot, thresholds
-from privreg.collector import curvature as coordinates
+from privreg.collector import clamping, curvature, diagonal, many, moments, pilot, thresholds, whitening
 from privreg.collector import factors as cells
 from privreg.collector.coordinates import placed, reference
 from privreg.collector.estimate import answered, estimate, framed
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.collector.carried import Answered
+    from privreg.collector.curvature import Answered
     from privreg.collector.law import Law
     from privreg.collector.moments import Scatter
     from privreg.collector.pilot import Fitted
@@ -239,7 +238,7 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
 def _pays(plan: Plan, progress: Progress) -> bool:
     """Whether another round of moments pays."""
     d = plan.d + plan.extra
-    if coordinates.is_correlated(progress.scatter.rows[:d, :d], constant=True):
+    if whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True):
         return True
     shares = cells.shrunk(plan.factors, progress.scatter.shares)
     return bool(shares) and cells.unsure(np.concatenate(shares), progress.scatter.shares.variance)
@@ -326,8 +325,8 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
     """Go part of the way to what the last round's reports say."""
     assert progress.fitted is not None
     frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
-    learned = carried.learn(frame.rounds, frame.noise, common=frame.common, brief=True)
-    m = carried.floored(learned.mean)
+    learned = curvature.learn(frame.rounds, frame.noise, common=frame.common, brief=True)
+    m = curvature.floored(learned.mean)
     x, g = _latest(frame.rounds, m)
     back = np.linalg.solve(frame.root.T, np.linalg.inv(m))
     step, unit = -back @ g, state.corner if said.scaled else 1.0

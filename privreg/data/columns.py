@@ -273,6 +273,8 @@ def as_series(raw: Any) -> Any:
     if isinstance(raw, list | tuple):
         raw = plain_vector(raw)
     dtype = getattr(raw, "dtype", None)
+    if isinstance(dtype, pd.SparseDtype):
+        raw = np.asarray(raw)
     try:
         return pd.Series(raw, dtype=dtype if isinstance(dtype, np.dtype) and dtype.kind == "O" else None)
     except Exception:  # a text that is no Unicode, say

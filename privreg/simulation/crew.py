@@ -22,7 +22,7 @@ class Task(Generic[T]):
         self._work: Callable[[], T] | None = work
         self._claim, self._done = threading.Lock(), threading.Event()
         self._found: list[T] = []
-        self._problem: Exception | None = None
+        self._problem: BaseException | None = None
 
     @property
     def done(self) -> bool:
@@ -42,8 +42,10 @@ class Task(Generic[T]):
         assert work is not None
         try:
             self._found.append(work())
-        except Exception as e:  # for whoever asks for the result
+        except BaseException as e:  # for whoever asks for the result
             self._problem = e
+            if not isinstance(e, Exception):
+                raise
         finally:
             self._done.set()
         return True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.collector import carried, clamping, coordinates, curvature, estimate, moments, thresholds
+from privreg.collector import clamping, coordinates, curvature, estimate, moments, thresholds, whitening
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
 from privreg.inference.resampling import FIRST
@@ -17,7 +17,7 @@ from privreg.simulation.notes import RARE, Findings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.collector.carried import Curvature
+    from privreg.collector.curvature import Curvature
     from privreg.collector.plan import Estimated, Frame, Plan, Progress
     from privreg.inference.methods import Estimate
     from privreg.simulation.rounds import RoundsRun
@@ -88,11 +88,11 @@ def found_of(
     rare: list[int] = []
     wide: list[tuple[int, float]] = []
     if have:
-        rare = curvature.rare(shares, plan.rules, effective * scatter.answering, run.people, plan.crossed)
+        rare = whitening.rare(shares, plan.rules, effective * scatter.answering, run.people, plan.crossed)
         wide = (
             []
             if plan.wide is not None
-            else curvature.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
+            else whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
         )
     reference = False
     if plan.layout.constant and rare:
@@ -150,12 +150,12 @@ def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
     frame, learned = found.frame, found.curvature
     if frame is None or learned is None or not learned.whole:
         return []
-    alone = carried.learn(frame.rounds, frame.noise, alone=True)
+    alone = curvature.learn(frame.rounds, frame.noise, alone=True)
     linear = run.to_user @ coordinates.linear(run.plan, progress.state) @ np.linalg.inv(frame.root.T)
-    along: Array = np.asarray(np.linalg.solve(carried.floored(learned.mean), linear.T).T)
+    along: Array = np.asarray(np.linalg.solve(curvature.floored(learned.mean), linear.T).T)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
-    mean, sd = carried.told(alone, along)
-    believed, _ = carried.told(learned, along)
+    mean, sd = curvature.told(alone, along)
+    believed, _ = curvature.told(learned, along)
     usual = float(np.trace(learned.mean)) / len(learned.mean)
     little = (mean < TOLD * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & (sd < BLURRED * usual)
     return np.flatnonzero(little | _creeping(progress, frame, learned, linear)).tolist()
@@ -169,7 +169,7 @@ def _creeping(progress: Progress, frame: Frame, learned: Curvature, linear: Arra
     people = np.array([s.weight.sum() for s in main])
     order = np.arange(len(main)) - np.average(np.arange(len(main)), weights=people)
     states = np.array([s.state.theta for s in main]) @ frame.root @ linear.T
-    by = linear @ np.linalg.inv(carried.floored(learned.mean))
+    by = linear @ np.linalg.inv(curvature.floored(learned.mean))
     noise = np.einsum("ij,jk,ik->i", by, frame.noise, by) * float(people @ order**2)
     return np.asarray(np.abs((people * order) @ states) > SETTLED * np.sqrt(noise))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector import carried, coordinates, estimate, many
+from privreg.collector import coordinates, curvature, estimate, many
 from privreg.errors import InferenceError
 from privreg.inference.batches import batches
 from privreg.inference.methods import METHODS, Estimate
@@ -236,8 +236,8 @@ def _trail(
     first = len(found.frame.rounds) - len(progress.main)
     for k in range(first + 1, len(found.frame.rounds)):
         some = found.frame.rounds[:k]
-        learned = carried.learn(some, found.frame.noise, common=found.frame.common, brief=True)
-        here = carried.combine(some, found.frame.noise, learned, brief=True)
+        learned = curvature.learn(some, found.frame.noise, common=found.frame.common, brief=True)
+        here = curvature.combine(some, found.frame.noise, learned, brief=True)
         main = progress.main[: k - first]
         people = sum(came[: main[-1].state.number + 1])
         move = linear @ root

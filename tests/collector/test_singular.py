@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from privreg.collector import curvature, thresholds
+from privreg.collector import thresholds, whitening
 from privreg.protocol.rounds import GROUPS
 
 
 def test_a_map_of_columns_that_reports_make_one():
     rows = np.linalg.inv(np.array([[1.0, 0.0, 0.0], [0.5, 1e8, 0.0], [0.5, 1e8, 1e-9]]))
-    found = curvature.without_constant(np.tril(rows), 2)
+    found = whitening.without_constant(np.tril(rows), 2)
     assert np.isfinite(found).all()
     assert (np.diag(found) > 0.0).all()
 
 
 def test_a_spread_that_is_lost_beside_a_centre_far_away():
     rows = np.array([[1.0, 0.0, 0.0], [3.9e27, 3.9e12, 0.0], [1.02600261e27, 1.02600261e12, 2.65]])
-    found = curvature.correlation(rows, constant=True)
+    found = whitening.correlation(rows, constant=True)
     assert np.isfinite(found).all()
     assert (np.diag(found) > 0.99).all()
 

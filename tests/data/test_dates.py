@@ -10,7 +10,7 @@ import pytest
 
 import privreg as pr
 from privreg.cli.values import pairs
-from privreg.data.columns import read_days
+from privreg.data.columns import read_days, read_numbers
 from privreg.data.inspect import described, mismatches, template
 from privreg.errors import DataError, PrivregWarning, SchemaError
 from privreg.field.plan import _column
@@ -92,6 +92,13 @@ def test_every_unit_of_numpy(unit):
     np.testing.assert_array_equal(read_days(days), np.where(np.isnat(days), np.nan, want))
 
 
+def test_sparse_columns_are_read_as_dense_ones():
+    numbers, times, _ = rows()
+    sparse = times.assign(day=pd.arrays.SparseArray(times["day"]))
+    assert fitted(sparse) == fitted(times) == fitted(numbers, DAYS)
+    assert np.isnan(read_numbers(sparse["day"])).all()
+
+
 def test_a_date_is_read_from_each_cell_alone():
     cells = ["2020-01-01", b"2020-01-01", datetime.date(2020, 1, 1), pd.Timestamp("2020-01-01"), 18_262, "18262"]
     cells += [np.datetime64("2020-01-01"), " 2020-01-01 ", "2020-01-01T00:00:00Z"]
@@ -142,6 +149,8 @@ def test_arrow_types():
         assert fitted(table.set_column(0, "day", table["day"].cast(type_))) == want
     polars = pytest.importorskip("polars")
     assert fitted(polars.from_arrow(table)) == want
+    hours = pa.array([datetime.time(3), None], pa.time64("us"))  # of no day
+    assert np.isnan(read_days(hours.to_pandas())).all()
 
 
 def test_files_of_dates_under_bounds_of_numbers_are_refused_by_their_type(tmp_path):

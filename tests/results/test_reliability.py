@@ -14,8 +14,8 @@ import pytest
 
 import privreg as pr
 from privreg import central, diagnostics
-from privreg.collector import carried
-from privreg.collector.curvature import wide
+from privreg.collector import curvature
+from privreg.collector.whitening import wide
 from privreg.diagnostics import CODES, Diagnostic, doubt
 from privreg.errors import PrivregWarning, ReliabilityWarning, SavedFileError
 from privreg.files import archive
@@ -123,13 +123,13 @@ def test_what_crosses_a_factor_and_a_number_is_told_by_the_level_and_not_by_its_
 
 def test_states_that_creep_one_way_take_their_coefficient_back():
     """Where a group's responses leave a valley, states move by as much each round; noise moves them to and fro."""
-    curvature = carried.Curvature(np.eye(2), np.eye(3), 0.1)
+    learned = curvature.Curvature(np.eye(2), np.eye(3), 0.1)
     frame = SimpleNamespace(noise=np.eye(2), root=np.eye(2))
     rng = np.random.default_rng(0)
     for creep, found in ((0.0, [False, False]), (0.1, [False, True])):
         states = rng.standard_normal((10, 2)) * 0.01 + np.outer(np.arange(10), [0.0, creep])
         main = [SimpleNamespace(weight=np.full((1, 1), 1e4), state=SimpleNamespace(theta=theta)) for theta in states]
-        given = SimpleNamespace(main=main), frame, curvature, np.eye(2)
+        given = SimpleNamespace(main=main), frame, learned, np.eye(2)
         assert findings._creeping(*given).tolist() == found
         given[0].main = main[:3]
         assert not findings._creeping(*given).any()

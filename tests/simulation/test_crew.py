@@ -55,6 +55,20 @@ def test_what_a_task_raises_is_raised_where_its_result_is_asked_for(threads):
             crew.result(bad)
 
 
+def test_what_ends_another_thread_is_raised_where_the_result_is_asked_for():
+    begun = threading.Event()
+
+    def leave():
+        begun.set()
+        raise SystemExit(3)
+
+    with Crew(2) as crew:
+        task = crew.submit(leave)
+        assert begun.wait(30)
+        with pytest.raises(SystemExit):
+            crew.result(task)
+
+
 def test_what_nobody_has_begun_is_dropped_at_the_end():
     done, begun = [], threading.Event()
 

@@ -1,7 +1,4 @@
-"""Rows from CSV files, plain and compressed: by pyarrow's parser as far as one is plain, else by pandas'.
-
-What a cell means doesn't depend on which of them read it.
-"""
+"""Rows from CSV files, plain and compressed, by pandas' parser."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.data.sources.arrow import coded
-from privreg.data.sources.csv_arrow import available, plain, plain_batches
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, beyond, check_labels, file_mark, rows_of
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
@@ -51,17 +47,24 @@ def _count_plain(path: Path) -> int | None:
         line = _first_line(file)
         if not line:
             return 0
-        if not plain(line):
+        if not _is_plain(line):
             return None
         n, single = 0, b"," not in line
         while piece := file.read(_PIECE):
             piece += file.readline()
-            if not plain(piece):
+            if not _is_plain(piece):
                 return None
             n += piece.count(b"\n") + (not piece.endswith(b"\n"))
             if not single:
                 n -= _blank_lines(piece)
         return n
+
+
+def _is_plain(piece: bytes) -> bool:
+    """Whether lines have neither quotes nor ends that could be taken for something else."""
+    if b'"' in piece or b"\0" in piece:
+        return False
+    return b"\r" not in piece or piece.count(b"\r") == piece.count(b"\r\n")
 
 
 def _blank_lines(piece: bytes) -> int:
@@ -174,27 +177,18 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
     # Ids are nearly all different: a chunk's categories would only cost time. Pandas makes numbers of categories that
     # all look like numbers. A column of which it finds out itself that there are texts it reads in half of the time:
     # if a chunk has none, it has no declared level either, as none looks like a number.
-    plain = {c for c in text if c in schema.levels and not any(map(_typed, schema.levels[c]))}
-    found = plain if _arrow_texts() else set()
-    kinds = {c: "category" if c in plain else "str" for c in text - found}
+    words = {c for c in text if c in schema.levels and not any(map(_typed, schema.levels[c]))}
+    found = words if _arrow_texts() else set()
+    kinds = {c: "category" if c in words else "str" for c in text - found}
 
     # a personal budget is public, and needed for the noise of a record that can't be read, too
     own = {c for c in columns if c in text or schema.declares(c)} | set(columns[:1])
 
     def batches(skip: int) -> Iterator[Batch]:
-        header = header_of(path)
-        check_labels(columns, header, path.name)
-        came, over = 0, [False]
-        for batch in _plain(path, header, wanted, text, over):
-            here = rows_of(batch)
-            yield from beyond([batch], max(skip - came, 0))
-            came += here
-        if not over[0]:
-            yield from rest(header, max(skip, came))
-
-    def rest(header: list[str], skip: int) -> Iterator[Batch]:
         import pandas as pd
 
+        header = header_of(path)
+        check_labels(columns, header, path.name)
         place = {c: str(header.index(c)) for c in columns}
         last = str(len(header))
         missing_texts: dict[str, Sequence[str]] = {j: [""] if c in text else _MISSING for c, j in place.items()}
@@ -221,19 +215,6 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
 
     count, stamp = partial(_count_lines, path), lambda: [file_mark(path)]
     return Source(f"CSV file {path.name}", None, batches, of_files([path]), count, stamp)
-
-
-def _plain(path: Path, header: list[str], wanted: Wanted, text: set[str], over: list[bool]) -> Iterator[Batch]:
-    """Batches of the records that pyarrow's parser reads, none without it; `over` tells if these were all."""
-    if len(header) < 2 or not available():
-        return
-    with _text(path) as opened:
-        try:
-            if not plain(_first_line(opened.buffer)):
-                return
-        except Exception:  # the header was read before: what is wrong now, the other parser says
-            return
-        yield from plain_batches(opened.buffer, header, wanted, text, _MISSING, lambda: over.__setitem__(0, True))
 
 
 def _arrow_texts() -> bool:

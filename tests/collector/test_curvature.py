@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from privreg.collector import carried
-from privreg.collector.carried import Answered
+from privreg.collector import curvature
+from privreg.collector.curvature import Answered
 from privreg.protocol.rounds import GROUPS
 
 Q, ROUNDS = 3, 8
@@ -29,7 +29,7 @@ def reports(rng, people, *, truth=TRUTH, rounds=ROUNDS, apart=0.3, far=0.3):
 def test_curvature_is_learned_as_information_grows():
     rng, errors, unsure = np.random.default_rng(1), [], []
     for people in (1e4, 1e6, 1e8):
-        found = carried.learn(reports(rng, people), NOISE)
+        found = curvature.learn(reports(rng, people), NOISE)
         errors.append(np.abs(found.mean - TRUTH).max())
         unsure.append(np.sqrt(np.trace(found.cov)))
         np.testing.assert_array_equal(found.mean, found.mean.T)
@@ -41,10 +41,10 @@ def test_curvature_is_learned_as_information_grows():
 
 def test_without_reports_the_law_is_what_is_believed():
     rng = np.random.default_rng(2)
-    found = carried.learn(reports(rng, 1e-3), NOISE)
+    found = curvature.learn(reports(rng, 1e-3), NOISE)
     np.testing.assert_allclose(found.mean, np.eye(Q), atol=0.01)
-    assert found.spread == carried.NARROWEST
-    assert carried.learn(reports(rng, 1e8), NOISE).spread >= 0.99 * carried.WIDEST
+    assert found.spread == curvature.NARROWEST
+    assert curvature.learn(reports(rng, 1e8), NOISE).spread >= 0.99 * curvature.WIDEST
 
 
 @pytest.mark.parametrize("people", [3e4, 1e6])
@@ -53,13 +53,13 @@ def test_the_posterior_of_curvature_covers(people):
     # standard error is at most √(.05 · .95/REPEATS) as entries of one M go together
     rng, inside = np.random.default_rng(3), []
     row, col = np.tril_indices(Q)
-    spread = carried.learn(reports(rng, people), NOISE).spread
+    spread = curvature.learn(reports(rng, people), NOISE).spread
     tau = spread / np.sqrt(0.5 * (Q + 1))
     for _ in range(REPEATS):
         m = np.zeros((Q, Q))
         m[row, col] = tau * rng.standard_normal(len(row)) * np.where(row == col, 1.0, np.sqrt(0.5))
-        m = np.tril(m) + np.tril(m, -1).T + (1.0 + carried.UNSCALED * rng.standard_normal()) * np.eye(Q)
-        found = carried.learn(reports(rng, people, truth=m), NOISE)
+        m = np.tril(m) + np.tril(m, -1).T + (1.0 + curvature.UNSCALED * rng.standard_normal()) * np.eye(Q)
+        found = curvature.learn(reports(rng, people, truth=m), NOISE)
         inside.append(np.abs(found.mean - m)[row, col] <= 1.96 * np.sqrt(np.diag(found.cov)))
     error = np.sqrt(0.05 * 0.95 / REPEATS)
     assert abs(np.mean(inside) - 0.95) < 4 * error
@@ -69,7 +69,7 @@ def test_curvature_along_a_direction_is_told_with_its_error_by_reports_alone():
     rng, off, people = np.random.default_rng(7), [], 1e5
     along = np.eye(Q)
     for _ in range(REPEATS):
-        mean, sd = carried.told(carried.learn(reports(rng, people), NOISE, alone=True), along)
+        mean, sd = curvature.told(curvature.learn(reports(rng, people), NOISE, alone=True), along)
         off.append((mean - np.diag(TRUTH)) / sd)
     np.testing.assert_allclose(np.std(off, axis=0), 1.0, atol=4 / np.sqrt(2 * REPEATS))
     assert (np.abs(np.mean(off, axis=0)) < 4 / np.sqrt(REPEATS)).all()
@@ -81,7 +81,7 @@ def test_estimates_are_without_bias_and_cover(far):
     off, inside = [], []
     for _ in range(REPEATS):
         some = reports(rng, people, far=far)
-        found = carried.combine(some, NOISE, carried.learn(some, NOISE))
+        found = curvature.combine(some, NOISE, curvature.learn(some, NOISE))
         off.append(found.x - TARGET)
         inside.append(np.abs(off[-1]) <= 1.96 * np.sqrt(np.diag(found.cov)))
         assert found.weights.sum() == pytest.approx(1.0)
@@ -102,11 +102,11 @@ def test_a_round_that_had_to_be_carried_far_counts_for_less():
     rng = np.random.default_rng(5)
     some = reports(rng, 1e6, far=0.0)
     far = [Answered(some[0].x + 1.0, some[0].g + TRUTH.sum(axis=1), some[0].weight), *some[1:]]
-    found = carried.combine(far, NOISE, carried.learn(far, NOISE))
+    found = curvature.combine(far, NOISE, curvature.learn(far, NOISE))
     assert found.weights[0] < 0.1 * found.weights[1:].min()
 
 
-@pytest.mark.parametrize("q", [carried.MOST, carried.MOST + 1])
+@pytest.mark.parametrize("q", [curvature.MOST, curvature.MOST + 1])
 def test_of_many_coefficients_the_multiple_alone_is_learned(q):
     rng, people = np.random.default_rng(6), 1e8
     some = []
@@ -114,14 +114,14 @@ def test_of_many_coefficients_the_multiple_alone_is_learned(q):
         half = 0.3 * rng.choice([-1.0, 1.0], (GROUPS // 2, q))
         x, weight = np.concatenate([half, -half]), np.full(GROUPS, people / GROUPS)
         some.append(Answered(x, 0.7 * x + rng.standard_normal(x.shape) / np.sqrt(weight)[:, None], weight))
-    found = carried.learn(some, np.eye(q))
-    assert found.whole == (q <= carried.MOST)
+    found = curvature.learn(some, np.eye(q))
+    assert found.whole == (q <= curvature.MOST)
     np.testing.assert_allclose(found.mean, 0.7 * np.eye(q), atol=0.01)
-    combined = carried.combine(some, np.eye(q), found)
+    combined = curvature.combine(some, np.eye(q), found)
     assert combined.cov.shape == (q, q)
     assert np.linalg.eigvalsh(combined.cov).min() > 0.0
 
 
 def test_eigenvalues_that_are_not_believed_are_moved():
     m = np.diag([-1.0, 0.5, 9.0])
-    np.testing.assert_allclose(np.diag(carried.floored(m)), [carried.LEAST, 0.5, carried.LARGEST])
+    np.testing.assert_allclose(np.diag(curvature.floored(m)), [curvature.LEAST, 0.5, curvature.LARGEST])

@@ -1,4 +1,4 @@
-"""Two parsers of CSV files, and no cell that means anything else for which of them read it."""
+"""Cells of CSV files: what each means, whatever is beside it and wherever reading begins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from privreg.data.columns import prepare
 from privreg.data.sources import csv
 from privreg.data.sources.csv import _count_lines
-from privreg.data.sources.csv_arrow import PIECE
 from privreg.data.sources.open import open_table, rows_of
 from privreg.errors import DataError
 from privreg.schema.declarations import Schema
@@ -50,12 +49,6 @@ def read(path, skip=0):
     return out
 
 
-def by_pandas(path, monkeypatch, skip=0):
-    with monkeypatch.context() as m:
-        m.setattr(csv, "available", lambda: False)
-        return read(path, skip)
-
-
 def made(seed):
     """A file with cells, lines and ends of every kind."""
     r = random.Random(seed)
@@ -75,65 +68,34 @@ def made(seed):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_every_cell_is_what_the_other_parser_makes_of_it(part, tmp_path, monkeypatch):
+def test_no_cell_depends_on_the_chunk_it_is_in_and_reading_goes_on_anywhere(part, tmp_path, monkeypatch):
     path = tmp_path / "people.csv"
     for seed in range(40 * part, 40 * part + 40):
         path.write_bytes(made(seed))
-        want = by_pandas(path, monkeypatch)
-        assert read(path) == want, seed
+        want = read(path)
+        with monkeypatch.context() as m:
+            m.setattr(csv, "CHUNK", 7)
+            assert read(path) == want, seed
         assert _count_lines(path) == len(want), seed
         skip = len(want) // 2
         assert read(path, skip) == want[skip:], seed
 
 
+def test_a_cell_means_what_it_means_in_a_table(tmp_path):
+    r = random.Random(1)
+    cells = [(r.choice(NUMBERS), r.choice(TEXTS), r.choice(NUMBERS), str(k).zfill(3)) for k in range(500)]
+    path, packed = tmp_path / "people.csv", tmp_path / "people.csv.gz"
+    path.write_text("\n".join(",".join(line) for line in [("a", "g", "y", "id"), *cells]))
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    frame = pd.DataFrame(cells, columns=["a", "g", "y", "id"])
+    for name in ("a", "y"):
+        frame[name] = [np.nan if v in {"", "NA"} else float(v) for v in frame[name]]
+    frame["g"] = frame["g"].where(frame["g"] != "", None)  # "NA" is a level
+    assert read(path) == read(packed) == read(frame)
+
+
 def plain(n):
     return "".join(f"{k % 10},{'uv'[k % 2]},0.{k},{k:07}\n" for k in range(n))
-
-
-def test_a_plain_file_is_read_by_pyarrow_alone(tmp_path, monkeypatch):
-    path, packed = tmp_path / "people.csv", tmp_path / "people.csv.gz"
-    text = "id2,a,g,y,id,id2\n" + "".join(f"x,{line},y\n" for line in plain(50_000).splitlines())
-    assert len(text) > PIECE
-    path.write_text(text)
-    packed.write_bytes(gzip.compress(text.encode()))
-    want = by_pandas(path, monkeypatch)
-    assert len(want) == 50_000
-
-    def refuse(*_, **__):
-        raise AssertionError("pandas was asked")
-
-    monkeypatch.setattr(pd, "read_csv", refuse)
-    assert read(path) == read(packed) == want
-    assert read(path, 33_333) == want[33_333:]
-
-
-BAD_BYTE = "1,\xff,1,2"
-LONG = f"1,{'u' * 3_000_000},1,2"
-
-
-@pytest.mark.parametrize(
-    "odd", ["1,u,1,2,3", "1,u", "abc,u,1,2", '1,"u",1,2', "1,u,1\r,2", "1,\0,1,2", BAD_BYTE, " ", LONG]
-)
-def test_where_a_file_stops_being_plain_the_other_parser_goes_on(odd, tmp_path, monkeypatch):
-    path = tmp_path / "people.csv"
-    before, after = plain(60_000), plain(3_000)
-    path.write_bytes(b"a,g,y,id\n" + before.encode() + odd.encode("latin-1") + b"\n" + after.encode())
-    want, came = by_pandas(path, monkeypatch), []
-    real = csv._chunks
-
-    def told(path, columns, skip, **how):
-        came.append(skip)
-        return real(path, columns, skip, **how)
-
-    monkeypatch.setattr(csv, "_chunks", told)
-    assert read(path) == want
-    if odd == BAD_BYTE:
-        assert came == []
-    else:
-        (skipped,) = came
-        assert 0 < skipped <= 60_000
-    for skip in (10, 59_990, 60_010):
-        assert read(path, skip) == want[skip:]
 
 
 def test_a_file_that_is_cut_off_is_an_error_after_the_rows_before(tmp_path):
@@ -152,11 +114,10 @@ def test_a_file_that_is_cut_off_is_an_error_after_the_rows_before(tmp_path):
     assert rows > 50_000
 
 
-def test_numbers_are_the_nearest_doubles_in_either(tmp_path, monkeypatch):
+def test_numbers_are_the_nearest_doubles(tmp_path):
     rng = np.random.default_rng(3)
     values = rng.normal(size=3000) * 10.0 ** rng.integers(-300, 300, 3000)
     path = tmp_path / "people.csv"
     path.write_text("a,g,y,id\n" + "".join(f"{v!r},u,{v:.17e},1\n" for v in values.tolist()))
     found = read(path)
-    assert found == by_pandas(path, monkeypatch)
     assert [float(a) for a, *_ in found] == values.tolist()
