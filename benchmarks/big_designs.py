@@ -161,8 +161,8 @@ def case(design: str, p: int, tuning: str, n: int, rounds: int) -> dict:
         some = max(min(n, (1 << 22) // p), 1)
         stream = m.start(tuning=tuning, seed=1)
         batch = (data[0][:some], data[1][:some]) if design == "dense" else data.iloc[:some]
-        rows = stream._encode(batch)
-        found["encode"].append(_seconds(stream._encode, batch) * n / some)
+        rows = stream._encoder.encode(batch)
+        found["encode"].append(_seconds(stream._encoder.encode, batch) * n / some)
         if tuning == "published":
             found["kernel"].append(_seconds(stream._run.advance, rows.endog, rows.exog) * n / some)
     assert res is not None

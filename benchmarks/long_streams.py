@@ -101,7 +101,7 @@ def kernel(_: str) -> int:
     run = stream._run
     inside = np.array(x)
     units.rows_inside(inside)
-    inside = np.ascontiguousarray(inside[:, stream._order])
+    inside = np.ascontiguousarray(inside[:, stream._encoder.order])
     response = units.response_inside(y)
     run.advance(response[:100_000], inside[:100_000])  # compiled, and through the lead
     begin = time.perf_counter()

@@ -266,7 +266,7 @@ def _encoding(model: pr.PrivateOnlineRegression, data: pd.DataFrame) -> Callable
 
     def run() -> None:
         for batch in stream.read(stream._spec.open(data)):
-            stream._encode(batch)
+            stream._encoder.encode(batch)
 
     return run
 

@@ -39,8 +39,9 @@ CORRELATED: Final = 2.5
 FARTHEST: Final = 5.0
 """Distance of the two values of a two-valued column in the scores' coordinates, at most."""
 
-FEW: Final = 8.0
-"""Error of the predictor of people with a rare value, in units of c, is to be at most one by this."""
+FEW: Final = 6.0
+"""Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them
+intervals cover less than some 92% (benchmarks/rare_levels)."""
 
 SMALLEST_SHARE: Final = 0.035
 """Shares below it can't be told apart by as many rounds of moments as are held."""

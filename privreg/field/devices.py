@@ -56,7 +56,7 @@ class Crowd:
         assert isinstance(run, RoundsRun)
         self.engine, self._columns = run.plan, run.columns
         asked = any(r.role == "clamping" for r in run.plan.rounds)
-        parts = [stream._encode(batch, clamped=asked) for batch in fit.spec.open(rows).batches(0)]
+        parts = [stream._encoder.encode(batch, clamped=asked) for batch in fit.spec.open(rows).batches(0)]
         self._y = np.concatenate([p.endog for p in parts])
         x = np.concatenate([p.exog for p in parts])
         self._x = np.where(np.isnan(self._y)[:, None], np.nan, x)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from privreg.errors import (
     UnsupportedArgumentError,
 )
 from privreg.files import archive
-from privreg.formula.design import Design
 from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.options.threads import one_thread
@@ -37,6 +36,7 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
 from privreg.simulation.crew import Crew, Task
+from privreg.simulation.encoding import Encoder, Rows
 from privreg.simulation.outcome import report_of_rounds
 from privreg.simulation.plan import plan_of
 from privreg.simulation.rounds import RoundsRun
@@ -68,18 +68,6 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
-class Rows(NamedTuple):
-    """Rows of a batch in internal units, and what is known of their people: one entry a row, or None for all alike."""
-
-    endog: Array  # shape (n,)
-    exog: Array  # shape (n, p)
-    offset: Array | None  # shape (n,)
-    weight: Array | None  # Squared share of the largest budget; shape (n,)
-    hashes: Any  # Keyed hashes of ids; shape (n,)
-    clamped: NDArray[np.bool_] | None  # Whether bounds clamp them, where they may be asked that; shape (n, D)
-    read: int  # Rows of the source they were made of
-
-
 class Stream:
     """A fit in progress. Made by ``model.start()``; rows come in by :meth:`update`.
 
@@ -108,21 +96,17 @@ class Stream:
         if key is not None and settings.efficient is not None:
             self._deal = Key(derived_key(key, "order"))
         self._counter = spec.people.counter()
-        self._order: NDArray[np.intp] = np.arange(len(spec.design.names))
-        self._design = spec.design  # by which rows are encoded; of formulas, in internal units but for their mix
-        if isinstance(spec.design, Design):
-            self._design = spec.design.scaled(spec.units.centre, spec.units.scale)
         self._run: AveragedSGD | RoundsRun
         if settings.efficient is None:
             from privreg.simulation import published  # whose loop is compiled
 
+            self._encoder = Encoder(spec, np.arange(len(spec.design.names)), self._counter, narrow=False)
             self._run = published.begin(spec, settings, key, start)
         else:
-            self._run = self._rounds(key, start)
-        self._sorted = bool((np.diff(self._order) == 1).all())  # whether columns come in the engine's order
-        if isinstance(self._design, Design) and not self._sorted and spec.units.mix is None:
-            ordered = self._design.ordered(self._order)
-            self._design, self._sorted = ordered or self._design, ordered is not None
+            plan, order, linear = plan_of(spec, settings, start)
+            self._encoder = Encoder(spec, order, self._counter, narrow=plan.wide is not None)
+            given = {"personal": spec.personal, "unusable": spec.unusable}
+            self._run = RoundsRun(plan, linear, key, columns=self._encoder.columns, **given)
         self._lock = threading.Lock()
         self._broken = False
         self._cautioned = False  # whether results have warned that they should not be relied on
@@ -130,25 +114,6 @@ class Stream:
         self._marks: list[tuple[int, int]] = []  # Rows read and people before the batches that open sums are of
         self._skip = 0  # People of the next rows whose reports are in sums already
         self._origin = object()
-
-    def _rounds(self, key: bytes | None, start: Array | None) -> RoundsRun:
-        """Begin a fit by rounds."""
-        plan, self._order, linear = plan_of(self._spec, self._settings, start)
-        columns = self._narrow() if plan.wide is not None else None
-        given = {"personal": self._spec.personal, "unusable": self._spec.unusable}
-        return RoundsRun(plan, linear, key, columns=columns, **given)
-
-    def _narrow(self) -> NDArray[np.int64] | None:
-        """Encode factors of many levels as one column each, where that can be; how columns then come."""
-        design = self._spec.design
-        if not isinstance(design, Design) or not (np.diff(self._order) > 0).all():
-            return None
-        units = self._spec.units
-        narrow, columns = design.narrowed(units.keeps_levels)
-        if not columns[:, 1].any():
-            return None
-        self._design = narrow.scaled(units.centre[columns[:, 0]], units.scale[columns[:, 0]])
-        return columns
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -212,13 +177,13 @@ class Stream:
         with self._alone():
             if getattr(self._spec.design, "formula", None) is not None:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
-            self._take(self._encode(batch, clamped=self._asks([batch])))
+            self._take(self._encoder.encode(batch, clamped=self._asks([batch])))
         return self
 
     def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
         """Update by every batch in `threads` threads, of which this is one; gives the people so far."""
         with self._alone(), Crew(threads) as crew:
-            reading = pieces(batches, chunk_of(len(self._order if self._columns is None else self._columns)))
+            reading = pieces(batches, chunk_of(self._encoder.width))
             if isinstance(self._run, RoundsRun) and threads > 1:
                 self._run.crew = crew
             coming: deque[tuple[int, Task[Rows]]] = deque()
@@ -251,12 +216,8 @@ class Stream:
             rows = rows_of(batch)
         except Exception:  # no table; whoever encodes it says so
             rows = 0
-        encode = partial(self._encode, batch, clamped=self._asks([batch], before))
+        encode = partial(self._encoder.encode, batch, clamped=self._asks([batch], before))
         return rows, crew.submit(encode)
-
-    @property
-    def _columns(self) -> NDArray[np.int64] | None:
-        return self._run.columns if isinstance(self._run, RoundsRun) else None
 
     def _asks(self, batches: list[Any], before: int = 0) -> bool:
         """Whether anybody of batches after so many rows may be asked whether bounds clamp them."""
@@ -267,30 +228,6 @@ class Stream:
         except Exception:  # no table; whoever encodes it says so
             rows = ENDLESS
         return self._run.asks_clamping(rows)
-
-    def _encode(self, batch: Any, *, clamped: bool = False) -> Rows:
-        """Rows in internal units, in the engine's order of columns; `clamped`: and what bounds clamp of them."""
-        spec, units, columns = self._spec, self._spec.units, self._columns
-        rows = self._design.encode(batch, spec.people.missing)
-        x = rows.exog
-        if not isinstance(self._design, Design):
-            units.rows_inside(x)
-        elif columns is None:
-            units.rows_mixed(x)
-        if not self._sorted:
-            x = x.take(self._order, axis=1)
-        with np.errstate(over="ignore"):  # a warning would tell of one value
-            offset = None if rows.offset is None else rows.offset / units.y_scale
-        weight = spec.people.weights(batch, rows.kept)
-        hashes = None
-        if self._counter is not None:
-            hashes = self._counter.hashed(spec.people.ids(batch), gaps=spec.people.missing != "raise")
-            hashes = hashes if rows.kept is None else hashes[rows.kept]
-        flags = None
-        if clamped:
-            flags = spec.design.clamps(batch, [c.name for c in spec.clamps])
-            flags = flags if rows.kept is None else flags[rows.kept]
-        return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, flags, rows_of(batch))
 
     @one_thread()
     def _take(self, rows: Rows) -> None:
@@ -403,13 +340,13 @@ class Stream:
     @one_thread()
     def _results(self, release: Release) -> PrivateResults:
         spec, settings = self._spec, self._settings
-        names = [*np.array(spec.design.names)[self._order].tolist(), spec.design.endog_name]
+        names = [*np.array(spec.design.names)[self._encoder.order].tolist(), spec.design.endog_name]
         if not isinstance(self._run, RoundsRun):
             from privreg.simulation import published
 
             report = published.report_of_chain(self._run, settings, spec.units)
         else:
-            report = report_of_rounds(self._run, settings, spec.units, self._order, names)
+            report = report_of_rounds(self._run, settings, spec.units, self._encoder.order, names)
         return PrivateResults(
             ResultData(
                 design=spec.design,

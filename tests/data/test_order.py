@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from privreg.data.sources import parquet
 from privreg.data.sources.open import CHUNK, open_arrays, open_table, rows_of
 from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, spread
 from privreg.schema.declarations import Schema
@@ -177,3 +178,24 @@ def test_memory_is_that_of_few_batches_however_long_the_table_is():
     finally:
         tracemalloc.stop()
     assert peak < 3 * 8 * CHUNK * (p + 1)
+
+
+def test_few_files_are_open_at_a_time(tmp_path, monkeypatch):
+    paths = [tmp_path / f"{k}.parquet" for k in range(8)]
+    for k, path in enumerate(paths):
+        part = pd.DataFrame({"at": np.arange(100.0) + 100 * k, "y": 0.5, "f": "a", "id": "x"})
+        part.to_parquet(path, row_group_size=20)
+    before, held, most = parquet._open, [], []
+
+    def opened(*args):
+        held.append(before(*args))
+        most.append(sum(not one.closed for one in held))
+        return held[-1]
+
+    monkeypatch.setattr(parquet, "OPEN", 3)
+    monkeypatch.setattr(parquet, "_open", opened)
+    source = open_table(paths, COLUMNS, SCHEMA)
+    at = np.concatenate([np.asarray(batch["at"]) for batch in source.dealt(KEY)(0)])
+    np.testing.assert_array_equal(np.sort(at), np.arange(800.0))
+    assert max(most) == 3
+    assert all(one.closed for one in held)

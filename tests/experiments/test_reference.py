@@ -39,7 +39,7 @@ def agreement(stream, x, score, curvature, other):
     its influence on each coefficient, a row a person. Only the people who came last sent scores.
     """
     res, n = stream.results(), len(x)
-    short = 1 / np.linalg.norm(x[:, stream._order] @ stream._run.progress.state.rows.T, axis=1)
+    short = 1 / np.linalg.norm(x[:, stream._encoder.order] @ stream._run.progress.state.rows.T, axis=1)
     information = (x * (short * curvature)[:, None]).T @ x / n
     own = (x * (short * score)[:, None]) @ np.linalg.inv(information)
     own[: n - res._fit.senders] = 0.0

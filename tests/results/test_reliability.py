@@ -105,7 +105,7 @@ def test_what_crosses_a_factor_and_a_number_is_told_by_the_level_and_not_by_its_
     crossed = {"share": 0.3, "formula": "y ~ C(g) * x"}
     stream = rare(**crossed).start()
     plan = stream._run.plan
-    column = [stream._spec.design.names[j] for j in stream._order]
+    column = [stream._spec.design.names[j] for j in stream._encoder.order]
     (one,) = plan.crossed
     assert column[one.column] == "C(g)[T.1]:x"
     assert [column[j] for j in one.levels] == ["C(g)[T.1]"]

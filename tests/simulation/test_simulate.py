@@ -37,7 +37,7 @@ def field(made, rows, *, late=0, dropout=0.0, seed=1, key=True):
     run = stream._run
     assert isinstance(run, RoundsRun)
     run.key = run.key if key else None
-    return FieldRun(run, b"k" * 32, dropout, late), stream._encode(rows, clamped=True)
+    return FieldRun(run, b"k" * 32, dropout, late), stream._encoder.encode(rows, clamped=True)
 
 
 # --- plans -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,93 @@
+"""Batches of records as rows in internal units: what devices know of themselves before they are asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from privreg.data.sources.open import rows_of
+from privreg.formula.design import Design
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.data.participants import Counter
+    from privreg.formula.spec import ModelSpec
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Encoder", "Rows"]
+
+
+class Rows(NamedTuple):
+    """Rows of a batch in internal units, and what is known of their people: one entry a row, or None for all alike."""
+
+    endog: Array  # shape (n,)
+    exog: Array  # shape (n, p)
+    offset: Array | None  # shape (n,)
+    weight: Array | None  # Squared share of the largest budget; shape (n,)
+    hashes: Any  # Keyed hashes of ids; shape (n,)
+    clamped: NDArray[np.bool_] | None  # Whether bounds clamp them, where they may be asked that; shape (n, D)
+    read: int  # Rows of the source they were made of
+
+
+class Encoder:
+    """Makes rows of batches, in the engine's order of columns.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    order : ndarray of int, shape (p,)
+        The user's columns in the engine's order.
+    counter : Counter or None
+        Of rows by id.
+    narrow : bool
+        Encode factors of many levels as one column each, where that can be.
+    """
+
+    def __init__(self, spec: ModelSpec, order: NDArray[np.intp], counter: Counter | None, *, narrow: bool) -> None:
+        self.order = order
+        self.columns: NDArray[np.int64] | None = None  # how columns come where factors are one column each
+        self._spec, self._counter = spec, counter
+        self._design, units = spec.design, spec.units  # of formulas, in internal units but for their mix
+        self._sorted = bool((np.diff(order) == 1).all())
+        if not isinstance(spec.design, Design):
+            return
+        if narrow and self._sorted:
+            design, columns = spec.design.narrowed(units.keeps_levels)
+            if columns[:, 1].any():
+                self.columns = columns
+                self._design = design.scaled(units.centre[columns[:, 0]], units.scale[columns[:, 0]])
+                return
+        self._design = scaled = spec.design.scaled(units.centre, units.scale)
+        if not self._sorted and units.mix is None and (ordered := scaled.ordered(order)) is not None:
+            self._design, self._sorted = ordered, True
+
+    @property
+    def width(self) -> int:
+        """Columns of the rows."""
+        return len(self.order if self.columns is None else self.columns)
+
+    def encode(self, batch: Any, *, clamped: bool = False) -> Rows:
+        """Rows of a batch; `clamped`: and what bounds clamp of them."""
+        spec, units = self._spec, self._spec.units
+        rows = self._design.encode(batch, spec.people.missing)
+        x = rows.exog
+        if not isinstance(self._design, Design):
+            units.rows_inside(x)
+        elif self.columns is None:
+            units.rows_mixed(x)
+        if not self._sorted:
+            x = x.take(self.order, axis=1)
+        with np.errstate(over="ignore"):  # a warning would tell of one value
+            offset = None if rows.offset is None else rows.offset / units.y_scale
+        weight = spec.people.weights(batch, rows.kept)
+        hashes = flags = None
+        if self._counter is not None:
+            hashes = self._counter.hashed(spec.people.ids(batch), gaps=spec.people.missing != "raise")
+            hashes = hashes if rows.kept is None else hashes[rows.kept]
+        if clamped:
+            flags = spec.design.clamps(batch, [c.name for c in spec.clamps])
+            flags = flags if rows.kept is None else flags[rows.kept]
+        return Rows(units.response_inside(rows.endog), x, offset, weight, hashes, flags, rows_of(batch))
