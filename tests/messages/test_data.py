@@ -212,7 +212,7 @@ def test_what_a_library_says_about_a_file_is_not_passed_on(kind, tmp_path, monke
 
 
 @pytest.mark.parametrize("missing", ["noise", "raise"])
-@pytest.mark.parametrize("place", ["privreg.data.columns._each_number", "privreg.data.columns.pd.factorize"])
+@pytest.mark.parametrize("place", ["privreg.data.cells._each_number", "privreg.data.columns.pd.factorize"])
 def test_what_a_library_says_about_a_column_is_not_passed_on(place, missing, monkeypatch):
     def quoting(*_args, **_more):
         raise ValueError(WORD, INSIDE)
