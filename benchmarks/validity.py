@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.validity [--designs NAME …] [--methods NAME …] [--n N] [--mu MU] [--reps R] [--processes K]``
 
-Designs are in `benchmarks.designs`. A replication draws new records, fits them once by each method of inference (equal
-noise), and asks `res.estimand` on a population of other records what the fit estimates. One line for each design,
-method and coefficient:
+Designs are in `benchmarks.designs`. A replication draws new records, fits them once with all methods of inference, and
+asks `res.estimand` on a population of other records what the fit estimates. One line for each design, method and
+coefficient:
 
 covered, trials, coverage
     95% intervals that hold the estimand; all; in %.
@@ -17,7 +17,7 @@ marked
 length, sd, bias
     Mean length of intervals; standard deviation of errors; mean error in units of it.
 enough
-    Records in main rounds, in units of 10,000 d²/μ²: with fewer than 1 nothing tells the curvature.
+    Records in main rounds, in units of 10,000 d²/μ²: with fewer than 1 little tells the curvature.
 """
 
 from __future__ import annotations
@@ -61,20 +61,21 @@ def population(name: str, n: int) -> pd.DataFrame:
 
 
 def one(name: str, methods: Sequence[str], n: int, mu: float, replication: int) -> list[dict[str, Any]]:
-    """Fit one data set by every method."""
+    """Fit one data set, with every method."""
     design = DESIGNS[name]
     model = pr.PrivateOnlineRegression.from_formula(
         design.formula, made(name, n, replication, n), family=design.family, mu=mu, bounds=design.bounds,
         **({"levels": design.levels} if design.levels else {}), **(design.more or {}),
     )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pr.errors.ReliabilityWarning)
+        res = model.fit(seed=replication, progress=False, threads=1, inference=tuple(methods))
+    truth = np.ravel(res.estimand(population(name, n)), order="F")
+    main = float(res.rounds.loc[res.rounds["role"] == "main", "reports"].sum())
+    enough = main * mu**2 / (1e4 * len(truth) ** 2)
     out = []
     for method in methods:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", pr.errors.ReliabilityWarning)
-            res = model.fit(seed=replication, progress=False, threads=1, inference=method)
-        truth, table = np.ravel(res.estimand(population(name, n)), order="F"), res.tidy()
-        main = float(res.rounds.loc[res.rounds["role"] == "main", "reports"].sum())
-        enough = main * mu**2 / (1e4 * len(truth) ** 2)
+        table = res.tidy(method=method)
         terms = table["term"] if "level" not in table else table["level"].astype(str) + ": " + table["term"]
         for j, term in enumerate(terms):
             row = table.iloc[j]
