@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import io
 import math
 import os
 import sys
@@ -39,10 +38,9 @@ import pandas as pd
 
 import privreg as pr
 from benchmarks.speed import Job
-from benchmarks.store import header
+from benchmarks.store import save_table
 from privreg.collector import rounds
 from privreg.data.sources.open import open_arrays
-from privreg.files.archive import write_bytes
 
 OUT = Path("benchmarks/results/reading.csv")
 FORMULA = (
@@ -310,13 +308,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows += workers(given.dask, max(given.repeats // 2, 1), Path(folder))
     lines.append(f"processes that wanted a processor: {busy:.1f} before, {os.getloadavg()[0]:.1f} after")
     words = " ".join(["python -m benchmarks.reading", *(sys.argv[1:] if arguments is None else arguments)])
-    out = io.StringIO()
-    for line in [*header(words), *lines]:
-        out.write(f"# {line}\n")
     table = pd.DataFrame(rows, columns=Row._fields).round(3)
-    table.to_csv(out, index=False)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(given.out, out.getvalue().encode())
+    save_table(table, given.out, words, tuple(lines))
     print(table.to_string(index=False), *lines, sep="\n")
 
 
