@@ -45,6 +45,11 @@ SETTLED: Final = 3.0
 """Standard errors by which a coefficient may move one way over the main rounds. In 20 designs chance alone moved one of
 a thousand so far; in "charges", whose states creep through a valley, every fourth."""
 
+RESTING: Final = 1.5
+"""Standard errors by which the last two thirds of them must move less than steadily, if only the start was poor.
+Without it nearly all fits of design "response" were marked, which cover; with it a tenth is, and of "charges", whose
+states move until the end, as many as before."""
+
 MANY: Final = 4
 """Main rounds from which on that is looked at."""
 
@@ -162,16 +167,28 @@ def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
 
 
 def _creeping(progress: Progress, frame: Frame, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
-    """Coefficients that moved one way from the first main round to the last, by more than noise moves a state."""
+    """Coefficients that moved one way from the first main round to the last, by more than noise moves a state.
+
+    States that only come near from a poor start move in the first third and rest in the others, which does no harm.
+    """
     main = progress.main
     if len(main) < MANY or not frame.noise.any():
         return np.zeros(len(linear), dtype=np.bool_)
-    people = np.array([s.weight.sum() for s in main])
-    order = np.arange(len(main)) - np.average(np.arange(len(main)), weights=people)
     states = np.array([s.state.theta for s in main]) @ frame.root @ linear.T
+    people = np.array([s.weight.sum() for s in main])
     by = linear @ np.linalg.inv(curvature.floored(learned.mean))
-    noise = np.einsum("ij,jk,ik->i", by, frame.noise, by) * float(people @ order**2)
-    return np.asarray(np.abs((people * order) @ states) > SETTLED * np.sqrt(noise))
+    noise = np.einsum("ij,jk,ik->i", by, frame.noise, by)
+    whole, steps = _trend(states, people)
+    late, fewer = _trend(states[len(main) // 3 :], people[len(main) // 3 :])
+    whole, late = whole / np.sqrt(noise * steps), late / np.sqrt(noise * fewer)
+    steady = np.sqrt(fewer / steps) * np.abs(whole)  # of states that move by as much in each round
+    return np.asarray((np.abs(whole) > SETTLED) & (np.sign(whole) * late > steady - RESTING))
+
+
+def _trend(states: Array, people: Array) -> tuple[Array, float]:
+    """Sums of rounds' states by their order, and the variance that reports of unit noise give them."""
+    order = np.arange(len(people)) - np.average(np.arange(len(people)), weights=people)
+    return (people * order) @ states, float(people @ order**2)
 
 
 def effective_mu(plan: Plan) -> float:

@@ -133,6 +133,9 @@ def test_states_that_creep_one_way_take_their_coefficient_back():
         assert findings._creeping(*given).tolist() == found
         given[0].main = main[:3]
         assert not findings._creeping(*given).any()
+    start = np.outer(0.3 ** np.arange(10), [0.0, 1.0])  # a poor start that is left behind
+    main = [SimpleNamespace(weight=np.full((1, 1), 1e4), state=SimpleNamespace(theta=theta)) for theta in start]
+    assert not findings._creeping(SimpleNamespace(main=main), frame, learned, np.eye(2)).any()
 
 
 def test_columns_are_found_in_the_users_order_and_at_every_level():
