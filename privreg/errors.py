@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Real
@@ -35,6 +37,7 @@ __all__ = [
     "choose",
     "equation",
     "flag",
+    "interval_level",
     "level",
     "nearest",
     "quietly",
@@ -174,6 +177,27 @@ def level(alpha: object) -> float:
     if number is None or not 0 < number < 1:
         raise OptionError(f"alpha={shown(alpha)} must lie in (0, 1); 0.05 gives 95% intervals.")
     return number
+
+
+def interval_level(alpha: object) -> float:
+    """The same of intervals that are shown; warn of more than 0.5, which others give as the level itself."""
+    number = level(alpha)
+    if number > 0.5:
+        warnings.warn(
+            f"alpha={number:.6g} gives {100 * (1 - number):.6g}% intervals; for {100 * number:.6g}% give "
+            f"alpha={1 - number:.6g}.",
+            PrivregWarning,
+            stacklevel=_depth() + 1,
+        )
+    return number
+
+
+def _depth() -> int:
+    """Stack level, seen from the caller, of the first line outside the package."""
+    frame, depth = sys._getframe(1), 0
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "privreg":
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def flag(name: str, got: object) -> bool:

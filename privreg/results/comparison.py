@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
-from privreg.errors import OptionError, level
+from privreg.errors import OptionError, interval_level
 from privreg.families.family import check_ratios
 from privreg.inference.methods import METHODS
 from privreg.options.unknown import all_known_arguments, known_arguments
@@ -80,7 +80,7 @@ def compare(
             raise OptionError(f"names must be {len(results)} different names, one a result.")
     for r in results if exponentiate else ():
         check_ratios(r.family, r._fit.design.endog_name)
-    return Comparison(tuple(results), tuple(labels), level(alpha), bool(exponentiate))
+    return Comparison(tuple(results), tuple(labels), interval_level(alpha), bool(exponentiate))
 
 
 @all_known_arguments

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.diagnostics import Diagnostic
-from privreg.errors import FormulaError, InferenceError, OptionError, flag, level, nearest, shown
+from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
 from privreg.inference.pivots import Normal, StudentT
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
@@ -85,9 +85,9 @@ class ContrastTest(View):
             If `alpha` is not in (0, 1).
         """
         if flag("simultaneous", simultaneous):
-            critical = joint_critical(self.pivot, self.sd**2 if self.cov is None else self.cov, level(alpha))
+            critical = joint_critical(self.pivot, self.sd**2 if self.cov is None else self.cov, interval_level(alpha))
         else:
-            critical = self.pivot.critical(level(alpha))
+            critical = self.pivot.critical(interval_level(alpha))
         half = critical * self.sd
         return np.column_stack([self.effect - half, self.effect + half])
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.diagnostics import Diagnostic
-from privreg.errors import DataError, OptionError, choose, level
+from privreg.errors import DataError, OptionError, choose, interval_level
 from privreg.options.unknown import all_known_arguments
 from privreg.results.effects import Part, Rows, estimand_words, means_at, replaced, with_error
 from privreg.results.hypothesis import ContrastTest, contrast_test
@@ -190,7 +190,7 @@ def pairwise(
     else:
         notes = tests.notes
     named = ContrastTest(tests.effect, tests.sd, tests.value, tests.pivot, tuple(labels), notes, tests.cov)
-    return PairwiseTests(named, how, level(alpha), f"Differences between levels of {column}")
+    return PairwiseTests(named, how, interval_level(alpha), f"Differences between levels of {column}")
 
 
 def _minus(levels: Sequence[Any], j: int, i: int) -> str:
@@ -235,7 +235,7 @@ class MarginalMeans(View):
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the means, shape (q, 2)."""
-        half = self.pivot.along(self.gradient).critical(level(alpha)) * self.se
+        half = self.pivot.along(self.gradient).critical(interval_level(alpha)) * self.se
         return np.column_stack([self.mean - half, self.mean + half])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -273,7 +273,9 @@ class MarginalMeans(View):
         effect, sd = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
         zero = np.zeros(len(pairs))
         tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), self.notes, joint)
-        return PairwiseTests(tests, how, level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}")
+        return PairwiseTests(
+            tests, how, interval_level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}"
+        )
 
     def _layout(self) -> list[Shown]:
         with np.errstate(divide="ignore", invalid="ignore"):

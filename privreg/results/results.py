@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from privreg import evaluation
-from privreg.errors import flag
+from privreg.errors import InferenceError, flag
 from privreg.estimand import estimand
 from privreg.families.family import Family, check_ratios
 from privreg.families.measures import frame as measures_frame
@@ -77,8 +77,18 @@ class PrivateResults(TestedResults):
         Returns
         -------
         DataFrame
-            measure, estimate, std_error, conf_low, conf_high (95%, normal), meaning; no rows if none were asked for.
+            measure, estimate, std_error, conf_low, conf_high (95%, normal), meaning.
+
+        Raises
+        ------
+        InferenceError
+            If none were asked for, or the records that tell them have not reported yet.
         """
+        if not self._fit.measures:
+            later = next((n for n in self.privacy.notes if n.code == "later"), None)
+            raise InferenceError(
+                f"{later}." if later is not None else "this fit released no measures of fit; fit with measures=0.05."
+            )
         return measures_frame(self._fit.measures)
 
     @property
@@ -186,7 +196,7 @@ class PrivateResults(TestedResults):
         Parameters
         ----------
         alpha : float
-            One minus the level, in (0, 1).
+            One minus the level, in (0, 1); above 0.5 it warns that it may be the level itself.
         cols : list of str or int, optional
             Coefficients wanted; all by default. Of a multinomial fit they are called "level:term".
         method : str, optional
@@ -322,7 +332,8 @@ class PrivateResults(TestedResults):
         UnsupportedArgumentError
             For arguments of other libraries; the message says what to write.
         NotPrivateError
-            Without `exog`.
+            Without `exog`, or with rows that were fitted privately in this process (unless with a seed, in a
+            simulation).
         DataError, SchemaError
             If the new rows can't be encoded.
         """
@@ -342,8 +353,8 @@ class PrivateResults(TestedResults):
         Returns
         -------
         Prediction
-            predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha); "mean" is what :meth:`predict` gives.
-            Limits are those of the linear predictor through the inverse link.
+            predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean" is
+            what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link.
         ClassPrediction
             The same of a multinomial fit: probabilities, rows by levels; the frame is long, one line for each row and
             level. Limits are those of the logit of each probability, so that they stay in (0, 1).
@@ -368,7 +379,7 @@ class PrivateResults(TestedResults):
         """
         x, offset, index = self._exog(exog, "get_prediction")
         cov, pivot = self._full_cov(method, "get_prediction")
-        return with_errors(self._fit, x, offset, index, cov, pivot)
+        return with_errors(self._fit, x, offset, index, cov, pivot, self._doubts(method))
 
     # --- views -----------------------------------------------------------------------------------------
 

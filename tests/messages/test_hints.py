@@ -9,7 +9,7 @@ import pytest
 
 import privreg as pr
 from privreg.central.results import CentralResults
-from privreg.errors import FormulaError, SchemaError, UnsupportedArgumentError
+from privreg.errors import FormulaError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.federated.results import FederatedResults
 from privreg.means.results import MeansResults
 from privreg.results import effects, hypothesis, prediction
@@ -160,6 +160,17 @@ def test_compare_does_and_positions_stay_pythons(rides):
     with pytest.raises(TypeError, match="positional") as caught:
         rides.tidy(True, 0.05)
     assert not isinstance(caught.value, UnsupportedArgumentError)
+
+
+@pytest.mark.parametrize("show", ["conf_int", "tidy", "summary", "trajectory"])
+def test_a_level_given_as_alpha_is_told(rides, show):
+    with pytest.warns(PrivregWarning, match=r"alpha=0\.9 gives 10% intervals; for 90% give alpha=0\.1\.") as caught:
+        getattr(rides, show)(alpha=0.9)
+    assert {w.filename for w in caught} == {__file__}
+    new = pd.DataFrame({"distance": [3.0], "driver_rating": [4.5]})
+    for found in (rides.get_prediction(new), rides.t_test("distance = 0"), rides.marginal_effects(new)):
+        with pytest.warns(PrivregWarning, match="alpha=0\\.9 gives"):
+            found.conf_int(0.9)
 
 
 # --- levels ----------------------------------------------------------------------------------------------
