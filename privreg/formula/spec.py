@@ -38,7 +38,7 @@ UNUSABLE: Final = {
 }
 """What becomes of records that can't be used."""
 
-CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not looked at")
+CLAMPING: Final = ("clamping", "values outside these bounds were clamped; how many was not counted")
 """What a summary says wherever bounds are declared and nobody was asked."""
 
 

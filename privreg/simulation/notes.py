@@ -273,7 +273,7 @@ def clamping_words(plan: Plan, progress: Progress) -> str | None:
         return None
     text, shares = "values outside these bounds were clamped", shares_of(plan, progress)
     if shares is None:
-        return f"{text}; how many was not looked at yet"
+        return f"{text}; how many was not counted yet"
     where = "the response" if plan.label else "any column"
     said = f"surely at most {100.0 * shares.most:.2g}% of them in {where}"
     if shares.noted:

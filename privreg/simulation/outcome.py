@@ -203,8 +203,8 @@ def _equation(
 
 def _tuning(plan: Plan, progress: Progress) -> str:
     roles = [r.role for r in plan.rounds if not r.optional]
-    many = "as many as needed" if plan.rows is None else str(roles.count("main"))
-    return f"efficient: {len(progress.held)} rounds held; {many} main ones of {plan.groups} groups"
+    many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
+    return f"efficient: {len(progress.held)} rounds; {many} main, in {plan.groups} groups"
 
 
 def _spreads(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array | None:

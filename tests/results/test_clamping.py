@@ -12,7 +12,7 @@ import privreg as pr
 from privreg.errors import PrivregWarning
 from tests.results.test_summary import flat
 
-SAID = "values outside these bounds were clamped; how many was not looked at"
+SAID = "values outside these bounds were clamped; how many was not counted"
 LABEL = "Public: clamping"
 N = 4_000
 BOX = {"a": (-1, 1), "b": (0, 10), "y": (-20, 20)}
@@ -57,7 +57,7 @@ def test_every_summary_says_that_clamping_was_not_looked_at(kind):
     summary = res.summary()
     for text in (summary.as_text(), unescape(summary.as_html()), str(res.privacy)):
         assert flat(text).count(SAID) == 1
-    assert flat(summary.as_latex()).count("clamped; how many was not looked at") == 1
+    assert flat(summary.as_latex()).count("clamped; how many was not counted") == 1
     assert (LABEL, SAID) in res.privacy.rows()
 
 

@@ -120,7 +120,7 @@ def test_a_short_fit_holds_no_such_role_and_says_so():
     data = rows(3_000)
     res = model(data).fit(seed=1, progress=False)
     assert "clamping" not in set(res.rounds["role"])
-    assert dict(res.privacy.rows())[LABEL].endswith("how many was not looked at")
+    assert dict(res.privacy.rows())[LABEL].endswith("how many was not counted")
 
 
 def test_a_plan_counts_whom_a_fit_asks():
@@ -316,7 +316,7 @@ def test_results_on_the_way_say_that_nobody_was_asked_yet():
         role = stream._run.progress.state.role
         if role in {"clamping", "main"} or (role == "pilot" and stream._run.progress.seen):
             said.append(dict(stream.results().privacy.rows())[LABEL])
-    assert said[0].endswith("how many was not looked at yet")
+    assert said[0].endswith("how many was not counted yet")
     assert "looked at by" in said[-1]
     assert stream.results().nobs == N
 
