@@ -308,7 +308,7 @@ def _about(found: Prediction | ClassPrediction) -> str:
 
 def _formatted(found: Prediction | ClassPrediction) -> pd.DataFrame:
     """The frame with its numbers as the summary writes them."""
-    from privreg.tables.words import in_one_format
+    from privreg.tables import in_one_format
 
     out = found.summary_frame()
     told = min((e for e in out["mean_se"] if e > 0.0 and math.isfinite(e)), default=math.nan)

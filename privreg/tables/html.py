@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -22,10 +23,10 @@ STYLE: Final = """<style>
 .privreg tr, .privreg tbody tr:nth-child(n) { background: none; }
 .privreg.privreg th, .privreg.privreg td { border: 0; padding: 0.1em 0.6em; text-align: left; vertical-align: top;
   color: inherit; white-space: normal; max-width: none; }
-.privreg th { font-weight: normal; opacity: 0.8; min-width: 9.5em; }
+.privreg th { font-weight: normal; opacity: 0.8; width: 1%; min-width: 11.5em; }
 .privreg .title { font-weight: bold; text-align: center; padding: 0.4em; caption-side: top; color: inherit; }
 .privreg.privreg .coef th, .privreg.privreg .coef td { text-align: right; white-space: nowrap;
-  min-width: 0; font-variant-numeric: tabular-nums; }
+  width: auto; min-width: 0; font-variant-numeric: tabular-nums; }
 .privreg.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: break-word; opacity: 1;
   min-width: 7em; }
 .privreg.privreg .coef .fact td { white-space: normal; }
@@ -33,6 +34,7 @@ STYLE: Final = """<style>
 .privreg.privreg .coef .fact.first th, .privreg.privreg .coef .fact.first td { border-top: 1px solid; }
 .privreg.privreg .coef .block th { border-top: 1px solid; font-weight: bold; }
 .privreg .value { overflow-wrap: anywhere; }
+.privreg .whole { white-space: nowrap; }
 .privreg p, .privreg ol { margin: 0; padding: 0.3em 0.6em; border-top: 1px solid; }
 .privreg ol { padding-left: 2.4em; }
 .privreg li::marker { content: "[" counter(list-item) "] "; }
@@ -54,7 +56,7 @@ def as_html(parts: Iterable[Part]) -> str:
 
 def as_page(title: str, body: str) -> str:
     """A page of its own around a block."""
-    head = f'<meta charset="utf-8">\n<title>{_shown(title)}</title>'
+    head = f'<meta charset="utf-8">\n<title>{escape(plain(title))}</title>'
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>'
 
 
@@ -88,8 +90,9 @@ def _columns(table: Table) -> str:
 
 
 def _shown(text: str) -> str:
-    """Escape; lines stay lines."""
-    return "<br>".join(escape(plain(line)) for line in text.split("\n"))
+    """Escape; lines stay lines, and a budget is not broken at its hyphen."""
+    lines = "<br>".join(escape(plain(line)) for line in text.split("\n"))
+    return re.sub(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b", r'<span class="whole">\g<0></span>', lines)
 
 
 def _paragraph(text: str, style: str) -> str:

@@ -216,7 +216,7 @@ def test_marks_of_estimates_without_intervals():
 def test_compared_tables_mark_the_estimate(doubted):
     sound = with_notes(doubted)
     both = pr.compare([sound, doubted], names=["good", "bad"])
-    value = f"{doubted.params['a']:.4f}"
+    value = f"{doubted.params['a']:.3f}"
     for text in (str(both), both.as_html(), both.as_latex().replace(r"$\dagger$", "†").replace("$-$", "-")):
         assert text.count(f"{value}†") == 1
         assert "† Not to be relied on, as follows." in flat(text)
