@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from numbers import Real
 from typing import Final, TypeVar
@@ -120,7 +120,8 @@ _LONGEST_QUOTE = 60
 
 _ELSEWHERE = {
     **dict.fromkeys(("binomial", "bernoulli", "logit", "binary", "log_loss"), "logistic"),
-    **dict.fromkeys(("gaussian", "normal", "ols", "linear", "rlm", "robust", "huber_loss"), "huber"),
+    **dict.fromkeys(("gaussian", "normal", "ols", "linear"), "huber or squared"),
+    **dict.fromkeys(("rlm", "robust", "huber_loss"), "huber"),
     **dict.fromkeys(("least_squares", "squared_error", "mse", "l2"), "squared"),
     **dict.fromkeys(("median", "quantreg", "pinball", "lad", "l1"), "quantile"),
     **dict.fromkeys(("mnlogit", "softmax", "categorical"), "multinomial"),
@@ -132,7 +133,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("link", "linpred"), "linear"),
     "none": "raise",
 }
-"""Other libraries' names of a choice."""
+"""Other libraries' names of a choice, or of several."""
 
 
 def shown(value: object) -> str:
@@ -243,8 +244,11 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     choices = list(allowed)
     if isinstance(got, str) and got in choices:
         return got
-    near = nearest(got, choices, _ELSEWHERE) if isinstance(got, str) else None
-    hint = "" if near is None else f" Did you mean {near!r}?"
+    near = []
+    if isinstance(got, str):
+        known = [c for c in _ELSEWHERE.get(got.lower(), "").split(" or ") if c in choices]
+        near = known or [c for c in [nearest(got, choices)] if c is not None]
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = ", ".join(repr(c) for c in choices)
     raise OptionError(f"{name}={shown(got)} is not known; choose one of {listed}.{hint}")
 
@@ -253,7 +257,7 @@ NEAR: Final = 0.66
 """Likeness from which on two names may be one misspelt: "bim" is near "bmi", and "charges" isn't near "age"."""
 
 
-def nearest(got: str, choices: Iterable[object], elsewhere: Mapping[str, str] | None = None) -> str | None:
+def nearest(got: str, choices: Iterable[object]) -> str | None:
     """The one of the names that was meant, if one is near enough; case, and a name cut short, don't count.
 
     Parameters
@@ -261,8 +265,6 @@ def nearest(got: str, choices: Iterable[object], elsewhere: Mapping[str, str] | 
     got : str
     choices : iterable
         Those that aren't strings are left out.
-    elsewhere : mapping of str to str, optional
-        Other libraries' names, which are near however they look.
 
     Examples
     --------
@@ -271,9 +273,6 @@ def nearest(got: str, choices: Iterable[object], elsewhere: Mapping[str, str] | 
     """
     names = [c for c in choices if isinstance(c, str)]
     low = got.lower()
-    known = (elsewhere or {}).get(low)
-    if known in names:
-        return known
     lowered: dict[str, str] = {}
     for name in names:
         lowered.setdefault(name.lower(), name)

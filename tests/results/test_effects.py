@@ -396,7 +396,7 @@ def test_rows_are_asked_for(base):
     res = made(base, "x", Huber())
     with pytest.raises(NotPrivateError, match="would average over the private data; give public covariate values"):
         res.marginal_effects()
-    with pytest.raises(NotPrivateError, match=r"use marginal_effects\(at\) with public rows"):
+    with pytest.raises(NotPrivateError, match=r"use res\.marginal_effects\(at\) with public rows"):
         res.get_margeff(at="overall")
 
 
