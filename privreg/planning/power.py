@@ -157,7 +157,7 @@ def plan(
     ['std_error', 'width']
     """
     asked = {name: value for name, value in locals().items() if name in accepted("plan.formula")}
-    if rows:
+    if rows or "data" in unknown:
         raise UnsupportedArgumentError(
             "plan() takes options by name after the formula, and no data: declare columns by bounds= and levels=, and "
             "give public or made-up rows as covariates=."
