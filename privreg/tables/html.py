@@ -56,7 +56,7 @@ def as_html(parts: Iterable[Part]) -> str:
 
 def as_page(title: str, body: str) -> str:
     """A page of its own around a block."""
-    head = f'<meta charset="utf-8">\n<title>{escape(plain(title))}</title>'
+    head = f'<meta charset="utf-8">\n<title>{_shown(title)}</title>'
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>'
 
 
@@ -90,9 +90,8 @@ def _columns(table: Table) -> str:
 
 
 def _shown(text: str) -> str:
-    """Escape; lines stay lines, and a budget is not broken at its hyphen."""
-    lines = "<br>".join(escape(plain(line)) for line in text.split("\n"))
-    return re.sub(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b", r'<span class="whole">\g<0></span>', lines)
+    """Escape; lines stay lines."""
+    return "<br>".join(escape(plain(line)) for line in text.split("\n"))
 
 
 def _paragraph(text: str, style: str) -> str:
@@ -104,8 +103,13 @@ def _table(rows: Iterable[str], title: str, style: str = "", head: str = "") -> 
     return f"<table{_class(style)}>\n{caption}{head}<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
 
 
+_BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b")
+_WHOLE: Final = r'<span class="whole">\g<0></span>'
+"""A narrow cell must not break a budget at its hyphen."""
+
+
 def _row(name: str, values: Iterable[str], style: str = "") -> str:
-    cells = "".join(f"<td>{_shown(v)}</td>" for v in values)
+    cells = "".join(f"<td>{_BUDGET.sub(_WHOLE, _shown(v))}</td>" for v in values)
     return f'<tr{_class(style)}><th scope="row">{_shown(plain(name))}</th>{cells}</tr>'
 
 

@@ -80,6 +80,7 @@ def test_every_view_shows_each_estimate_and_error(one, two, bare):
             assert error in text
             assert shown + ("" if row["reliable"] else "†") + error in page.cells
             assert shown.replace("-", "$-$") in latex
+    assert '<span class="whole">2-GDP</span> (seeded)' in c.as_html()  # a narrow cell doesn't break it
     assert "<large>" in page.cells
     assert r"\textless{}large\textgreater{}" in latex
     assert "2-GDP" in text
