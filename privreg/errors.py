@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+import sys
+import warnings
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from numbers import Real
 from typing import Final, TypeVar
@@ -35,6 +37,7 @@ __all__ = [
     "choose",
     "equation",
     "flag",
+    "interval_level",
     "level",
     "nearest",
     "quietly",
@@ -117,7 +120,8 @@ _LONGEST_QUOTE = 60
 
 _ELSEWHERE = {
     **dict.fromkeys(("binomial", "bernoulli", "logit", "binary", "log_loss"), "logistic"),
-    **dict.fromkeys(("gaussian", "normal", "ols", "linear", "rlm", "robust", "huber_loss"), "huber"),
+    **dict.fromkeys(("gaussian", "normal", "ols", "linear"), "huber or squared"),
+    **dict.fromkeys(("rlm", "robust", "huber_loss"), "huber"),
     **dict.fromkeys(("least_squares", "squared_error", "mse", "l2"), "squared"),
     **dict.fromkeys(("median", "quantreg", "pinball", "lad", "l1"), "quantile"),
     **dict.fromkeys(("mnlogit", "softmax", "categorical"), "multinomial"),
@@ -129,7 +133,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("link", "linpred"), "linear"),
     "none": "raise",
 }
-"""Other libraries' names of a choice."""
+"""Other libraries' names of a choice, or of several."""
 
 
 def shown(value: object) -> str:
@@ -176,6 +180,27 @@ def level(alpha: object) -> float:
     return number
 
 
+def interval_level(alpha: object) -> float:
+    """The same of intervals that are shown; warn of more than 0.5, which others give as the level itself."""
+    number = level(alpha)
+    if number > 0.5:
+        warnings.warn(
+            f"alpha={number:.6g} gives {100 * (1 - number):.6g}% intervals; for {100 * number:.6g}% give "
+            f"alpha={1 - number:.6g}.",
+            PrivregWarning,
+            stacklevel=_depth() + 1,
+        )
+    return number
+
+
+def _depth() -> int:
+    """Stack level, seen from the caller, of the first line outside the package."""
+    frame, depth = sys._getframe(1), 0
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "privreg":
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
 def flag(name: str, got: object) -> bool:
     """Return `got` if it is True or False.
 
@@ -219,8 +244,11 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
     choices = list(allowed)
     if isinstance(got, str) and got in choices:
         return got
-    near = nearest(got, choices, _ELSEWHERE) if isinstance(got, str) else None
-    hint = "" if near is None else f" Did you mean {near!r}?"
+    near = []
+    if isinstance(got, str):
+        known = [c for c in _ELSEWHERE.get(got.lower(), "").split(" or ") if c in choices]
+        near = known or [c for c in [nearest(got, choices)] if c is not None]
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = ", ".join(repr(c) for c in choices)
     raise OptionError(f"{name}={shown(got)} is not known; choose one of {listed}.{hint}")
 
@@ -229,7 +257,7 @@ NEAR: Final = 0.66
 """Likeness from which on two names may be one misspelt: "bim" is near "bmi", and "charges" isn't near "age"."""
 
 
-def nearest(got: str, choices: Iterable[object], elsewhere: Mapping[str, str] | None = None) -> str | None:
+def nearest(got: str, choices: Iterable[object]) -> str | None:
     """The one of the names that was meant, if one is near enough; case, and a name cut short, don't count.
 
     Parameters
@@ -237,8 +265,6 @@ def nearest(got: str, choices: Iterable[object], elsewhere: Mapping[str, str] | 
     got : str
     choices : iterable
         Those that aren't strings are left out.
-    elsewhere : mapping of str to str, optional
-        Other libraries' names, which are near however they look.
 
     Examples
     --------
@@ -247,9 +273,6 @@ def nearest(got: str, choices: Iterable[object], elsewhere: Mapping[str, str] | 
     """
     names = [c for c in choices if isinstance(c, str)]
     low = got.lower()
-    known = (elsewhere or {}).get(low)
-    if known in names:
-        return known
     lowered: dict[str, str] = {}
     for name in names:
         lowered.setdefault(name.lower(), name)

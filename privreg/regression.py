@@ -24,6 +24,7 @@ from privreg.simulation.fit_plan import FitPlan, plan_fit
 from privreg.simulation.settings import FitOptions
 from privreg.simulation.stream import Stream, begin
 from privreg.simulation.tuning import warn_of_steps
+from privreg.unavailable import not_fitted
 
 if TYPE_CHECKING:
     from privreg.families.family import Family
@@ -309,6 +310,11 @@ class PrivateOnlineRegression:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_source": None}
 
+    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            raise not_fitted(name, type(self), PrivateResults)
+
     # --- planning --------------------------------------------------------------------------------------
 
     def plan(
@@ -348,7 +354,7 @@ class PrivateOnlineRegression:
         OptionError, InferenceError
             If an option is out of range or a method can't do what is asked.
         """
-        refuse_unknown("local.start", unknown)
+        refuse_unknown("local.start", unknown, "plan")
         expected = self._expected() if rows is None else check("local.formula", "rows", rows)
         public = self._public(covariates)
         asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, None, rounds, public)

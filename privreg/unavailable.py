@@ -9,35 +9,42 @@ from typing import Final
 from privreg.errors import NotPrivateError, nearest
 from privreg.options.unknown import COV, INTERVALS
 
-__all__ = ["called", "needs_rows", "no_such_name", "unavailable"]
+__all__ = ["called", "needs_rows", "no_such_name", "not_fitted", "unavailable"]
 
 _TOLD: Final = ("fit_measures", "fit(measures=0.05) releases a private one, in res.fit_measures")
 _SHARE: Final = (
     "fit_measures",
     "fit(measures=0.05) releases a private share of it that is explained, in res.fit_measures",
 )
-_TESTED: Final = ("evaluate", "evaluate(public_test) measures fit on public rows")
-_PREDICT: Final = ("predict", "use predict() with public covariate values")
+_TESTED: Final = ("evaluate", "res.evaluate(public_test) measures fit on public rows")
+_ERRORS: Final = ("evaluate", "res.evaluate(public_test) compares predictions with responses of public rows")
+_PREDICT: Final = ("predict", "use res.predict() with public covariate values")
 _SCALE: Final = (
     "fit_measures",
     "fit(measures=0.05) releases a private one, in res.fit_measures, and Huber(scale=) declares a public one",
 )
-_EFFECTS: Final = ("marginal_effects", "use marginal_effects(at) with public rows")
-_CLASSES: Final = ("predict", "use predict(new, which='class') on a public test set")
-_NESTED: Final = ("wald_test", "compare models by wald_test() of nested restrictions")
+_EFFECTS: Final = ("marginal_effects", "use res.marginal_effects(at) with public rows")
+_CLASSES: Final = ("predict", "use res.predict(new, which='class') on a public test set")
+_NESTED: Final = (
+    "wald_test",
+    "res.anova() and res.wald_test() test terms, and res.evaluate(public_test) compares models on public rows",
+)
+_SLOPES: Final = ("wald_test", "res.wald_test(['x1', 'x2']), with all terms in the list, tests the same")
+_RELATED: Final = ("cov_params", "res.cov_params() shows how the errors of coefficients are related")
 _WAY: Final = ("trajectory", "trajectory() has the estimates along the way")
 
 _INSTEAD: Final[dict[str, tuple[str, tuple[tuple[str, str], ...]]]] = {
-    "resid": ("residuals are raw data", (_PREDICT,)),
+    "resid": ("residuals are raw data", (_ERRORS, _PREDICT)),
     "fittedvalues": ("fitted values are raw data", (_PREDICT,)),
-    "rsquared": ("R² needs every residual", (_TOLD, _TESTED)),
+    "rsquared": ("it needs every residual", (_TOLD, _TESTED)),
     "deviance": ("the deviance needs every record", (_SHARE, _TESTED)),
     "llf": ("the likelihood needs every record", (_NESTED,)),
+    "fvalue": ("its sums of squares need every residual", (_SLOPES,)),
     "scale": ("the residual scale needs every residual", (_SCALE, _TESTED)),
     "get_margeff": ("effects averaged over the people fitted need every row", (_EFFECTS,)),
     "pred_table": ("a table of predictions needs every response", (_CLASSES,)),
     "HC0_se": ("it needs every residual", (("methods", COV),)),
-    "leverage": ("it is made of the covariates as they are, which are raw data", ()),
+    "leverage": ("it is made of the covariates as they are, which are raw data", (_RELATED,)),
 }
 """Why a name can't be had, and what there is in its place, the first that the results have."""
 
@@ -51,16 +58,19 @@ _SAME: Final = {
         "outliers_ resid_misclassified plot_diagnostics plot_added_variable plot_partial_residuals "
         "plot_ceres_residuals plot_residuals",
         "fittedvalues": "fitted fitted_values augment",
-        "rsquared": "rsquared_adj r_squared adj_r_squared r2 r2_score prsquared pseudo_rsquared ssr ess mse rmse "
+        "rsquared": "rsquared_adj r_squared adj_r_squared r2 r2_score R2 rsq Rsquared R_squared prsquared "
+        "pseudo_rsquared ssr sse rss RSS tss ess mse rmse RMSE "
         "mse_resid mse_model mse_total centered_tss uncentered_tss score score_ accuracy",
         "deviance": "null_deviance pearson_chi2 null chisq",
         "scale": "scale_ sigma bandwidth sparsity",
         "get_margeff": "margeff",
         "pred_table": "confusion_matrix roc_auc",
         "HC0_se": "cov_HC0 cov_HC1 cov_HC2 cov_HC3 get_robustcov_results",
-        "leverage": "vif model_matrix eigenvals condition_number singular_ rank rank_ qr effects get_hat_matrix_diag "
+        "leverage": "vif VIF variance_inflation_factor model_matrix eigenvals condition_number singular_ rank rank_ "
+        "qr effects get_hat_matrix_diag "
         "hatvalues im_ratio",
-        "llf": "aic bic AIC BIC logLik loglik loglike lrtest llnull llr llr_pvalue fvalue f_pvalue bic_llf "
+        "fvalue": "f_pvalue f_statistic fstatistic",
+        "llf": "aic bic AIC BIC logLik loglik loglike lrtest llnull llr llr_pvalue bic_llf aicc "
         "bic_deviance llf_scaled info_criteria score_test el_test conf_int_el",
     }.items()
     for name in names.split()
@@ -84,7 +94,7 @@ _CALLED: Final = {
         "summary().as_html()": "to_html as_html",
         "summary().as_markdown()": "to_markdown as_markdown",
         "anova()": "Anova anova_lm drop1",
-        "wald_test('x1 = 0, x2 = 0')": "f_test waldtest linearHypothesis",
+        "wald_test('x1 = 0, x2 = 0')": "f_test waldtest linearHypothesis linear_hypothesis linear_hypotheses lht",
         "t_test_pairwise('factor')": "TukeyHSD tukeyhsd tukey_hsd pairwise_tukeyhsd",
         "marginal_means('factor').pairwise()": "pairs",
         "marginal_effects(at)": "margins marginaleffects slopes avg_slopes comparisons avg_comparisons",
@@ -106,14 +116,25 @@ _CALLED: Final = {
 _ONE_PASS: Final = "there is one pass over the people, and nothing iterates until it converges"
 _MODEL: Final = "results hold neither the model nor rows, only its names in model; keep the model that you fitted"
 _KNOBS: Final = "it belongs to the workings of statsmodels and scikit-learn, and nothing here stands for it"
+_AGAIN: Final = (
+    "for another formula write from_formula() anew, and for more people stream = model.start(), then "
+    "stream.update(rows)"
+)
+_REDRAWN: Final = (
+    "rows can't be drawn again; fit(tuning='published', inference='block_bootstrap') resamples the path of the fit"
+)
+_TABLES: Final = "summary_col stargazer Stargazer modelsummary texreg screenreg htmlreg etable esttab huxreg outreg"
 _SEARCH: Final = "each model that a search tries is another release; anova() of a fit tests every term of it"
 _ELSEWHERE: Final = {
     name: why
     for why, names in {
         COV: "cov_type cov_kwds use_t",
-        "the limit laws have no residual degrees of freedom; see nobs": "df_resid df_model df_residual k_constant",
+        "the limit laws have no residual degrees of freedom; see nobs": "df_resid df_residual k_constant",
+        "res.params has a number for each coefficient, so that res.params.size counts them": "df_model k_params",
         _ONE_PASS: "converged iterations n_iter_ mle_retvals mle_settings fit_options method",
-        _MODEL: "formula data terms call fit update xlevels contrasts classes_ refit",
+        _MODEL: "formula data terms call fit xlevels contrasts classes_ refit",
+        _AGAIN: "update",
+        _REDRAWN: "boot bootstrap Boot boot_ci",
         "nested fits are tested by privreg.anova(small, large)": "compare_f_test compare_lr_test compare_lm_test",
         "every record has the same weight, but for budgets of people's own": "weights",
         _KNOBS: "C alpha class_weight copy_X dual densify sparsify fit_intercept intercept_scaling l1_ratio max_iter "
@@ -121,7 +142,7 @@ _ELSEWHERE: Final = {
         "set_fit_request set_score_request set_callbacks set_null_options initialize remove_data q",
         "the budget is in privacy, and fitted values, which are called so elsewhere, are raw data": "mu",
         "saved results are read by privreg.load(path)": "load",
-        "several fits stand side by side in privreg.compare([res1, res2])": "stargazer modelsummary summary_col",
+        "several fits stand side by side in privreg.compare([res1, res2])": _TABLES,
         _SEARCH: "step stepAIC stepwise dredge regsubsets",
         INTERVALS: "predict_interval prediction_interval pred_interval",
     }.items()
@@ -142,7 +163,7 @@ _MODELS: Final = {
 
 _FUNCTIONS: Final = {
     "plan(formula, effect={'x': 0.1}, power=0.8, ...)": "power pwr sample_size TTestPower FTestPower",
-    "compare([res1, res2])": "summary_col stargazer modelsummary",
+    "compare([res1, res2])": _TABLES,
     "anova(small, large)": "anova_lm waldtest lrtest",
     "means.estimate(data, 'x ~ 1', ...)": "mean proportion",
     "PrivateOnlineRegression.from_formula(formula, data, ...)": "from_formula formula fit regression smf sm api",
@@ -150,6 +171,8 @@ _FUNCTIONS: Final = {
 """Functions elsewhere, by ours."""
 
 _ABSENT: Final = {
+    _AGAIN: "update",
+    _REDRAWN: "boot bootstrap Boot",
     _SEARCH: "step stepAIC stepwise dredge regsubsets",
     "there are no random effects; id= of a model declares which rows are one person's": "MixedLM mixedlm lmer glmer "
     "lme GEE gee",
@@ -194,14 +217,49 @@ def unavailable(name: str, have: Collection[str], *, measures: bool = True) -> A
     if name in _ELSEWHERE:
         return AttributeError(f"results have no {name!r}: {_ELSEWHERE[name]}.")
     if needs_rows(name):
-        why, ways = _INSTEAD[_SAME.get(name, name)]
-        told = "fit_measures" if not measures else ""
-        way = next((f"; {text}" for attribute, text in ways if attribute in have and attribute != told), "")
-        return NotPrivateError(f"{name!r} is not private: {why}{way}.")
+        return NotPrivateError(f"{name!r} is not private: {_needed(name, _had(have, measures))}.")
     near = None if name.startswith("_") else nearest(name, [n for n in have if n[:1] != "_"])
     return AttributeError(
         f"results have no attribute {name!r}; {'see dir(res).' if near is None else f'did you mean {near!r}?'}"
     )
+
+
+def _had(names: Iterable[str], measures: bool) -> set[str]:
+    return set(names) - (set() if measures else {_TOLD[0]})
+
+
+def _needed(name: str, have: Collection[str] | None = None) -> str:
+    """Why a name that needs rows can't be had, and the first there is in its place."""
+    why, ways = _INSTEAD[_SAME.get(name, name)]
+    return next((f"{why}; {text}" for attribute, text in ways if have is None or attribute in have), why)
+
+
+def not_fitted(name: str, model: type, results: type, *, measures: bool = True) -> AttributeError:
+    """Error for an attribute that a model doesn't have: what its results have, or the nearest there is.
+
+    Parameters
+    ----------
+    name : str
+    model, results : type
+        Classes of the model, and of what its fits return.
+    measures : bool
+        Whether its fits take ``measures=``.
+    """
+    head, public = f"a model has no {name!r}", not name.startswith("_")
+    have = _had(dir(results), measures)
+    right = called(name)
+    if name in have:
+        right = f"{name}()" if callable(getattr(results, name)) else name
+    if name == "update":
+        return AttributeError(f"{head}: {_AGAIN}.")
+    if public and right is not None and re.split(r"\W", right)[0] in have:
+        return AttributeError(f"{head} before it is fitted: res = model.fit(), then res.{right}.")
+    if needs_rows(name):
+        return AttributeError(f"{head}: {_needed(name, have)}.")
+    if name in _ELSEWHERE and _ELSEWHERE[name] != _MODEL:
+        return AttributeError(f"{head}: {_ELSEWHERE[name]}.")
+    near = nearest(name, [n for n in dir(model) if n[:1] != "_"]) if public else None
+    return AttributeError(f"{head}; {'see dir(model).' if near is None else f'did you mean {near!r}?'}")
 
 
 def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
@@ -219,7 +277,7 @@ def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
     if absent is not None:
         return AttributeError(f"privreg has no {name!r}: {absent}.")
     if needs_rows(name):
-        return AttributeError(f"privreg has no {name!r}: {_INSTEAD[_SAME.get(name, name)][0]}.")
+        return AttributeError(f"privreg has no {name!r}: {_needed(name)}.")
     right = called(name) or next((r for r in _CALLED.values() if re.split(r"\W", r)[0] == name), None)
     if right is not None:
         return AttributeError(f"privreg has no {name!r}; after res = model.fit(), write res.{right}.")

@@ -29,6 +29,7 @@ from privreg.options.unknown import refuse_local, refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
 from privreg.schema.declarations import Schema
+from privreg.unavailable import not_fitted
 
 if TYPE_CHECKING:
     from privreg.central.losses import Loss
@@ -244,6 +245,11 @@ class Regression:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_spec": self._spec, "_loss": self._loss, "_source": None}
+
+    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            raise not_fitted(name, type(self), CentralResults, measures=False)
 
     def start(self, **options: Any) -> Any:
         """Refuse: a descent in random order needs all rows at once.

@@ -53,6 +53,18 @@ class CentralResults(PrivateResults):
         """
         raise InferenceError("a curator's fit releases the average only, and no last iterate; see params.")
 
+    @property
+    def fit_measures(self) -> pd.DataFrame:
+        """Refuse: a curator's fit releases coefficients only.
+
+        Raises
+        ------
+        InferenceError
+        """
+        raise InferenceError(
+            "a curator's fit releases no measures of fit; evaluate(public_test) has them of public rows."
+        )
+
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
         """Draw the trade-off curve of a release that is one Gaussian mechanism.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays, open_table
@@ -25,6 +25,7 @@ from privreg.privacy.accounts import accounts_of
 from privreg.privacy.ledger import LEDGER, UNSET, Budget, Release
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.schema.declarations import Schema
+from privreg.unavailable import not_fitted
 
 __all__ = ["FederatedRegression"]
 
@@ -281,6 +282,11 @@ class FederatedRegression:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_plan": self._plan, "_sources": None}
+
+    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            raise not_fitted(name, type(self), FederatedResults)
 
     def __repr__(self) -> str:
         plan = self._plan

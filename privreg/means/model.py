@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from privreg.data.carried import completed
 from privreg.data.participants import Participants
@@ -20,6 +20,7 @@ from privreg.options.unknown import refuse_unknown
 from privreg.privacy.ledger import LEDGER, UNSET, Budget
 from privreg.schema.declarations import Schema
 from privreg.schema.files import combined
+from privreg.unavailable import not_fitted
 
 __all__ = ["PrivateMeans", "estimate"]
 
@@ -186,6 +187,11 @@ class PrivateMeans:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_source": None}
+
+    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            raise not_fitted(name, type(self), MeansResults)
 
     # --- fitting -----------------------------------------------------------------------------------------
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from privreg.errors import InferenceError, NotPrivateError, OptionError
-from privreg.errors import level as _level
+from privreg.errors import InferenceError, NotPrivateError, OptionError, interval_level
 from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
 from privreg.means.shrinkage import shrink
@@ -157,7 +156,7 @@ class MeansResults(Results):
         if f.by is None:
             raise InferenceError("there are no subgroups; fit with by='column', whose levels are declared and public.")
         se = np.sqrt(f.group_variances).ravel()
-        half, estimate = Normal().critical(_level(alpha)) * se, f.group_params.ravel()
+        half, estimate = Normal().critical(interval_level(alpha)) * se, f.group_params.ravel()
         p = len(f.names)
         return pd.DataFrame(
             {

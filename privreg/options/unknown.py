@@ -20,16 +20,26 @@ MODELS: Final = ("arrays", "formula")
 NO_COLUMN: Final = "names a column, and arrays have none for it; put the rows in a DataFrame and use from_formula"
 
 
-def refuse_unknown(door: str, unknown: Iterable[str]) -> None:
+def refuse_unknown(door: str, unknown: Iterable[str], called: str = "") -> None:
     """Refuse options that a front door doesn't take.
+
+    Parameters
+    ----------
+    door : str
+    unknown : iterable of str
+        None of its options, unless `called`.
+    called : str
+        What the method is called, if it is not the door's; it takes the same options but for those unknown.
 
     Raises
     ------
     UnsupportedArgumentError
     """
+    where, unknown = called or DOORS[door], list(unknown)
+    known = [name for name in accepted(door) if name not in unknown]
     for name in unknown:
-        where, known = DOORS[door], accepted(door)
-        hint = _misplaced(door, name) or _meant(door, name) or _of_others(door, name)
+        hint = _misplaced(door, name, where) or (_goal(door, name) if where == "plan" else None)
+        hint = hint or _meant(door, name) or _of_others(door, name) or _goal(door, name)
         if hint is not None:
             raise UnsupportedArgumentError(f"{where}() has no {name!r}: {hint}.")
         try:
@@ -51,10 +61,16 @@ def _meant(door: str, name: str) -> str | None:
     return None
 
 
-def _misplaced(door: str, name: str) -> str | None:
+def _goal(door: str, name: str) -> str | None:
+    """Where a study's size is planned."""
+    if door == "plan.formula" or name not in accepted("plan.formula"):
+        return None
+    return f"{name}= is an option of privreg.plan(formula, ...), which tells how many people a study needs"
+
+
+def _misplaced(door: str, name: str, where: str) -> str | None:
     """Where an option of the same product belongs."""
     product, _, stage = door.partition(".")
-    where = DOORS[door]
     found = {d.partition(".")[2]: accepted(d)[name] for d in DOORS if d.startswith(product) and name in accepted(d)}
     if found and stage not in MODELS:
         whose = "the model" if set(MODELS) & set(found) else "fit()"
@@ -117,6 +133,7 @@ _NEW: Final = {
     **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),
     **dict.fromkeys(("newdata", "new_data", "data", "X"), "The new rows come first, or as exog="),
 }
+_RATIOS: Final = "np.exp(res.conf_int()) and tidy(exponentiate=True) have limits of ratios"
 _OF_METHODS: Final = {
     "predict": {
         **_NEW,
@@ -130,15 +147,24 @@ _OF_METHODS: Final = {
             ("which", "type", "kind", "linear"),
             "It is of what predict(new) gives; predict(new, which='linear') has the linear predictor, without errors",
         ),
-        "alpha": "It belongs to what comes back: get_prediction(new).summary_frame(alpha=0.1)",
         "interval": INTERVALS,
     },
-    "conf_int": {"obs": INTERVALS},
+    "conf_int": {"obs": INTERVALS, "exponentiate": _RATIOS},
+    "t_test": {"exponentiate": "Of what comes back, np.exp(test.effect) and np.exp(test.conf_int()) are ratios"},
+    "tidy": {"conf_int": "Limits are there always, as conf_low and conf_high, of the level that alpha= gives"},
     "summary_frame": {"obs": INTERVALS},
 }
 
-_FIGURE: Final = "A figure is saved by the axes that a plot returns: axes.figure.savefig(path)"
+_FIGURE: Final = (
+    "A figure is saved by the axes that a plot returns: axes.figure.savefig(path), or axes[0].figure.savefig(path) of "
+    "several panels"
+)
+_FILES: Final = ("path", "file", "filename", "fname", "save", "savefig", "out")
 _NESTED: Final = "It tests the terms of these results; privreg.anova(small, large) tests nested fits"
+
+
+_LIMITS: Final = ("t_test", "marginal_means", "marginal_effects", "get_prediction")
+"""Methods whose views have limits."""
 
 
 def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentError:
@@ -148,6 +174,10 @@ def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentE
         hint = f"T{COV[1:]}"
     elif name in _LEVEL and "alpha" in known:
         hint = _LEVEL[name]
+    elif where in _LIMITS and name in ("alpha", *_LEVEL):
+        hint = f"It belongs to what comes back: {where}(...).conf_int(alpha=0.1)"
+    elif where.startswith("plot") and name in _FILES:
+        hint = _FIGURE
     near = None if hint else nearest(name, known)
     said = f" {hint}." if hint else "" if near is None else f" Did you mean {near!r}?"
     takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."

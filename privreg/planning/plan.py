@@ -18,7 +18,7 @@ from privreg.options.progress import progress_bar
 from privreg.options.table import check
 from privreg.planning.precision import Precision, precision_of, worth
 from privreg.privacy.ledger import Budget
-from privreg.tables import Lines, Notes, Paragraph, Table, View, number
+from privreg.tables import Lines, Notes, Paragraph, Table, View, in_one_format
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +41,7 @@ __all__ = [
     "read_people",
     "reliable_from",
     "table_of",
+    "targets",
     "with_mu",
 ]
 
@@ -245,7 +246,8 @@ class StudyPlan(View):
 
     def _layout(self) -> list[Part]:
         table = table_of(self, self.n, self._precision)
-        rows = [["" if math.isnan(v) else number(v, 3) for v in row] for row in table.to_numpy()]
+        columns = [["" if v == "nan" else v for v in in_one_format(table[c], 3)] for c in table.columns]
+        rows = list(zip(*columns, strict=True))
         shown = Table([str(i) for i in table.index], [str(c).replace("_", " ") for c in table.columns], rows)
         said = "Assumed: " + "; ".join(f"{a} {b}" for a, b in self._assumptions())
         head, space = Paragraph(f"Plan: {self.spec.formula}"), Lines(("",))
@@ -345,12 +347,19 @@ def distance(plan: StudyPlan, n: float, each: Precision) -> float:
 def _hardness(plan: StudyPlan, n: float, each: Precision) -> dict[str, float]:
     se = dict(zip(plan.spec.coefficients, each.std_errors(n), strict=True))
     crit = float(norm.isf(plan.alpha / 2.0))
-    hard = {c: 2.0 * crit * float(se[c]) / w for c, w in plan.goal.widths.items()}
+    return {c: 2.0 * crit * float(se[c]) / min(asked) for c, asked in targets(plan).items()}
+
+
+def targets(plan: StudyPlan) -> dict[str, dict[float, str]]:
+    """Mean widths that the plan's goal allows, by coefficient; each with what it is for, in words."""
+    out: dict[str, dict[float, str]] = {c: {w: f"target {w:,g}"} for c, w in plan.goal.widths.items()}
     if plan.goal.effects:
+        crit = float(norm.isf(plan.alpha / 2.0))
         shift = float(brentq(lambda v: _power(v, crit) - plan.goal.power, 0.0, 60.0))
         for c, e in plan.goal.effects.items():
-            hard[c] = max(hard.get(c, 0.0), shift * float(se[c]) / abs(e))
-    return hard
+            words = f"{100.0 * plan.goal.power:g}% power"
+            out.setdefault(c, {})[2.0 * crit * abs(e) / shift] = words
+    return out
 
 
 def people_for(plan: StudyPlan, each: Precision) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from privreg.planning.plan import targets
 from privreg.results.plots.style import COLUMN, SMALL, inks_for, literal, panels
 from privreg.tables import shorten
 
@@ -28,10 +29,14 @@ BESIDE: Final = 0.3
 """How far to the right of the plan's own point, in widths of the axes, labels of contours stand."""
 EDGE: Final = 0.1
 """No label is nearer to the edge of the axes."""
+TITLE: Final = 46
+"""Characters of a line of the title, at most."""
+APART: Final = 0.1
+"""Nor to another label; so much in widths of the axes."""
 
 
 def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
-    """Mean width of a coefficient's interval over budget and people; the plan itself is marked.
+    """Mean width of a coefficient's interval over budget and people; the plan itself and its goal are marked.
 
     Below the dashed line people are so few that a fit would say not to rely on its intervals.
 
@@ -59,11 +64,15 @@ def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
 
 def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, reliable: Array, at: float) -> Axes:
     width = table.to_numpy()
-    low, high = math.log10(width.min()), math.log10(width.max())
-    marks = [m * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for m in (1.0, 2.0, 5.0)]
-    goal = plan.goal.widths.get(coef, 0.0)
-    marks = [m for m in marks if width.min() < m < width.max() and m != goal]
     grid = table.columns.to_numpy(float), table.index.to_numpy(float)
+    kept = width[grid[1][:, None] >= reliable]
+    low, high = math.log10(width.min()), math.log10(width.max())
+    wanted = {w: words for w, words in targets(plan).get(coef, {}).items() if width.min() < w < width.max()}
+    marks = [m * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for m in (1.0, 2.0, 5.0)]
+    # beyond what can be relied on widths grow so fast that only powers of ten have room
+    top = kept.max() if kept.size else width.max()
+    marks = [m for m in marks if width.min() < m < width.max() and (m < top or math.log10(m).is_integer())]
+    marks = [m for m in marks if m not in wanted]
     inks = inks_for(ax)
     lines = ax.contour(*grid, width, levels=marks, colors=inks[0], linewidths=0.8)
     ax.set(
@@ -72,13 +81,14 @@ def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, reliable: Ar
         xlabel=f"budget {'ε' if table.columns.name == 'epsilon' else 'μ'} per person",
         ylabel="records",
     )
-    drawn = [lines]
-    if width.min() < goal < width.max():
-        drawn.append(ax.contour(*grid, width, levels=[goal], colors=inks[1], linewidths=1.6))
-    for one in drawn:
-        places = _places(ax, one)
+    drawn = [(lines, {m: f"{m:,.0f}" if m >= 1.0 else f"{m:g}" for m in marks})]
+    if wanted:
+        drawn.insert(0, (ax.contour(*grid, width, levels=sorted(wanted), colors=inks[1], linewidths=1.6), wanted))
+    taken: list[Array] = []
+    for one, words in drawn:
+        places = _places(ax, one, taken)
         if places:
-            ax.clabel(one, fmt=lambda v: f"{v:,g}", fontsize=SMALL, inline_spacing=2, manual=places)
+            ax.clabel(one, fmt=words, fontsize=SMALL, inline_spacing=2, manual=places)
     _threshold(ax, grid[0], reliable, (float(grid[1].min()), float(grid[1].max())), inks.grey)
     if math.isfinite(at):
         ax.plot(at, plan.n, "o", color=inks[1], markersize=5, zorder=4)
@@ -91,7 +101,9 @@ def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, reliable: Ar
             zorder=3,
         )
     level = f"{100.0 * (1.0 - plan.alpha):g}%"
-    ax.set_title(literal(f"mean width of {level} intervals, {shorten([coef], 28)[0]}"), loc="left")
+    head, name = f"mean width of {level} intervals,", shorten([coef], TITLE)[0]
+    gap = " " if len(head) + len(name) < TITLE else "\n"
+    ax.set_title(literal(f"{head}{gap}{name}"), loc="left")
     return ax  # type: ignore[no-any-return]
 
 
@@ -107,8 +119,11 @@ def _threshold(ax: Any, budgets: Array, reliable: Array, people: tuple[float, fl
     ax.text(0.02, 0.02, "don't rely", transform=ax.transAxes, fontsize=SMALL, color=ink, zorder=4)
 
 
-def _places(ax: Any, lines: Any) -> list[tuple[float, float]]:
-    """Where to label contours: on a diagonal beside the plan's own point, or as near to it as they come."""
+def _places(ax: Any, lines: Any, taken: list[Array]) -> list[tuple[float, float]]:
+    """Where to label contours: on a diagonal beside the plan's own point, or as near to it as they come.
+
+    None where a label would run into another, or into one of those `taken`, to which it adds its own.
+    """
     out = []
     for path in lines.get_paths():
         if not len(path.vertices):
@@ -116,7 +131,10 @@ def _places(ax: Any, lines: Any) -> list[tuple[float, float]]:
         fine = path.interpolated(8).vertices
         x, y = ax.transAxes.inverted().transform(ax.transData.transform(fine)).T
         inside = (x > EDGE) & (x < 1 - EDGE) & (y > EDGE) & (y < 1 - EDGE)
+        for place in taken:
+            inside &= np.hypot(x - place[0], y - place[1]) > APART
         if inside.any():
-            away = np.where(inside, np.abs(x - y - BESIDE), np.inf)
-            out.append(tuple(fine[np.argmin(away)]))
+            at = np.argmin(np.where(inside, np.abs(x - y - BESIDE), np.inf))
+            out.append(tuple(fine[at]))
+            taken.append(np.array([x[at], y[at]]))
     return out

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 import numpy as np
 
 from privreg.data.participants import Participants
-from privreg.errors import BudgetError, InferenceError, OptionError, level, real, shown
+from privreg.errors import BudgetError, InferenceError, OptionError, UnsupportedArgumentError, level, real, shown
 from privreg.families.builtin import resolve_family
 from privreg.formula.covariates import check_covariates
 from privreg.formula.describe import read_design, scopes_of
@@ -57,7 +57,7 @@ CLOSE: Final = 0.015
 @one_thread()
 def plan(
     formula: str,
-    *,
+    *rows: Never,
     n: Any = None,
     width: Any = None,
     effect: Any = None,
@@ -157,6 +157,11 @@ def plan(
     ['std_error', 'width']
     """
     asked = {name: value for name, value in locals().items() if name in accepted("plan.formula")}
+    if rows or "data" in unknown:
+        raise UnsupportedArgumentError(
+            "plan() takes options by name after the formula, and no data: declare columns by bounds= and levels=, and "
+            "give public or made-up rows as covariates=."
+        )
     refuse_unknown("plan.formula", unknown)
     level(alpha)
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None

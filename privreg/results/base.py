@@ -10,10 +10,10 @@ import pandas as pd
 
 from privreg import diagnostics
 from privreg.collector.diagonal import WIDE
-from privreg.errors import InferenceError, NotPrivateError, choose, flag
-from privreg.errors import level as _level
+from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level
 from privreg.inference.methods import METHODS, Estimate, Pivot
 from privreg.inference.simultaneous import joint_critical
+from privreg.privacy.ledger import refuse_fitted
 from privreg.results.prediction import note_outside
 from privreg.unavailable import unavailable
 
@@ -111,7 +111,7 @@ class Results(ABC):
         if at is not None:
             pivot, cov = pivot.along(np.eye(len(cov))[at]), cov[at] if cov.ndim == 1 else cov[np.ix_(at, at)]
         joint = flag("simultaneous", simultaneous)
-        critical = joint_critical(pivot, cov, _level(alpha)) if joint else pivot.critical(_level(alpha))
+        critical = joint_critical(pivot, cov, interval_level(alpha)) if joint else pivot.critical(interval_level(alpha))
         return np.asarray(critical * self._errors(method)[slice(None) if at is None else at])
 
     def _table(self, alpha: float = 0.05, method: str | None = None, simultaneous: bool = False) -> pd.DataFrame:
@@ -144,6 +144,8 @@ class Results(ABC):
     def _exog(self, exog: Any, where: str) -> tuple[Array, Array, pd.Index]:
         if exog is None:
             raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
+        for part in exog if isinstance(exog, tuple) else (exog,):
+            refuse_fitted(part, "predictions for them", simulated=self.privacy.seeded)
         x, offset = self._fit.design.encode_new(exog)
         note_outside(self._fit, exog, x, where, stacklevel=4)  # of whoever called the method, through its wrapper
         index = exog.index if isinstance(exog, pd.DataFrame) else pd.RangeIndex(x.shape[0])

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
-from privreg.errors import OptionError, level
+from privreg.errors import OptionError, interval_level
 from privreg.families.family import check_ratios
 from privreg.inference.methods import METHODS
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
 from privreg.results.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
-from privreg.tables import MARK, Paragraph, Table, View, plain
-from privreg.tables.words import in_one_format
+from privreg.tables import MARK, Paragraph, Table, View, in_one_format, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +33,7 @@ _TITLE = "Private Online Regressions Compared"
 
 @known_arguments
 def compare(
-    results: Sequence[PrivateResults] | PrivateResults,
+    results: Sequence[PrivateResults] | Mapping[str, PrivateResults] | PrivateResults,
     *more: PrivateResults,
     names: Sequence[str] | None = None,
     alpha: float = 0.05,
@@ -44,8 +43,8 @@ def compare(
 
     Parameters
     ----------
-    results : sequence of PrivateResults, or PrivateResults
-        One or more; ``compare(res1, res2)`` is ``compare([res1, res2])``.
+    results : sequence of PrivateResults, mapping of str to PrivateResults, or PrivateResults
+        One or more, with their names as keys of a mapping; ``compare(res1, res2)`` is ``compare([res1, res2])``.
     *more : PrivateResults
         Those after a first that is not in a sequence.
     names : sequence of str, optional
@@ -66,6 +65,8 @@ def compare(
         If there is no result, something is not a result, names don't match, `alpha` is not in (0, 1), or coefficients
         are to be exponentiated that are no logs of ratios.
     """
+    if isinstance(results, Mapping) and not more:
+        names, results = list(results) if names is None else names, list(results.values())
     if isinstance(results, PrivateResults):
         results = [results, *more]
     elif more or not isinstance(results, Sequence) or not results:
@@ -80,7 +81,7 @@ def compare(
             raise OptionError(f"names must be {len(results)} different names, one a result.")
     for r in results if exponentiate else ():
         check_ratios(r.family, r._fit.design.endog_name)
-    return Comparison(tuple(results), tuple(labels), level(alpha), bool(exponentiate))
+    return Comparison(tuple(results), tuple(labels), interval_level(alpha), bool(exponentiate))
 
 
 @all_known_arguments
@@ -173,7 +174,7 @@ class Comparison(View):
         there = table[table["estimate"].notna()]
         known = there.get("std_error", pd.Series(math.nan, index=there.index))
         told = min((e for e in known if e > 0.0 and math.isfinite(e)), default=math.nan)
-        shown = {"estimate": in_one_format(there["estimate"], 4, told)}
+        shown = {"estimate": in_one_format(there["estimate"], 3, told)}
         for k in {"std_error", "conf_low", "conf_high"} & set(there):
             shown[k] = in_one_format(there[k], 3, told)
         out = dict.fromkeys(table.index, "")

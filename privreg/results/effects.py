@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from privreg.diagnostics import Diagnostic
-from privreg.errors import DataError, NotPrivateError, OptionError, level
+from privreg.errors import DataError, NotPrivateError, OptionError, interval_level
 from privreg.inference.methods import Bootstrap
 from privreg.options.unknown import all_known_arguments
 from privreg.protocol import codes
@@ -88,7 +88,7 @@ class MarginalEffects(View):
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the effects, shape (q, 2)."""
-        half = self.pivot.critical(level(alpha)) * self.se
+        half = self.pivot.critical(interval_level(alpha)) * self.se
         return np.column_stack([self.effect - half, self.effect + half])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:

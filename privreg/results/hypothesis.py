@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from privreg.diagnostics import Diagnostic
-from privreg.errors import FormulaError, InferenceError, OptionError, flag, level, nearest, shown
+from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
 from privreg.inference.pivots import Normal, StudentT
 from privreg.inference.simultaneous import joint_critical
 from privreg.options.unknown import all_known_arguments
 from privreg.tables import Paragraph, View, estimates_table, noted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -85,9 +85,9 @@ class ContrastTest(View):
             If `alpha` is not in (0, 1).
         """
         if flag("simultaneous", simultaneous):
-            critical = joint_critical(self.pivot, self.sd**2 if self.cov is None else self.cov, level(alpha))
+            critical = joint_critical(self.pivot, self.sd**2 if self.cov is None else self.cov, interval_level(alpha))
         else:
-            critical = self.pivot.critical(level(alpha))
+            critical = self.pivot.critical(interval_level(alpha))
         half = critical * self.sd
         return np.column_stack([self.effect - half, self.effect + half])
 
@@ -161,13 +161,10 @@ class WaldTest(View):
         return f"{head}, {p_words(self.pvalue)}"
 
     def _layout(self) -> list[Part]:
-        numbers = f"statistic={self.statistic:.4g}, p-value={self.pvalue:.4g}, df={self.df_num}"
-        first = f"<Wald test: {numbers},\n"
-        if not math.isnan(self.df_denom):
-            denom = "∞" if math.isinf(self.df_denom) else f"{self.df_denom:g}"
-            first += f"F({self.df_num}, {denom})={self.fvalue:.4g},\n"
         about = [Paragraph(self.about)] if self.about else []
-        return [*about, Paragraph(f"{first}law: {self.law}>"), *noted(self.notes)]
+        ratio = f"F({self.df_num}, ∞) = {self.fvalue:.4g}, " if math.isinf(self.df_denom) else ""
+        exact = f"Statistic {self.statistic:.4g}, {ratio}p-value {self.pvalue:.4g}; law: {self.law}"
+        return [*about, Paragraph(f"Wald test: {self.citation}\n{exact}"), *noted(self.notes)]
 
 
 def p_words(p: float) -> str:
@@ -185,7 +182,7 @@ _UNREADABLE: Final = "(),=+-*/"
 """What patsy takes for something else at the beginning of a name."""
 
 
-def _from_text(names: Sequence[str], text: str | Sequence[str]) -> tuple[Array, Array]:
+def _from_text(names: Sequence[str], text: str | Sequence[str], terms: Iterable[str]) -> tuple[Array, Array]:
     """Restrictions such as "age = bmi" as (R, r), shapes (q, p) and (q,), by patsy's grammar for them."""
     from patsy import DesignInfo, PatsyError
 
@@ -201,7 +198,7 @@ def _from_text(names: Sequence[str], text: str | Sequence[str]) -> tuple[Array, 
     got = shown(text) if isinstance(text, str) else f"in a list of {len(text)}"
     odd = next((n for n in names if n[:1] in _UNREADABLE), None)
     by_array = f" A name such as {odd!r} can't be written in a string: give an array of shape (q, {len(names)})."
-    told = _unknown(names, text) if isinstance(text, str) else None  # a list may be a column by mistake
+    told = _unknown(names, text, terms) if isinstance(text, str) else None  # a list may be a column by mistake
     why, fix = told or (reason, f"write it as {_example(names)}.")
     raise FormulaError(
         f"the restriction {got} can't be read: {why}; {fix} Coefficients of this fit are {', '.join(names)}."
@@ -217,7 +214,7 @@ def _example(names: Sequence[str]) -> str:
 _WORD: Final = re.compile(r"(?<![\w.])[^\W\d][\w.]*(?:\[[^\]]*\]|\([^()]*\))*")
 
 
-def _unknown(names: Sequence[str], text: str) -> tuple[str, str] | None:
+def _unknown(names: Sequence[str], text: str, terms: Iterable[str]) -> tuple[str, str] | None:
     """What is wrong with the first name that is no coefficient, and what to write; None if there is no such name."""
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.\[(])", " ", text)
@@ -230,8 +227,9 @@ def _unknown(names: Sequence[str], text: str) -> tuple[str, str] | None:
     if levels:
         joint = ", ".join(f"{n} = 0" for n in levels)
         return f"{said} is a factor with the coefficients {', '.join(levels)}", f"for all of them write {joint!r}."
-    near = nearest(word, names)
-    return f"{said} is no coefficient", f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?"
+    near = nearest(word, [*names, *terms])
+    fix = f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?"
+    return f"{said} is no coefficient{' and no term' if terms else ''}", fix
 
 
 def _read(
@@ -245,7 +243,7 @@ def _read(
         at, labels = own, tuple(names[j] for j in own)
         matrix, values = np.eye(len(names))[at], np.zeros(len(at))
     elif isinstance(restrictions, str | list) and len(restrictions) and all(isinstance(r, str) for r in restrictions):
-        matrix, values = _from_text(names, restrictions)
+        matrix, values = _from_text(names, restrictions, terms or ())
         parts = restrictions.split(",") if isinstance(restrictions, str) else restrictions
         labels = tuple(s.strip() for s in parts)
     else:
@@ -269,11 +267,17 @@ def _read(
     return matrix, values, labels if len(labels) == len(matrix) else tuple(f"c{i}" for i in range(len(matrix)))
 
 
+_COMMA: Final = re.compile(r",(?![^(\[]*[)\]])")
+"""A comma between names, and none within brackets."""
+
+
 def _of_terms(names: Sequence[str], given: Any, terms: Mapping[str, Sequence[int]]) -> list[int] | None:
     """Positions of all coefficients of a term that is named, or of several in a list; None if it isn't that."""
-    asked = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    asked = given if isinstance(given, list) else [given]
     known = {"".join(name.split()): list(at) for name, at in terms.items()}
     known |= {"".join(name.split()): [j] for j, name in enumerate(names) if "".join(name.split()) not in known}
+    if isinstance(given, str) and "".join(given.split()) not in known:
+        asked = _COMMA.split(given)
     found = [known.get("".join(a.split())) if isinstance(a, str) else None for a in asked]
     if not found or any(at is None for at in found):
         return None

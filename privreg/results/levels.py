@@ -15,13 +15,12 @@ import numpy as np
 import pandas as pd
 
 from privreg.diagnostics import Diagnostic
-from privreg.errors import DataError, OptionError, choose, level
+from privreg.errors import DataError, OptionError, choose, interval_level
 from privreg.options.unknown import all_known_arguments
 from privreg.results.effects import Part, Rows, estimand_words, means_at, replaced, with_error
 from privreg.results.hypothesis import ContrastTest, contrast_test
 from privreg.schema.dates import iso
-from privreg.tables import Table, View, estimates_table, noted, number
-from privreg.tables.words import limits_header
+from privreg.tables import Table, View, cells, estimates_table, noted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,14 +111,10 @@ class PairwiseTests(View):
         return reject, adjusted
 
     def _layout(self) -> list[Shown]:
-        limits, adjusted = self.tests.conf_int(self.alpha), self.pvalue_adjusted
-        rows = [
-            [number(e, 4), number(s, 3), number(t, 3), f"{p:.3f}", number(low, 3), number(high, 3)]
-            for e, s, t, p, (low, high) in zip(
-                self.tests.effect, self.tests.sd, self.tests.tvalue, adjusted, limits, strict=True
-            )
-        ]
-        head = ["coef", "std err", "t", f"P {self.method}", *limits_header(self.alpha)]
+        columns = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]
+        frame = self.tests.summary_frame(self.alpha).set_axis(columns, axis=1).assign(p_value=self.pvalue_adjusted)
+        head, rows = cells(frame, self.alpha)
+        head[3] = f"P {self.method}"
         title = f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {len(rows)}, limits not)"
         return [Table(list(self.tests.labels), head, rows, title), *noted(self.tests.notes)]
 
@@ -159,6 +154,11 @@ def factor_of(fit: ResultData, factor: Any) -> str:
         if len(known) > 1:
             raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, known))}.")
         return str(known[0])
+    if isinstance(factor, list | tuple):
+        raise OptionError(
+            f"the factor must be one, of {', '.join(map(repr, known))}; get_prediction(new) has "
+            "means at combinations of several, given a row of public values for each."
+        )
     return str(choose("the factor", factor, known))
 
 
@@ -190,7 +190,7 @@ def pairwise(
     else:
         notes = tests.notes
     named = ContrastTest(tests.effect, tests.sd, tests.value, tests.pivot, tuple(labels), notes, tests.cov)
-    return PairwiseTests(named, how, level(alpha), f"Differences between levels of {column}")
+    return PairwiseTests(named, how, interval_level(alpha), f"Differences between levels of {column}")
 
 
 def _minus(levels: Sequence[Any], j: int, i: int) -> str:
@@ -235,7 +235,7 @@ class MarginalMeans(View):
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the means, shape (q, 2)."""
-        half = self.pivot.along(self.gradient).critical(level(alpha)) * self.se
+        half = self.pivot.along(self.gradient).critical(interval_level(alpha)) * self.se
         return np.column_stack([self.mean - half, self.mean + half])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -273,7 +273,9 @@ class MarginalMeans(View):
         effect, sd = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
         zero = np.zeros(len(pairs))
         tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), self.notes, joint)
-        return PairwiseTests(tests, how, level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}")
+        return PairwiseTests(
+            tests, how, interval_level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}"
+        )
 
     def _layout(self) -> list[Shown]:
         with np.errstate(divide="ignore", invalid="ignore"):

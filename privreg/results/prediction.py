@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from html import escape
@@ -11,13 +12,14 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logsumexp
 
-from privreg.errors import OptionError, PrivregWarning, choose, level
+from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.inference.methods import Bootstrap
 from privreg.options.unknown import all_known_arguments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.diagnostics import Diagnostic
     from privreg.families.family import Family
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
@@ -60,16 +62,22 @@ def predicted(fit: ResultData, x: Array, offset: Array, index: pd.Index, which: 
 
 
 def with_errors(
-    fit: ResultData, x: Array, offset: Array, index: pd.Index, cov: Array, pivot: Pivot
+    fit: ResultData,
+    x: Array,
+    offset: Array,
+    index: pd.Index,
+    cov: Array,
+    pivot: Pivot,
+    notes: tuple[Diagnostic, ...] = (),
 ) -> Prediction | ClassPrediction:
     """Predictions at rows `x`, shape (n, p), by the covariance of all coefficients; see `PrivateResults`."""
     eta = _linear(fit, x, offset)
     if fit.levels:
         k, p = eta.shape[1], x.shape[1]
         covs = np.einsum("ia,jakb,ib->ijk", x, cov.reshape(k, p, k, p), x)
-        return ClassPrediction(eta, covs, pivot, fit.levels, index, x)
+        return ClassPrediction(eta, covs, pivot, fit.levels, index, x, notes)
     se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, cov, x), 0.0))
-    return Prediction(eta, se, pivot.along(x), fit.family, index)
+    return Prediction(eta, se, pivot.along(x), fit.family, index, notes)
 
 
 def _linear(fit: ResultData, x: Array, offset: Array) -> Array:
@@ -148,6 +156,8 @@ class Prediction:
     pivot : Pivot
     family : Family
     index : Index
+    notes : tuple of Diagnostic
+        Whatever takes the limits back; shown with them.
     """
 
     linear: Array
@@ -155,6 +165,7 @@ class Prediction:
     pivot: Pivot
     family: Family
     index: pd.Index
+    notes: tuple[Diagnostic, ...] = ()
 
     @property
     def predicted_mean(self) -> Array:
@@ -168,7 +179,7 @@ class Prediction:
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the mean, shape (n, 2): the linear predictor's, through the inverse link."""
-        half = self.pivot.critical(level(alpha)) * self.se
+        half = self.pivot.critical(interval_level(alpha)) * self.se
         low, high = self.linear - half, self.linear + half
         return np.column_stack([self.family.inverse_link(low), self.family.inverse_link(high)])
 
@@ -180,12 +191,12 @@ class Prediction:
         return pd.DataFrame(columns, index=self.index)
 
     def __str__(self) -> str:
-        return _text(self.summary_frame(), len(self.index), self.pivot)
+        return _text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _html(self.summary_frame(), len(self.index), self.pivot)
+        return _html(self)
 
 
 @all_known_arguments
@@ -204,6 +215,8 @@ class ClassPrediction:
         The k + 1 classes, the first being the baseline.
     index : Index
     exog : ndarray, shape (n, p)
+    notes : tuple of Diagnostic
+        Whatever takes the limits back; shown with them.
     """
 
     linear: Array
@@ -212,6 +225,7 @@ class ClassPrediction:
     levels: tuple[Any, ...]
     index: pd.Index
     exog: Array
+    notes: tuple[Diagnostic, ...] = ()
 
     @property
     def predicted_mean(self) -> Array:
@@ -227,7 +241,7 @@ class ClassPrediction:
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the probabilities, shape (n, k + 1, 2): those of their logits, mapped back."""
         logit, se = self._logits()
-        half = self._critical(level(alpha)) * se
+        half = self._critical(interval_level(alpha)) * se
         return np.stack([expit(logit - half), expit(logit + half)], axis=-1)
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -244,12 +258,12 @@ class ClassPrediction:
         return pd.DataFrame(columns, index=self.index.repeat(len(classes)))
 
     def __str__(self) -> str:
-        return _text(self.summary_frame(), len(self.index), self.pivot)
+        return _text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _html(self.summary_frame(), len(self.index), self.pivot)
+        return _html(self)
 
     def _critical(self, alpha: float) -> float | Array:
         if not isinstance(self.pivot, Bootstrap):
@@ -287,16 +301,29 @@ SHOWN: Final = 30
 """Lines of a printed table of predictions; summary_frame() has them all."""
 
 
-def _about(rows: int, pivot: Pivot) -> str:
-    return f"Predictions for {rows:,} row{'' if rows == 1 else 's'} with 95% limits ({pivot.label})"
+def _about(found: Prediction | ClassPrediction) -> str:
+    rows = len(found.index)
+    return f"Predictions for {rows:,} row{'' if rows == 1 else 's'} with 95% limits ({found.pivot.label})"
 
 
-def _text(frame: pd.DataFrame, rows: int, pivot: Pivot) -> str:
+def _formatted(found: Prediction | ClassPrediction) -> pd.DataFrame:
+    """The frame with its numbers as the summary writes them."""
+    from privreg.tables import in_one_format
+
+    out = found.summary_frame()
+    told = min((e for e in out["mean_se"] if e > 0.0 and math.isfinite(e)), default=math.nan)
+    for column in out.columns.drop("level", errors="ignore"):
+        out[column] = in_one_format(out[column], 4 if column == "mean" else 3, told)
+    return out
+
+
+def _text(found: Prediction | ClassPrediction) -> str:
     from privreg.tables import fold
 
-    return "\n".join([*fold(_about(rows, pivot)), frame.to_string(max_rows=SHOWN, float_format="%.4g")])
+    notes = [line for note in found.notes for line in fold(f"Note: {note}.")]
+    return "\n".join([*fold(_about(found)), _formatted(found).to_string(max_rows=SHOWN), *notes])
 
 
-def _html(frame: pd.DataFrame, rows: int, pivot: Pivot) -> str:
-    table = frame.to_html(max_rows=SHOWN, float_format=lambda v: f"{v:.4g}", border=0)
-    return f"<p>{escape(_about(rows, pivot))}</p>\n{table}"
+def _html(found: Prediction | ClassPrediction) -> str:
+    notes = "".join(f"\n<p>{escape(f'Note: {note}.')}</p>" for note in found.notes)
+    return f"<p>{escape(_about(found))}</p>\n{_formatted(found).to_html(max_rows=SHOWN, border=0)}{notes}"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from privreg import evaluation
-from privreg.errors import flag
+from privreg.errors import InferenceError, flag
 from privreg.estimand import estimand
 from privreg.families.family import Family, check_ratios
 from privreg.families.measures import frame as measures_frame
@@ -77,8 +77,18 @@ class PrivateResults(TestedResults):
         Returns
         -------
         DataFrame
-            measure, estimate, std_error, conf_low, conf_high (95%, normal), meaning; no rows if none were asked for.
+            measure, estimate, std_error, conf_low, conf_high (95%, normal), meaning.
+
+        Raises
+        ------
+        InferenceError
+            If none were asked for, or the records that tell them have not reported yet.
         """
+        if not self._fit.measures:
+            later = next((n for n in self.privacy.notes if n.code == "later"), None)
+            raise InferenceError(
+                f"{later}." if later is not None else "this fit released no measures of fit; fit with measures=0.05."
+            )
         return measures_frame(self._fit.measures)
 
     @property
@@ -147,7 +157,20 @@ class PrivateResults(TestedResults):
         return evaluation.calibration(self._fit, public_test, groups)
 
     def plot_calibration(self, public_test: Any, groups: int = 10, *, ax: Any = None) -> Axes:
-        """Draw observed against predicted means on a *public* test set; see `privreg.evaluation`."""
+        """Draw observed against predicted means on a *public* test set.
+
+        Parameters
+        ----------
+        public_test, groups
+            As for :meth:`calibration`.
+        ax : Axes, optional
+            Where to draw; without it a figure is made.
+
+        Returns
+        -------
+        Axes
+            Whiskers are 95% intervals of the observed means. It is saved by ``axes.figure.savefig(path)``.
+        """
         return evaluation.plot_calibration(self, public_test, groups, ax=ax)
 
     @property
@@ -186,7 +209,7 @@ class PrivateResults(TestedResults):
         Parameters
         ----------
         alpha : float
-            One minus the level, in (0, 1).
+            One minus the level, in (0, 1); above 0.5 it warns that it may be the level itself.
         cols : list of str or int, optional
             Coefficients wanted; all by default. Of a multinomial fit they are called "level:term".
         method : str, optional
@@ -322,7 +345,8 @@ class PrivateResults(TestedResults):
         UnsupportedArgumentError
             For arguments of other libraries; the message says what to write.
         NotPrivateError
-            Without `exog`.
+            Without `exog`, or with rows that were fitted privately in this process (unless with a seed, in a
+            simulation).
         DataError, SchemaError
             If the new rows can't be encoded.
         """
@@ -342,8 +366,8 @@ class PrivateResults(TestedResults):
         Returns
         -------
         Prediction
-            predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha); "mean" is what :meth:`predict` gives.
-            Limits are those of the linear predictor through the inverse link.
+            predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean" is
+            what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link.
         ClassPrediction
             The same of a multinomial fit: probabilities, rows by levels; the frame is long, one line for each row and
             level. Limits are those of the logit of each probability, so that they stay in (0, 1).
@@ -368,7 +392,7 @@ class PrivateResults(TestedResults):
         """
         x, offset, index = self._exog(exog, "get_prediction")
         cov, pivot = self._full_cov(method, "get_prediction")
-        return with_errors(self._fit, x, offset, index, cov, pivot)
+        return with_errors(self._fit, x, offset, index, cov, pivot, self._doubts(method))
 
     # --- views -----------------------------------------------------------------------------------------
 
@@ -419,7 +443,20 @@ class PrivateResults(TestedResults):
         return views.inference_table(self, alpha)
 
     def plot_inference(self, *, alpha: float = 0.05, ax: Any = None) -> Axes:
-        """Draw how long the intervals of every method are; see `privreg.results.plots.inference.lengths`."""
+        """Draw how long the intervals of every method are, relative to those of the first.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+        ax : Axes, optional
+            Where to draw; without it a figure is made.
+
+        Returns
+        -------
+        Axes
+            It is saved by ``axes.figure.savefig(path)``.
+        """
         from privreg.results.plots.inference import lengths
 
         return lengths(self, alpha=alpha, ax=ax)
@@ -468,7 +505,32 @@ class PrivateResults(TestedResults):
     def plot_trajectory(
         self, terms: Any = None, *, alpha: float = 0.05, method: str | None = None, ax: Any = None
     ) -> Axes | NDArray[Any]:
-        """Draw estimates with their bands against the number of people; see `privreg.results.plots.trajectory`."""
+        """Draw estimates with their bands against the number of people.
+
+        Parameters
+        ----------
+        terms : str or sequence of str, optional
+            Coefficients wanted; all by default.
+        alpha : float
+            One minus the level of the bands.
+        method : str, optional
+            Method that the bands must be of; see :meth:`trajectory`.
+        ax : Axes or sequence of Axes, optional
+            One Axes for all terms, or one for each; without it a figure is made, with a panel a term.
+
+        Returns
+        -------
+        Axes or ndarray of Axes
+            Of one term, or of a single `ax`, one Axes; otherwise an array, one a term. A figure of several is saved by
+            ``axes[0].figure.savefig(path)``.
+
+        Raises
+        ------
+        OptionError
+            If a term is not known, or `ax` has another number of axes than there are terms.
+        InferenceError
+            If the bands are not of `method`.
+        """
         from privreg.results.plots import trajectory
 
         return trajectory.trajectory(self, terms, alpha=alpha, method=method, ax=ax)
@@ -483,7 +545,34 @@ class PrivateResults(TestedResults):
         simultaneous: bool = False,
         ax: Any = None,
     ) -> Axes:
-        """Draw coefficients with their intervals; see `privreg.results.plots.coefficients.coefficients`."""
+        """Draw coefficients with their intervals.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+        intercept : bool
+            Whether to draw the intercept, which usually dwarfs all others.
+        scaled : bool
+            Draw what a public step of the covariate does, which stands after the row's name, so that rows can be
+            compared; False draws coefficients as they are.
+        exponentiate : bool
+            Draw exp of them, on a logarithmic axis.
+        simultaneous : bool
+            Whether all intervals are to hold together, as in :meth:`conf_int`.
+        ax : Axes, optional
+            Where to draw; without it a figure is made.
+
+        Returns
+        -------
+        Axes
+            It is saved by ``axes.figure.savefig(path)``. More is in `privreg.results.plots.coefficients.coefficients`.
+
+        Raises
+        ------
+        OptionError
+            If coefficients are to be exponentiated that are no logs of ratios.
+        """
         from privreg.results.plots import coefficients
 
         more: Any = {"intercept": intercept, "scaled": scaled, "simultaneous": simultaneous}
@@ -491,7 +580,18 @@ class PrivateResults(TestedResults):
         return cast("Axes", axes)
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:
-        """Draw the trade-off curve and the best attacker's ROC; see `privreg.results.plots.privacy.privacy_curve`."""
+        """Draw the trade-off curve and the best attacker's ROC; the legend names the guarantee.
+
+        Parameters
+        ----------
+        ax : sequence of two Axes, optional
+            Where to draw; without it a figure is made.
+
+        Returns
+        -------
+        ndarray of Axes, shape (2,)
+            See `privreg.results.plots.privacy.privacy_curve`. The figure is saved by ``axes[0].figure.savefig(path)``.
+        """
         from privreg.results.plots.privacy import privacy_curve
 
         return privacy_curve(self.privacy, ax=ax)

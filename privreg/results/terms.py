@@ -13,7 +13,7 @@ from privreg import diagnostics
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError
 from privreg.results.hypothesis import WaldTest, wald_test
-from privreg.tables import MARK, Table, View, noted, number
+from privreg.tables import MARK, Table, View, in_one_format, noted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,11 +85,11 @@ class TermTests(View):
 
     def _layout(self) -> list[Part]:
         rows = []
-        for test in self.tests:
-            f = "" if math.isnan(test.df_denom) else number(test.fvalue, 3)
+        chi2, f = (in_one_format(self.table[c], 3, told=1.0) for c in ("statistic", "fvalue"))
+        for i, test in enumerate(self.tests):
             denom = "" if math.isnan(test.df_denom) else "∞" if math.isinf(test.df_denom) else f"{test.df_denom:g}"
             p = "" if math.isnan(test.pvalue) else f"{test.pvalue:.3f}"
-            rows.append([number(test.statistic, 3), f"{test.df_num}", f, denom, p])
+            rows.append([chi2[i], f"{test.df_num}", "" if math.isnan(test.df_denom) else f[i], denom, p])
         names = [name if ok else f"{name} {MARK}" for name, ok in zip(self.terms, self.reliable, strict=True)]
         head = ["Wald", "df", "F", "df denom", "P"]
         title = f"Wald tests of terms (each given all others; {self.law})"

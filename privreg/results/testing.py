@@ -33,8 +33,10 @@ class TestedResults(Results):
         r_matrix : str, array of shape (q, p), or (array, values)
             As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``. Coefficients of a multinomial
             fit are called "level:term", as in ``"mid:age = high:age"``; in an array they come level by level. The name
-            of a term, such as "C(region)" or "region", or a list of such names, stands for all its coefficients.
+            of a term, such as "C(region)" or "region", stands for all its coefficients, and so do several such names,
+            ``"smoker, region"`` or a list.
         method : str, optional
+            An inference method of this fit; its first by default.
 
         Returns
         -------
@@ -63,6 +65,7 @@ class TestedResults(Results):
         r_matrix
             As in :meth:`t_test`.
         method : str, optional
+            An inference method of this fit; its first by default.
 
         Returns
         -------
@@ -221,9 +224,9 @@ class TestedResults(Results):
             The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
         at : DataFrame or mapping of str to array, optional
             Public rows to average over, each taken at every level of the factor; nothing is clamped. Covariates that
-            it leaves out come from a reference grid of what is declared, as in R's emmeans: numbers at the middle of
-            their bounds or at their declared mean, all combinations of other factors' levels with equal weights. The
-            title of the table says so.
+            it leaves out come from a reference grid of what is declared: numbers at the middle of their bounds or at
+            their declared mean, all combinations of other factors' levels with equal weights. R's emmeans takes
+            numbers at the means of the data, which are private. The title of the table says what was taken.
         which : {"mean", "linear"}
             As in :meth:`predict`: averages of means (default), or of the linear predictor.
         method : str, optional

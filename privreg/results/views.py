@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.errors import InferenceError, OptionError, choose, level, shown
+from privreg.errors import InferenceError, OptionError, choose, interval_level, level, shown
 from privreg.inference.methods import METHODS, Anytime
 from privreg.inference.resampling import FIRST
 from privreg.privacy.ledger import REPORTED_DELTA
@@ -51,9 +51,9 @@ def trajectory(fit: ResultData, alpha: float, method: str | None = None) -> pd.D
     name = band(fit, method)
     if name == "anytime":
         at = fit.trail_senders
-        critical = np.repeat([Anytime(int(k)).critical(level(alpha)) if k >= FIRST else np.nan for k in at], p)
+        critical = np.repeat([Anytime(int(k)).critical(interval_level(alpha)) if k >= FIRST else np.nan for k in at], p)
     elif name is not None:
-        critical = pivots[name].critical(level(alpha))
+        critical = pivots[name].critical(interval_level(alpha))
     half = critical * np.sqrt(fit.trail_variances.reshape(-1))
     n = np.repeat(fit.trail_n, p)
     return fit.labels(m).assign(n=n, estimate=estimate, low=estimate - half, high=estimate + half)

@@ -15,6 +15,7 @@ from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation.plan import plan_of
 from privreg.simulation.tuning import resolve_tuning
+from privreg.tables.words import wrapped
 
 if TYPE_CHECKING:
     from privreg.families.family import Family
@@ -185,8 +186,8 @@ class FitPlan:
 
     def __repr__(self) -> str:
         lines = self._lines()
-        wide = max(len(name) for name, _ in lines) + 2
-        text = "\n".join(f"{name + ':':<{wide}}{words}" for name, words in lines)
+        wide = min(max(len(name) for name, _ in lines) + 2, 26)
+        text = "\n".join(line for name, words in lines for line in wrapped(f"{name}:", words, wide))
         table = self._shown()
         return f"Plan of a private regression\n{text}" + ("" if table.empty else f"\n\n{table.to_string(index=False)}")
 

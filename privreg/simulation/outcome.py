@@ -16,6 +16,7 @@ from privreg.results.data import RoundHeld
 from privreg.results.equation import Equation
 from privreg.simulation.findings import before_role, found_of
 from privreg.simulation.notes import clamping_words, notes
+from privreg.tables import in_one_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,10 +69,9 @@ class FitOutcome(NamedTuple):
 
     def measure_words(self) -> tuple[tuple[str, str], ...]:
         """Names of the measures of fit, each with its value and what it cost."""
-        return tuple(
-            (m.name, f"{m.estimate:.4g} ± {m.std_error:.2g} (se); from {self.told:,} records instead of a score")
-            for m in self.measures
-        )
+        cost = f"(se); from {self.told:,} records instead of a score"
+        told = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in self.measures]
+        return tuple((m.name, f"{' ± '.join(words)} {cost}") for m, words in zip(self.measures, told, strict=True))
 
 
 def report_of_rounds(

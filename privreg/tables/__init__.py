@@ -6,14 +6,14 @@ lay it out, and `writing` puts it in files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from privreg.tables.html import as_html, as_page
 from privreg.tables.latex import as_latex, tex
 from privreg.tables.markdown import as_markdown
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Part, Table, estimates_table, noted
 from privreg.tables.text import as_text
-from privreg.tables.words import MARK, WIDTH, cells, fold, limits_header, number, plain, shorten, span
+from privreg.tables.words import MARK, WIDTH, cells, fold, in_one_format, limits_header, plain, shorten, span
 from privreg.tables.writing import save_parts
 
 if TYPE_CHECKING:
@@ -24,9 +24,19 @@ __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
     "as_markdown",
     "as_page",
-    "as_text", "cells", "estimates_table", "fold", "limits_header", "noted", "number", "plain", "shorten", "span",
-    "tex",
+    "as_text", "cells", "estimates_table", "fold", "in_one_format", "limits_header", "noted", "plain", "shorten",
+    "span", "tex",
 ]  # fmt: skip
+
+
+_CALLED: Final = {
+    "pairwise": "pairs contrast contrasts",
+    "summary_frame": "frame to_frame to_dataframe as_data_frame tidy table",
+    "frame": "to_frame to_dataframe summary_frame tidy",
+    "conf_int": "confint ci conf_ints",
+    "as_text": "summary print to_string",
+}
+"""Other libraries' names of what views have."""
 
 
 class View:
@@ -114,8 +124,10 @@ class View:
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 
         def __getattr__(self, name: str) -> Any:
-            own = ", ".join(n for n in dir(self) if n[0] != "_")
-            raise AttributeError(f"{type(self).__name__} has no {name!r}; it has {own}.")
+            own = [n for n in dir(self) if n[0] != "_"]
+            right = next((ours for ours, names in _CALLED.items() if name in names.split() and ours in own), None)
+            told = f"it has {', '.join(own)}" if right is None else f"it is called {right}()"
+            raise AttributeError(f"{type(self).__name__} has no {name!r}; {told}.")
 
     def __str__(self) -> str:
         return self.as_text()

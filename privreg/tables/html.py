@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -22,10 +23,10 @@ STYLE: Final = """<style>
 .privreg tr, .privreg tbody tr:nth-child(n) { background: none; }
 .privreg.privreg th, .privreg.privreg td { border: 0; padding: 0.1em 0.6em; text-align: left; vertical-align: top;
   color: inherit; white-space: normal; max-width: none; }
-.privreg th { font-weight: normal; opacity: 0.8; min-width: 9.5em; }
+.privreg th { font-weight: normal; opacity: 0.8; width: 1%; min-width: 11.5em; }
 .privreg .title { font-weight: bold; text-align: center; padding: 0.4em; caption-side: top; color: inherit; }
 .privreg.privreg .coef th, .privreg.privreg .coef td { text-align: right; white-space: nowrap;
-  min-width: 0; font-variant-numeric: tabular-nums; }
+  width: auto; min-width: 0; font-variant-numeric: tabular-nums; }
 .privreg.privreg .coef th:first-child { text-align: left; white-space: normal; overflow-wrap: break-word; opacity: 1;
   min-width: 7em; }
 .privreg.privreg .coef .fact td { white-space: normal; }
@@ -33,6 +34,7 @@ STYLE: Final = """<style>
 .privreg.privreg .coef .fact.first th, .privreg.privreg .coef .fact.first td { border-top: 1px solid; }
 .privreg.privreg .coef .block th { border-top: 1px solid; font-weight: bold; }
 .privreg .value { overflow-wrap: anywhere; }
+.privreg .whole { white-space: nowrap; }
 .privreg p, .privreg ol { margin: 0; padding: 0.3em 0.6em; border-top: 1px solid; }
 .privreg ol { padding-left: 2.4em; }
 .privreg li::marker { content: "[" counter(list-item) "] "; }
@@ -101,8 +103,13 @@ def _table(rows: Iterable[str], title: str, style: str = "", head: str = "") -> 
     return f"<table{_class(style)}>\n{caption}{head}<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
 
 
+_BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b")
+_WHOLE: Final = r'<span class="whole">\g<0></span>'
+"""A narrow cell must not break a budget at its hyphen."""
+
+
 def _row(name: str, values: Iterable[str], style: str = "") -> str:
-    cells = "".join(f"<td>{_shown(v)}</td>" for v in values)
+    cells = "".join(f"<td>{_BUDGET.sub(_WHOLE, _shown(v))}</td>" for v in values)
     return f'<tr{_class(style)}><th scope="row">{_shown(plain(name))}</th>{cells}</tr>'
 
 

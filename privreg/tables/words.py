@@ -19,17 +19,6 @@ MARK: Final = "†"
 """Of rows that should not be relied on; a star would be read as significance."""
 
 
-def number(x: float, digits: int) -> str:
-    """Format as statsmodels' tables do: `digits` decimals, or `digits` figures when that would hide the number.
-
-    Examples
-    --------
-    >>> number(1.5, 3), number(123456.0, 3), number(-0.00001234, 4)
-    ('1.500', '1.23e+05', '-1.234e-05')
-    """
-    return f"{x:.{digits}g}" if abs(x) >= 1e4 or abs(x) < 1e-4 else f"{x:.{digits}f}"
-
-
 def in_one_format(values: Iterable[float], digits: int, told: float = math.nan) -> list[str]:
     """Format the numbers of one column alike: with equal decimals, or all in powers of ten where these won't do.
 

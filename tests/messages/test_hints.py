@@ -9,7 +9,7 @@ import pytest
 
 import privreg as pr
 from privreg.central.results import CentralResults
-from privreg.errors import FormulaError, SchemaError, UnsupportedArgumentError
+from privreg.errors import FormulaError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.federated.results import FederatedResults
 from privreg.means.results import MeansResults
 from privreg.results import effects, hypothesis, prediction
@@ -58,6 +58,21 @@ def test_a_name_that_is_no_coefficient_is_answered_with_this_fits_own(rides, tes
     assert "bmi" not in told.replace(text, "")
 
 
+def test_a_misspelt_term_is_answered_with_the_term(charges):
+    for given in ("regoin", "regoin = 0"):
+        with pytest.raises(FormulaError, match="'regoin' is no coefficient and no term; did you mean 'region'\\?"):
+            charges.wald_test(given)
+
+
+def test_terms_may_be_listed_in_a_string(charges):
+    joint = charges.wald_test("region, age")
+    assert joint.df_num == 4
+    assert joint == charges.wald_test(["region", "age"])
+    assert charges.t_test("C(region), age").labels[-1] == "age"
+    one = charges.wald_test("region[T.southeast], age = 0")
+    assert one.df_num == 2
+
+
 def test_a_factors_name_in_an_equation_is_answered_with_its_coefficients(charges):
     with pytest.raises(FormulaError) as caught:
         charges.wald_test("region = 0")
@@ -95,6 +110,13 @@ def test_what_statsmodels_calls_otherwise_names_no_other_models_columns(rides):
         ("marginal_effects", "dummy", ["at=", "average="]),
         ("predict", "newdata", ["exog="]),
         ("conf_int", "cov_type", ["inference=", "cols="]),
+        ("conf_int", "exponentiate", ["np.exp(res.conf_int())", "tidy(exponentiate=true)"]),
+        ("t_test", "exponentiate", ["np.exp(test.conf_int())"]),
+        ("t_test", "alpha", ["t_test(...).conf_int(alpha=0.1)"]),
+        ("marginal_means", "level", ["marginal_means(...).conf_int(alpha=0.1)"]),
+        ("tidy", "conf_int", ["conf_low and conf_high", "alpha="]),
+        ("plot_coef", "path", ["axes.figure.savefig(path)"]),
+        ("plot_trajectory", "save", ["axes[0].figure.savefig(path)"]),
         ("using", "name", ["method="]),
     ],
 )
@@ -162,6 +184,17 @@ def test_compare_does_and_positions_stay_pythons(rides):
     assert not isinstance(caught.value, UnsupportedArgumentError)
 
 
+@pytest.mark.parametrize("show", ["conf_int", "tidy", "summary", "trajectory"])
+def test_a_level_given_as_alpha_is_told(rides, show):
+    with pytest.warns(PrivregWarning, match=r"alpha=0\.9 gives 10% intervals; for 90% give alpha=0\.1\.") as caught:
+        getattr(rides, show)(alpha=0.9)
+    assert {w.filename for w in caught} == {__file__}
+    new = pd.DataFrame({"distance": [3.0], "driver_rating": [4.5]})
+    for found in (rides.get_prediction(new), rides.t_test("distance = 0"), rides.marginal_effects(new)):
+        with pytest.warns(PrivregWarning, match="alpha=0\\.9 gives"):
+            found.conf_int(0.9)
+
+
 # --- levels ----------------------------------------------------------------------------------------------
 
 LEVELS = {
@@ -222,9 +255,103 @@ def test_levels_that_are_no_sequence_are_refused(wrong):
         ("augment", "predict()"),
         ("cooks_distance", "raw data"),
         ("lrtest", "wald_test()"),
+        ("residuals", "evaluate(public_test)"),
+        ("AIC", "anova()"),
+        ("vif", "cov_params()"),
+        ("sse", "fit(measures=0.05)"),
+        ("R2", "fit(measures=0.05)"),
+        ("fvalue", "wald_test(['x1', 'x2'])"),
+        ("df_model", "params.size"),
+        ("screenreg", "privreg.compare("),
+        ("Stargazer", "privreg.compare("),
+        ("boot", "inference='block_bootstrap'"),
+        ("linear_hypothesis", "wald_test("),
+        ("update", "from_formula()"),
     ],
 )
 def test_names_of_r_are_told_by_ours(charges, name, said):
     with pytest.raises(AttributeError) as caught:
         getattr(charges, name)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("AIC", "res.wald_test()"),
+        ("residuals", "res.evaluate(public_test)"),
+        ("R2", "fit(measures=0.05)"),
+        ("etable", "privreg.compare("),
+        ("bootstrap", "inference='block_bootstrap'"),
+        ("update", "from_formula()"),
+    ],
+)
+def test_names_of_r_in_the_package_too(name, said):
+    with pytest.raises(AttributeError) as caught:
+        getattr(pr, name)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("summary", "before it is fitted: res = model.fit(), then res.summary()."),
+        ("params", "then res.params."),
+        ("coef_", "then res.params."),
+        ("confint", "then res.conf_int()."),
+        ("update", "from_formula()"),
+        ("resid", "evaluate(public_test)"),
+        ("fti", "did you mean 'fit'?"),
+        ("_repr_png_", "has no '_repr_png_'"),
+    ],
+)
+def test_a_model_tells_what_its_results_have(name, said):
+    data, public = pr.datasets.us_insurance(N), pr.datasets.us_insurance_schema()
+    model = pr.PrivateOnlineRegression.from_formula("charges ~ age", data, mu=4, **public)
+    with pytest.raises(AttributeError) as caught:
+        getattr(model, name)
+    assert said in str(caught.value)
+
+
+def test_a_curators_model_names_no_measures():
+    data, public = pr.datasets.us_insurance(N), pr.datasets.us_insurance_schema()
+    model = pr.central.Regression.from_formula("smoker ~ age", data, mu=1, family="logistic", **public)
+    with pytest.raises(AttributeError, match="evaluate") as caught:
+        _ = model.rsquared
+    assert "measures=" not in str(caught.value)
+
+
+def test_views_tell_other_libraries_names(charges):
+    means = charges.marginal_means("region")
+    for name in ("pairs", "contrast"):
+        with pytest.raises(AttributeError, match=r"it is called pairwise\(\)"):
+            getattr(means, name)
+    with pytest.raises(OptionError, match=r"get_prediction\(new\) has means at combinations"):
+        charges.marginal_means(["region", "smoker"])
+
+
+def test_results_may_be_compared_by_name(rides):
+    found = pr.compare({"small": rides, "large": rides})
+    assert found.names == ("small", "large")
+    assert found.frame().equals(pr.compare([rides, rides], names=["small", "large"]).frame())
+
+
+def test_goals_belong_to_planning_and_plans_take_no_rows(rides):
+    data, public = pr.datasets.us_insurance(N), pr.datasets.us_insurance_schema()
+    model = pr.PrivateOnlineRegression.from_formula("charges ~ age", data, mu=4, **public)
+    for name in ("effect", "power", "width"):
+        with pytest.raises(UnsupportedArgumentError, match=rf"^plan\(\) has no '{name}'.*privreg\.plan\(formula"):
+            model.plan(**{name: 1})
+    with pytest.raises(UnsupportedArgumentError, match=r"seed= belongs to fit\(\), not to plan\(\)"):
+        model.plan(seed=1)
+    with pytest.raises(UnsupportedArgumentError, match=r"plan\(\) option='lans' is not known.*'lanes'"):
+        model.plan(lans=1)
+    for given in (lambda: pr.plan("charges ~ age", data, mu=1), lambda: pr.plan("charges ~ age", data=data, mu=1)):
+        with pytest.raises(UnsupportedArgumentError, match=r"no data.*covariates="):
+            given()
+
+
+@pytest.mark.parametrize("name", ["gaussian", "ols"])
+def test_least_squares_are_told_both_families(name):
+    with pytest.raises(OptionError, match="Did you mean 'huber' or 'squared'"):
+        pr.PrivateOnlineRegression.from_formula("y ~ x", mu=1, family=name)

@@ -317,6 +317,32 @@ def test_contours_are_near_the_table_and_show_from_where_on_intervals_can_be_rel
     plt.close("all")
 
 
+@pytest.mark.parametrize(
+    ("goal", "coef", "words"),
+    [({"width": {"age": 20}}, "age", "target 20"), ({"effect": {"smoker[T.yes]": 3000}}, "smoker[T.yes]", "80% power")],
+)
+def test_contours_show_the_goal_and_their_labels_are_apart(goal, coef, words):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = insured(**goal).plot(coef)
+    labels = [t for t in ax.texts if type(t) is not plt.Annotation and t.get_text() != "don't rely"]
+    assert words in [t.get_text() for t in labels]
+    assert len(labels) > 4
+    assert words not in [t.get_text() for t in insured(**goal).plot("bmi").texts]
+    at = ax.transAxes.inverted().transform(ax.transData.transform([t.get_position() for t in labels]))
+    gaps = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1))
+    assert gaps[np.triu_indices(len(at), 1)].min() > 0.09
+    plt.close("all")
+
+
+@pytest.mark.usefixtures("coarse_contours")
+def test_a_long_coefficient_has_a_line_of_the_title():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    name = "a_column_of_a_registry_of_patients"
+    found = pr.plan(f"y ~ {name}", n=10**5, mu=1, bounds={"y": (0, 1), name: (0, 1)})
+    assert found.plot(name).get_title(loc="left") == f"mean width of 95% intervals,\n{name}"
+    plt.close("all")
+
+
 @pytest.mark.usefixtures("coarse_contours")
 def test_the_command_says_what_the_function_says(capsys, tmp_path):
     public = ["--bounds", "age=18:65", "bmi=18:50", "charges=0:35000", "--levels", "smoker=no,yes", "--scale", "2500"]

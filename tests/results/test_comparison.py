@@ -74,12 +74,13 @@ def test_every_view_shows_each_estimate_and_error(one, two, bare):
     for r in (one, two, bare):
         table = r.tidy()
         for _, row in table.iterrows():
-            shown = f"{row['estimate']:.4f}"
+            shown = f"{row['estimate']:.3f}"
             error = f"({row['std_error']:.3f})" if "std_error" in table else ""
             assert shown in text
             assert error in text
             assert shown + ("" if row["reliable"] else "†") + error in page.cells
             assert shown.replace("-", "$-$") in latex
+    assert '<span class="whole">2-GDP</span> (seeded)' in c.as_html()  # a narrow cell doesn't break it
     assert "<large>" in page.cells
     assert r"\textless{}large\textgreater{}" in latex
     assert "2-GDP" in text
@@ -96,7 +97,7 @@ def test_exponentiated_tables_show_limits_in_place_of_errors(one):
     t = logistic.tidy(True, alpha=0.1).iloc[1]
     assert f"[{t['conf_low']:.3f}, {t['conf_high']:.3f}]" in str(c)
     assert "90% limits" in str(c)
-    assert f"{math.exp(logistic.params.iloc[1]):.4f}" in str(c)
+    assert f"{math.exp(logistic.params.iloc[1]):.3f}" in str(c)
     with pytest.raises(OptionError, match=r"rate ratios of Poisson.*this is Huber\(.*Leave it out"):
         pr.compare([logistic, one], exponentiate=True)
     large = wide(logistic, 1, names=("big",))

@@ -396,7 +396,7 @@ def test_rows_are_asked_for(base):
     res = made(base, "x", Huber())
     with pytest.raises(NotPrivateError, match="would average over the private data; give public covariate values"):
         res.marginal_effects()
-    with pytest.raises(NotPrivateError, match=r"use marginal_effects\(at\) with public rows"):
+    with pytest.raises(NotPrivateError, match=r"use res\.marginal_effects\(at\) with public rows"):
         res.get_margeff(at="overall")
 
 
@@ -468,4 +468,8 @@ def test_rows_of_a_private_fit_are_no_public_rows():
     res = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, mu=1, bounds=bounds).fit(progress=False)
     with pytest.raises(NotPrivateError, match="fitted privately in this process"):
         res.marginal_effects(data)
+    for call in (res.predict, res.get_prediction):
+        with pytest.raises(NotPrivateError, match="fitted privately in this process"):
+            call(data)
+        call(data.head(3).copy())
     assert len(res.marginal_effects(data.head(3).copy()).summary_frame()) == 2

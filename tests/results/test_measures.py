@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.errors import DataError, NotPrivateError, OptionError
+from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError
 from privreg.families import measures
 from privreg.families.measures import Gauge
 
@@ -91,7 +91,8 @@ def test_measures_cost_people_and_no_budget():
     assert with_.privacy.total_mu == alone.privacy.total_mu == 1
     assert with_._fit.senders < alone._fit.senders - 0.2 * N
     assert with_.nobs == alone.nobs == N
-    assert alone.fit_measures.empty
+    with pytest.raises(InferenceError, match=r"fit with measures=0\.05"):
+        _ = alone.fit_measures
     assert alone.privacy.fit_measures == ()
 
 

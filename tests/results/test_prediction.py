@@ -201,7 +201,7 @@ def test_predictions_of_fits():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("rsquared", "R² needs every residual; fit(measures=0.05) releases a private one, in res.fit_measures"),
+        ("rsquared", "it needs every residual; fit(measures=0.05) releases a private one, in res.fit_measures"),
         ("rsquared_adj", "res.fit_measures"),
         ("deviance", "fit(measures=0.05)"),
         ("null_deviance", "res.fit_measures"),

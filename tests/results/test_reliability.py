@@ -5,6 +5,7 @@ import dataclasses
 import pickle
 import re
 import warnings
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,6 +64,18 @@ def test_few_people_take_all_rows_back():
     assert res.tidy()["reliable"].dtype == bool
     assert list(res.tidy())[-1] == "reliable"
     assert "† DON'T RELY ON THE INTERVALS: see note [" in flat(str(res.summary()))
+
+
+def test_predictions_and_trajectories_say_what_takes_them_back():
+    res = with_notes(array_model(9000).fit(seed=1, progress=False), NOTE)
+    found = res.get_prediction(np.array([[1.0, 0.5, 0.5, 0.5]]))
+    assert found.notes == (NOTE,)
+    for text in (str(found), found._repr_html_()):
+        assert f"Note: {NOTE}." in unescape(text).replace("\n", " ")
+    axes = res.plot_trajectory()
+    assert [a._left_title.get_text() for a in axes] == ["const", "a †", "b", "c"]
+    assert "† don't rely on it" in " ".join(t.get_text() for t in axes[-1].texts)
+    assert axes[0].get_xlim() == pytest.approx(tuple(res.trajectory()["n"].iloc[[0, -1]]))
 
 
 def test_enough_people_are_not_warned_and_have_no_marks():
@@ -206,7 +219,7 @@ def test_marks_of_estimates_without_intervals():
 def test_compared_tables_mark_the_estimate(doubted):
     sound = with_notes(doubted)
     both = pr.compare([sound, doubted], names=["good", "bad"])
-    value = f"{doubted.params['a']:.4f}"
+    value = f"{doubted.params['a']:.3f}"
     for text in (str(both), both.as_html(), both.as_latex().replace(r"$\dagger$", "†").replace("$-$", "-")):
         assert text.count(f"{value}†") == 1
         assert "† Not to be relied on, as follows." in flat(text)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.errors import InferenceError
 from privreg.families import measures
 from privreg.families.measures import Gauge
 from tests.results.test_measures import BOUNDS, NAMES, N, fitted, made, value
@@ -78,7 +79,7 @@ def test_main_rounds_share_what_is_left_and_no_budget_is_spent():
     assert res.privacy.total_mu == alone.privacy.total_mu == 1
     assert alone._fit.senders - res._fit.senders == pytest.approx(0.25 * N, abs=100)
     assert res.nobs == alone.nobs == N
-    assert alone.fit_measures.empty
+    assert alone._fit.measures == ()
     assert "measures of fit" in {p["report"] for p in res.privacy.mechanics}
     # what is estimated on the way counts everybody who had reported by then
     assert list(res._fit.trail_n) == sorted(set(res._fit.trail_n))
@@ -104,7 +105,8 @@ def test_notes_say_when_measures_come_and_that_late_records_send_no_score():
     stream = m.start(measures=0.1, seed=1).update((y[:40_000], x[:40_000]))
     before = stream.results()
     assert "no measures of fit yet" in " ".join(before.privacy.notes)
-    assert before.fit_measures.empty
+    with pytest.raises(InferenceError, match="no measures of fit yet"):
+        _ = before.fit_measures
     after = stream.update((y[40_000:], x[40_000:])).results()
     assert "those beyond answered measures of fit and sent no score" in " ".join(after.privacy.notes)
     assert "no measures of fit yet" not in " ".join(after.privacy.notes)

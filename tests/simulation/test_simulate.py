@@ -50,6 +50,7 @@ def test_a_plan_tells_all_that_is_public_before_anybody_reports():
     assert table.loc[~table["optional"], "records"].sum() == plan.rows == N
     assert (plan.groups, plan.mu, plan.noise_sd) == (16, 4.0, pytest.approx(0.5, rel=1e-9))
     assert "4-GDP" in plan.guarantee
+    assert max(map(len, repr(plan).split("\n"))) <= 80
     for text in (repr(plan), plan._repr_html_()):
         assert all(word in text for word in ("y ~ a + b", "-8 to 10", "4-GDP", "9-13", "sd 0.5"))
 

@@ -22,6 +22,7 @@ from privreg.results.plots.style import (
     add_corner,
     add_footer,
     baselines,
+    folded,
     ground,
     guarantee,
     in_all,
@@ -344,14 +345,8 @@ def _folded(row: _Row, width: int, lines: int) -> str:
     if row.step and (lines > 1 or len(row.step) + 5 <= width):
         if lines == 1:
             return f"{shorten([row.label], width - len(row.step) - 2)[0]}, {row.step}"
-        return f"{_folded(_Row(row.name, row.label), width, lines - 1)},\n{row.step}"
-    out = [""]
-    for piece in re.split(r"(?<=[\s:,_)\]])|(?=[\[(])", row.label):
-        out = [*out[:-1], out[-1] + piece] if len(out[-1] + piece) <= width else [*out, piece]
-    out = [part for part in out if part]
-    if len(out) > lines or max(map(len, out)) > width:
-        return shorten([row.label], width)[0]
-    return "\n".join(out)
+        return f"{folded(row.label, width, lines - 1)},\n{row.step}"
+    return folded(row.label, width, lines)
 
 
 def _on_given(ax: Any, drawn: _Drawn, units: list[_Unit], footer: str) -> Axes | NDArray[Any]:

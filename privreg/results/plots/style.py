@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import numpy as np
 
 from privreg.errors import MissingExtraError
 from privreg.privacy.ledger import compose, within
-from privreg.tables import plain
+from privreg.tables import plain, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +34,7 @@ __all__ = [
     "add_corner",
     "add_footer",
     "baselines",
+    "folded",
     "ground",
     "guarantee",
     "in_all",
@@ -125,6 +127,17 @@ def ground(ax: Any, *, outside: bool = False) -> NDArray[Any]:
 def literal(text: str) -> str:
     """Text in which a dollar sign starts no formula."""
     return text.replace("$", r"\$")
+
+
+def folded(name: str, width: int, lines: int) -> str:
+    """A name in at most so many lines of at most `width` characters; one line with an ellipsis where they won't do."""
+    out = [""]
+    for piece in re.split(r"(?<=[\s:,_)\]])|(?=[\[(])", name):
+        out = [*out[:-1], out[-1] + piece] if len(out[-1] + piece) <= width else [*out, piece]
+    out = [part for part in out if part]
+    if len(out) > lines or max(map(len, out)) > width:
+        return shorten([name], width)[0]
+    return "\n".join(out)
 
 
 def guarantee(statements: Sequence[PrivacyStatement]) -> str:

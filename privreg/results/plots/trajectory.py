@@ -17,6 +17,7 @@ from privreg.results.plots.style import (
     add_corner,
     add_footer,
     baselines,
+    folded,
     guarantee,
     inks_for,
     literal,
@@ -24,7 +25,7 @@ from privreg.results.plots.style import (
     pyplot,
 )
 from privreg.results.views import band
-from privreg.tables import plain, shorten
+from privreg.tables import MARK, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +71,8 @@ def trajectory(
     Notes
     -----
     The bands are those of :meth:`PrivateResults.trajectory`. Only with ``inference="anytime"`` do they hold over the
-    whole path; the others have their level at each number of people by itself.
+    whole path; the others have their level at each number of people by itself. A dagger marks the terms that should
+    not be relied on.
     """
     pyplot()
     fit = results._fit
@@ -83,7 +85,10 @@ def trajectory(
         by = "" if own is None else f" by {METHODS[own].title}"
         footer = f"{100 * (1 - alpha):.6g}% bands{by}, {kind}; {footer}"
     curves = [path[path["term"] == t] for t in wanted]
-    titles = _titles(fit, wanted)
+    kept = dict(zip(fit.names, results.tidy()["reliable"], strict=True))
+    titles = [name if kept[t] else f"{name} {MARK}" for t, name in zip(wanted, _titles(fit, wanted), strict=True)]
+    if not all(kept[t] for t in wanted):
+        footer += f"\n{MARK} don't rely on it: see the notes of the summary"
     if ax is not None:
         return _onto(ax, titles, curves, footer)
     k = len(wanted)
@@ -95,11 +100,12 @@ def trajectory(
     elif levels and of_each in {2, 3}:
         columns = of_each
     rows = math.ceil(k / columns)
+    width = {1: 48, 2: 42, 3: 25}[columns]
+    titles = [folded(plain(name), width, 2) for name in titles]
     size = (COLUMN * min(columns, 2), 2.6 if k == 1 else 0.5 + 1.55 * rows)
     with panels(rows, columns, size, sharex=True, sharey="row" if beside else False) as (_, grid):
         axes = grid.T.ravel() if beside else grid.ravel()  # in the order of the coefficients, level by level
-        width = {1: 48, 2: 42, 3: 25}[columns]
-        for i, (panel, name, curve) in enumerate(zip(axes, shorten(titles, width), curves, strict=False)):
+        for i, (panel, name, curve) in enumerate(zip(axes, titles, curves, strict=False)):
             _curve(panel, curve, 0, None, pd.concat(curves[i % rows :: rows]) if beside else curve)
             panel.set_title(literal(name), loc="left")
         for spare in axes[k:]:
@@ -170,6 +176,7 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
     n, inks = curve["n"].to_numpy(), inks_for(ax)
     colour = inks[i]
     ax.set_xscale("log")
+    ax.margins(x=0.0 if len(n) > 1 else None)  # no tick before the first number of people
     _people_ticks(ax, n)
     ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
     marker = "o" if len(n) == 1 else None

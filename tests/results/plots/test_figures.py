@@ -1,6 +1,7 @@
 """Plots draw what the results hold, in their own style, and leave matplotlib's settings alone."""
 
 import builtins
+import dataclasses
 import os
 import subprocess
 import sys
@@ -80,7 +81,7 @@ def test_trajectory_draws_trajectory(fitted):
 
 def test_several_terms_get_a_panel_each_on_one_people_axis(fitted):
     axes = fitted.plot_trajectory()
-    assert [a._left_title.get_text() for a in axes] == list(fitted.params.index)
+    assert [a._left_title.get_text() for a in axes] == [f"{name} †" for name in fitted.params.index]
     path = fitted.trajectory()
     for ax, term in zip(axes, fitted.params.index, strict=True):
         check_curve(ax.lines[0], ax.collections[0], path[path["term"] == term])
@@ -90,13 +91,21 @@ def test_several_terms_get_a_panel_each_on_one_people_axis(fitted):
     assert len(trajectory.trajectory(wide(fitted, 4), None)[0].figure.axes) == 4
 
 
+def test_a_long_title_is_folded(fitted):
+    name = "medical_history[T.High blood pressure, as a doctor said]"
+    res = type(fitted)(dataclasses.replace(fitted._fit, names=(name, *fitted._fit.names[1:])))
+    title = res.plot_trajectory()[0]._left_title.get_text()
+    assert "\n" in title
+    assert title.replace("\n", "").removesuffix(" †") == name
+
+
 def test_trajectory_draws_on_given_axes(fitted):
     _, ax = plt.subplots()
     assert trajectory.trajectory(fitted, ["a", "b"], ax=ax) is ax
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a", "b"]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a †", "b †"]
     _, pair = plt.subplots(1, 2)
     out = trajectory.trajectory(fitted, ["b", "a"], ax=pair)
-    assert [a._left_title.get_text() for a in out] == ["b", "a"]
+    assert [a._left_title.get_text() for a in out] == ["b †", "a †"]
     with pytest.raises(OptionError, match="2 axes for 3 terms"):
         trajectory.trajectory(fitted, ["a", "b", "c"], ax=pair)
 
