@@ -604,9 +604,16 @@ MUTANTS = (
     Mutant(
         "bad bytes are an error",
         "privreg/data/sources/csv.py",
-        '"errors": "replace", ',
-        "",
+        '.decode("utf-8", "replace")',
+        '.decode("utf-8")',
         (f"{HOSTILE}::test_a_line_of_a_csv_file_spoils_itself_alone",),
+    ),
+    Mutant(
+        "an open quote takes in the next lines",
+        "privreg/data/sources/lines.py",
+        "yield _closed(piece, columns) if b'\"' in piece else piece",
+        "yield piece",
+        ("tests/data/test_csv.py::test_whatever_is_in_a_line_all_others_mean_what_they_meant",),
     ),
     Mutant(
         "a long line is read",

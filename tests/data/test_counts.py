@@ -17,7 +17,6 @@ FILES = {
     "no record": "a,b\n",
     "header only": "a,b",
     "windows": "a,b\r\n1,x\r\n2,y\r\n",
-    "old mac": "a,b\r1,x\r2,y\r",
     "byte order mark": "\ufeffa,b\n1,x\n2,y\n",
     "blank lines": "\n \na,b\n\n1,x\n  \n\t\n\n2,y\n\n\n",
     "blank lines of windows": "a,b\r\n\r\n1,x\r\n \r\n2,y\r\n\r\n",
@@ -25,13 +24,12 @@ FILES = {
     "blank lines of windows and a quote": 'a,b\r\n\r\n1,"x"\r\n \r\n2,y\r\n\r\n',
     "lone quote in a cell": 'a,b\n1,x"\n2,5" pipe\n3,y\n4,z\n',
     "lone quote, windows, no newline at the end": 'a,b\r\n1,x"\r\n2,y\r\n3,z',
-    "quoted newlines": 'a,b\n1,"x\ny\n"\n2,"\n\n"\n3,z\n',
-    "quoted newlines of windows": 'a,b\r\n1,"x\r\ny"\r\n2,z\r\n',
-    "quoted newlines of old mac": 'a,b\r1,"x\ry"\r2,z\r',
-    "doubled quotes": 'a,b\n1,"say ""\n"""\n2,""""\n3,z\n',
+    "quotes that stay open": 'a,b\n1,"x\ny\n"\n2,"\n\n"\n3,z\n',
+    "quotes that stay open, of windows": 'a,b\r\n1,"x\r\ny"\r\n2,z\r\n',
+    "carriage returns in a line": "a,b\n1,x\ry\r\n2,z\r\r\n\r3,z\n",
+    "doubled quotes": 'a,b\n1,"say """\n2,""""\n3,z\n',
     "quote after a quoted part": 'a,b\n1,"x"y"\n2,z\n',
     "quoted header": '"a","b"\n1,x\n2,y\n',
-    "header with a line break": '"a","b","c\nd"\n1,x,2\n2,y,3\n',
     "empty cells": 'a,b\n,\n,""\n3,z\n',
     "long cell": f'a,b\n1,"{"x" * 300_000}"\n2,y\n',
 }
@@ -54,7 +52,7 @@ def test_as_many_records_are_counted_as_are_read(name, tmp_path):
 
 def test_the_count_is_the_same_whatever_is_in_a_cell(tmp_path):
     path = tmp_path / "people.csv"
-    for cell in ('x"', '"x"', '"x\ny"', 'x""', '"""\n\n"', "x", " ", "x" * 200_000, f'"{"x" * 200_000}"'):
+    for cell in ('x"', '"x"', '"x', '"x""', '"x"y",z', 'x""', "x\ry", "x", " ", "x" * 200_000, f'"{"x" * 200_000}"'):
         path.write_text(f"a,b\n1,{cell}\n2,y\n3,z\n")
         assert _count_lines(path) == 3
 
@@ -71,9 +69,9 @@ def test_what_cannot_be_read_is_not_counted(tmp_path):
 
 def test_what_spoils_its_own_record_is_counted_with_it(tmp_path):
     path = tmp_path / "people.csv"
-    for record, count in ((b"1,\xff", 3), (b"1,x,y,z", 3), (b"1", 3), (b'1,"x', 1), (b'"1",\xff', 3), (b'1,"\n\n"', 3)):
+    for record in (b"1,\xff", b"1,x,y,z", b"1", b'1,"x', b'"1",\xff', b'1,"x"",y', b"1,\0", b"1\r2"):
         path.write_bytes(b"a,b\n" + record + b"\n2,y\n3,z\n")
-        assert _count_lines(path) == count == read(path)
+        assert _count_lines(path) == 3 == read(path)
 
 
 def test_a_lone_quote_in_a_cell_does_not_change_the_plan(tmp_path):

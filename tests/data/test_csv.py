@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from privreg.data.columns import prepare
-from privreg.data.sources import csv
+from privreg.data.sources import csv, lines
 from privreg.data.sources.csv import _count_lines
 from privreg.data.sources.open import open_table, rows_of
 from privreg.errors import DataError
@@ -79,6 +79,49 @@ def test_no_cell_depends_on_the_chunk_it_is_in_and_reading_goes_on_anywhere(part
         assert _count_lines(path) == len(want), seed
         skip = len(want) // 2
         assert read(path, skip) == want[skip:], seed
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_whatever_is_in_a_line_all_others_mean_what_they_meant(part, tmp_path, monkeypatch):
+    r = random.Random(part)
+    path, rest = tmp_path / "people.csv", [f"{k % 10},{'uv'[k % 2]},0.{k},{k:02}" for k in range(30)]
+    path.write_text("\n".join(["a,g,y,id", *rest]))
+    want = read(path)
+    for _ in range(150):
+        k = r.randrange(len(rest))
+        odd = "1" + "".join(r.choice('""",,,a1 \t\r\0\ufeff.') for _ in range(r.choice([1, 3, 9, 40])))  # not blank
+        odd = r.choice([odd, odd[1:] + "1", "9" * 310, '"' * 7, f'1,"{"x" * 3000}'])
+        path.write_bytes("\n".join(["a,g,y,id", *rest[:k], odd, *rest[k + 1 :]]).encode())
+        monkeypatch.setattr(lines, "PIECE", r.choice([1, 50, 1 << 18]))
+        found = read(path)
+        assert _count_lines(path) == len(found) == len(want), odd
+        assert [*found[:k], *found[k + 1 :]] == [*want[:k], *want[k + 1 :]], odd
+
+
+def test_where_a_parser_gives_up_reading_goes_on_cell_by_cell(tmp_path, monkeypatch):
+    path = tmp_path / "people.csv"
+    path.write_text("a,g,y,id\n" + plain(40))
+    want, reader = read(path), csv._reader
+    monkeypatch.setattr(csv, "CHUNK", 7)
+
+    class Fails:
+        def __init__(self, *given, dtype, **how):
+            self.reader, self.typed = reader(*given, dtype=dtype, **how), "0" not in dtype
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.reader.close()
+
+        def __iter__(self):
+            for k, chunk in enumerate(self.reader):
+                if k == 2 and self.typed:
+                    raise OverflowError
+                yield chunk
+
+    monkeypatch.setattr(csv, "_reader", Fails)
+    assert read(path) == want
 
 
 def test_a_cell_means_what_it_means_in_a_table(tmp_path):

@@ -240,6 +240,9 @@ LINES = {
     "bytes in a number": b"\xe9,2.5,b,",
     "zero bytes": b"5\x00,\x002.5,b,",
     "quotes inside": b'5,2"5,b",',
+    "a quote that nobody closed": b'"5,2.5,b,',
+    "quotes in pairs, and open": b'5"",2.5,"b"",',
+    "a carriage return": b"5\r2.5,b,",
     "texts": b"five,two,bee,",
     "empty": b",,,",
     "huge": b"1" + 400 * b"0" + b",1e999,b,",
@@ -261,18 +264,6 @@ def test_a_line_of_a_csv_file_spoils_itself_alone(tmp_path, line):
     assert expected == len(got) == len(want) == 1000
     assert np.isnan(got[AT - 1, 0])
     np.testing.assert_array_equal(np.delete(got, AT - 1, axis=0), np.delete(want, AT - 1, axis=0))
-
-
-def test_a_quote_that_nobody_closed_is_no_error(tmp_path):
-    """The record it stands in holds all that follows; those before it are as they are."""
-    _, want = encoded(lines(tmp_path, b"5,2.5,b,"))
-    path = lines(tmp_path, b'"5,2.5,b,')
-    expected, got = encoded(path)
-    assert expected == len(got) == AT
-    np.testing.assert_array_equal(got[:-1], want[: AT - 1])
-    assert np.isnan(got[-1]).all()
-    source = open_table(path, COLUMNS, SCHEMA)
-    assert sum(len(batch) for batch in source.batches(100)) == AT - 100
 
 
 def test_a_header_that_is_no_text_is_an_error(tmp_path):

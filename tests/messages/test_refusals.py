@@ -200,7 +200,7 @@ REFUSED = {
         (lambda _: results().predict(rows(), transform=False), "go through the formula"),
         (lambda _: results().predict(newdata=rows()), "'newdata'", "exog="),
         (lambda _: results().get_prediction(rows(), which="linear"), "get_prediction() has no argument 'which'"),
-        (lambda _: results().get_prediction(rows(), alpha=0.1), "summary_frame(alpha=0.1)"),
+        (lambda _: results().get_prediction(rows(), alpha=0.1), "conf_int(alpha=0.1)"),
         (lambda _: results().predict(rows(), wich="mean"), "predict() has no argument 'wich'"),
         (lambda _: by_formula(family=pr.Logistic), "lacks its br"),
         (lambda _: by_formula(family=rows()), "got DataFrame"),
@@ -298,8 +298,8 @@ REFUSED = {
     ],
     OptionError: [
         (lambda _: by_formula(family="binomial"), "Did you mean 'logistic'?"),
-        (lambda _: by_formula(family="gaussian"), "Did you mean 'huber'?"),
-        (lambda _: by_formula(family="OLS"), "Did you mean 'huber'?", "'squared'"),
+        (lambda _: by_formula(family="gaussian"), "Did you mean 'huber' or 'squared'?"),
+        (lambda _: by_formula(family="OLS"), "Did you mean 'huber' or 'squared'?", "'squared'"),
         (lambda _: by_formula(family="median"), "Did you mean 'quantile'?"),
         (lambda _: by_formula(family="Logistic"), "Did you mean 'logistic'?"),
         (lambda _: by_formula(family="poisson"), "Poisson(y_max=...)"),
@@ -538,7 +538,7 @@ REFUSED = {
     NotPrivateError: [
         (lambda _: results().predict(), "raw data", "public covariate values"),
         (lambda _: results().get_prediction(None), "public covariate values"),
-        (lambda _: results().resid, "not private", "predict()"),
+        (lambda _: results().resid, "not private", "evaluate(public_test)"),
     ],
 }
 """By class of the error: a call, and what the message names."""

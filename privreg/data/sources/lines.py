@@ -1,0 +1,152 @@
+"""Lines of text files, plain and compressed. A line is a record: nothing in it changes what another line says."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["header", "lines_in", "opened", "pieces"]
+
+PIECE: Final = 1 << 18
+"""Bytes that are read at a time, up to the end of the line."""
+
+_BLANK: Final = tuple(b" \t\n")
+_FIELD: Final = rb'(?:"[^"]*+(?:""[^"]*+)*+"(?:[^",][^,]*+)?|(?:[^",][^,]*+)?)'
+_LINE: Final = re.compile(rb"%b(?:,%b)*+" % (_FIELD, _FIELD), re.DOTALL)
+"""A line after which pandas' parser is in no quoted field. A quote that doesn't begin a field is a character."""
+
+_BESIDE: Final = np.isin(np.arange(256), tuple(b',\n"'))  # Bytes before a quote that opens a field, or after it ends
+_ODD: Final = "\ufffd".encode()  # What stands for bytes that no number and no level holds
+
+
+def opened(path: Path) -> Any:
+    """Bytes of a file, unpacked if it is compressed.
+
+    Raises
+    ------
+    DataError
+        If an archive holds several files.
+    """
+    match path.suffix.lower():
+        case ".gz":
+            import gzip
+
+            return gzip.open(path)
+        case ".bz2":
+            import bz2
+
+            return bz2.open(path)
+        case ".xz":
+            import lzma
+
+            return lzma.open(path)
+        case ".zip":
+            import zipfile
+
+            archive = zipfile.ZipFile(path)
+            names = [name for name in archive.namelist() if not name.startswith("__MACOSX/") and name[-1] != "/"]
+            if len(names) != 1:
+                raise DataError(f"{path.name} holds {len(names)} files; unpack it and give a list of them.")
+            return archive.open(names[0])
+    return path.open("rb")
+
+
+def header(file: Any, name: str) -> list[str]:
+    """Read the column names off the first line that isn't blank.
+
+    Raises
+    ------
+    DataError
+        If that line ends in carriage returns or a quote isn't closed in it.
+    ValueError
+        If it is no UTF-8.
+    """
+    line: bytes = file.readline()
+    while line and not line.removeprefix(b"\xef\xbb\xbf").strip():
+        line = file.readline()
+    line = line.rstrip(b"\r\n")
+    if b"\r" in line:
+        raise DataError(f"{name}: lines end in carriage returns alone; write it anew with line feeds.")
+    if not _LINE.fullmatch(line):
+        raise DataError(f"{name}: a quote in its header isn't closed on the same line; write it anew.")
+    text = line.decode("utf-8-sig")
+    if "\0" in text:
+        raise ValueError("the header is no UTF-8")
+    return next(csv.reader([text]), [])
+
+
+def pieces(file: Any, columns: int, skip: int = 0) -> Iterator[bytes]:
+    """Whole lines of what is left of a file after `skip` records, each of them closed in itself."""
+    while piece := file.read(PIECE):
+        piece += file.readline()
+        if b"\r" in piece:
+            piece = re.sub(rb"\r+\n", b"\n", piece).replace(b"\r", _ODD)
+        piece = piece.replace(b"\0", _ODD)
+        piece += b"" if piece.endswith(b"\n") else b"\n"
+        if skip:
+            here = lines_in(piece, columns)
+            if here <= skip:
+                skip -= here
+                continue
+            piece, skip = _after(piece, skip, columns), 0
+        yield _closed(piece, columns) if b'"' in piece else piece
+
+
+def lines_in(piece: bytes, columns: int) -> int:
+    """Records of whole lines. In a table of one column a blank line is a missing value, in others no record."""
+    return piece.count(b"\n") - (_blank_lines(piece) if columns > 1 else 0)
+
+
+def _blank_lines(piece: bytes) -> int:
+    """Lines with nothing but blanks; few lines begin with one, and those are looked at."""
+    if piece[0] not in _BLANK and not any(b"\n" + bytes([c]) in piece for c in _BLANK):
+        return 0
+    held = np.frombuffer(piece, dtype=np.uint8)
+    starts = np.append(0, np.flatnonzero(held == ord("\n"))[:-1] + 1)
+    odd = starts[np.isin(held[starts], _BLANK)].tolist()
+    return sum(not piece[k : piece.find(b"\n", k)].strip(b" \t") for k in odd)
+
+
+def _after(piece: bytes, records: int, columns: int) -> bytes:
+    """Lines after so many records."""
+    at = 0
+    while records:
+        end = piece.find(b"\n", at) + 1
+        records -= columns == 1 or bool(piece[at:end].strip(b" \t\n"))
+        at = end
+    return piece[at:]
+
+
+def _closed(piece: bytes, columns: int) -> bytes:
+    """Lines in which a quote would stay open hold no value; they would take in the lines after them."""
+    unusual = _unusual(piece).tolist()
+    if not unusual:
+        return piece
+    lines: list[bytes] = piece.split(b"\n")
+    for k in unusual:
+        if not _LINE.fullmatch(lines[k]):
+            lines[k] = b"," * (columns - 1)
+    return b"\n".join(lines)
+
+
+def _unusual(piece: bytes) -> NDArray[np.intp]:
+    """Lines with quotes elsewhere than around whole fields, by number: all in which one stays open, and some others."""
+    held = np.frombuffer(b"\n" + piece, dtype=np.uint8)
+    quotes = np.flatnonzero(held == ord('"'))
+    before = np.searchsorted(quotes, np.flatnonzero(held == ord("\n")))  # each line's end; the first is that above all
+    each = np.diff(before)
+    opens = (np.arange(len(quotes)) - np.repeat(before[:-1], each)) % 2 == 0
+    usual = _BESIDE[held[quotes + np.where(opens, -1, 1)]]
+    line = np.repeat(np.arange(len(each)), each)
+    return np.union1d(line[~usual], np.flatnonzero(each % 2))
