@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["estimand"]
 
-NUMBERS: Final = 1 << 18
-"""Predictors, of rows by offsets, that are looked at together."""
+NUMBERS: Final = 1 << 15
+"""Predictors, of rows by offsets, that are looked at together: so few that they stay in a processor's cache."""
 
 WINDOW: Final = {codes.QUANTILE: 0.3, codes.HINGE: 0.3, codes.CUSTOM: 0.3}
 """Half-width, in corners, over which the slope of a score with jumps is taken; only on the way, not of the root."""

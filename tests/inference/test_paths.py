@@ -425,6 +425,7 @@ def test_a_method_alone_says_what_it_says_among_others(tuning, method):
     )
 
 
+@pytest.mark.filterwarnings("ignore:alpha=.* gives:privreg.errors.PrivregWarning")  # of levels above 0.5
 @EVERY_CASE
 def test_p_values_of_fits_agree_with_their_intervals_at_any_level(tuning, method):
     res, rng = fitted(tuning), np.random.default_rng(3)
