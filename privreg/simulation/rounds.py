@@ -48,10 +48,7 @@ MOST: Final = 2.0**62
 
 
 TASK: Final = 1 << 15
-"""Records of blocks that are played in one go, about: threads that ask for Python often wait for one another."""
-
-TOGETHER: Final = 1 << 19
-"""Numbers in the rows of these, at most, where there are many columns: 4 MB."""
+"""Records that are played in one go, at most, unless a block has more: threads that often ask for Python wait."""
 
 
 class Sent(NamedTuple):
@@ -272,7 +269,7 @@ class RoundsRun:
 
     def _together(self) -> int:
         """Blocks that are played in one go."""
-        return max(min(TASK, TOGETHER // self.plan.d) // self.block, 1) if self._devices().by_group else 1
+        return max(min(TASK, play.NUMBERS // self.plan.d) // self.block, 1) if self._devices().by_group else 1
 
     def _play(self) -> None:
         """Play whole blocks that wait, in threads where there are some."""

@@ -329,12 +329,12 @@ def test_threads_change_no_bit(name, label, personal):
 @pytest.mark.parametrize("personal", [False, True])
 def test_blocks_that_are_played_in_one_go_add_up_to_the_bits_of_each_by_itself(monkeypatch, p, personal):
     rng = np.random.default_rng(p)
-    x = np.asfortranarray(np.column_stack([np.ones(30_000), rng.uniform(-1, 1, (30_000, p - 1))]))
-    y = x.sum(axis=1) + rng.standard_normal(30_000)
-    y[::97], x[5::97] = np.nan, np.nan
+    x = np.asfortranarray(np.column_stack([np.ones(160_000), rng.uniform(-1, 1, (160_000, p - 1))]))
+    y = x.sum(axis=1) + rng.standard_normal(160_000)
+    y[::97], x[5::970] = np.nan, np.nan
     x[7::997, -1] = np.inf
-    weight = rng.choice([0.25, 1.0], 30_000) if personal else None
-    plan_ = plan(d=p, rows=30_000, unscaled=(), rounds=(Round("pilot", 9000), Round("main", 20_000)))
+    weight = rng.choice([0.25, 1.0], 160_000) if personal else None
+    plan_ = plan(d=p, rows=160_000, unscaled=(), rounds=(Round("pilot", 9000), Round("main", 150_000)))
     few, many = (run_of(plan_, personal=personal) for _ in range(2))
     sizes = []
     sums = RoundsRun._sums
