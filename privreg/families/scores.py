@@ -72,7 +72,6 @@ def unit(
     """
     a, b = shape.a, shape.b
     with np.errstate(over="ignore", invalid="ignore"):
-        side = 2.0 * y - 1.0
         match shape.family:
             case codes.HUBER:
                 return np.asarray(-np.clip((y - eta) / c, -1.0, 1.0))
@@ -91,9 +90,11 @@ def unit(
                 mean = np.exp(eta)
                 return np.where(eta > math.log(0.5 * a), 1.0 - y * np.exp(-eta), (mean - y) / (a - mean))
             case codes.HINGE:
+                side = 2.0 * y - 1.0
                 margin = side * eta
                 return np.where(margin < 1.0, -side, np.where(margin >= 1.0, 0.0, np.nan))
             case codes.SMOOTHED_HINGE:
+                side = 2.0 * y - 1.0
                 return np.asarray(-side * np.clip((1.0 - side * eta) / a, 0.0, 1.0))
             case codes.SQUARED:
                 return np.asarray((np.clip(eta, a, b) - np.clip(y, a, b)) / (b - a))

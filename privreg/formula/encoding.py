@@ -23,7 +23,7 @@ from privreg.data.columns import spread
 from privreg.errors import PrivacyLeakError
 from privreg.formula.compile import columns_of, compile_term
 from privreg.formula.evaluate import Program
-from privreg.formula.lookup import Block, Lookup, grouped
+from privreg.formula.lookup import Block, Lookup
 from privreg.formula.operations import Tree
 from privreg.formula.parse import PIECE, ParsedFormula, Rowwise, column_key
 from privreg.formula.probe import Prepared, probe_rows, take
@@ -208,7 +208,8 @@ class Encoder:
                 else:
                     computed.append(_Computed(j, part.name, tree[0] == "col"))
                     trees.append(tree)
-        return grouped(blocks, self.width), large, computed, Program(trees, self.schema)
+        found = tuple(block for block in blocks if len(block.columns))
+        return Lookup(self.width, found), large, computed, Program(trees, self.schema)
 
     def _block(self, factors: tuple[str, ...], at: NDArray[np.intp], table: Floats) -> Block:
         sizes = tuple(len(self.schema.levels[name]) for name in factors)
@@ -249,6 +250,7 @@ class Encoder:
         Returns
         -------
         ndarray, shape (n, width)
+            In the user's units row by row, in internal ones column by column.
         ndarray of bool, shape (n,), or None
             Rows in which every term is a finite number; None if that is all of them.
         str or None
@@ -281,7 +283,7 @@ class Encoder:
             if not sound.all():
                 fine = sound.all(axis=1) if fine is None else np.logical_and(fine, sound.all(axis=1))
         told = None if problem is None else f"formula term {problem!r} is not finite, or can't be computed,"
-        return out, fine, told
+        return out if self.affine is not None else np.ascontiguousarray(out), fine, told
 
     def _by_patsy(self, rows: Prepared, n: int, known: Flags | None, names: Sequence[str], together: Any) -> Floats:
         """Terms left to patsy, NaN in incomplete rows: they are never computed with, as a term may fail on them."""
@@ -292,11 +294,14 @@ class Encoder:
 
     def _write(self, out: Floats, j: int, value: NDArray[Any]) -> None:
         to = out[:, j if self.places is None else self.places[j]]
-        if self.affine is None or (self.affine[0][j] == 0.0 and self.affine[1][j] == 1.0):
-            to[:] = value
-            return
+        centre, scale = (0.0, 1.0) if self.affine is None else (self.affine[0][j], self.affine[1][j])
         with np.errstate(all="ignore"):  # a warning would tell of one value
-            np.divide(value - self.affine[0][j], self.affine[1][j], out=to)
+            if centre != 0.0:
+                value = np.subtract(value, centre, out=to)
+            if scale != 1.0:
+                np.divide(value, scale, out=to)
+            elif centre == 0.0:
+                to[:] = value
 
     def _write_large(self, out: Floats, one: _Large, codes: NDArray[Any]) -> None:
         columns = np.arange(one.place.start, one.place.stop)

@@ -1,20 +1,16 @@
-"""Columns that depend on factors alone, looked up by all their codes at once: whole rows of the design, as a rule."""
+"""Columns that depend on factors alone, looked up by the codes of their levels."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privreg.data.cells import Codes, Floats
 
-__all__ = ["MOST", "Block", "Lookup", "grouped", "joint"]
-
-MOST: Final = 1 << 16
-"""Numbers of a table, at most: half a megabyte, which stays in a processor's second cache."""
+__all__ = ["Block", "Lookup"]
 
 
 class Block(NamedTuple):
@@ -33,58 +29,22 @@ class Lookup(NamedTuple):
     blocks: tuple[Block, ...]
 
     def rows(self, codes: Mapping[str, Any], n: int) -> Floats:
-        """New rows of the design, shape (n, width), in which all other columns hold anything."""
-        first, *others = self.blocks or (None,)
-        if first is not None and len(first.columns) == self.width:
-            out = first.table.take(joint(codes, first, n), axis=0)
-        else:
-            out, others = np.empty((n, self.width)), list(self.blocks)
-        for block in others:
-            assert block is not None
-            found = block.table.take(joint(codes, block, n), axis=0)
-            a, b = int(block.columns[0]), int(block.columns[-1]) + 1
-            if b - a == len(block.columns):
-                out[:, a:b] = found
-            else:
-                out[:, block.columns] = found
-        return out
+        """New rows of the design, shape (n, width), column by column, in which all other columns hold anything."""
+        out = np.empty((self.width, n))
+        for block in self.blocks:
+            if not block.factors:
+                out[block.columns] = block.table.T
+                continue
+            at = _places(codes, block)
+            for j, values in zip(block.columns.tolist(), block.table.T, strict=True):
+                values.take(at, out=out[j], mode="clip")  # where all are inside; by default, NumPy makes a copy
+        return out.T
 
 
-def joint(codes: Mapping[str, Any], block: Block, n: int) -> Codes:
+def _places(codes: Mapping[str, Any], block: Block) -> Codes:
     """Rows of a block's table, shape (n,)."""
-    if not block.factors:
-        return np.zeros(n, dtype=np.intp)
     out: Codes = codes[block.factors[0]]
     for name, size in zip(block.factors[1:], block.sizes[1:], strict=True):
         out = out * size
         out += codes[name]
     return out
-
-
-def grouped(blocks: Sequence[Block], width: int) -> Lookup:
-    """Fewer blocks of the same columns, as long as their tables are small."""
-    waiting = sorted((b for b in blocks if len(b.columns)), key=lambda b: len(b.table))
-    out: list[Block] = []
-    for block in waiting:
-        for k, other in enumerate(out):
-            sizes = dict(zip((*other.factors, *block.factors), (*other.sizes, *block.sizes), strict=True))
-            if math.prod(sizes.values()) * (width if k == 0 else len(other.columns) + len(block.columns)) <= MOST:
-                out[k] = _union(other, block, sizes)
-                break
-        else:
-            out.append(block)
-    if out and len(out[0].table) * width <= MOST:
-        first = out[0]
-        table = np.zeros((len(first.table), width))
-        table[:, first.columns] = first.table
-        out[0] = first._replace(columns=np.arange(width), table=table)
-    return Lookup(width, tuple(out))
-
-
-def _union(a: Block, b: Block, sizes: Mapping[str, int]) -> Block:
-    grid = np.unravel_index(np.arange(math.prod(sizes.values())), tuple(sizes.values()) or (1,))
-    codes = dict(zip(sizes, grid, strict=False))
-    columns = np.concatenate([a.columns, b.columns])
-    table = np.concatenate([one.table[joint(codes, one, len(grid[0]))] for one in (a, b)], axis=1)
-    order = np.argsort(columns, kind="stable")
-    return Block(tuple(sizes), tuple(sizes.values()), columns[order], np.ascontiguousarray(table[:, order]))

@@ -72,6 +72,18 @@ class Devices(NamedTuple):
         return plan.mechanism.channel(plan.numbers(role)).kind != codes.GAUSSIAN or (plan.label and scores)
 
     @property
+    def by_group(self) -> bool:
+        """Whether the sums of each group are its own, so that several blocks may be played as one of more groups."""
+        return self.state.role in {"pilot", "main"} and not self.each
+
+    def repeated(self, blocks: int) -> Devices:
+        """The devices of so many blocks, whose groups are these once for every block."""
+        if blocks == 1:
+            return self
+        state = self.state
+        return self._replace(state=state._replace(offsets=np.tile(state.offsets, (blocks, 1))))
+
+    @property
     def public(self) -> bool:
         """Whether the round tells of public covariates."""
         return self.plan.label and self.state.role == "moments"

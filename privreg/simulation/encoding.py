@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     """Rows of a batch in internal units, and what is known of their people: one entry a row, or None for all alike."""
 
     endog: Array  # shape (n,)
-    exog: Array  # shape (n, p)
+    exog: Array  # shape (n, p), column by column if for rounds, else row by row
     offset: Array | None  # shape (n,)
     weight: Array | None  # Squared share of the largest budget; shape (n,)
     hashes: Any  # Keyed hashes of ids; shape (n,)
@@ -44,10 +44,14 @@ class Encoder:
         Of rows by id.
     narrow : bool
         Encode factors of many levels as one column each, where that can be.
+    by_column : bool
+        Whether the numbers of a column lie together, or those of a row.
     """
 
-    def __init__(self, spec: ModelSpec, order: NDArray[np.intp], counter: Counter | None, *, narrow: bool) -> None:
-        self.order = order
+    def __init__(
+        self, spec: ModelSpec, order: NDArray[np.intp], counter: Counter | None, *, narrow: bool, by_column: bool
+    ) -> None:
+        self.order, self._layout = order, np.asfortranarray if by_column else np.ascontiguousarray
         self.columns: NDArray[np.int64] | None = None  # how columns come where factors are one column each
         self._spec, self._counter = spec, counter
         self._design, units = spec.design, spec.units  # of formulas, in internal units but for their mix
@@ -78,8 +82,7 @@ class Encoder:
             units.rows_inside(x)
         elif self.columns is None:
             units.rows_mixed(x)
-        if not self._sorted:
-            x = x.take(self.order, axis=1)
+        x = self._layout(x if self._sorted else x[:, self.order])
         with np.errstate(over="ignore"):  # a warning would tell of one value
             offset = None if rows.offset is None else rows.offset / units.y_scale
         weight = spec.people.weights(batch, rows.kept)

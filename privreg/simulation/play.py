@@ -94,10 +94,15 @@ def dense(x: Array, columns: NDArray[np.int64], d: int) -> Array:
 def _mapped(state: State, x: Array) -> Array:
     """Rows in the coordinates of the scores, z = W x; W may be a scale and a shift for each column."""
     if len(state.rows) == x.shape[1]:
-        return np.asarray(x @ state.rows.T)
+        return _times(x, state.rows)
     out = x * state.rows[0]
     out += x[:, :1] * state.rows[1]
     return np.asarray(out)
+
+
+def _times(x: Array, matrix: Array) -> Array:
+    """X @ matrix.T, column by column as rows are: sums over few columns of many rows are fast this way alone."""
+    return np.asarray((matrix @ x.T).T)
 
 
 def root_of(weight: Array) -> Array:
@@ -118,7 +123,7 @@ def _directions(z: Array) -> tuple[Array, Array]:
 def directions(state: State, v: Array) -> Array:
     """Unit rows in the coordinates of a state, shape (n, D); zeros of records that have nothing to tell."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        z, inverse = _directions(v @ state.rows.T)
+        z, inverse = _directions(_times(v, state.rows))
         return np.asarray(z * inverse[:, None])
 
 

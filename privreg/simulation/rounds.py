@@ -47,6 +47,10 @@ MOST: Final = 2.0**62
 """Multiples of the step that are sent, at most."""
 
 
+TASK: Final = 1 << 15
+"""Records that are played in one go, at most, unless a block has more: threads that often ask for Python wait."""
+
+
 class Sent(NamedTuple):
     """Sums of a piece with their noise, as they go from one place to another."""
 
@@ -240,30 +244,48 @@ class RoundsRun:
         for rows in waiting:
             a = 0
             while a < len(rows.y):
-                b = min(a + self.block - n, len(rows.y))
+                # up to the end of the block that was begun, or as many whole ones as there are
+                b = a + self.block - n if n else a + max((len(rows.y) - a) // self.block, 1) * self.block
+                b = min(b, len(rows.y))
                 parts.append(cut(rows, a, b))
                 n, a = n + b - a, b
-                if n == self.block:
+                if n % self.block == 0:
                     out.append(joined(parts))
                     parts, n = [], 0
         return [*out, joined(parts)] if parts else out
 
+    def _tasks(self, waiting: list[Block], blocks: int) -> list[Block]:
+        """The next so many whole blocks, or as many as wait, by what is played in one go; these wait no longer."""
+        each = self._together()
+        out: list[Block] = []
+        while waiting and blocks:
+            rows = waiting.pop(0)
+            k = min(len(rows.y) // self.block, blocks, each)
+            out.append(cut(rows, 0, k * self.block))
+            blocks -= k
+            if k * self.block < len(rows.y):
+                waiting.insert(0, cut(rows, k * self.block, len(rows.y)))
+        return out
+
+    def _together(self) -> int:
+        """Blocks that are played in one go."""
+        return max(min(TASK, play.NUMBERS // self.plan.d) // self.block, 1) if self._devices().by_group else 1
+
     def _play(self) -> None:
         """Play whole blocks that wait, in threads where there are some."""
-        blocks = self._taken()
-        while blocks:
+        waiting = self._taken()
+        while waiting:
             # parts and pieces end at a block's end; the last part goes on
             edge = self.begun + PIECE
             if self.part < self.parts - 1:
                 edge = min(edge, self.length * (self.part + 1))
-            m = -(-(edge - self.at) // self.block)
-            here, blocks = blocks[:m], blocks[m:]
+            here = self._tasks(waiting, -(-(edge - self.at) // self.block))
             part = self.part
-            work = [partial(self._sums, block, k) for k, block in enumerate(here)]
+            work = [partial(self._sums, rows, k) for k, rows in enumerate(here)]
             found = [one() for one in work] if self.crew is None or len(work) == 1 else self.crew.each(work)
-            for one, block in zip(found, here, strict=True):
-                self._take(one, block, self.open_weight.shape[-1])
-            self.at += self.block * len(here)
+            for one, rows in zip(found, here, strict=True):
+                self._take(one, rows, self.open_weight.shape[-1])
+            self.at += sum(len(rows.y) for rows in here)
             if self.at >= edge:
                 self.close(part)
 
@@ -272,20 +294,22 @@ class RoundsRun:
         return Devices(self.plan, self.progress.state, self.progress.gauge, self.columns)
 
     def _sums(self, rows: Block, number: int, groups: int | None = None) -> Ints:
-        """Sums of one block's reports, of the first so many groups; multiples of the step."""
-        devices = self._devices()
+        """Sums of a block's reports, or several blocks', of the first so many groups; multiples of the step."""
+        devices, blocks = self._devices(), max(len(rows.y) // self.block, 1)
         if groups is not None:
             offsets, thresholds = devices.state.offsets[:groups], devices.state.thresholds[:groups]
             devices = devices._replace(state=devices.state._replace(offsets=offsets, thresholds=thresholds))
         name = f"{len(self.progress.held)} block {self.piece} {self.at // self.block + number}"
-        out = devices.sums(rows, lambda count: self._normals(name, count))
+        out = devices.repeated(blocks).sums(rows, lambda count: self._normals(name, count))
         # what Gaussian noise falls on is far inside; single reports of a tiny budget may not be
         most = MOST * self.block / (2.0 * PIECE)
-        return np.asarray(np.rint(np.clip(out / STEP, -most, most)), dtype=np.int64)
+        each = np.asarray(np.rint(np.clip(out / STEP, -most, most)), dtype=np.int64)
+        return np.asarray(each.reshape(blocks, -1, each.shape[1]).sum(axis=0))
 
     def _take(self, some: Ints, rows: Block, groups: int) -> None:
-        """Add sums of a block's reports, of the first so many groups."""
-        self.open_weight[..., :groups] += self._weights(rows, groups)  # first: noise follows it
+        """Add sums of reports of a block, or of several, of the first so many groups."""
+        for a in range(0, len(rows.y), self.block):  # first: noise follows it
+            self.open_weight[..., :groups] += self._weights(cut(rows, a, a + self.block), groups)
         self.raw.sum[..., :groups, :] += some
 
     def _weights(self, rows: Block, groups: int) -> Array:

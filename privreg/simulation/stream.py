@@ -100,11 +100,12 @@ class Stream:
         if settings.efficient is None:
             from privreg.simulation import published  # whose loop is compiled
 
-            self._encoder = Encoder(spec, np.arange(len(spec.design.names)), self._counter, narrow=False)
+            own = np.arange(len(spec.design.names))
+            self._encoder = Encoder(spec, own, self._counter, narrow=False, by_column=False)
             self._run = published.begin(spec, settings, key, start)
         else:
             plan, order, linear = plan_of(spec, settings, start)
-            self._encoder = Encoder(spec, order, self._counter, narrow=plan.wide is not None)
+            self._encoder = Encoder(spec, order, self._counter, narrow=plan.wide is not None, by_column=True)
             given = {"personal": spec.personal, "unusable": spec.unusable}
             self._run = RoundsRun(plan, linear, key, columns=self._encoder.columns, **given)
         self._lock = threading.Lock()
@@ -242,7 +243,7 @@ class Stream:
         if silent.any():
             # what is not a number is sent as pure noise; the single chain wants zeros beside it
             lacking = np.isnan(x[:, 0]) if self._label else silent
-            x = np.where(lacking[:, None], 0.0 if not isinstance(self._run, RoundsRun) else np.nan, x)
+            x = np.where(lacking[:, None], 0.0 if not isinstance(self._run, RoundsRun) else np.nan, x)  # as x lies
             y = np.where(silent, np.nan, y)
         offset = None if rows.offset is None else np.nan_to_num(rows.offset)
         clamped = None if rows.clamped is None else rows.clamped & ~silent[:, None]

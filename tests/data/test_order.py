@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from privreg.data.sources import parquet
+from privreg.data.sources import parquet, source
 from privreg.data.sources.open import CHUNK, open_arrays, open_table, rows_of
 from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, spread
+from privreg.data.sources.source import taken
 from privreg.schema.declarations import Schema
 
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -122,6 +123,36 @@ def test_rows_stay_together_and_come_in_the_order_of_the_key(kind, table, tmp_pa
     assert (rows["f"].astype(str).to_numpy() == np.where(expected % 3 == 0, "a", "b")).all()
     late = next(iter(source.dealt(KEY)(30_000)))["at"]
     np.testing.assert_array_equal(late, expected[30_000 : 30_000 + len(late)])
+
+
+def test_columns_that_do_not_lie_together_are_not_copied_whole():
+    values = np.arange(4.0 * N).reshape(N, 4)
+    at = np.array([3, 0, N - 1])
+    for some in (values[:, 1], values[:, 1].copy(), np.asfortranarray(values), values, pd.array(values[:, 1])):
+        np.testing.assert_array_equal(taken(some, at), some[at])
+    tracemalloc.start()
+    try:
+        for some in (values[:, 1], np.asfortranarray(values)[::2]):
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            taken(some, at[:2])
+            assert tracemalloc.get_traced_memory()[1] - before < 8 * N / 2
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_column_is_taken_when_it_is_asked_for_and_not_before(monkeypatch):
+    asked = []
+    monkeypatch.setattr(source, "taken", lambda values, at: (asked.append(len(at)), values.take(at))[1])
+    (batch,) = open_table({"at": np.arange(9.0), "y": np.ones(9)}, ("at", "y"), SCHEMA).dealt(KEY)(0)
+    assert rows_of(batch) == 9
+    assert list(batch) == ["at", "y"]
+    assert "at" in batch
+    assert "f" not in batch
+    assert [rows_of(part) for part in source.pieces([batch], 4)] == [4, 4, 1]
+    assert asked == []
+    np.testing.assert_array_equal(batch["at"], order(9))
+    assert asked == [9]
 
 
 def test_row_groups_are_read_at_random_each_once_from_any_row_on(table, tmp_path):

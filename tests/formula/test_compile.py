@@ -296,7 +296,7 @@ def test_looked_up_columns_are_patsy_s_and_come_scaled_to_the_last_bit(right, sp
     if ordered is not None:
         found = ordered.encode(data, "noise").exog
         np.testing.assert_array_equal(found, ((want - centre) / scale)[:, order])
-        assert found.flags.c_contiguous
+        assert found.flags.f_contiguous
 
 
 @pytest.mark.parametrize("spline", ["cr", "cc"])

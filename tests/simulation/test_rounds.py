@@ -5,7 +5,6 @@ import math
 import os
 import pickle
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +22,7 @@ from privreg.privacy.noise import normals, seeded_key
 from privreg.protocol.rounds import PARTS
 from privreg.protocol.schedule import Round
 from privreg.simulation import rounds
+from privreg.simulation.crew import Crew
 from privreg.simulation.rounds import RoundsRun
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds
@@ -318,11 +318,34 @@ def test_threads_change_no_bit(name, label, personal):
     weight = np.random.default_rng(1).choice([0.25, 1.0], 7000) if personal else None
     plan_ = plan(name, label=label)
     one, many = (run_of(plan_, personal=personal) for _ in range(2))
-    with ThreadPoolExecutor(3) as pool:
-        many.pool, many.threads = pool, 3
+    with Crew(3) as crew:
+        many.crew = crew
         for run in (one, many):
             run.advance(y, x, None, weight)
     assert state_bits(one) == state_bits(many)
+
+
+@pytest.mark.parametrize("p", [2, 11, 40])
+@pytest.mark.parametrize("personal", [False, True])
+def test_blocks_that_are_played_in_one_go_add_up_to_the_bits_of_each_by_itself(monkeypatch, p, personal):
+    rng = np.random.default_rng(p)
+    x = np.asfortranarray(np.column_stack([np.ones(160_000), rng.uniform(-1, 1, (160_000, p - 1))]))
+    y = x.sum(axis=1) + rng.standard_normal(160_000)
+    y[::97], x[5::970] = np.nan, np.nan
+    x[7::997, -1] = np.inf
+    weight = rng.choice([0.25, 1.0], 160_000) if personal else None
+    plan_ = plan(d=p, rows=160_000, unscaled=(), rounds=(Round("pilot", 9000), Round("main", 150_000)))
+    few, many = (run_of(plan_, personal=personal) for _ in range(2))
+    sizes = []
+    sums = RoundsRun._sums
+    monkeypatch.setattr(RoundsRun, "_sums", lambda run, rows, *a: (sizes.append(len(rows.y)), sums(run, rows, *a))[1])
+    many.advance(y, x, None, weight)
+    tasks = len(sizes)
+    monkeypatch.setattr(rounds, "TASK", 1)
+    sizes.clear()
+    few.advance(y, x, None, weight)
+    assert tasks < len(sizes)
+    assert state_bits(few) == state_bits(many)
 
 
 @NOISE

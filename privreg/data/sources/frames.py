@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from privreg.data.cells import coded_texts, plain_vector
 from privreg.data.sources.order import dealt_rows
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
+from privreg.data.sources.source import CHUNK, Batch, Source, Taken, Wanted, beyond, once, taken
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import accounts_of, of_columns, of_mapping
 
@@ -39,7 +39,7 @@ def open_arrays(
 
     def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
         for at in dealt_rows(n, key, skip, exog.shape[1]):
-            yield tuple(None if part is None else part.take(at, axis=0) for part in parts)  # faster than part[at]
+            yield tuple(None if part is None else taken(part, at) for part in parts)
 
     def at(places: NDArray[np.int64]) -> Batch:
         return tuple(None if part is None else part[places] for part in parts)
@@ -54,7 +54,7 @@ def _slices(columns: Mapping[str, Any], n: int, skip: int) -> Iterator[Batch]:
 
 def _dealt(columns: Mapping[str, Any], n: int, key: bytes | None, skip: int) -> Iterator[Batch]:
     for at in dealt_rows(n, key, skip, len(columns)):
-        yield {name: values.take(at) for name, values in columns.items()}
+        yield Taken(columns, at)
 
 
 def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:

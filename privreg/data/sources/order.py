@@ -83,12 +83,13 @@ def _runs(rows: int, key: bytes) -> Iterator[Ints]:
     at = np.full((longest, strata), -1, dtype=np.int32)
     at[:, sizes == longest] = long.T
     at[: longest - 1, sizes < longest] = short.T
-    within = np.arange(block)[:, None]
+    within = np.arange(block)
     for r, chosen in enumerate(at):
         turn = np.argsort(words(derived_key(key, f"run {r}"), strata), kind="stable")
         turn = turn[chosen[turn] >= 0]
-        found = ((edges[turn] + chosen[turn]) * block + within).reshape(-1)
-        yield found[found < rows] if found.max() >= rows else found
+        first = (edges[turn] + chosen[turn]) * block
+        found = np.add.outer(within, first).reshape(-1)
+        yield found[found < rows] if first.max() > rows - block else found
 
 
 def _block(rows: int) -> int:

@@ -8,18 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from privreg.data.columns import missing
 from privreg.errors import DataError
 from privreg.schema.declarations import Schema
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
     "CHUNK",
     "Batch",
     "Source",
+    "Taken",
     "Wanted",
     "ahead",
     "beyond",
@@ -30,6 +32,7 @@ __all__ = [
     "once",
     "pieces",
     "rows_of",
+    "taken",
 ]
 
 CHUNK: Final = 65_536
@@ -91,8 +94,43 @@ def chunk_of(columns: int) -> int:
     return max(min(CHUNK, NUMBERS // max(columns, 1)), FEWEST)
 
 
+class Taken(Mapping[str, Any]):
+    """Rows at some places of columns; each column is taken when it is asked for, by whoever encodes it.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+    at : ndarray of int
+        Places of the rows.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], at: NDArray[np.int64]) -> None:
+        self.columns, self.at = columns, at
+
+    def __getitem__(self, name: str) -> Any:
+        return taken(self.columns[name], self.at)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns  # without taking it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def taken(values: Any, at: NDArray[np.int64]) -> Any:
+    """Rows of an array or a column at some places: of an array that isn't contiguous `take` would first copy all."""
+    if isinstance(values, np.ndarray):
+        return values.take(at, axis=0) if values.flags.c_contiguous else values[at]
+    return values.take(at)
+
+
 def rows_of(batch: Batch) -> int:
     """Rows of a batch."""
+    if isinstance(batch, Taken):
+        return len(batch.at)
     if isinstance(batch, tuple):
         return len(batch[0])
     if isinstance(batch, Mapping):
@@ -146,6 +184,8 @@ def pieces(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
 def _part(batch: Batch, rows: slice) -> Batch:
     if isinstance(batch, tuple):
         return tuple(None if part is None else part[rows] for part in batch)
+    if isinstance(batch, Taken):
+        return Taken(batch.columns, batch.at[rows])
     if isinstance(batch, Mapping):
         return {name: values[rows] for name, values in batch.items()}
     return batch.iloc[rows]
