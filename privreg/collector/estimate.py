@@ -71,7 +71,8 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         bends.append(_bend(plan, said, theta, one.state, scale))
         out.append(curvature.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
     common = curvature.UNSCALED if said.scaled else curvature.COMMON
-    return Frame(out, inverse @ noise @ inverse.T, root, maps, bends, common)
+    slopes = inverse @ law.slopes(said, theta, last.corner, scale) @ inverse.T
+    return Frame(out, inverse @ noise @ inverse.T, root, maps, bends, common, slopes)
 
 
 def _bend(plan: Plan, said: Law, theta: Array, state: State, scale: float) -> Array:
@@ -196,7 +197,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     for _ in range(TURNS):
         before = at
         frame = framed(plan, progress, said, at, scale)
-        learned = curvature.learn(frame.rounds, frame.noise, common=frame.common)
+        learned = curvature.learn(frame.rounds, frame.noise, common=frame.common, slopes=frame.slopes)
         found = curvature.combine(frame.rounds, frame.noise, learned)
         theta = np.asarray(np.linalg.solve(frame.root.T, found.x), dtype=np.float64)
         at = theta

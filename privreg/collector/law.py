@@ -30,6 +30,9 @@ __all__ = ["Law", "law_of"]
 LEAK: Final = 0.1
 """Curvature of squared loss that is left beyond the limits of the response, so that a state out there finds back."""
 
+STEP: Final = 1e-3
+"""Of the logarithm of a scale, over which curvature's change is taken."""
+
 SMALL: Final = 1e-4
 """Distance of two predictors below which a secant is a tangent."""
 
@@ -113,6 +116,22 @@ def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
     near = np.abs(apart) < SMALL * (c if law.scaled else 1.0)
     kappa = np.where(near, -slope, score / np.where(near, 1.0, apart))
     return np.asarray((z * (w * kappa)[:, None]).T @ z)
+
+
+def slopes(law: Law, theta: Array, c: float, s: float) -> Array:
+    """What curvature at θ changes by if the logarithm of the residuals' scale rises along a direction, shape (k, q, q).
+
+    Directions are those of scores, ω z, each of mean square 1 over the points; there are none without a residual scale.
+    """
+    if law.blocks > 1 or not law.scaled:
+        return np.zeros((0, len(theta), len(theta)))
+    z = law.points
+    weighted = z * law.weight[:, None]
+    along = weighted / np.maximum(np.sqrt(np.mean(weighted**2, axis=0)), 1e-300)
+    there = z @ theta
+    down, up = (-_scalar(law.rules, there, there, c, s * math.exp(t), brief=True)[1] for t in (-STEP, STEP))
+    rise = (law.answering / (2.0 * STEP * len(z))) * (up - down)
+    return np.array([(weighted * (rise * f)[:, None]).T @ z for f in along.T])
 
 
 def bend(law: Law, theta: Array, spread: float, c: float, s: float) -> Array:

@@ -187,6 +187,7 @@ class Frame(NamedTuple):
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
     bends: list[Array]  # What was taken off each round's mean report, scores' coordinates; shape (q,)
     common: float  # Prior sd of a multiple of the law's curvature
+    slopes: Array  # What M changes by if residuals are wider along each of k directions; shape (k, q, q)
 
 
 class Many(NamedTuple):

@@ -325,7 +325,7 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
     """Go part of the way to what the last round's reports say."""
     assert progress.fitted is not None
     frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
-    learned = curvature.learn(frame.rounds, frame.noise, common=frame.common, brief=True)
+    learned = curvature.learn(frame.rounds, frame.noise, common=frame.common, slopes=frame.slopes, brief=True)
     m = curvature.floored(learned.mean)
     x, g = _latest(frame.rounds, m)
     back = np.linalg.solve(frame.root.T, np.linalg.inv(m))

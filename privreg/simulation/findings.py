@@ -59,6 +59,12 @@ BLURRED: Final = 0.4
 FLAT: Final = 1e-4
 """Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
 
+PINNED: Final = 0.01
+"""The same where the mean prediction lies at an end of that range, as if most responses were clamped there."""
+
+AT_END: Final = 3.0
+"""Residual scales from an end of the range within which it is taken to lie there."""
+
 ROUNDED: Final = 1e-6
 """Share of the records that rounded sums may take away where there is no noise."""
 
@@ -109,7 +115,7 @@ def found_of(
     if have and learned and fitted is not None:
         scale = fitted.scale * progress.state.y_scale
         bounded = math.isfinite(high - low)
-        flat = bounded and scale < FLAT * (high - low)
+        flat = bounded and _flat(plan, progress, scale, progress.state.theta if found is None else found.theta)
         nonresponse = run.unusable and (
             plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > FAR
         )
@@ -189,6 +195,15 @@ def _trend(states: Array, people: Array) -> tuple[Array, float]:
     """Sums of rounds' states by their order, and the variance that reports of unit noise give them."""
     order = np.arange(len(people)) - np.average(np.arange(len(people)), weights=people)
     return (people * order) @ states, float(people @ order**2)
+
+
+def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
+    """Whether the response hardly varies inside its declared range, internal units, or lies at one end of it."""
+    width = plan.y_high - plan.y_low
+    if scale < FLAT * width or not plan.layout.constant:
+        return scale < FLAT * width
+    mean = progress.state.y_centre + progress.state.y_scale * float(theta[0])  # whitened covariates have mean 0
+    return scale < PINNED * width and min(mean - plan.y_low, plan.y_high - mean) < AT_END * scale
 
 
 def effective_mu(plan: Plan) -> float:

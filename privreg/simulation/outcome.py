@@ -232,12 +232,13 @@ def _trail(
     if found.many is not None:
         return _trail_of_many(progress, found.many, linear, outside, came)
     assert found.frame is not None
-    out, root = [], np.linalg.inv(found.frame.root.T)
-    first = len(found.frame.rounds) - len(progress.main)
-    for k in range(first + 1, len(found.frame.rounds)):
-        some = found.frame.rounds[:k]
-        learned = curvature.learn(some, found.frame.noise, common=found.frame.common, brief=True)
-        here = curvature.combine(some, found.frame.noise, learned, brief=True)
+    frame = found.frame
+    out, root = [], np.linalg.inv(frame.root.T)
+    first = len(frame.rounds) - len(progress.main)
+    for k in range(first + 1, len(frame.rounds)):
+        some = frame.rounds[:k]
+        learned = curvature.learn(some, frame.noise, common=frame.common, slopes=frame.slopes, brief=True)
+        here = curvature.combine(some, frame.noise, learned, brief=True)
         main = progress.main[: k - first]
         people = sum(came[: main[-1].state.number + 1])
         move = linear @ root

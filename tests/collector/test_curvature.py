@@ -125,3 +125,29 @@ def test_of_many_coefficients_the_multiple_alone_is_learned(q):
 def test_eigenvalues_that_are_not_believed_are_moved():
     m = np.diag([-1.0, 0.5, 9.0])
     np.testing.assert_allclose(np.diag(curvature.floored(m)), [curvature.LEAST, 0.5, curvature.LARGEST])
+
+
+def test_a_direction_that_the_law_names_is_believed_with_fewer_reports():
+    # M is low along the first coordinate by what wider residuals there would do; few reports tell little of it
+    rng, q = np.random.default_rng(8), Q
+    slopes = np.zeros((1, q, q))
+    slopes[0, 0, 0] = -1.0
+    truth = np.diag([0.5, 1.0, 1.0])
+    known, unknown, unsure = [], [], []
+    for _ in range(REPEATS):
+        some = reports(rng, 150.0, truth=truth)
+        for kept, given in ((known, slopes), (unknown, None)):
+            found = curvature.learn(some, NOISE, slopes=given)
+            kept.append(found.mean)
+            unsure.append(found.cov[0, 0])
+    nearer = np.array(known)[:, 0, 0] - np.array(unknown)[:, 0, 0]  # of the same reports
+    assert np.mean(nearer) < -4 * np.std(nearer) / np.sqrt(REPEATS)
+    assert np.mean(known, axis=0)[0, 0] > 0.5
+    assert np.mean(unsure[::2]) > np.mean(unsure[1::2])  # what may be so isn't known beforehand
+
+
+def test_directions_say_nothing_where_the_law_is_to_have_no_say():
+    some = reports(np.random.default_rng(9), 1e4)
+    slopes = np.stack([np.eye(Q), TRUTH])
+    alone, with_slopes = (curvature.learn(some, NOISE, slopes=s, alone=True) for s in (None, slopes))
+    np.testing.assert_array_equal(alone.mean, with_slopes.mean)

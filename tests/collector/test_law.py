@@ -147,3 +147,20 @@ def test_the_variance_of_a_score_is_that_of_its_residuals(kind):
         square = np.mean(scores.unit(said.rules.shape, c, np.full(len(y), at), y) ** 2)
         expected += 0.8 * square * np.outer(z * w, z * w) / M
     np.testing.assert_allclose(law.variance(said, state, c, theta, s), expected, atol=1e-4)
+
+
+@EVERY_KIND
+def test_slopes_are_curvatures_change_as_residuals_grow_wider_along_a_score(kind):
+    said = made(kind, answering=0.8)
+    theta, c, s, step = np.array([0.2, -0.1, 0.3]), 0.8, 0.9, 1e-3
+    found = law.slopes(said, theta, c, s)
+    if not said.scaled:
+        assert found.shape == (0, D, D)
+        return
+    along = said.points * said.weight[:, None]
+    along /= np.sqrt(np.mean(along**2, axis=0))
+    for matrix, f in zip(found, along.T, strict=True):
+        # each point has a residual scale of its own
+        wide, narrow = (law.secant(said, theta, c, theta, s * np.exp(sign * step * f)) for sign in (1, -1))
+        np.testing.assert_allclose(matrix, (wide - narrow) / (2 * step), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)
