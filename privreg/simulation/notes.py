@@ -193,10 +193,10 @@ def _of_curvature(fit: _Fit) -> list[Diagnostic]:
         return []
     columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
     text = (
-        f"by the reports, hardly any responses lie near the model's line along {fit.called(columns)}, or the fit had "
-        "not settled there: a group's responses differ in ways that the model leaves out, or too few records have some "
-        "of its values; the interval of such a coefficient can be far too short: add what is missing (an interaction, "
-        "a curve), or ask more people"
+        f"the reports suggest that few responses lie near the model's line along {fit.called(columns)}, or that the "
+        "fit had not settled there: a group's responses may differ in ways that the model leaves out, too few records "
+        "may have some of its values, or noise alone may look so; the interval of such a coefficient can be far too "
+        "short: add what is missing (an interaction, a curve), or ask more people"
     )
     return [doubt("curvature", text, bare)]
 
