@@ -56,6 +56,9 @@ MANY: Final = 4
 BLURRED: Final = 0.4
 """Standard error of the curvature along a coefficient, relative to that mean, from which on reports tell nothing."""
 
+HARDLY: Final = 0.2
+"""Curvature, relative to that mean, that is no reason to wait for more precise reports if it is believed."""
+
 FLAT: Final = 1e-4
 """Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
 
@@ -168,7 +171,8 @@ def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
     mean, sd = curvature.told(alone, along)
     believed, _ = curvature.told(learned, along)
     usual = float(np.trace(learned.mean)) / len(learned.mean)
-    little = (mean < TOLD * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & (sd < BLURRED * usual)
+    clear = (sd < BLURRED * usual) | (believed < HARDLY * usual)
+    little = (mean < TOLD * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & clear
     return np.flatnonzero(little | _creeping(progress, frame, learned, linear)).tolist()
 
 

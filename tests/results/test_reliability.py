@@ -392,3 +392,20 @@ def test_a_group_whose_curvature_nothing_tells_is_taken_back(deep):
         table = model.fit(seed=1, progress=False).tidy().set_index("term")
     assert table.loc["g[T.y]", "reliable"] == (not deep)
     assert table.loc["x", "reliable"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "reliable"),
+    [(-5, 5, True), (-5, 0, False), (4, 9, False), (0, 5, True), (-500, 500, True)],
+    ids=["all inside", "nearly all at the top", "nearly all at the bottom", "half of it", "far too wide"],
+)
+def test_a_response_that_is_clamped_to_one_end_is_doubted(low, high, reliable):
+    rng = np.random.default_rng(6)
+    rows = pd.DataFrame({"x": rng.uniform(-1, 1, 60_000)}).assign(y=lambda d: 2 + 0.3 * d["x"])
+    rows["y"] += 0.5 * rng.standard_normal(len(rows))
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", rows, mu=1, bounds={"x": (-1, 1), "y": (low, high)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)
+        res = model.fit(seed=2, progress=False)
+    assert res.tidy()["reliable"].all() == reliable
+    assert any(note.code == "flat" for note in res.privacy.notes) == (not reliable)
