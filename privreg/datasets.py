@@ -21,6 +21,7 @@ import numpy as np
 
 from privreg.data.writing import write_frames
 from privreg.errors import OptionError, choose
+from privreg.unavailable import public_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +38,8 @@ __all__ = [
     "write_csv",
     "write_parquet",
 ]
+
+__dir__, __getattr__ = public_names(__name__, __all__)
 
 _SEED = 2025
 _BLOCK = 1 << 16  # rows per child seed; changing it changes the data

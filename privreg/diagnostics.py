@@ -46,6 +46,7 @@ CODES: Final = {
     "diagonal": Code("caution", "no correlations of covariates are learned"),
     "early": Code("caution", "no intervals yet"),
     "excess": Code("caution", "rows beyond max_per_id may shorten intervals"),
+    "marginal": Code("info", "terms are in interactions too, which says where they are tested"),
     "later": Code("info", "no measures of fit yet"),
     "measured": Code("info", "records beyond rows= answered measures of fit only"),
     "no_errors": Code("info", "there are no standard errors"),

@@ -121,7 +121,10 @@ _LONGEST_QUOTE = 60
 _ELSEWHERE = {
     **dict.fromkeys(("binomial", "bernoulli", "logit", "binary", "log_loss"), "logistic"),
     **dict.fromkeys(("gaussian", "normal", "ols", "linear"), "huber or squared"),
-    **dict.fromkeys(("rlm", "robust", "huber_loss"), "huber"),
+    **dict.fromkeys(
+        ("rlm", "robust", "huber_loss", "tukey", "bisquare", "biweight", "tukey_biweight", "hampel", "andrew_wave"),
+        "huber",
+    ),
     **dict.fromkeys(("least_squares", "squared_error", "mse", "l2"), "squared"),
     **dict.fromkeys(("median", "quantreg", "pinball", "lad", "l1"), "quantile"),
     **dict.fromkeys(("mnlogit", "softmax", "categorical"), "multinomial"),
@@ -131,9 +134,13 @@ _ELSEWHERE = {
     **dict.fromkeys(("label", "labels", "label_dp"), "response"),
     **dict.fromkeys(("response", "prob", "probs", "proba", "probability"), "mean"),
     **dict.fromkeys(("link", "linpred"), "linear"),
-    "none": "raise",
+    "none": "noise",
 }
 """Other libraries' names of a choice, or of several."""
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def shown(value: object) -> str:

@@ -14,7 +14,7 @@ from privreg.formula.describe import array_spec, formula_spec, scopes_of
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
 from privreg.options.table import accepted, check
-from privreg.options.unknown import refuse_unknown
+from privreg.options.unknown import refuse_positional, refuse_unknown
 from privreg.options.values import read_threads
 from privreg.privacy.ledger import LEDGER, UNSET
 from privreg.results.results import PrivateResults
@@ -172,7 +172,7 @@ class PrivateOnlineRegression:
         cls,
         formula: str,
         data: Any = None,
-        *,
+        *more: Never,
         family: Any = "huber",
         mu: Any = UNSET,
         epsilon: Any = None,
@@ -255,6 +255,7 @@ class PrivateOnlineRegression:
         FormulaError, SchemaError, BudgetError, OptionError, DataError
             Each message says what was got, what is allowed, and the fix.
         """
+        refuse_positional(more, "from_formula(formula, data")
         asked = {name: value for name, value in locals().items() if name in accepted("local.formula")}
         if getattr(type(data), "answers_formulas", False):  # a study of `privreg.connect`
             given = {k: v for k, v in {**asked, "trust": trust}.items() if v is not _usual(cls.from_formula, k)}

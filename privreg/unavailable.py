@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from typing import Final
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
 
 from privreg.errors import NotPrivateError, nearest
 from privreg.options.unknown import COV, INTERVALS
 
-__all__ = ["called", "needs_rows", "no_such_name", "not_fitted", "unavailable"]
+__all__ = ["called", "needs_rows", "no_rows_in", "no_such_name", "not_fitted", "public_names", "unavailable"]
 
 _TOLD: Final = ("fit_measures", "fit(measures=0.05) releases a private one, in res.fit_measures")
 _SHARE: Final = (
@@ -88,6 +88,7 @@ _CALLED: Final = {
         "cov_params()": "cov vcov vcovHC sandwich cov_params_default normalized_cov_params bcov_scaled bcov_unscaled",
         "nobs": "n N n_obs n_samples",
         "tidy()": "broom coef_table table to_frame frame summary_frame",
+        "tidy().to_csv(path)": "to_csv as_csv to_excel",
         "tidy(exponentiate=True)": "odds_ratio odds_ratios exp_coef exp rate_ratios",
         "summary()": "summary2 summary_ print coeftest",
         "summary().as_latex()": "to_latex as_latex latex xtable",
@@ -166,7 +167,8 @@ _FUNCTIONS: Final = {
     "compare([res1, res2])": _TABLES,
     "anova(small, large)": "anova_lm waldtest lrtest",
     "means.estimate(data, 'x ~ 1', ...)": "mean proportion",
-    "PrivateOnlineRegression.from_formula(formula, data, ...)": "from_formula formula fit regression smf sm api",
+    "PrivateOnlineRegression.from_formula(formula, data, ...)": "from_formula formula fit regression Regression "
+    "LinearModel smf sm api",
 }
 """Functions elsewhere, by ours."""
 
@@ -177,7 +179,7 @@ _ABSENT: Final = {
     "there are no random effects; id= of a model declares which rows are one person's": "MixedLM mixedlm lmer glmer "
     "lme GEE gee",
     "there are no models of survival times": "PHReg phreg coxph Surv survreg CoxPHFitter",
-    "smooth terms are splines in the formula, such as cr(x, knots=[...], lower_bound=..., upper_bound=...)": "gam GAM "
+    "smooth terms are splines in the formula, such as bs(x, knots=[...], lower_bound=..., upper_bound=...)": "gam GAM "
     "GLMGam",
     "a formula model reads a file itself: from_formula(formula, 'people.csv', ...)": "read_csv read_parquet read_table",
 }
@@ -262,9 +264,52 @@ def not_fitted(name: str, model: type, results: type, *, measures: bool = True) 
     return AttributeError(f"{head}; {'see dir(model).' if near is None else f'did you mean {near!r}?'}")
 
 
+def no_rows_in(name: str) -> AttributeError:
+    """Error for an attribute of a fitted model that results, which keep its names only, can't have."""
+    if name in ("data", "endog", "exog", "exposure", "offset", "weights", "wendog", "wexog"):
+        return NotPrivateError(
+            f"res.model has no {name!r}: rows are private, and results keep names only, endog_names, exog_names and "
+            "formula."
+        )
+    return AttributeError(
+        f"res.model has no {name!r}: results keep only endog_names, exog_names and formula; keep the model that you "
+        "fitted."
+    )
+
+
+def public_names(module: str, names: Iterable[str]) -> tuple[Callable[[], list[str]], Callable[[str], Any]]:
+    """``__dir__`` and ``__getattr__`` of a module that shows `names` only, and says which of them was meant.
+
+    Examples
+    --------
+    >>> shown, told = public_names("privreg.families", ["Huber", "Logistic"])
+    >>> shown(), str(told("Binomial"))
+    Traceback (most recent call last):
+        ...
+    AttributeError: privreg.families has no 'Binomial'; it is called pr.Logistic().
+    """
+    known = sorted(names)
+
+    def told(name: str) -> Any:
+        family = _family(name)
+        near = None if name.startswith("_") else nearest(name, known)
+        if family is not None and module == "privreg.families":
+            fix = f"it is called {family}."
+        else:
+            fix = f"see dir({module})." if near is None else f"did you mean {near!r}?"
+        raise AttributeError(f"{module} has no {name!r}; {fix}")
+
+    return lambda: list(known), told
+
+
+def _family(name: str) -> str | None:
+    """The family that stands for a model elsewhere."""
+    return next((f for f, names in _MODELS.items() if name in names.split()), None)
+
+
 def no_such_name(name: str, known: Iterable[str]) -> AttributeError:
     """Error for a name that the package doesn't have: what to write for a model of statsmodels, R or scikit-learn."""
-    family = next((f for f, names in _MODELS.items() if name in names.split()), None)
+    family = _family(name)
     if family is not None:
         return AttributeError(
             f"privreg has no {name!r}: write PrivateOnlineRegression.from_formula(formula, data, family={family}, "

@@ -184,7 +184,7 @@ class Regression:
         _check_trust(asked["trust"])
         budget = _budget(asked["mu"], asked["epsilon"], asked["delta"], asked["rho"])
         fam = resolve(asked["family"])
-        design = read_design(formula, data, scopes, fam, asked)
+        design = read_design(formula, data, scopes, fam, asked, table=data)
         source = None if data is None else open_table(data, design.columns, design.schema)
         missing = asked["missing"]
         self = cls.__new__(cls)

@@ -28,6 +28,7 @@ from privreg.experiments.dette_graw import DETTE_GRAW
 from privreg.experiments.engine import Experiment, run
 from privreg.experiments.rates import RATES
 from privreg.experiments.xsjkh import XSJKH
+from privreg.unavailable import public_names
 
 __all__ = [
     "EXPERIMENTS",
@@ -51,6 +52,8 @@ __all__ = [
     "xsjkh_table1",
     "xsjkh_table3",
 ]
+
+__dir__, __getattr__ = public_names(__name__, __all__)
 
 EXPERIMENTS: Final = {e.name: e for e in (*XSJKH, *APPLICATIONS, *RATES, *CLASSES, *DETTE_GRAW)}
 """Every experiment by the name of its verb."""

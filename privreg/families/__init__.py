@@ -18,6 +18,7 @@ from privreg.families.builtin import (
     resolve_family,
 )
 from privreg.families.family import Family
+from privreg.unavailable import public_names
 
 __all__ = [
     "Expectile",
@@ -33,3 +34,5 @@ __all__ = [
     "custom",
     "resolve_family",
 ]
+
+__dir__, __getattr__ = public_names(__name__, __all__)

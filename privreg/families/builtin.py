@@ -14,6 +14,7 @@ import numpy as np
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.families.family import Family
+from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def _positive(name: str, value: object) -> float | str:
     return number
 
 
+@known_arguments
 def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     """Robust linear regression with Huber's loss.
 
@@ -96,6 +98,7 @@ def Huber(c: float | str = "auto", scale: float | str = "auto") -> Family:
     return Family("Huber", codes.HUBER, "identity", c=corner, scale=size)
 
 
+@known_arguments
 def Logistic() -> Family:
     """Logistic regression for a response in {0, 1}, a boolean, or a two-level factor.
 
@@ -122,6 +125,7 @@ def _level(tau: object) -> float:
     return number
 
 
+@known_arguments
 def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "auto") -> Family:
     """Robust expectile regression: asymmetric least squares with Huber's corners.
 
@@ -154,6 +158,7 @@ def Expectile(tau: float = 0.5, c: float | str = "auto", scale: float | str = "a
     return Family("Expectile", codes.EXPECTILE, "identity", c=huber.c, scale=huber.scale, tau=_level(tau))
 
 
+@known_arguments
 def Quantile(tau: float = 0.5) -> Family:
     """Quantile regression; with the formula ``"y ~ 1"`` the quantile of one variable.
 
@@ -188,6 +193,7 @@ def Quantile(tau: float = 0.5) -> Family:
     return Family("Quantile", codes.QUANTILE, "identity", tau=_level(tau))
 
 
+@known_arguments
 def Multinomial() -> Family:
     """Multinomial logistic regression for a factor of two or more declared levels, the first being the baseline.
 
@@ -207,6 +213,7 @@ def Multinomial() -> Family:
     return Family("Multinomial", codes.MULTINOMIAL, "logit", "levels")
 
 
+@known_arguments
 def Poisson(y_max: float | None = None) -> Family:
     """Log-linear regression of counts with a public largest count.
 
@@ -244,6 +251,7 @@ def Poisson(y_max: float | None = None) -> Family:
     return Family("Poisson", codes.POISSON, "log", "count", y_max=number)
 
 
+@known_arguments
 def Hinge() -> Family:
     """Linear support vector machine: hinge loss for a response in {0, 1}, a boolean, or a two-level factor.
 
@@ -259,6 +267,7 @@ def Hinge() -> Family:
     return Family("Hinge", codes.HINGE, "margin", "binary")
 
 
+@known_arguments
 def SmoothedHinge(width: float = 1.0) -> Family:
     """Linear support vector machine with a hinge rounded off over a stretch of the margin.
 
@@ -287,6 +296,7 @@ def SmoothedHinge(width: float = 1.0) -> Family:
     return Family("SmoothedHinge", codes.SMOOTHED_HINGE, "margin", "binary", width=number)
 
 
+@known_arguments
 def Squared() -> Family:
     """Least squares for a response with finite public bounds, to which predictions are clamped in the score.
 

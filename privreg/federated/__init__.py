@@ -27,6 +27,7 @@ from privreg.federated.reports import UPDATE_MECHANISMS, UpdateMechanism, update
 from privreg.federated.results import FederatedResults
 from privreg.federated.verification import verify_mechanism
 from privreg.results.statement import PrivacyStatement as ClientStatement
+from privreg.unavailable import public_names
 
 __all__ = [
     "UPDATE_MECHANISMS",
@@ -43,3 +44,5 @@ __all__ = [
     "update_mechanism",
     "verify_mechanism",
 ]
+
+__dir__, __getattr__ = public_names(__name__, __all__)

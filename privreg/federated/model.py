@@ -217,7 +217,8 @@ class FederatedRegression:
         refuse_unknown("silos.formula", unknown)
         budget = Budget.declare(mu, epsilon, delta, rho)
         fam = resolve_family(family)
-        design = read_design(formula, silos, scopes_of(sys._getframe(1)), fam, asked)
+        first = silos if isinstance(silos, list | tuple) else None  # all silos have the columns of the first
+        design = read_design(formula, silos, scopes_of(sys._getframe(1)), fam, asked, table=first)
         sources: tuple[Source, ...] | None = None
         if isinstance(silos, int) and not isinstance(silos, bool):
             count = silos

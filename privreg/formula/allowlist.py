@@ -72,10 +72,10 @@ _FIXES = {
     ),
     **dict.fromkeys(
         ("s", "ns", "lo", "rcs", "pspline", "lowess", "loess"),
-        "it places knots by the data; write cr(x, knots=[...], lower_bound=..., upper_bound=...)",
+        "it places knots by the data; write bs(x, knots=[...], lower_bound=..., upper_bound=...), with numbers",
     ),
     "poly": "it makes powers uncorrelated by the data; write x + I((x - 50)**2), with the middle of the bounds for 50",
-    "te": "write the product of cr() terms with given knots and bounds",
+    "te": "write the product of bs() terms with given knots and bounds",
 }
 
 
@@ -356,20 +356,21 @@ class Walker:
 _LEAK_LEVELS: Final = 'allow_leak=("levels",)'
 
 
-def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bool = True) -> str:
+def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bool = True, dates: bool = True) -> str:
     """Message for a column that has no declaration.
 
     `learnable` if ``scaling="private"`` would do; `reports` if the call at fault is for a fit of people's reports,
-    which takes that option and ``allow_leak=``.
+    which takes that option and ``allow_leak=``; `dates` if the column may hold dates, which arrays can't.
     """
     declared = [*(n for n in schema.numeric() if n not in schema.private), *schema.levels]
     near = nearest(name, declared)
     hint = "" if near is None else f" Did you mean {near!r}?"
+    kind = "a number or a date" if dates else "a number"
     private = ', or scaling="private" to learn its scale from privatised reports' if learnable and reports else ""
     leak = '; to take either from the data, allow_leak=("levels", "scale")' if reports else ""
     return (
         f"column {name!r} is not declared; declared are {', '.join(map(repr, declared)) or 'none'}.{hint} "
-        f"If it is a number, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}"
+        f"If it is {kind}, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}"
         f"{leak}."
     )
 

@@ -397,7 +397,7 @@ def array_design(
         if offset and name == _OFFSET and not full.is_declared_number(name):
             raise SchemaError(undeclared_offset(name, schema))
         if not full.is_number(name):
-            raise SchemaError(undeclared(name, schema))
+            raise SchemaError(undeclared(name, schema, dates=False))
     if exposure:
         check_exposure(_EXPOSURE, schema)
     if schema.dates:
@@ -434,7 +434,7 @@ def _endog_limits(name: str, schema: Schema, kind: str) -> tuple[float, float]:
         return 0.0, len(schema.levels[name]) - 1.0
     if not schema.is_number(name):
         if kind != "binary":
-            raise SchemaError(undeclared(name, schema))
+            raise SchemaError(undeclared(name, schema, dates=False))
         return 0.0, 1.0
     limits = schema.limits(name)
     if kind == "binary" and limits != (0.0, 1.0):

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from privreg.data.carried import completed
+from privreg.data.labels import check_columns, check_declared
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays
 from privreg.errors import OptionError, UnsupportedArgumentError
@@ -43,6 +44,7 @@ def read_design(
     family: Family,
     asked: Mapping[str, Any],
     *,
+    table: Any = None,
     reports: bool = False,
 ) -> Design:
     """The public design of a formula, from what was declared and what the data carry.
@@ -56,8 +58,10 @@ def read_design(
         See `scopes_of`.
     family : Family
     asked : mapping of str to object
-        Options by name: schema, bounds, levels, moments, and offset, exposure, allow_leak, scaling where the front
-        door has them.
+        Options by name: schema, bounds, levels, moments, and offset, exposure, id, a column as mu, allow_leak,
+        scaling where the front door has them.
+    table : object
+        Data whose columns must be those of the model, as far as their names are known unread; None not to check.
     reports : bool
         Whether what can't be used is told by reports alone.
 
@@ -75,7 +79,14 @@ def read_design(
     learn = read_scaling(asked.get("scaling", "public"), leaks)
     # an option that says where scales or levels come from goes before what the data carry
     elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
-    schema = completed(schema, data, columns_of(formula, functions, *places.values()), **elsewhere)
+    columns = columns_of(formula, functions, *places.values())
+    beside = {name for name in (asked.get("id"), asked.get("mu")) if isinstance(name, str)}
+    labels = check_columns(table, (*columns, *beside))
+    own, schema = schema, completed(schema, data, columns, **elsewhere)
+    needed = columns if family.kind != "binary" else [c for c in columns if c != formula.partition("~")[0].strip()]
+    otherwise = learn or leaks or all(map(schema.declares, needed))
+    if labels is not None and otherwise and not all(map(own.declares, needed)):
+        check_declared(asked, [*columns, *labels])
     if leaks:
         held = in_memory(data, schema, formula, functions, places["offset"])
         schema = complete(schema, held, formula, functions, places["offset"], leaks, family.kind)
@@ -99,7 +110,7 @@ def formula_spec(
     )
     budget = Budget.declare(people.mu_max if column else mu, asked["epsilon"], asked["delta"], asked["rho"])
     family = resolve_family(asked["family"])
-    design = read_design(formula, data, scopes, family, asked, reports=True)
+    design = read_design(formula, data, scopes, family, asked, table=data, reports=True)
     people.check_columns(design.columns)
     spec = _spec(design, family, budget, asked, people)
     return spec, None if data is None else spec.open(data)
@@ -126,6 +137,8 @@ def array_spec(endog: Any, exog: Any, asked: Mapping[str, Any]) -> tuple[ModelSp
     learn, numeric = read_scaling(asked["scaling"], leaks), held.numeric(family.kind)
     if "levels" in leaks:
         raise OptionError("allow_leak='levels' is for formulas; array columns have no levels.")
+    if learn or leaks:
+        check_declared(asked, (*held.names, held.endog_name, "offset", "exposure"))
     if "scale" in leaks:
         columns = {n: held.exog[:, j] for j, n in enumerate(held.names)} | {held.endog_name: held.endog}
         schema = complete_scale(schema, columns, numeric)

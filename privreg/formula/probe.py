@@ -159,10 +159,13 @@ def check_rank(probe: Floats, names: Sequence[str], hint: str = "") -> None:
     null = np.abs(rows[values <= _RANK_TOLERANCE * max(values[0], 1.0)])
     if len(null):
         involved = [name for name, weight in zip(names, null.max(axis=0), strict=True) if weight > 1e-6]
+        fix = "drop one of them, or the intercept with - 1" if "Intercept" in involved else "drop one of them"
+        if any(name.startswith(("cr(", "cc(")) for name in involved):
+            fix = "write bs() for cr() or cc(), which leave no room for an intercept or a factor beside them"
         raise FormulaError(
             f"the columns {', '.join(map(repr, involved))} of the design are linearly dependent whatever the "
-            "data (a repeated term, a cr() or cc() spline beside an intercept, or bounds that leave a column "
-            f"constant); drop one of them, or the intercept with - 1.{hint}"
+            "data (a repeated term, a cr() or cc() spline beside an intercept or a factor, or bounds that leave a "
+            f"column constant); {fix}.{hint}"
         )
 
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["CLAMPING", "UNUSABLE", "ModelSpec", "one_number"]
 
 UNUSABLE: Final = {
-    "noise": "{}: a value missing, unreadable or not declared, or a term not finite",
-    "raise": "are refused by an error (see the notes)",
-    "drop": "send nothing (see the notes)",
+    "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",
+    "raise": "such records are refused by an error (see the notes)",
+    "drop": "such records send nothing (see the notes)",
 }
 """What becomes of records that can't be used."""
 
@@ -258,7 +258,7 @@ class ModelSpec:
         if people.id is not None:
             rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
             out.append((people.id, f"tells people apart; {rows} of each count, further ones send noise only"))
-        out.append(("unusable records", UNUSABLE[people.missing].format(instead)))
+        out.append(("unusable", UNUSABLE[people.missing].format(instead)))
         return tuple(out)
 
 

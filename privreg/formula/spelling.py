@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from privreg.options.values import logged
+
 __all__ = ["contrast_here", "foreign", "spelt_here"]
 
 _SAME: Final = {
@@ -71,6 +73,9 @@ def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str 
         reference = named.get("ref", args[1] if len(args) > 1 else "'level'")
         return f"write C({x}, Treatment({reference})), or name that level first in levels="
     if name in {"offset", "exposure"}:
+        column = logged(x)
+        if column is not None:
+            return f"leave it out of the formula and give exposure={column!r} beside it, whose logarithm is added"
         return f"leave it out of the formula and give {name}={x if x.isidentifier() else 'column'!r} beside it"
     if name == "pow":
         return f"write I({x}**{args[1] if len(args) > 1 else 2})"

@@ -20,6 +20,7 @@ from privreg.means.results import MeansResults
 from privreg.means.shrinkage import hdr4me, james_stein, shrink, soft_threshold, sure_threshold
 from privreg.means.stream import MeansStream
 from privreg.means.theory import benchmark, break_even, corrections, moments
+from privreg.unavailable import public_names
 
 __all__ = [
     "MeansResults",
@@ -37,3 +38,5 @@ __all__ = [
     "soft_threshold",
     "sure_threshold",
 ]
+
+__dir__, __getattr__ = public_names(__name__, __all__)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Never
 
 from privreg.data.carried import completed
+from privreg.data.labels import check_columns, check_declared
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
 from privreg.errors import DataError, OptionError
@@ -259,7 +260,11 @@ class PrivateMeans:
 def _public(data: Any, columns: Sequence[str], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
     """The user's declarations, and those that the data carry about other columns."""
     wanted = (*columns, by) if isinstance(by, str) else columns
-    return completed(combined(schema, bounds, levels, {}), data, wanted)
+    labels, own = check_columns(data, wanted), combined(schema, bounds, levels, {})
+    full = completed(own, data, wanted)
+    if labels is not None and len(full.carried):
+        check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])
+    return full
 
 
 def estimate(

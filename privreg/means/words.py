@@ -92,7 +92,7 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
         rows = "one row" if people.max_per_id == 1 else f"{people.max_per_id:,} rows"
         out.append((people.id, f"identifies people; {rows} of each count, further ones send noise only"))
     said = UNUSABLE | {"noise": "whether a value can be used is randomised too; means of those who have one"}
-    out.append(("unusable values", said[people.missing]))
+    out.append(("unusable", said[people.missing]))
     return tuple(out)
 
 

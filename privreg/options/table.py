@@ -179,7 +179,7 @@ TABLE: Final = (
     Option("again", verbs="experiment", kind="flag", help="replace stored runs instead of adding to them"),
     # --- budget ----------------------------------------------------------------------------------------------
     Option("n", "plan", "plan", "count", low=1, high=10**15, what="a whole number of records, 1 or more", group=GOAL,
-           metavar="N", help="records"),
+           metavar="N", help="records", elsewhere="nobs n_obs N sample_size"),
     Option("width", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]W",
            help="length of 95%% intervals: of that coefficient, or all"),
     Option("effect", "plan", "plan", "sizes", group=GOAL, metavar="[NAME=]E",
@@ -222,7 +222,8 @@ TABLE: Final = (
            curator="has no place with trust='central': declare bounds= and levels="),
     # --- what a plan expects ---------------------------------------------------------------------------------
     Option("scale", "plan", "plan", "number", group=EXPECTED, metavar="S",
-           help="residual sd (default: a quarter of the response's range)"),
+           help="residual sd (default: a quarter of the response's range)", elsewhere="sigma sd residual_sd",
+           hint="the sd of residuals is scale=, of plan()"),
     Option("params", "plan", "plan", "coefficients", group=EXPECTED, metavar="NAME=B",
            help="coefficients (default 0); they matter for logistic and the like"),
     Option("shares", "plan", "plan", "numbers", group=EXPECTED, metavar="NAME=A,B,...",

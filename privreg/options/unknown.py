@@ -9,10 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import Any, Final, ParamSpec, TypeVar
 
-from privreg.errors import OptionError, UnsupportedArgumentError, choose, nearest
+from privreg.errors import OptionError, UnsupportedArgumentError, choose, nearest, shown
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
-__all__ = ["COV", "INTERVALS", "NO_COLUMN", "all_known_arguments", "known_arguments", "refuse_local", "refuse_unknown"]
+__all__ = [
+    "COV",
+    "INTERVALS",
+    "NO_COLUMN",
+    "all_known_arguments",
+    "known_arguments",
+    "refuse_local",
+    "refuse_positional",
+    "refuse_unknown",
+]
 
 MODELS: Final = ("arrays", "formula")
 """Stages at which a model is described; at the others it is fitted."""
@@ -99,6 +108,19 @@ def _of_others(door: str, name: str) -> str | None:
     return f"{name}= is an option of PrivateOnlineRegression, of {whose}; here there are {', '.join(accepted(door))}"
 
 
+def refuse_positional(more: Sequence[object], call: str) -> None:
+    """Refuse what is given without a name after the formula and the data; `call` is how the call begins.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+    """
+    if more:
+        raise UnsupportedArgumentError(
+            f"after the formula and the data, options are given by name, as in {call}, mu=1); got {shown(more[0])}."
+        )
+
+
 def refuse_local(options: dict[str, Any]) -> dict[str, Any]:
     """Options of a curator's model; those of people's devices must be at their defaults.
 
@@ -128,6 +150,10 @@ INTERVALS: Final = (
     "get_prediction(new).summary_frame() has confidence limits of the mean. There are no prediction intervals of "
     "single responses, which need their spread; fits with family=Quantile(0.025) and Quantile(0.975) estimate such ones"
 )
+_TYPES: Final = dict.fromkeys(
+    ("typ", "type", "test"),
+    "Each term is tested given all others (type III); privreg.anova(small, large) tests nested fits",
+)
 _NEW: Final = {
     **dict.fromkeys(("offset", "exposure"), "It goes with the new rows: a column, or (exog, offset) for arrays"),
     **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),
@@ -151,6 +177,15 @@ _OF_METHODS: Final = {
     },
     "conf_int": {"obs": INTERVALS, "exponentiate": _RATIOS},
     "t_test": {"exponentiate": "Of what comes back, np.exp(test.effect) and np.exp(test.conf_int()) are ratios"},
+    "wald_test": {"scalar": "Leave it out: statistic, pvalue and fvalue are numbers"},
+    "anova": _TYPES,
+    "wald_test_terms": _TYPES,
+    "Quantile": dict.fromkeys(("q", "quantile", "level", "alpha"), "It is called tau="),
+    "Expectile": dict.fromkeys(("q", "alpha", "level"), "It is called tau="),
+    "Huber": dict.fromkeys(("t", "k", "epsilon", "delta"), "The corner is called c=, in residual scales")
+    | {"sigma": "The residual scale is called scale="},
+    "Poisson": {"link": "The link is the logarithm"},
+    "Logistic": {"link": "The link is the logit"},
     "tidy": {"conf_int": "Limits are there always, as conf_low and conf_high, of the level that alpha= gives"},
     "summary_frame": {"obs": INTERVALS},
 }
@@ -160,7 +195,12 @@ _FIGURE: Final = (
     "several panels"
 )
 _FILES: Final = ("path", "file", "filename", "fname", "save", "savefig", "out")
+_TITLES: Final = ("title", "main", "xlabel", "ylabel", "xlab", "ylab", "figsize", "color", "colour")
 _NESTED: Final = "It tests the terms of these results; privreg.anova(small, large) tests nested fits"
+_PAIRS: Final = (
+    "It compares two fits, or tests the terms of one; of several, test each with the next: privreg.anova(m1, m2), "
+    "privreg.anova(m2, m3)"
+)
 
 
 _LIMITS: Final = ("t_test", "marginal_means", "marginal_effects", "get_prediction")
@@ -178,6 +218,8 @@ def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentE
         hint = f"It belongs to what comes back: {where}(...).conf_int(alpha=0.1)"
     elif where.startswith("plot") and name in _FILES:
         hint = _FIGURE
+    elif where.startswith("plot") and name in _TITLES:
+        hint = "What comes back is matplotlib's: ax.set_title(), ax.set_xlabel(), ax.figure.set_size_inches()"
     near = None if hint else nearest(name, known)
     said = f" {hint}." if hint else "" if near is None else f" Did you mean {near!r}?"
     takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."
@@ -212,16 +254,18 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
     parameters = inspect.signature(function).parameters
     known = [name for name, p in parameters.items() if name != "self" and p.kind is not p.VAR_POSITIONAL]
     most = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
-    plots, own_terms = function.__name__.startswith("plot"), function.__qualname__ == "TestedResults.anova"
+    most = len(known) if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()) else most
+    plots = function.__name__.startswith("plot")
+    why = _FIGURE if plots else {"TestedResults.anova": _NESTED, "anova": _PAIRS}.get(function.__qualname__)
 
     @functools.wraps(function)
     def told(*args: P.args, **given: P.kwargs) -> R:
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise _refuse(function.__name__, unknown, known)
-        if (plots and any(map(_names_a_figure, args))) or ((plots or own_terms) and len(args) > most):
+        if why is not None and (len(args) > most or (plots and any(map(_names_a_figure, args)))):
             takes = ", ".join(f"{k}=" for k in known)
-            raise UnsupportedArgumentError(f"{function.__name__}() takes {takes}. {_FIGURE if plots else _NESTED}.")
+            raise UnsupportedArgumentError(f"{function.__name__}() takes {takes}. {why}.")
         return function(*args, **given)
 
     return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["read_start", "read_threads", "refuse_arrays"]
+__all__ = ["logged", "read_start", "read_threads", "refuse_arrays"]
 
 LONG: Final = 200_000
 """People from whom on threads are used by default."""
@@ -24,7 +25,7 @@ MOST_DEFAULT_THREADS: Final = 4
 
 
 def refuse_arrays(**columns: Any) -> None:
-    """Refuse arrays where a formula wants the names of columns.
+    """Refuse arrays, and the logarithm of a column, where a formula wants the names of columns.
 
     Raises
     ------
@@ -37,6 +38,26 @@ def refuse_arrays(**columns: Any) -> None:
                 f"got {type(name).__name__}; an array goes with arrays, PrivateOnlineRegression(endog, exog, "
                 f"{option}=...)."
             )
+        column = None if name is None else logged(name)
+        if column is not None:
+            raise OptionError(
+                f"{option}={name!r} must be the name of a column; exposure={column!r} adds the logarithm of it."
+            )
+
+
+def logged(code: str) -> str | None:
+    """The column that an expression takes the logarithm of; None if it is anything else.
+
+    Examples
+    --------
+    >>> logged("np.log(years)"), logged("years")
+    ('years', None)
+    """
+    found = _LOG.fullmatch(code)
+    return None if found is None else found[1]
+
+
+_LOG: Final = re.compile(r"\s*(?:\w+\.)?(?:log|ln)\(\s*(\w+)\s*\)\s*")
 
 
 def read_start(start_params: Any, names: Sequence[str]) -> Array | None:

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privreg.diagnostics import Diagnostic
-from privreg.errors import OptionError, shown
+from privreg.errors import OptionError, nearest, shown
 from privreg.options.progress import progress_bar
 from privreg.options.table import check
 from privreg.planning.precision import Precision, precision_of, worth
@@ -240,9 +240,9 @@ class StudyPlan(View):
         with progress_bar(reps, progress) as bar:
             return simulate(self, reps, check("local.fit", "seed", seed), lambda: bar.update(1))
 
-    def summary(self) -> str:
-        """The plan as text."""
-        return str(self)
+    def summary(self) -> StudyPlan:
+        """The plan itself, which prints as a table."""
+        return self
 
     def _layout(self) -> list[Part]:
         table = table_of(self, self.n, self._precision)
@@ -404,15 +404,19 @@ def least(enough: Callable[[int], bool]) -> int:
     return _rounded(math.exp(high))
 
 
-def find(coef: object, names: Sequence[str]) -> list[str]:
-    """Coefficients of this name, or of the column of this name."""
+def find(coef: object, names: Sequence[str], option: str = "coef") -> list[str]:
+    """Coefficients of this name, or of the column of this name; `option` is what was given, for the message."""
     if isinstance(coef, str):
         if coef in names:
             return [coef]
         found = [c for c in names if c.startswith(f"{coef}[") or c.startswith(f"C({coef}")]
         if found:
             return found
-    raise OptionError(f"coef={shown(coef)} is no coefficient; they are {', '.join(map(repr, names))}.")
+    near = nearest(coef, names) if isinstance(coef, str) else None
+    hint = "" if near is None else f" Did you mean {near!r}?"
+    raise OptionError(
+        f"{option}= names {shown(coef)}, which is no coefficient; they are {', '.join(map(repr, names))}.{hint}"
+    )
 
 
 def _several(values: Any) -> list[Any]:

@@ -302,5 +302,5 @@ def _sizes(what: str, given: Any, chosen: Sequence[str], names: Sequence[str]) -
         size = real(value)
         if size is None or size == 0.0 or not math.isfinite(size):
             raise OptionError(f"{what}={shown(value)} must be a number other than 0, in the coefficient's units.")
-        out |= dict.fromkeys(find(name, names), size)
+        out |= dict.fromkeys(find(name, names, what), size)
     return out

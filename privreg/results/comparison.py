@@ -276,7 +276,10 @@ def anova(
     """
     for r in (small, large):
         if not isinstance(r, PrivateResults) and not (r is None and r is large):
-            raise OptionError(f"anova() takes what fit() returns, such as anova(small, large); got {type(r).__name__}.")
+            listed = "; give the results one by one, not in a list" if isinstance(r, list | tuple) else ""
+            raise OptionError(
+                f"anova() takes what fit() returns, such as anova(small, large); got {type(r).__name__}{listed}."
+            )
     if large is None:
         return small.anova(method=method)
     if len(large._fit.design.names) < len(small._fit.design.names):

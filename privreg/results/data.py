@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from privreg.families.measures import Measure
 from privreg.inference.methods import Estimate
 from privreg.results.equation import Equation
 from privreg.results.statement import PrivacyStatement
+from privreg.unavailable import no_rows_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,6 +40,9 @@ class ModelNames(NamedTuple):
     endog_names: str
     exog_names: list[str]
     formula: str | None  # None of arrays
+
+    def __getattr__(self, name: str) -> Never:
+        raise no_rows_in(name)
 
 
 class Labelled:

@@ -18,7 +18,7 @@ from privreg.options.unknown import all_known_arguments
 from privreg.tables import Paragraph, View, estimates_table, noted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ContrastTest", "WaldTest", "contrast_test", "p_words", "wald_test"]
+__all__ = ["ContrastTest", "WaldTest", "contrast_test", "factors_of", "p_words", "wald_test"]
 
 _TITLE: Final = "Tests of linear combinations"
 
@@ -211,31 +211,73 @@ def _example(names: Sequence[str]) -> str:
     return repr(f"{name} = 0")
 
 
-_WORD: Final = re.compile(r"(?<![\w.])[^\W\d][\w.]*(?:\[[^\]]*\]|\([^()]*\))*")
+_FACTOR: Final = r"[^\W\d][\w.]*(?:\[[^\]]*\]|\([^()]*\))*"
+_WORD: Final = re.compile(rf"(?<![\w.]){_FACTOR}(?:\s*:\s*{_FACTOR})*")
+_PRODUCT: Final = re.compile(rf"(?<![\w.]){_FACTOR}(?:\s*:\s*{_FACTOR})+")
+_CROSSED: Final = re.compile(r"\s*\w+(?:\s*\*\s*\w+)+\s*")
+_BETWEEN: Final = re.compile(r"\s*:\s*(?![^\[(]*[\])])")
+"""What is between the factors of an interaction, and not within brackets."""
+
+
+def factors_of(name: str) -> tuple[str, ...]:
+    """Factors of an interaction in alphabetical order, "C(g)" as "g"."""
+    return tuple(sorted(re.sub(r"\bC\(\s*(\w+)[^()]*\)", r"\1", part) for part in _BETWEEN.split(name.strip())))
+
+
+def _in_order(text: str, known: Collection[str]) -> str:
+    """A restriction with the factors of each interaction in the order that the fit has them.
+
+    Examples
+    --------
+    >>> _in_order("g[T.b]:x - g:x = 0", ["x", "x:g", "x:g[T.b]"])
+    'x:g[T.b] - x:g = 0'
+    """
+    same: dict[tuple[str, ...], set[str]] = {}
+    for name in known:
+        same.setdefault(factors_of(name), set()).add(name)
+
+    def own(found: re.Match[str]) -> str:
+        names = same.get(factors_of(found[0]), set())
+        return next(iter(names)) if found[0] not in known and len(names) == 1 else found[0]
+
+    return _PRODUCT.sub(own, text)
 
 
 def _unknown(names: Sequence[str], text: str, terms: Iterable[str]) -> tuple[str, str] | None:
     """What is wrong with the first name that is no coefficient, and what to write; None if there is no such name."""
+    if _CROSSED.fullmatch(text):
+        product = _in_order(re.sub(r"\s*\*\s*", ":", text.strip()), [*names, *terms])
+        if product in terms or product in names:
+            return "only a formula has * for crossed terms", f"for their interaction write {product!r}."
     for name in sorted(names, key=len, reverse=True):
-        text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.\[(])", " ", text)
+        text = re.sub(rf"(?<![\w.:]){re.escape(name)}(?![\w.\[(:])", " ", text)
     found = _WORD.search(text)
     if found is None:
         return None
     word, said = found[0], shown(found[0])
     bare = re.sub(r"^C\(\s*(\w+).*\)$", r"\1", word)
     levels = [n for n in names if re.match(rf"(?:.*:)?(?:C\()?{re.escape(bare)}(?:,[^\]]*)?\)?\[[^:]*$", n)]
+    levels = [n for n in levels if not _PRODUCT.match(n)] or levels  # interactions are another term
     if levels:
         joint = ", ".join(f"{n} = 0" for n in levels)
         return f"{said} is a factor with the coefficients {', '.join(levels)}", f"for all of them write {joint!r}."
-    near = nearest(word, [*names, *terms])
+    near = _meant(word, [*names, *terms])
     fix = f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?"
     return f"{said} is no coefficient{' and no term' if terms else ''}", fix
+
+
+def _meant(word: str, known: Sequence[str]) -> str | None:
+    """The name that is nearest; of an interaction another one first, in whatever order of its factors."""
+    orders = {word, ":".join(reversed(_BETWEEN.split(word)))} if ":" in word else set()
+    near = (nearest(order, [n for n in known if ":" in n]) for order in sorted(orders))
+    return next((n for n in near if n is not None), None) or nearest(word, known)
 
 
 def _read(
     names: Sequence[str], restrictions: Any, terms: Mapping[str, Sequence[int]] | None = None
 ) -> tuple[Array, Array, tuple[str, ...]]:
     """Restrictions as R, r and labels, shapes (q, p), (q,) and (q,); a term's name stands for all its coefficients."""
+    restrictions = _ordered(restrictions, {*names, *(terms or ())})
     labels: tuple[str, ...] = ()
     values: Array
     own = _of_terms(names, restrictions, terms or {})
@@ -265,6 +307,14 @@ def _read(
     if not (np.isfinite(matrix).all() and np.isfinite(values).all()):
         raise OptionError("restrictions hold a NaN or infinite number; all must be finite.")
     return matrix, values, labels if len(labels) == len(matrix) else tuple(f"c{i}" for i in range(len(matrix)))
+
+
+def _ordered(restrictions: Any, known: Collection[str]) -> Any:
+    if isinstance(restrictions, str):
+        return _in_order(restrictions, known)
+    if isinstance(restrictions, list) and all(isinstance(r, str) for r in restrictions):
+        return [_in_order(r, known) for r in restrictions]
+    return restrictions
 
 
 _COMMA: Final = re.compile(r",(?![^(\[]*[)\]])")

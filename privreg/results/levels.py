@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 
 from privreg.diagnostics import Diagnostic
-from privreg.errors import DataError, OptionError, choose, interval_level
+from privreg.errors import DataError, OptionError, choose, interval_level, shown
 from privreg.options.unknown import all_known_arguments
 from privreg.results.effects import Part, Rows, estimand_words, means_at, replaced, with_error
 from privreg.results.hypothesis import ContrastTest, contrast_test
+from privreg.results.prediction import note_outside
 from privreg.schema.dates import iso
 from privreg.tables import Table, View, cells, estimates_table, noted
 
@@ -148,7 +149,8 @@ def factor_of(fit: ResultData, factor: Any) -> str:
         return str(terms.get(factor, factor))
     if not known:
         raise OptionError(
-            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula."
+            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "
+            "get_prediction(new) has means at values of numbers."
         )
     if factor is None:
         if len(known) > 1:
@@ -158,6 +160,12 @@ def factor_of(fit: ResultData, factor: Any) -> str:
         raise OptionError(
             f"the factor must be one, of {', '.join(map(repr, known))}; get_prediction(new) has "
             "means at combinations of several, given a row of public values for each."
+        )
+    numbers = [c for t in design.terms for c in t.reads if c not in known]
+    if isinstance(factor, str) and factor in numbers:
+        raise OptionError(
+            f"{factor!r} is a number and has no levels; get_prediction(new) has means at values of it, given a row of "
+            f"public values for each. Factors are {', '.join(map(repr, known))}."
         )
     return str(choose("the factor", factor, known))
 
@@ -307,7 +315,9 @@ def marginal_means(
     choose("which", which, ("mean", "linear"))
     if which == "mean" and fit.family.link == "margin":
         raise OptionError(f"{fit.family!r} has a margin, which is no mean; ask for which='linear'.")
-    held, over = _completed(design, column, {} if at is None else at)
+    held, over = _completed(design, column, {} if at is None else _public_rows(at, column, design))
+    if at is not None:
+        note_outside(fit, held, design.encode_new(held)[0], "marginal_means", stacklevel=4)
     values, errors, gradients = [], [], []
     for v in design.schema.levels[column]:
         n = _rows_of(held)
@@ -327,6 +337,34 @@ def marginal_means(
     flat = np.array(gradients).transpose(1, 0, 2).reshape(-1, len(cov))
     mean, se = np.array(values).T.reshape(-1), np.array(errors).T.reshape(-1)
     return MarginalMeans(mean, se, flat, cov, pivot, index, column, title, notes)
+
+
+def _public_rows(at: Any, factor: str, design: Any) -> Any:
+    """Return `at` if it says where means are wanted.
+
+    Raises
+    ------
+    OptionError
+        If it is no table of covariates, or has the factor itself, which takes all of its levels.
+    """
+    if not isinstance(at, Mapping | pd.DataFrame):
+        if isinstance(at, str) and at in design.schema.levels:
+            why = "means by two factors are those of get_prediction(new), given a row for each pair of levels"
+        elif isinstance(at, str) and at in {"mean", "means", "overall", "average", "median"}:
+            why = "means of the records are private, and no fit releases them"
+        else:
+            why = "columns have names"
+        name = next((c for c in design.columns if c != factor and c not in design.endog_sources), "age")
+        raise OptionError(
+            f"marginal_means({factor!r}, at) takes public values of other covariates, as in {{{name!r}: ...}} or a "
+            f"DataFrame, got {shown(at)}: {why}. Without at it takes the middle of what is declared."
+        )
+    if factor in at and isinstance(at, Mapping):
+        raise OptionError(
+            f"at= has {factor!r} itself, of which every level gets a mean; leave it out. get_prediction(new) has the "
+            "means at rows of your own."
+        )
+    return at
 
 
 def _rows_of(held: Any) -> int:

@@ -144,9 +144,29 @@ def note_outside(fit: ResultData, new: Any, x: Array, where: str, stacklevel: in
 # --- with their uncertainty ------------------------------------------------------------------------------
 
 
+class _Shown:
+    """A table of predictions: what it prints, and what it says of attributes that it doesn't have."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from privreg.tables import no_such_part
+
+            raise no_such_part(self, name)
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    def __repr__(self) -> str:
+        return _text(self)
+
+    def _repr_html_(self) -> str:
+        return _html(self)
+
+
 @all_known_arguments
-@dataclass(frozen=True)
-class Prediction:
+@dataclass(frozen=True, repr=False)
+class Prediction(_Shown):
     """Predictions of the mean, or of what stands for it in the family; see `PrivateResults.predict`.
 
     Parameters
@@ -190,18 +210,10 @@ class Prediction:
         columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
         return pd.DataFrame(columns, index=self.index)
 
-    def __str__(self) -> str:
-        return _text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return _html(self)
-
 
 @all_known_arguments
-@dataclass(frozen=True)
-class ClassPrediction:
+@dataclass(frozen=True, repr=False)
+class ClassPrediction(_Shown):
     """Predictions of the probabilities of all classes of a multinomial response.
 
     Parameters
@@ -257,14 +269,6 @@ class ClassPrediction:
         }
         return pd.DataFrame(columns, index=self.index.repeat(len(classes)))
 
-    def __str__(self) -> str:
-        return _text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return _html(self)
-
     def _critical(self, alpha: float) -> float | Array:
         if not isinstance(self.pivot, Bootstrap):
             return self.pivot.critical(alpha)
@@ -317,13 +321,13 @@ def _formatted(found: Prediction | ClassPrediction) -> pd.DataFrame:
     return out
 
 
-def _text(found: Prediction | ClassPrediction) -> str:
+def _text(found: Any) -> str:
     from privreg.tables import fold
 
     notes = [line for note in found.notes for line in fold(f"Note: {note}.")]
     return "\n".join([*fold(_about(found)), _formatted(found).to_string(max_rows=SHOWN), *notes])
 
 
-def _html(found: Prediction | ClassPrediction) -> str:
+def _html(found: Any) -> str:
     notes = "".join(f"\n<p>{escape(f'Note: {note}.')}</p>" for note in found.notes)
     return f"<p>{escape(_about(found))}</p>\n{_formatted(found).to_html(max_rows=SHOWN, border=0)}{notes}"

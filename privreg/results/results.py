@@ -503,18 +503,26 @@ class PrivateResults(TestedResults):
         return summarise(self, alpha, method, simultaneous, **more)
 
     def plot_trajectory(
-        self, terms: Any = None, *, alpha: float = 0.05, method: str | None = None, ax: Any = None
+        self,
+        terms: Any = None,
+        *,
+        alpha: float = 0.05,
+        method: str | None = None,
+        title: str | None = None,
+        ax: Any = None,
     ) -> Axes | NDArray[Any]:
         """Draw estimates with their bands against the number of people.
 
         Parameters
         ----------
         terms : str or sequence of str, optional
-            Coefficients wanted; all by default.
+            Coefficients wanted, or terms, such as a factor; all by default.
         alpha : float
             One minus the level of the bands.
         method : str, optional
             Method that the bands must be of; see :meth:`trajectory`.
+        title : str, optional
+            Above the figure.
         ax : Axes or sequence of Axes, optional
             One Axes for all terms, or one for each; without it a figure is made, with a panel a term.
 
@@ -533,22 +541,26 @@ class PrivateResults(TestedResults):
         """
         from privreg.results.plots import trajectory
 
-        return trajectory.trajectory(self, terms, alpha=alpha, method=method, ax=ax)
+        return trajectory.trajectory(self, terms, alpha=alpha, method=method, title=title, ax=ax)
 
     def plot_coef(
         self,
+        terms: Any = None,
         *,
         alpha: float = 0.05,
         intercept: bool = False,
         scaled: bool = True,
         exponentiate: bool = False,
         simultaneous: bool = False,
+        title: str | None = None,
         ax: Any = None,
     ) -> Axes:
         """Draw coefficients with their intervals.
 
         Parameters
         ----------
+        terms : str or sequence of str, optional
+            Coefficients wanted, or terms, such as a factor; all but the intercept by default.
         alpha : float
             One minus the level of the intervals.
         intercept : bool
@@ -560,6 +572,8 @@ class PrivateResults(TestedResults):
             Draw exp of them, on a logarithmic axis.
         simultaneous : bool
             Whether all intervals are to hold together, as in :meth:`conf_int`.
+        title : str, optional
+            Above the figure.
         ax : Axes, optional
             Where to draw; without it a figure is made.
 
@@ -575,8 +589,8 @@ class PrivateResults(TestedResults):
         """
         from privreg.results.plots import coefficients
 
-        more: Any = {"intercept": intercept, "scaled": scaled, "simultaneous": simultaneous}
-        axes: Any = coefficients.coefficients([self], alpha=alpha, ax=ax, exponentiate=exponentiate, **more)
+        more: Any = {"intercept": intercept, "scaled": scaled, "simultaneous": simultaneous, "title": title, "ax": ax}
+        axes: Any = coefficients.coefficients([self], terms, alpha=alpha, exponentiate=exponentiate, **more)
         return cast("Axes", axes)
 
     def plot_privacy(self, *, ax: Any = None) -> NDArray[Any]:

@@ -107,7 +107,9 @@ class Summary(View):
         out += [(f"Released: {name}", cost) for name, cost in s.fit_measures]
         out += [("Protects", s.protects)] if s.budget.private and s.protects != WHOLE_RECORD else []
         out += [("Trust model", s.trust_words)] if s.trust != "simulated" else []
-        return out + [(f"Public: {name}", text) for name, text in s.declared if name not in self.columns]
+        # the bounds themselves are in the statement only
+        declared = ((n, text.replace("these bounds", "the declared bounds")) for n, text in s.declared)
+        return out + [(f"Public: {name}", text) for name, text in declared if name not in self.columns]
 
     def _split(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """Entries of the header that fit into its lines, and the others."""

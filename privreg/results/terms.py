@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,9 +13,9 @@ import pandas as pd
 
 from privreg import diagnostics
 from privreg.diagnostics import Diagnostic
-from privreg.errors import InferenceError, OptionError
-from privreg.results.hypothesis import WaldTest, wald_test
-from privreg.tables import MARK, Table, View, in_one_format, noted
+from privreg.errors import InferenceError, OptionError, choose, shown
+from privreg.results.hypothesis import WaldTest, factors_of, wald_test
+from privreg.tables import MARK, Table, View, fold, in_one_format, noted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["TermTests", "places", "term_tests"]
+__all__ = ["TermTests", "coefficients_of", "places", "term_tests"]
 
 _CONSTANTS: Final = ("Intercept", "const")
 
@@ -78,10 +80,14 @@ class TermTests(View):
 
     def anova(self) -> pd.DataFrame:
         """Return the tests under the headings of `anova_lm`; see `PrivateResults.anova`."""
+        said = next((str(note) for note in self.notes if note.code == "marginal"), "")
         table = self.table
         table = table[[t not in _CONSTANTS for t in self.terms]]
         names = {"df_constraint": "df", "df_denom": "df_denom", "statistic": "chi2", "fvalue": "F", "pvalue": "PR(>F)"}
-        return table[[*names, "reliable"]].rename(columns=names)
+        out = _Noted(table[[*names, "reliable"]].rename(columns=names))
+        if said:
+            out.attrs["note"] = f"Note: {said}."
+        return out
 
     def _layout(self) -> list[Part]:
         rows = []
@@ -94,6 +100,38 @@ class TermTests(View):
         head = ["Wald", "df", "F", "df denom", "P"]
         title = f"Wald tests of terms (each given all others; {self.law})"
         return [Table(names, head, rows, title), *noted(self.notes)]
+
+
+class _Noted(pd.DataFrame):
+    """A table that prints its ``attrs["note"]`` below it; what is computed from it is a plain DataFrame."""
+
+    def __repr__(self) -> str:
+        return "\n".join([super().__repr__(), *fold(self.attrs.get("note", ""))])
+
+    def _repr_html_(self) -> str:
+        said = escape(self.attrs.get("note", ""))
+        table: str = super()._repr_html_()  # type: ignore[misc]
+        return f"{table}<p>{said}</p>" if said else table
+
+
+def _marginal(names: Sequence[str]) -> list[Diagnostic]:
+    """What a test of a term means that is part of an interaction too."""
+    products = [name for name in names if len(factors_of(name)) > 1]
+    within = {
+        name: inside
+        for name in names
+        if name not in _CONSTANTS and (inside := [p for p in products if {*factors_of(name)} < {*factors_of(p)}])
+    }
+    if not within:
+        return []
+    interactions = dict.fromkeys(p for inside in within.values() for p in inside)
+    several = len(within) > 1
+    said = (
+        f"{', '.join(within)} {'are' if several else 'is'} in {', '.join(interactions)} too: "
+        f"{'each is' if several else 'it is'} tested where the columns that multiply it are 0, those of a factor at "
+        "its reference level; marginal_means() and get_prediction(new) have means elsewhere"
+    )
+    return [Diagnostic("marginal", said)]
 
 
 def places(fit: ResultData) -> dict[str, list[int]]:
@@ -112,6 +150,27 @@ def places(fit: ResultData) -> dict[str, list[int]]:
             for name in (term.reads[0], f"C({term.reads[0]})"):
                 out.setdefault(name, out[term.name])
     return out
+
+
+def coefficients_of(fit: ResultData, terms: Any) -> list[str]:
+    """Names of the coefficients that are meant by names of coefficients or of terms, each once.
+
+    Of a multinomial fit a name without a level stands for all levels.
+
+    Raises
+    ------
+    OptionError
+        If one is neither.
+    """
+    listed = [terms] if isinstance(terms, str) else list(terms) if isinstance(terms, Sequence | pd.Index) else []
+    if not listed:
+        raise OptionError(
+            f"terms={shown(terms)} must be the name of a coefficient or term, or several: {', '.join(fit.names)}."
+        )
+    width, known = len(fit.design.names), places(fit)
+    known |= {name: list(range(j, len(fit.names), width)) for j, name in enumerate(fit.design.names)}
+    known |= {name: [j] for j, name in enumerate(fit.names)}
+    return list(dict.fromkeys(fit.names[j] for t in listed for j in known[choose("terms", t, known)]))
 
 
 def term_tests(
@@ -134,4 +193,4 @@ def term_tests(
             failed.append(Diagnostic("remark", f"{term}: {str(e).rstrip('.')}"))
     if not terms:
         raise OptionError("no term has several coefficients; leave out skip_single=True to test each of them.")
-    return TermTests(tuple(terms), tuple(tests), tuple(reliable), pivot.label, (*notes, *failed))
+    return TermTests(tuple(terms), tuple(tests), tuple(reliable), pivot.label, (*notes, *_marginal(terms), *failed))

@@ -95,7 +95,10 @@ def _levels(name: str, value: object) -> tuple[Any, ...]:
     if any(isinstance(v, float) and not math.isfinite(v) for v in got):
         raise SchemaError(f"levels[{name!r}]: a level can't be NaN or infinite; leave it out.")
     if len(set(got)) != len(got):
-        raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.")
+        rows = ""
+        if type(value).__name__ == "Series":
+            rows = " Got a Series that is not of type category, whose values are taken for the levels."
+        raise SchemaError(f"levels[{name!r}] names a level twice; list each level once.{rows}")
     return got
 
 
@@ -106,7 +109,9 @@ def _listed(name: str, value: object) -> tuple[Any, ...]:
             f"levels[{name!r}] is a {type(value).__name__}, which has no order, and the first level is the reference; "
             "write a list, such as ['no', 'yes']."
         )
-    value = getattr(value, "categories", value)  # of a Categorical or its dtype; a Categorical's values are rows
+    held = getattr(value, "cat", None) if getattr(value, "dtype", None) == "category" else None
+    # of a Categorical, its dtype or a Series of it; their values are rows
+    value = getattr(value if held is None else held, "categories", value)
     if isinstance(value, str | bytes) or not (isinstance(value, Sequence) or len(getattr(value, "shape", ())) == 1):
         raise SchemaError(
             f"levels[{name!r}] must be a list of levels such as ['no', 'yes'], got {type(value).__name__}."

@@ -24,8 +24,8 @@ __all__ = [
     "MARK", "WIDTH", "Header", "Lines", "Notes", "Pairs", "Paragraph", "Part", "Table", "View", "as_html", "as_latex",
     "as_markdown",
     "as_page",
-    "as_text", "cells", "estimates_table", "fold", "in_one_format", "limits_header", "noted", "plain", "shorten",
-    "span", "tex",
+    "as_text", "cells", "estimates_table", "fold", "in_one_format", "limits_header", "no_such_part", "noted", "plain",
+    "shorten", "span", "tex",
 ]  # fmt: skip
 
 
@@ -37,6 +37,28 @@ _CALLED: Final = {
     "as_text": "summary print to_string",
 }
 """Other libraries' names of what views have."""
+_MADE: Final = {
+    "figures are those of results, such as res.plot_coef(); res.tidy() is a DataFrame, to be drawn by pandas": "plot",
+    "numbers are written as CSV by pandas, as in res.tidy().to_csv(path)": "as_csv to_csv csv to_excel",
+    "a Word file is written by save('table.docx')": "to_word as_word to_docx as_docx word docx",
+}
+"""How to make what they don't have."""
+_FRAMES: Final = ("summary_frame", "result_frame", "frame", "table")
+"""What views call the DataFrame of their numbers."""
+
+
+def no_such_part(view: object, name: str) -> AttributeError:
+    """Error for an attribute that what a reader is shown doesn't have: what it is called, or how to make it."""
+    own = [n for n in dir(view) if n[0] != "_"]
+    right = next((ours for ours, names in _CALLED.items() if name in names.split() and ours in own), None)
+    made = next((how for how, names in _MADE.items() if name in names.split()), None)
+    if made is not None and ("save" in own or "docx" not in made):
+        frame = next((n for n in _FRAMES if hasattr(type(view), n)), "res.tidy")
+        call = "" if isinstance(getattr(type(view), frame, None), property) else "()"
+        told = made.replace("res.tidy()", f"{frame}{call}")
+    else:
+        told = f"it has {', '.join(own)}" if right is None else f"it is called {right}()"
+    return AttributeError(f"{type(view).__name__} has no {name!r}; {told}.")
 
 
 class View:
@@ -124,10 +146,7 @@ class View:
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 
         def __getattr__(self, name: str) -> Any:
-            own = [n for n in dir(self) if n[0] != "_"]
-            right = next((ours for ours, names in _CALLED.items() if name in names.split() and ours in own), None)
-            told = f"it has {', '.join(own)}" if right is None else f"it is called {right}()"
-            raise AttributeError(f"{type(self).__name__} has no {name!r}; {told}.")
+            raise no_such_part(self, name)
 
     def __str__(self) -> str:
         return self.as_text()

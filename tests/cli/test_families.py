@@ -244,7 +244,7 @@ REFUSALS = {
     "mechanism": (["--mechanism", "gausian"], ["Did you mean 'gaussian'?"]),
     "mechanism of another name": (["--mechanism", "rr"], ["Did you mean 'randomized_response'?"]),
     "private": (["--private", "label"], ["Did you mean 'response'?"]),
-    "missing": (["--missing", "none"], ["Did you mean 'raise'?"]),
+    "missing": (["--missing", "none"], ["Did you mean 'noise'?"]),
     "max_per_id alone": (["--max-per-id", 2], ["--max-per-id 2", "--id person"]),
     "max_per_id zero": (["--id", "person", "--max-per-id", 0], ["--max-per-id 0", "1 or more"]),
     "id a covariate": (["--id", "age"], ["--id age", "column of the model too"]),

@@ -57,7 +57,7 @@ LEAKS = {
     "bs(age, knots=[30], lower_bound=18, upper_bound=65, df=5)": "by the data",
     "cr(age, df=3)": "by the data",
     "cr(age, knots=[30], lower_bound=18, upper_bound=65, constraints='center')": "by the data",
-    "te(cr(age, df=3), cr(bmi, df=3))": "product of cr",
+    "te(cr(age, df=3), cr(bmi, df=3))": "product of bs",
     "len(age)": "all rows at once",
     "eval('age')": "calling eval",
     "age.__class__": "the attribute .__class__",
@@ -149,7 +149,7 @@ def test_formula_must_be_text():
     ("term", "pieces"),
     [
         ("agee", ["'agee' is not declared", "Did you mean 'age'?", "bounds={'agee'"]),
-        ("charges", ["'charges' is not declared", "If it is a number"]),
+        ("charges", ["'charges' is not declared", "If it is a number or a date"]),
         ("Q('no such')", ["'no such' is not declared", "'smoker'"]),
         ("C(age)", ["'age' as a factor", "levels={'age'"]),
         ("np.log(smoker)", ["'smoker' as a number", "bounds={'smoker'"]),

@@ -233,11 +233,9 @@ def test_columns_outside_the_formula_are_never_read(make):
         model().start().update(one)
         with pytest.warns(pr.errors.PrivregWarning, match=r"bounds of a \(0 to 40000\), b \(-1 to 1\)\. The fit"):
             res.predict(one)
-        lacking = pr.PrivateOnlineRegression.from_formula(
-            "y ~ a + miss", one, mu=1, bounds={**BOX, "miss": (0, 1)}, family=OPTIONS["family"]
-        )
+        box = {**BOX, "miss": (0, 1)}
         with pytest.raises(DataError, match="'miss' is missing"):
-            lacking.fit()
+            pr.PrivateOnlineRegression.from_formula("y ~ a + miss", one, mu=1, bounds=box, family=OPTIONS["family"])
 
 
 def test_garbage_in_an_unused_column_of_a_file_is_not_read(tmp_path, monkeypatch):

@@ -29,8 +29,8 @@ def test_the_good_one_runs():
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"columns": "age + bni ~ 1"}, SchemaError, "Did you mean 'bmi'"),
-        ({"columns": "age + height ~ 1"}, SchemaError, "no public range"),
+        ({"columns": "age + bni ~ 1"}, DataError, "Did you mean 'bmi'"),
+        ({"data": DATA.assign(height=1.0), "columns": "age + height ~ 1"}, SchemaError, "no public range"),
         ({"columns": None}, OptionError, "say what to estimate"),
         ({"formula": "age ~ 1"}, OptionError, "say what to estimate"),
         ({"columns": "age ~ bmi"}, FormulaError, "no covariates"),
@@ -67,7 +67,7 @@ def test_the_good_one_runs():
         ({"family": "huber"}, UnsupportedArgumentError, "is an option of PrivateOnlineRegression"),
         ({"seed": -1}, OptionError, "seed="),
         ({"progress": "yes"}, OptionError, "progress="),
-        ({"by": "region"}, SchemaError, "public levels"),
+        ({"data": DATA.assign(region="a"), "by": "region"}, SchemaError, "public levels"),
         ({"by": 3}, OptionError, "name of a column"),
         ({"by": "smoker"}, SchemaError, "nothing about it"),
         ({"by_budget": {"no": 1}}, OptionError, "by='column'"),

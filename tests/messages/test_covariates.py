@@ -42,7 +42,7 @@ REFUSED = [
     (lambda _: given(public(), private="response"), OptionError, "private='response'", "leave it out"),
     (lambda _: given(public(), formula="y ~ 1"), OptionError, "'y ~ 1', which has none", "leave it out"),
     (
-        lambda _: given(public(), data=rows().iloc[[0] * 200], formula="y ~ C(k)", levels={"k": list(range(101))}),
+        lambda _: given(public(), data=rows(k=0).iloc[[0] * 200], formula="y ~ C(k)", levels={"k": list(range(101))}),
         OptionError,
         "up to 100 columns",
         "this one has 101",

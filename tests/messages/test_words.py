@@ -47,7 +47,7 @@ def people():
     data = pd.DataFrame({"age": rng.uniform(18, 90, N), "g": rng.choice(["no", "yes"], N)})
     data["y"] = 20 + 0.5 * data["age"] + rng.normal(0, 3, N)
     data["sick"] = (rng.uniform(size=N) < 0.4).astype(float)
-    return data
+    return data.assign(weight=70.0)
 
 
 def regression(formula="y ~ age + g", data=None, **options):

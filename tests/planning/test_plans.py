@@ -275,7 +275,7 @@ def test_least_finds_the_first_number_to_three_digits():
 def test_a_plan_prints_pickles_and_shows():
     found = insured(width={"age": 20}, effect={"bmi": 30})
     text = str(found)
-    assert repr(found) == text == found.summary()
+    assert repr(found) == text == str(found.summary())
     assert f"{found.n:,} records are needed" in text
     assert "residuals normal with sd 2500" in text
     assert max(map(len, text.splitlines())) <= 80

@@ -122,9 +122,10 @@ def test_long_header_and_notes_are_wrapped_and_lost_nowhere(fitted):
 def test_every_header_entry_the_guarantee_and_what_changes_the_reading_are_printed(fitted):
     text = flat(fitted.summary().as_text())
     html = fitted.summary().as_html()
-    kept = {"clamping", "unusable records"}
+    kept = {"clamping", "unusable"}
     told = [("Guarantee", fitted.privacy.guarantee)]
     told += [(f"Public: {name}", words) for name, words in fitted.privacy.declared if name in kept]
+    told = [(label, words.replace("these bounds", "the declared bounds")) for label, words in told]
     assert len(told) == 3
     for label, value in [*fitted._fit.title, *told]:
         assert f"{label}: {value.replace(', ', '; also ', 1) if label == 'Inference' else value}" in text

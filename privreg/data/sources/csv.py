@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, che
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
-__all__ = ["header_of", "open_csv"]
+__all__ = ["check_commas", "header_of", "open_csv"]
 
 
 TOGETHER: Final = 1
@@ -108,7 +108,7 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
         import pandas as pd
 
         header = header_of(path)
-        _check_commas(path, header, columns)
+        check_commas(path, header, columns)
         check_labels(columns, header, path.name)
         place = {c: str(header.index(c)) for c in columns}
         last = str(len(header))
@@ -139,19 +139,20 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
     return Source(f"CSV file {path.name}", None, batches, of_files([path]), count, stamp)
 
 
-_OTHERS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_OTHERS: Final = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 
 
-def _check_commas(path: Path, header: list[str], columns: Sequence[str]) -> None:
+def check_commas(path: Path, header: Sequence[str], columns: Collection[str]) -> None:
     """Refuse a file whose header is separated by something else: by the header alone."""
     mark = next((m for m in _OTHERS if m in header[0]), None)
     if len(header) > 1 or mark is None or set(columns) <= set(header):
         return
     decimal = ", decimal=','" if mark == ";" else ""
+    separator = r"r'\s+'" if mark == " " else repr(mark)
     raise DataError(
         f"{path.name}: its header is separated by {_OTHERS[mark]}, and fields must be separated by commas "
         "(decimals are written with a point); write it anew, as by "
-        f"pandas.read_csv(path, sep={mark!r}{decimal}).to_csv(new, index=False)."
+        f"pandas.read_csv(path, sep={separator}{decimal}).to_csv(new, index=False)."
     )
 
 

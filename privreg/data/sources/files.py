@@ -90,10 +90,19 @@ def files_of(given: Path | Sequence[Path]) -> Mapping[str, Path]:
         names = [path.name for path in given]
         files = {p.name if names.count(p.name) == 1 else str(p): p for p in given}
     for path in files.values():
+        address = _ADDRESS.match(path.as_posix())
+        if address is not None:
+            raise UnsupportedArgumentError(
+                f"files on the network ({address[1]}:) are not read; download it first, and give its path."
+            )
         if not path.is_file():
             raise DataError(f"there is no file {str(path)!r}.")
         _kind(path)
     return files
+
+
+_ADDRESS: Final = re.compile(r"(https?|ftp|s3|gs|abfss?|hdfs):/", re.IGNORECASE)
+"""The beginning of a URL, of whose two slashes a path keeps one."""
 
 
 def _folder(folder: Path) -> Mapping[str, Path]:

@@ -19,6 +19,7 @@ from privreg.data.sources.frames import open_arrays, open_frame, open_frames, op
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, chunk_of, file_mark, first, pieces, rows_of
 from privreg.data.sources.tables import open_object
 from privreg.errors import UnsupportedArgumentError
+from privreg.files.optional import comes_from
 
 if TYPE_CHECKING:
     from privreg.schema.declarations import Schema
@@ -60,6 +61,8 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     wanted = Wanted(columns, schema, frozenset(text))
     if isinstance(data, pd.DataFrame):
         return open_frame(data, wanted)
+    if isinstance(data, np.ndarray | pd.Series | pd.Index) or comes_from(data, "polars", "Series"):
+        raise _unsupported(data)
     if isinstance(data, str) and _QUERY.match(data) and not Path(data[:255]).exists():
         raise UnsupportedArgumentError(
             "a string is the path of a file; an SQL query is given as pr.sql(query, connection)."
@@ -77,9 +80,13 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
         return table
     if isinstance(data, Mapping):
         return open_mapping(data, wanted)
-    if isinstance(data, Iterable) and not isinstance(data, np.ndarray):
+    if isinstance(data, Iterable):
         return open_frames(data, lambda batch: open_object(batch, wanted))
-    raise UnsupportedArgumentError(
+    raise _unsupported(data)
+
+
+def _unsupported(data: Any) -> UnsupportedArgumentError:
+    return UnsupportedArgumentError(
         f"data of type {type(data).__name__} can't be read; give a DataFrame (pandas or polars), a mapping of arrays, "
         "the path of a CSV file or of Parquet files, an Arrow or DuckDB table, pr.sql(query, connection), or an "
         "iterable of DataFrames."

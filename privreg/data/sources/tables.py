@@ -15,7 +15,7 @@ from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
 from privreg.privacy.accounts import of_files
 
-__all__ = ["open_object", "quoted"]
+__all__ = ["labels_of_object", "open_object", "quoted"]
 
 
 def open_object(data: Any, wanted: Wanted) -> Source | None:
@@ -24,6 +24,14 @@ def open_object(data: Any, wanted: Wanted) -> Source | None:
     if opening is None and hasattr(data, "__arrow_c_stream__"):
         opening = _stream
     return None if opening is None else opening(data, wanted)
+
+
+def labels_of_object(data: Any) -> tuple[str, list[str]] | None:
+    """What a table of another library is called, and the names of its columns, if it tells them unread; else None."""
+    for package, name, called, labels in _NAMES:
+        if comes_from(data, package, name):
+            return called, list(labels(data))
+    return None
 
 
 def _opened(
@@ -113,13 +121,17 @@ def _lazy(data: Any, wanted: Wanted) -> Source:
             "this version of polars can't hand out a LazyFrame batch by batch; update polars, or give lazy.collect(), "
             "or the file written by lazy.sink_parquet(path)."
         )
-    unplanned = DataError("the polars LazyFrame: its query can't be planned; try lazy.head().collect().")
 
     def make() -> Iterator[Any]:
         held = data.select(list(wanted.columns))
         return _flat(held.collect_batches(chunk_size=CHUNK, maintain_order=True, lazy=True))
 
-    return _opened("polars LazyFrame", data, quietly(data.collect_schema, unplanned).names(), make, wanted)
+    return _opened("polars LazyFrame", data, _planned(data), make, wanted)
+
+
+def _planned(data: Any) -> list[str]:
+    unplanned = DataError("the polars LazyFrame: its query can't be planned; try lazy.head().collect().")
+    return list(quietly(data.collect_schema, unplanned).names())
 
 
 def _relation(data: Any, wanted: Wanted) -> Source:
@@ -139,6 +151,15 @@ _KINDS = (
     ("polars", "DataFrame", _polars),
     ("polars", "LazyFrame", _lazy),
     ("duckdb", "DuckDBPyRelation", _relation),
+)
+_NAMES: tuple[tuple[str, str, str, Callable[[Any], Iterable[str]]], ...] = (
+    ("pyarrow", "Table", "Arrow table", lambda data: data.schema.names),
+    ("pyarrow", "RecordBatch", "Arrow table", lambda data: data.schema.names),
+    ("pyarrow", "RecordBatchReader", "Arrow reader", lambda data: data.schema.names),
+    ("pyarrow", "Dataset", "Arrow dataset", lambda data: data.schema.names),
+    ("polars", "DataFrame", "polars DataFrame", lambda data: data.columns),
+    ("polars", "LazyFrame", "polars LazyFrame", _planned),
+    ("duckdb", "DuckDBPyRelation", "DuckDB relation", lambda data: data.columns),
 )
 
 

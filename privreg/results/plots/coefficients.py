@@ -21,6 +21,7 @@ from privreg.results.plots.style import (
     MARKERS,
     add_corner,
     add_footer,
+    add_title,
     baselines,
     folded,
     ground,
@@ -31,6 +32,7 @@ from privreg.results.plots.style import (
     panels,
     pyplot,
 )
+from privreg.results.terms import coefficients_of
 from privreg.tables import shorten
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ __all__ = ["about_steps", "coefficients", "dated", "step_words", "steps_of", "un
 
 def coefficients(
     results: Sequence[PrivateResults],
+    terms: Any = None,
     *,
     labels: Sequence[str] | None = None,
     alpha: float = 0.05,
@@ -52,6 +55,7 @@ def coefficients(
     scaled: bool = True,
     exponentiate: bool = False,
     simultaneous: bool = False,
+    title: str | None = None,
     ax: Any = None,
 ) -> Axes | NDArray[Any]:
     """Draw coefficients as dots with their intervals as whiskers, several results side by side.
@@ -60,6 +64,8 @@ def coefficients(
     ----------
     results : sequence of PrivateResults
         One or more; a coefficient that a result lacks is left out there.
+    terms : str or sequence of str, optional
+        Coefficients wanted, or terms, such as a factor, that the first result has; all by default.
     labels : sequence of str, optional
         Names of the results in the legend; "(1)", "(2)", … by default.
     alpha : float
@@ -76,6 +82,8 @@ def coefficients(
         Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
     simultaneous : bool
         Whether the intervals of all coefficients of a result (the intercept too) are to hold together; wider.
+    title : str, optional
+        Above the figure, or on one Axes of yours.
     ax : Axes or sequence of Axes, optional
         Where to draw; a sequence where results have several units, one Axes each. Long names are wrapped or shortened,
         and axes without a layout engine are made smaller where names would leave the figure. Without it a figure is
@@ -116,7 +124,8 @@ def coefficients(
     tables = [r._fit.flat(r.tidy(alpha=alpha, simultaneous=simultaneous)).set_index("term") for r in results]
     fits = [r._fit for r in results]
     steps = steps_of(fits) if scaled else {}
-    rows = _rows(fits, intercept, steps)
+    wanted = None if terms is None else coefficients_of(fits[0], terms)
+    rows = _rows(fits, intercept, steps, wanted)
     tables = [_stepped(table, steps, exponentiate) for table in tables]
     drawn = _Drawn(tables, rows, names, [unit_of(fit, exponentiate=exponentiate) for fit in fits], exponentiate)
     kind = "simultaneous intervals" if simultaneous else "intervals"
@@ -129,7 +138,9 @@ def coefficients(
         footer += "\ndon't rely on hollow dots: see the notes of the summary"
     units = list(dict.fromkeys(drawn.units))
     if ax is not None:
-        return _on_given(ax, drawn, units, footer)
+        there = _on_given(ax, drawn, units, footer)
+        add_title(there, title, own=False)
+        return there
     longest = max(len(r.label) for r in rows)
     width = COLUMN if longest <= 20 and len(results) <= 3 else 1.45 * COLUMN
     width = width if len(units) == 1 else 2 * COLUMN
@@ -151,6 +162,7 @@ def coefficients(
                     columnspacing=1.2,
                 )
         add_footer(axes[-1], footer, width / len(units))
+        add_title(axes[0], title, own=True)
     only: Axes = axes[0]
     return only if len(units) == 1 else axes
 
@@ -238,14 +250,16 @@ def _stepped(table: pd.DataFrame, steps: dict[str, float], exponentiate: bool) -
 _WILDEST: Final = 200.0
 
 
-def _rows(fits: list[ResultData], intercept: bool, steps: dict[str, float]) -> list[_Row]:
+def _rows(
+    fits: list[ResultData], intercept: bool, steps: dict[str, float], wanted: Container[str] | None = None
+) -> list[_Row]:
     """Coefficients in order of first appearance; those of a level together below its heading, after all others."""
     groups: dict[str, dict[str, str]] = {"": {}}
     for fit in fits:
         response, labels = fit.design.endog_name, fit.labels()
         heads = [f"{response} = {v}" for v in labels["level"]] if "level" in labels else [""] * len(labels)
         for head, name, term in zip(heads, fit.names, labels["term"], strict=True):
-            if intercept or term not in CONSTANTS:
+            if name in wanted if wanted is not None else intercept or term not in CONSTANTS:
                 groups.setdefault(head, {}).setdefault(name, term)
     if not any(groups.values()):
         raise InferenceError("the only coefficient is the intercept; ask for it with intercept=True.")

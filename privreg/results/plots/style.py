@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.errors import MissingExtraError
+from privreg.errors import MissingExtraError, OptionError, shown
 from privreg.privacy.ledger import compose, within
 from privreg.tables import plain, shorten
 
@@ -33,6 +33,7 @@ __all__ = [
     "Inks",
     "add_corner",
     "add_footer",
+    "add_title",
     "baselines",
     "folded",
     "ground",
@@ -180,4 +181,23 @@ def add_corner(ax: Any, text: str) -> None:
     ax.set_title(text, loc="right", fontsize=SMALL, color=inks_for(ax, outside=True).grey)
 
 
-# --- trajectories ----------------------------------------------------------------------------------------
+def add_title(ax: Any, title: str | None, *, own: bool) -> None:
+    """A user's title: above a figure that is `own`, else of the one Axes that the user gave.
+
+    Raises
+    ------
+    OptionError
+        If it is no text, or there are several Axes of the user's.
+    """
+    if title is None:
+        return
+    if not isinstance(title, str):
+        raise OptionError(f"title={shown(title)} must be a text.")
+    if own:
+        ax.figure.suptitle(literal(title), fontsize=TEXT + 1)
+    elif isinstance(ax, Sequence | np.ndarray):
+        raise OptionError(
+            "title= is for a figure that is made here, or for one Axes; give each of several set_title()."
+        )
+    else:
+        ax.set_title(literal(title), loc="left")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -9,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.errors import OptionError, choose, shown
+from privreg.errors import OptionError
 from privreg.inference.methods import METHODS
 from privreg.results.plots.style import (
     COLUMN,
     DASHES,
+    SMALL,
     add_corner,
     add_footer,
+    add_title,
     baselines,
     folded,
     guarantee,
@@ -24,6 +27,7 @@ from privreg.results.plots.style import (
     panels,
     pyplot,
 )
+from privreg.results.terms import coefficients_of
 from privreg.results.views import band
 from privreg.tables import MARK, plain
 
@@ -38,7 +42,13 @@ __all__ = ["trajectory"]
 
 
 def trajectory(
-    results: PrivateResults, terms: Any = None, *, alpha: float = 0.05, method: str | None = None, ax: Any = None
+    results: PrivateResults,
+    terms: Any = None,
+    *,
+    alpha: float = 0.05,
+    method: str | None = None,
+    title: str | None = None,
+    ax: Any = None,
 ) -> Axes | NDArray[Any]:
     """Draw estimates with their bands against the number of people, on a logarithmic axis.
 
@@ -46,11 +56,14 @@ def trajectory(
     ----------
     results : PrivateResults
     terms : str or sequence of str, optional
-        Coefficients wanted; all by default. Of a multinomial fit "level:term", or a term for all levels.
+        Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a name
+        without the level for all levels.
     alpha : float
         One minus the level of the bands.
     method : str, optional
         Method that the bands must be of; see :meth:`PrivateResults.trajectory`.
+    title : str, optional
+        Above the figure, or in place of the term's name on one Axes of yours.
     ax : Axes or sequence of Axes, optional
         Where to draw. One Axes holds all terms, told apart by a legend; a sequence holds one term each. Without
         it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of a
@@ -77,7 +90,7 @@ def trajectory(
     pyplot()
     fit = results._fit
     path = fit.flat(results.trajectory(alpha, method=method))
-    wanted = _terms(terms, fit)
+    wanted = list(fit.names) if terms is None else coefficients_of(fit, terms)
     footer = "; ".join([*baselines([results]), guarantee([results.privacy])])
     if path["low"].notna().any():
         own = band(fit)
@@ -90,7 +103,9 @@ def trajectory(
     if not all(kept[t] for t in wanted):
         footer += f"\n{MARK} don't rely on it: see the notes of the summary"
     if ax is not None:
-        return _onto(ax, titles, curves, footer)
+        there = _onto(ax, titles, curves, footer)
+        add_title(there, title, own=False)
+        return there
     k = len(wanted)
     columns = 1 if k <= 3 else 2 if k <= 8 else 3
     levels, of_each = _crossed(fit, wanted)
@@ -114,20 +129,9 @@ def trajectory(
             panel.xaxis.set_tick_params(labelbottom=True, which="both")
             panel.set_xlabel("records")
         add_footer(axes[k - 1], footer, size[0] / columns)
+        add_title(axes[0], title, own=True)
     only: Axes = axes[0]
     return only if k == 1 else axes[:k]
-
-
-def _terms(terms: Any, fit: ResultData) -> list[str]:
-    known = list(fit.names)
-    if terms is None:
-        return known
-    listed = [terms] if isinstance(terms, str) else list(terms) if isinstance(terms, Sequence | pd.Index) else []
-    if not listed:
-        raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
-    of_levels = {t: [f"{level}:{t}" for level in fit.baseline[1:]] for t in fit.design.names if fit.baseline}
-    found = [of_levels[t] if isinstance(t, str) and t in of_levels else [choose("terms", t, known)] for t in listed]
-    return [name for names in found for name in names]
 
 
 def _titles(fit: ResultData, names: Sequence[str]) -> list[str]:
@@ -177,11 +181,11 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
     colour = inks[i]
     ax.set_xscale("log")
     ax.margins(x=0.0 if len(n) > 1 else None)  # no tick before the first number of people
-    _people_ticks(ax, n)
     ax.fill_between(n, curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
     marker = "o" if len(n) == 1 else None
     dash = DASHES[i % len(DASHES)]
     ax.plot(n, curve["estimate"], color=colour, linewidth=1.2, linestyle=dash, marker=marker, markersize=4, label=label)
+    _people_ticks(ax)
     held = curve if shares is None else shares
     least, most = _shown(held)
     if math.isfinite(least) and least < most:
@@ -190,14 +194,52 @@ def _curve(ax: Any, curve: pd.DataFrame, i: int, label: str | None, shares: pd.D
         ax.axhline(0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
 
 
-def _people_ticks(ax: Any, n: NDArray[np.int64]) -> None:
-    """Few labels on the logarithmic axis: matplotlib's own, such as 2 × 10³, run into each other in small panels."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _people_ticks(ax: Any) -> None:
+    """Three labels or more on the logarithmic axis if there is room: matplotlib's own run into each other."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
-    decades = math.log10(n[-1] / n[0])
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1.2 else (1, 2, 5)))
+    least, most = ax.dataLim.intervalx
+    inches = float(ax.figure.get_figwidth() * ax.get_position().width)
+    ax.xaxis.set_major_locator(FixedLocator(ticks(least, most, inches)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: _compact(v)))
     ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def ticks(least: float, most: float, inches: float) -> list[float]:
+    """Round numbers on a logarithmic axis of so many inches: the fewest that are three, else as many as have room.
+
+    Examples
+    --------
+    >>> [_compact(n) for n in ticks(41e3, 60e3, 1.5)], [_compact(n) for n in ticks(2e3, 150e3, 2.5)]
+    (['45k', '50k', '55k', '60k'], ['3k', '10k', '30k', '100k'])
+    """
+    span = math.log(most / least)
+    if not span > 0:
+        return [least]
+    unit = 10.0 ** math.floor(math.log10(least))
+    powers = [unit * 10.0**k for k in range(int(math.log10(most / unit)) + 1)]
+    steps = [k * unit for k in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 2.5, 5.0, 10.0, 20.0, 25.0, 50.0)]
+    choices = [[m * power for power in powers for m in own] for own in _MANTISSAS]
+    choices += [[step * i for i in range(1, int(most / step) + 1)] for step in reversed(steps) if most / step < 200]
+    best: list[float] = []
+    for choice in choices:
+        inside = [n for n in choice if least <= n <= most]
+        room = _LETTER * (max((len(_compact(n)) for n in inside), default=0) + _GAP)
+        apart = (inches * math.log(b / a) / span for a, b in itertools.pairwise(inside))
+        if len(inside) > len(best) and all(gap >= room for gap in apart):
+            best = inside
+        if len(best) >= _ENOUGH:
+            break
+    return best
+
+
+_MANTISSAS: Final = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0))
+_LETTER: Final = 0.6 * SMALL / 72
+"""Width of a letter in inches, about."""
+_GAP: Final = 1.4
+"""Letters between two labels, at least."""
+_ENOUGH: Final = 3
+"""Labels of an axis that will do."""
 
 
 def _compact(n: float) -> str:

@@ -1,0 +1,164 @@
+"""Names of columns are public: misspelt ones are answered by those that the data have, before a row is read."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakError, SchemaError, UnsupportedArgumentError
+
+FIT = pr.PrivateOnlineRegression.from_formula
+BOX = {"age": (18, 65), "charges": (0, 35_000)}
+
+
+@pytest.fixture(scope="module")
+def people():
+    return pr.datasets.us_insurance(500)
+
+
+@pytest.fixture(scope="module", params=["frame", "mapping", "parquet", "feather", "csv", "arrow", "list"])
+def held(request, people, tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows") / f"people.{request.param}"
+    if request.param == "mapping":
+        return {name: people[name].to_numpy() for name in people}
+    if request.param == "arrow":
+        return pytest.importorskip("pyarrow").Table.from_pandas(people)
+    if request.param == "list":
+        return [people[:250], people[250:]]
+    if request.param == "csv":
+        people.to_csv(path, index=False)
+    elif request.param in {"parquet", "feather"}:
+        getattr(people, f"to_{request.param}")(path)
+    return people if request.param == "frame" else path
+
+
+@pytest.mark.parametrize(
+    ("formula", "absent", "meant"),
+    [
+        ("charges ~ agee", "agee", "age"),
+        ("charge ~ age", "charge", "charges"),
+        ("charges ~ Age", "Age", "age"),
+        ("np.log(charges) ~ C(smokr)", "smokr", "smoker"),
+    ],
+)
+def test_a_misspelt_column_is_missing_and_the_nearest_is_named(held, formula, absent, meant):
+    with pytest.raises(DataError, match=f"column '{absent}' is missing.*Did you mean '{meant}'"):
+        FIT(formula, held, mu=1)
+
+
+@pytest.mark.parametrize("option", ["id", "mu", "offset", "exposure"])
+def test_so_is_a_column_beside_the_formula(people, option):
+    more = {"mu": 1, "bounds": BOX, option: "agee"} | ({"mu_max": 1} if option == "mu" else {})
+    with pytest.raises(DataError, match=r"column 'agee' is missing.*Did you mean 'age'"):
+        FIT("charges ~ bmi", people, **more)
+
+
+def silos(people):
+    halves = [people[:250], people[250:]]
+    return pr.federated.FederatedRegression.from_formula("smoker ~ agee", halves, mu=1, family="logistic")
+
+
+def means(people):
+    return pr.means.PrivateMeans.from_formula("agee ~ 1", people, mu=1)
+
+
+def curator(people):
+    return FIT("charges ~ agee", people, mu=1, trust="central")
+
+
+@pytest.mark.parametrize("make", [curator, silos, means])
+def test_so_it_is_at_every_front_door(people, make):
+    with pytest.raises(DataError, match=r"column 'agee' is missing.*Did you mean 'age'"):
+        make(people)
+
+
+def test_a_formula_that_may_not_be_read_is_refused_before_the_names_are_looked_at(people):
+    with pytest.raises(PrivacyLeakError):
+        FIT("charges ~ center(agee)", people, mu=1)
+
+
+def test_nothing_but_the_nearest_name_is_told_of_a_mapping_by_person():
+    with pytest.raises(DataError) as caught:
+        FIT("y ~ x", {"Anna": [1.0], "Bert": [2.0]}, mu=1)
+    assert "Anna" not in str(caught.value)
+    assert "Bert" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "meant"),
+    [({"bounds": {"agee": (20, 30)}}, "age"), ({"levels": {"smokr": ["no", "yes"]}}, "smoker"),
+     ({"moments": {"bmii": (30, 5)}}, "bmi")],
+)  # fmt: skip
+def test_a_misspelt_declaration_is_refused_where_the_data_carry_another(people, declared, meant):
+    option = next(iter(declared))
+    with pytest.raises(SchemaError, match=f"^{option}= declares .* neither of the data nor of the model.*'{meant}'"):
+        FIT("charges ~ age + bmi + smoker", people, mu=1, **declared)
+    with pytest.raises(SchemaError, match="neither of the data nor of the model"):
+        pr.means.PrivateMeans.from_formula("age + bmi ~ 1", people, mu=1, bounds={"nobody": (0, 1)})
+
+
+def test_so_it_is_where_a_scale_is_learned(people):
+    plain = pd.DataFrame({name: people[name].to_numpy() for name in ("age", "charges")})
+    with pytest.raises(SchemaError, match="declares 'agee'"):
+        FIT("charges ~ age", plain, mu=1, scaling="private", bounds={"agee": (18, 65)})
+    arrays = {"exog_names": ["const", "age"], "endog_name": "y", "scaling": "private"}
+    x = np.column_stack([np.ones(500), plain["age"]])
+    with pytest.raises(SchemaError, match="declares 'agee'"):
+        pr.PrivateOnlineRegression(plain["charges"], x, mu=1, bounds={"agee": (18, 65)}, **arrays)
+
+
+def test_declarations_of_several_models_and_tables_may_be_shared(people):
+    FIT("charges ~ age", people, mu=1, bounds={**BOX, "elsewhere": (0, 1)})
+    FIT("charges ~ age", people, mu=1, bounds={"bmi": (10, 60)})
+    FIT("charges ~ age", people, mu=1, schema=pr.Schema.declare({"elsewhere": (0, 1)}))
+
+
+# --- offsets that are logarithms ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["np.log(bmi)", "log(bmi)", "numpy.log( bmi )"])
+def test_the_logarithm_of_an_offset_is_an_exposure(people, code):
+    with pytest.raises(FormulaError, match="give exposure='bmi' beside it, whose logarithm is added"):
+        FIT(f"children ~ age + offset({code})", people, mu=1, family=pr.Poisson(5))
+    for option in ("offset", "exposure"):
+        with pytest.raises(OptionError, match="exposure='bmi' adds the logarithm of it"):
+            FIT("children ~ age", people, mu=1, family=pr.Poisson(5), **{option: code})
+
+
+def test_another_offset_stays_one(people):
+    with pytest.raises(FormulaError, match="give offset='bmi' beside it"):
+        FIT("children ~ age + offset(bmi)", people, mu=1, family=pr.Poisson(5))
+
+
+# --- declarations and data of the wrong kind ---------------------------------------------------------------
+
+
+def test_levels_may_be_a_series_of_type_category(people):
+    given = people["region"].astype("category")
+    model = FIT("charges ~ region", people, mu=1, levels={"region": given})
+    assert model.exog_names == FIT("charges ~ region", people, mu=1, levels={"region": given.cat.categories}).exog_names
+    with pytest.raises(SchemaError, match=r"names a level twice.*Got a Series that is not of type category"):
+        FIT("charges ~ region", people, mu=1, levels={"region": people["region"].astype(object)})
+
+
+def test_an_undeclared_column_may_hold_dates(people):
+    with pytest.raises(SchemaError, match=r"If it is a number or a date, give bounds=\{'day'"):
+        FIT("charges ~ day", people.assign(day="2020-01-01"), mu=1)
+
+
+def test_a_file_separated_by_spaces_is_told_so(people, tmp_path):
+    path = tmp_path / "people.txt"
+    people[["age", "charges"]].to_csv(path, index=False, sep=" ")
+    with pytest.raises(DataError, match="separated by spaces"):
+        FIT("charges ~ age", path, mu=1, bounds=BOX)
+
+
+@pytest.mark.parametrize("address", ["https://example.org/a.csv", "s3://bucket/a.parquet"])
+def test_an_address_is_no_file(address):
+    with pytest.raises(UnsupportedArgumentError, match=r"on the network .* are not read; download it first"):
+        FIT("charges ~ age", address, mu=1, bounds=BOX)
+
+
+def test_of_a_series_as_data_it_is_said_what_is_allowed(people):
+    with pytest.raises(UnsupportedArgumentError, match="of type Series can't be read; give a DataFrame"):
+        FIT("charges ~ age", people["age"], mu=1, bounds=BOX)

@@ -1,0 +1,99 @@
+"""Tests and means of models with interactions: names in either order, what tests of main effects mean, wrong `at`."""
+
+import warnings
+
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.errors import FormulaError, OptionError, PrivregWarning
+
+
+@pytest.fixture(scope="module")
+def res():
+    people = pr.datasets.us_insurance(8_000)
+    model = pr.PrivateOnlineRegression.from_formula("charges ~ age * region + smoker", people, mu=4)
+    return model.fit(seed=1, progress=False)
+
+
+@pytest.mark.parametrize("name", ["region:age", "age:region", "C(region):age", "region : age"])
+def test_an_interaction_is_known_in_either_order(res, name):
+    test = res.wald_test(name)
+    assert test.df_num == 3
+    assert test.statistic == res.wald_test("age:region").statistic
+
+
+@pytest.mark.parametrize("name", ["region[T.southeast]:age", "region[T.southeast]:age = 0"])
+def test_so_is_its_coefficient(res, name):
+    assert res.t_test(name).effect == res.t_test("age:region[T.southeast]").effect
+    assert res.wald_test([name, "age"]).df_num == 2
+
+
+@pytest.mark.parametrize("name", ["age*region", "region * age"])
+def test_crossed_terms_are_answered_by_their_interaction(res, name):
+    with pytest.raises(FormulaError, match="for their interaction write 'age:region'"):
+        res.wald_test(name)
+
+
+def test_a_level_that_is_none_is_answered_within_the_interaction(res):
+    with pytest.raises(
+        FormulaError, match=r"'region\[T.southeats\]:age' is no .*did you mean 'age:region\[T.southeast"
+    ):
+        res.t_test("region[T.southeats]:age = 0")
+
+
+def test_a_factor_in_an_equation_is_answered_by_its_own_coefficients_only(res):
+    with pytest.raises(FormulaError) as caught:
+        res.wald_test("region = 0")
+    assert "write 'region[T.northwest] = 0, region[T.southeast] = 0, region[T.southwest] = 0'" in str(caught.value)
+
+
+# --- tests of terms ------------------------------------------------------------------------------------------
+
+
+def test_terms_that_are_in_interactions_have_a_note(res):
+    table = res.anova()
+    for shown in (str(res.wald_test_terms()), repr(table), table._repr_html_()):
+        flat = " ".join(shown.split())
+        assert "Note: region, age are in age:region too" in flat
+        assert "reference level" in flat
+        assert "smoker," not in flat
+    assert type(table.loc[["age"]]) is pd.DataFrame
+    assert list(table.columns) == ["df", "df_denom", "chi2", "F", "PR(>F)", "reliable"]
+
+
+def test_other_models_have_none():
+    people = pr.datasets.us_insurance(4_000)
+    model = pr.PrivateOnlineRegression.from_formula("charges ~ age + I(age**2) + region", people, mu=4)
+    res = model.fit(seed=1, progress=False)
+    assert "Note" not in repr(res.anova())
+    assert " too:" not in str(res.wald_test_terms())
+
+
+# --- where marginal means are wanted -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("mean", "means of the records are private"),
+        ([40], "got <list>"),
+        (5, "got 5"),
+        ("region", "get_prediction"),
+        ({"smoker": "yes"}, "has 'smoker' itself"),
+    ],
+)
+def test_an_at_that_is_none_is_refused(res, at, said):
+    with pytest.raises(OptionError, match=said):
+        res.marginal_means("smoker", at)
+
+
+def test_values_beyond_the_bounds_warn_as_predictions_do(res):
+    with pytest.warns(PrivregWarning, match=r"marginal_means\(\): .*bounds of age \(18 to 65\)") as caught:
+        res.marginal_means("smoker", {"age": 200})
+    assert [w.filename for w in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        res.marginal_means("smoker", {"age": 40})
+        res.marginal_means("smoker", pd.DataFrame({"age": [40, 50]}))
+        res.marginal_means("smoker")
