@@ -46,12 +46,12 @@ RESULTS: Final = Path(__file__).parent / "results" / "priors.csv"
 RIGHT: Final = ("normal", "correlated", "factors", "heavy")
 SOME: Final = (*RIGHT, "interaction", "charges", "fanned", "bent", "ten levels", "two peaks", "median", "upper")
 PRIORS: Final[dict[str, dict[str, Any]]] = {
-    "eigenvalues alone, 0.6": {"WIDEST": 0.6, "STEPS": (1.0, 1.5, 2.0), "SLOPES": (0.0,), "TOLD": 0.25},
-    "eigenvalues alone, 0.4": {"SLOPES": (0.0,)},
+    "eigenvalues alone": {"SLOPES": (0.0,)},
     "slopes 0.3": {"SLOPES": (0.3,)},
     "slopes 0.8": {"SLOPES": (0.8,)},
-    "slopes 0.3 or 0.8, believed sooner": {"TOLD": 0.25},
-    "slopes 0.3 or 0.8": {"SLOPES": curvature.SLOPES},
+    "narrower eigenvalues": {"WIDEST": 0.3},
+    "wider where little is told": {"TOLD": 0.45},
+    "engine": {"SLOPES": curvature.SLOPES},
 }
 """Constants of `collector.curvature`."""
 
