@@ -39,9 +39,9 @@ ROUGH: Final = 1, 0.5
 """Step and slope where the posterior's mean is enough."""
 
 TOLD: Final = 0.32
-"""Sd with which reports tell an entry of M at which the prior sd of eigenvalues is half of that: where they tell nothing,
-a wide prior would make intervals of noise. It falls with the fourth power: by the second, intervals of ten covariates
-and 200,000 records were a tenth longer."""
+"""Sd with which reports tell an entry of M at which the prior sd of eigenvalues is half of that: where they tell
+nothing, a wide prior would make intervals of noise. It falls with the fourth power: by the second, intervals of ten
+covariates and 200,000 records were a tenth longer."""
 
 TOLD_ALONG: Final = 0.4
 """The same of slopes, which are fewer, by the second power: that of rare levels needs them."""
