@@ -1,4 +1,4 @@
-"""Streams larger than memory: what a fit to a file costs beside reading it, its memory, and two workers against one.
+"""Streams larger than memory: what a fit to a file costs beside reading it, its memory, and several workers against one.
 
 ``python -m benchmarks.long_streams parquet [--rows N] [--folder F]``
 ``python -m benchmarks.long_streams csv [--rows N] [--folder F]``
@@ -9,7 +9,7 @@ resident memory is the operating system's figure; jobs alternate, and the smalle
 
 parquet, csv: the whole call of the user against a bare read of the same columns, by pyarrow in batches or by pandas in
 chunks, and the same fit to encoded arrays in memory (a part of the rows, its time per row taken times all), which is
-the engine with its noise. dask: 16 Parquet files, a cluster with one worker and with two, a thread each.
+the engine with its noise. dask: 16 Parquet files, a cluster with one worker, with two and with four, a thread each.
 """
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ JOBS: dict[str, Callable[[str], int]] = {
     "kernel": kernel,
     "one_worker": lambda path: dask(path, 1),
     "two_workers": lambda path: dask(path, 2),
+    "four_workers": lambda path: dask(path, 4),
 }
 
 
@@ -215,7 +216,7 @@ def pieces(folder: Path, rows: int) -> Path:
 def study(what: str, rows: int, folder: Path, rounds: int) -> pd.DataFrame:
     """Run the jobs of a study; a row a job, its smallest time, and ratios."""
     if what == "dask":
-        path, names = pieces(folder, rows), ["one_worker", "two_workers"]
+        path, names = pieces(folder, rows), ["one_worker", "two_workers", "four_workers"]
     else:
         path = data(folder, rows, ".parquet" if what == "parquet" else ".csv")
         names = [f"read_{what}", "fit", "fit_with_one_thread", "encode", "kernel"]
