@@ -1,4 +1,4 @@
-"""Streams larger than memory: what a fit to a file costs beside reading it, its memory, and several workers against one.
+"""Streams larger than memory: what a fit to a file costs beside reading it, its memory, and Dask workers against one.
 
 ``python -m benchmarks.long_streams parquet [--rows N] [--folder F]``
 ``python -m benchmarks.long_streams csv [--rows N] [--folder F]``
