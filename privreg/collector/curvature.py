@@ -43,6 +43,9 @@ TOLD: Final = 0.32
 nothing, a wide prior would make intervals of noise. It falls with the fourth power: by the second, intervals of ten
 covariates and 200,000 records were a tenth longer."""
 
+NOTHING: Final = 1e6
+"""Of the square of that sd over what reports tell, so large that no more is asked: its square is a number."""
+
 TOLD_ALONG: Final = 0.4
 """The same of slopes, which are fewer, by the second power: that of rare levels needs them."""
 
@@ -170,7 +173,8 @@ def _widths(precision: Array, gram: Array, *, alone: bool, brief: bool, several:
     if alone:
         return [(ALONE[0], 0.0)]
     sd2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
-    widest, along = WIDEST / (1.0 + (sd2 / TOLD**2) ** 2), 1.0 / (1.0 + sd2 / TOLD_ALONG**2)
+    widest = WIDEST / (1.0 + min(sd2 / TOLD**2, NOTHING) ** 2)
+    along = 1.0 / (1.0 + sd2 / TOLD_ALONG**2)
     step, rough = ROUGH
     steps = STEPS[step : step + 1] if brief else STEPS
     slopes = (rough,) if brief else SLOPES if several else SLOPES[:1]

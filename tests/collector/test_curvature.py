@@ -151,3 +151,9 @@ def test_directions_say_nothing_where_the_law_is_to_have_no_say():
     slopes = np.stack([np.eye(Q), TRUTH])
     alone, with_slopes = (curvature.learn(some, NOISE, slopes=s, alone=True) for s in (None, slopes))
     np.testing.assert_array_equal(alone.mean, with_slopes.mean)
+
+
+@pytest.mark.parametrize("people", [1e-290, 1e-150, 1e-12])
+def test_reports_that_tell_nothing_at_all_leave_the_law(people):
+    found = curvature.learn(reports(np.random.default_rng(10), people), NOISE)
+    np.testing.assert_allclose(found.mean, np.eye(Q), atol=0.01)
