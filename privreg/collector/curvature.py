@@ -40,8 +40,8 @@ ROUGH: Final = 1, 0.5
 
 TOLD: Final = 0.32
 """Sd with which reports tell an entry of M at which the prior sd of eigenvalues is half of that: where they tell
-nothing, a wide prior would make intervals of noise. It falls with the fourth power: by the second, intervals of ten
-covariates and 200,000 records were a tenth longer."""
+nothing, a wide prior would make intervals of noise. It falls with the fourth power: by the second, intervals of many
+coefficients were longer for no gain."""
 
 NOTHING: Final = 1e6
 """Of the square of that sd over what reports tell, so large that no more is asked: its square is a number."""
