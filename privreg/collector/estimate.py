@@ -50,10 +50,7 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
     inverse = np.linalg.inv(root)
     sd = main[-1].sd
-    noise = sd**2 * np.eye(plan.size)
-    if plan.label:
-        noise = sd**2 * law.public_noise(said, theta, last.corner, _limits(plan, last), plan.function)
-    noise = noise + law.variance(said, theta, last.corner, theta, scale)
+    noise = _noise(plan, said, theta, scale, main[-1])
     usual = inverse @ own @ np.linalg.inv(_kept(own))
     out, maps, bends = [], [], []
     for one in counted(progress):
@@ -73,6 +70,20 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     common = curvature.UNSCALED if said.scaled else curvature.COMMON
     slopes = inverse @ law.slopes(said, theta, last.corner, scale) @ inverse.T
     return Frame(out, inverse @ noise @ inverse.T, root, maps, bends, common, slopes)
+
+
+def _noise(plan: Plan, said: Law, theta: Array, scale: float, last: Seen) -> Array:
+    """Second moments of a main round's report at `theta`, shape (b d, b d)."""
+    corner, limits = last.state.corner, _limits(plan, last.state)
+    if not plan.mechanism.additive:  # what is sent has the same size whatever the score
+        if plan.label:
+            mean = law.means(said, theta, corner, theta, scale)
+            return law.public_answers(said, theta, corner, mean, last.sd, limits, plan.function)
+        return plan.mechanism.sent(law.directions(said), plan.radius("main"))
+    noise = last.sd**2 * np.eye(plan.size)
+    if plan.label:
+        noise = last.sd**2 * law.public_noise(said, theta, corner, limits, plan.function)
+    return noise + law.variance(said, theta, corner, theta, scale)
 
 
 def _bend(plan: Plan, said: Law, theta: Array, state: State, scale: float) -> Array:
@@ -163,7 +174,7 @@ def answered(plan: Plan, progress: Progress, theta: Array) -> list[many.Answered
         mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
         at = one.state.theta, one.state.corner, theta, progress.fitted.scale
         small = many.curve(plan.rules, box, *at) * progress.scatter.answering
-        square = many.square(plan.rules, box, *at) * progress.scatter.answering
+        square = many.square(plan.rules, box, *at) * progress.scatter.answering if plan.mechanism.additive else 0.0
         out.append(many.Answered(one.state.theta, one.state.offsets, mean, weight, small, one.sd**2, square))
     return out
 

@@ -196,6 +196,39 @@ def public_noise(
     return np.asarray(unit.T @ unit / len(unit))
 
 
+def public_answers(
+    law: Law,
+    state: Array,
+    c: float,
+    mean: Array,
+    sd: float,
+    limits: tuple[float, float],
+    function: Callable[[float, float], float] | None = None,
+) -> Array:
+    """Second moments of randomised responses where covariates are public, shape (d, d).
+
+    An answer is `sd` half ranges above or below the middle of the score's range. Its mean at each point is that of the
+    score, `mean`, shape (m,).
+    """
+    z = law.points
+    low, high = scores.ends(law.rules.shape, c, z @ state, *limits, function)
+    half, middle = 0.5 * (high - low), 0.5 * (high + low)
+    square = np.maximum((sd * half) ** 2 + (2.0 * mean - middle) * middle, 0.0)
+    unit = z * law.weight[:, None]
+    return np.asarray((unit * square[:, None]).T @ unit / len(z))
+
+
+def means(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
+    """Mean unit score at each point if `theta` were the truth, one predictor, shape (m,)."""
+    return law.answering * _scalar(law.rules, law.points @ state, law.points @ theta, c, s, brief=True)[0]
+
+
+def directions(law: Law) -> Array:
+    """Second moments of the directions of scores, those of classes equally likely, shape (b d, b d) and trace 1."""
+    unit = law.points / np.maximum(np.linalg.norm(law.points, axis=1, keepdims=True), 1e-300)
+    return np.kron(np.eye(law.blocks) / law.blocks, unit.T @ unit / len(unit))
+
+
 # --- scalar scores ---------------------------------------------------------------------------------------------
 
 

@@ -205,17 +205,21 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     wz = z * (own.weight / len(z))[:, None]
     if plan.blocks > 1:
         means = [(_levels(plan, z, state.theta + o, people.eta).T @ wz).reshape(-1) for o in state.offsets]
-        mean, number = np.array(means), 0.0
+        mean, number, score = np.array(means), 0.0, np.zeros(len(z))
     else:
         score, slope, told = _scalar(plan, state, z @ state.theta, people)
         mean = wz.T @ score + state.offsets @ ((z * slope[:, None]).T @ wz)
         number = float(told.mean())
     sd = plan.sd(state.role)
     noise = sd**2 * np.eye(plan.size)
-    if plan.label:
-        limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
-        noise = sd**2 * law.public_noise(own, state.theta, state.corner, limits, plan.function)
-    noise = noise + _variance(plan, state, own, people)
+    limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
+    at = own, state.theta, state.corner
+    if plan.label and plan.mechanism.additive:
+        noise = sd**2 * law.public_noise(*at, limits, plan.function)
+    elif plan.label:
+        noise = law.public_answers(*at, score, sd, limits, plan.function)
+    if plan.mechanism.additive:
+        noise = noise + _variance(plan, state, own, people)
     root: Array = np.asarray(np.linalg.cholesky(noise), dtype=np.float64)
     if state.kappa > 0.0:
         mean = np.column_stack([mean, np.full(len(mean), state.kappa * number)])

@@ -146,7 +146,7 @@ class Mechanism:
 
         Additive noise needs half the sensitivity only; the others a ball that holds the report.
         """
-        return 0.5 * sensitivity if self.name in {"gaussian", "laplace"} else max(0.5 * sensitivity, bound)
+        return 0.5 * sensitivity if self.additive else max(0.5 * sensitivity, bound)
 
     def covariance(self, reports: Array, radius: float) -> Array:
         """Exact mean covariance of what is added to reports.
@@ -173,6 +173,28 @@ class Mechanism:
         along = _privunit(self.epsilon, size).square if kind == "privunit" else 1.0
         seen = identity - units.T @ units / n + along * units.T @ units / n
         return np.asarray(scale**2 * seen - reports.T @ reports / n)
+
+    @property
+    def additive(self) -> bool:
+        """Whether noise of a fixed law is added; other mechanisms send points whose size a record has no say in."""
+        return self.name in {"gaussian", "laplace"} or not self.budget.private
+
+    def sent(self, along: Array, radius: float) -> Array:
+        """Second moments of what is sent by a mechanism that isn't additive, about the centre of its ball.
+
+        Parameters
+        ----------
+        along : ndarray, shape (size, size)
+            Second moments of the directions of reports, of trace 1.
+        radius : float
+
+        Returns
+        -------
+        ndarray, shape (size, size)
+        """
+        size = len(along)
+        square = _privunit(self.epsilon, size).square if self._kind(size) == "privunit" else 1.0
+        return np.asarray((self.channel(size).scale * radius) ** 2 * (np.eye(size) + (square - 1.0) * along))
 
     def sd(self, radius: float, size: int) -> float:
         """Noise sd per coordinate of a report of `size` numbers, averaged over coordinates; at the ball's centre."""

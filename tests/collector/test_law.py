@@ -10,10 +10,11 @@ from privreg.collector.estimate import framed
 from privreg.collector.plan import Progress, Seen
 from privreg.families import scores
 from privreg.families.constants import score_rules
+from privreg.privacy.channels import randomised
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS
-from tests.kinds import KINDS
+from tests.kinds import KINDS, mechanism
 from tests.rounds import plan_by_rounds, state_of
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -147,6 +148,25 @@ def test_the_variance_of_a_score_is_that_of_its_residuals(kind):
         square = np.mean(scores.unit(said.rules.shape, c, np.full(len(y), at), y) ** 2)
         expected += 0.8 * square * np.outer(z * w, z * w) / M
     np.testing.assert_allclose(law.variance(said, state, c, theta, s), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["huber", "quantile"])
+def test_randomised_responses_have_the_second_moments_that_the_law_says(kind):
+    # 400 answers of each of 400 people against exact means: 5 sd of their average in every entry
+    said, rng = made(kind, unit=False), np.random.default_rng(8)
+    state, theta, c, s, limits = 0.3 * rng.standard_normal(D), 0.3 * rng.standard_normal(D), 0.6, 0.9, (-9.0, 9.0)
+    channel = mechanism("randomized_response", 2.0).channel(1)
+    low, high = scores.ends(said.rules.shape, c, said.points @ state, *limits)
+    half, middle, draws = 0.5 * (high - low), 0.5 * (high + low), []
+    for _ in range(400):
+        y = said.points @ theta + s * (rng.standard_normal(M) - said.rules.centre)
+        score = scores.unit(said.rules.shape, c, said.points @ state, y)
+        answer = middle + randomised(channel, (score - middle)[:, None], half, rng.standard_normal((M, 1)))[:, 0]
+        unit = said.points * (said.weight * answer)[:, None]
+        draws.append(unit.T @ unit / M)
+    expected = law.public_answers(said, state, c, law.means(said, state, c, theta, s), channel.scale, limits)
+    spread = np.std(draws, axis=0, ddof=1) / np.sqrt(len(draws))
+    assert np.all(np.abs(np.mean(draws, axis=0) - expected) < 5.0 * spread + 1e-12)
 
 
 @EVERY_KIND

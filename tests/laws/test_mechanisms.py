@@ -82,6 +82,19 @@ def test_reports_are_unbiased_and_their_covariance_is_the_claimed_one(name, size
     assert mech.sd(radius, size) == pytest.approx(math.sqrt(np.trace(at_centre) / size), rel=1e-12)
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", [m for m in MECHANISMS if m not in {"gaussian", "laplace"}])
+def test_what_is_sent_has_a_size_in_which_a_report_s_has_no_say(name, size):
+    mech, radius, n = mechanism(name, 2.0), 0.7, 40_000
+    bare = examples(size, radius)[1:]
+    units = bare / np.linalg.norm(bare, axis=1, keepdims=True)
+    claimed = mech.sent(units.T @ units / len(units), radius)
+    assert not mech.additive
+    np.testing.assert_allclose(claimed, mech.covariance(bare, radius) + bare.T @ bare / len(bare), rtol=1e-9)
+    rng = np.random.default_rng(size)
+    check_covariance(randomised_many(mech, np.tile(bare, (n // len(bare), 1)), radius, rng), claimed)
+
+
 def check_covariance(noise, cov):
     """Mean products of noise, each within five standard errors, these from the products' own spread."""
     products = noise[:, :, None] * noise[:, None, :]
