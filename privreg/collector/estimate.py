@@ -51,21 +51,27 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     inverse = np.linalg.inv(root)
     sd = main[-1].sd
     noise = _noise(plan, said, theta, scale, main[-1])
-    usual = inverse @ own @ np.linalg.inv(_kept(own))
-    out, maps, bends = [], [], []
-    for one in counted(progress):
+    seen = counted(progress)
+    near = [nearby and one.state.corner == last.corner for one in seen]
+    theirs = np.repeat(own[None], len(seen), axis=0)
+    far = [k for k, same in enumerate(near) if not same]
+    if far:
+        states, corners = [seen[k].state.theta for k in far], [seen[k].state.corner for k in far]
+        theirs[far] = law.secants(said, np.array(states), np.array(corners), theta, scale)
+    maps = list(inverse @ own @ np.linalg.inv(_kept(theirs)))
+    out, bends = [], []
+    known: dict[tuple[float, float], Array] = {}
+    for one, map_ in zip(seen, maps, strict=True):
         weight = one.weight.sum(axis=0)
         mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
-        map_ = usual
-        if not nearby or one.state.corner != last.corner:
-            here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
-            map_ = inverse @ own @ np.linalg.inv(_kept(here))
         states = (one.state.theta + one.state.offsets) @ root
         # a joint report's noise is larger, and another corner's score is scaled
-        times = (one.sd / max(sd, 1e-12)) ** 2 * float(np.trace(map_ @ map_.T) / np.trace(inverse @ inverse.T))
+        times = (one.sd / max(sd, 1e-12)) ** 2 * float(np.sum(map_**2) / np.sum(inverse**2))
         times = times if sd > 0.0 else 1.0
-        maps.append(map_)
-        bends.append(_bend(plan, said, theta, one.state, scale))
+        at = float(np.mean(one.state.offsets**2)), one.state.corner
+        if at not in known:
+            known[at] = _bend(plan, said, theta, at, scale)
+        bends.append(known[at])
         out.append(curvature.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
     common = curvature.UNSCALED if said.scaled else curvature.COMMON
     slopes = inverse @ law.slopes(said, theta, last.corner, scale) @ inverse.T
@@ -86,15 +92,15 @@ def _noise(plan: Plan, said: Law, theta: Array, scale: float, last: Seen) -> Arr
     return noise + law.variance(said, theta, corner, theta, scale)
 
 
-def _bend(plan: Plan, said: Law, theta: Array, state: State, scale: float) -> Array:
-    """What groups' offsets add to a round's mean report by the law, as scores are no straight lines.
+def _bend(plan: Plan, said: Law, theta: Array, at: tuple[float, float], scale: float) -> Array:
+    """What groups' offsets, of some mean square, add to mean reports of some corner by the law, as scores are bent.
 
     Nothing if errors are symmetric; skewness, which nobody knows, remains in the estimand.
     """
-    spread = float(np.mean(state.offsets**2))
+    spread, corner = at
     if spread == 0.0 or not (plan.rules.moving or plan.rules.centre != 0.0):
         return np.zeros(plan.size)
-    return law.bend(said, theta, spread, state.corner, scale)
+    return law.bend(said, theta, spread, corner, scale)
 
 
 def counted(progress: Progress) -> list[Seen]:
@@ -156,10 +162,11 @@ def _symmetric(matrix: Array) -> Array:
     return np.asarray((vectors * values) @ vectors.T)
 
 
-def _kept(matrix: Array) -> Array:
-    """With singular values that can be divided by."""
-    u, values, v = np.linalg.svd(np.nan_to_num(matrix))
-    return np.asarray((u * np.maximum(values, FLATTEST * (float(values[0]) or 1.0))) @ v)
+def _kept(matrices: Array) -> Array:
+    """Matrices, shape (…, q, q), with singular values that can be divided by."""
+    u, values, v = np.linalg.svd(np.nan_to_num(matrices))
+    top = values[..., :1]
+    return np.asarray((u * np.maximum(values, FLATTEST * np.where(top > 0.0, top, 1.0))[..., None, :]) @ v)
 
 
 def answered(plan: Plan, progress: Progress, theta: Array) -> list[many.Answered]:
@@ -209,7 +216,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         before = at
         frame = framed(plan, progress, said, at, scale)
         learned = curvature.learn(frame.rounds, frame.noise, common=frame.common, slopes=frame.slopes)
-        found = curvature.combine(frame.rounds, frame.noise, learned)
+        found = curvature.combine(frame.rounds, frame.noise, learned, brief=True)
         theta = np.asarray(np.linalg.solve(frame.root.T, found.x), dtype=np.float64)
         at = theta
         if plan.rules.moving:  # far from all states curvature is the law's alone, and noise would choose it
@@ -218,6 +225,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         moved = frame.root.T @ (at - before)
         if float(np.max(moved**2 / np.diag(found.cov))) < SETTLED**2:
             break
+    found = curvature.combine(frame.rounds, frame.noise, learned)
     theta = _possible(plan, progress.state, theta)
     back = np.linalg.inv(frame.root.T)
     return Estimated(theta, back @ found.cov @ back.T, back @ found.unknown @ back.T, found, learned, frame)

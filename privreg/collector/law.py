@@ -105,17 +105,37 @@ def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expect
     )
 
 
-def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
-    """Matrix S with E ψ(state) = S (state − θ) under the law, shape (b d, b d); symmetric for one predictor."""
+def secants(law: Law, states: Array, corners: Array, theta: Array, s: float) -> Array:
+    """Matrices S_k with E ψ(state_k) = S_k (state_k − θ) under the law, shape (k, b d, b d).
+
+    Parameters
+    ----------
+    law : Law
+    states : ndarray, shape (k, b d)
+    corners : ndarray, shape (k,)
+        Of each state.
+    theta : ndarray, shape (b d,)
+    s : float
+
+    Returns
+    -------
+    ndarray
+        Symmetric for one predictor.
+    """
     if law.blocks > 1:
-        return _blocks_secant(law, state, theta)
+        return np.array([_blocks_secant(law, state, theta) for state in states])
     z, w = law.points, law.weight * law.answering / len(law.points)
-    here, there = z @ state, z @ theta
+    here, there, c = states @ z.T, z @ theta, corners[:, None]
     apart = here - there
-    score, slope = _scalar(law.rules, here, there, c, s, brief=True)
+    score, slope = _scalar(law.rules, here, np.broadcast_to(there, here.shape), c, s, brief=True)
     near = np.abs(apart) < SMALL * (c if law.scaled else 1.0)
     kappa = np.where(near, -slope, score / np.where(near, 1.0, apart))
-    return np.asarray((z * (w * kappa)[:, None]).T @ z)
+    return np.array([(z * k[:, None]).T @ z for k in kappa * w])
+
+
+def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
+    """Matrix S of one state, shape (b d, b d); see `secants`."""
+    return secants(law, state[None], np.array([c]), theta, s)[0]
 
 
 def slopes(law: Law, theta: Array, c: float, s: float) -> Array:

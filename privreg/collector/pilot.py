@@ -22,7 +22,8 @@ DOUBT: Final = 0.3
 """Share of its size to which a round's mean is trusted: the law is not the data's."""
 
 TURNS: Final = 60
-PRECISE: Final = 1e-3
+PRECISE: Final = 1e-2
+"""Gain, in units of a squared standard error, that is worth no further step."""
 FARTHEST: Final = 7.0
 """Length of the slopes, whitened coordinates, beyond which a score of bounded curvature tells nothing."""
 

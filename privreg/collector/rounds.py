@@ -54,9 +54,9 @@ OFFSET_PEOPLE: Final = 170_000.0
 """Records in main rounds, at μ = 1, up to which it is that long, with as many coefficients as `OFFSET_FOR`."""
 
 OFFSET_FOR: Final = 4
-"""Coefficients from which on offsets aren't longer: of fewer, fewer entries of the curvature are to be learned, and
-what offsets add to a mean report is larger beside a standard error. With a constant alone the 0.9 quantile's sd was 1.3
-times its standard error (benchmarks/families)."""
+"""Coefficients with which that is so: of more, more entries of the curvature are to be learned; of fewer, what offsets
+add to a mean report is larger beside a standard error. With a constant alone the 0.9 quantile's sd was 1.3 times its
+standard error (benchmarks/families)."""
 
 ENOUGH: Final = 0.8
 """Reports by which a state follows its predecessor, relative to the largest round's."""
@@ -307,7 +307,7 @@ def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
     q = plan.size
     people = sum(progress.held) if plan.rows is None else plan.rows
     effective = people * 4.0 / (plan.sd("main") ** 2 + 0.7 / plan.d)
-    enough = OFFSET_PEOPLE * min(q / OFFSET_FOR, 1.0) ** 2
+    enough = OFFSET_PEOPLE * (q / OFFSET_FOR) ** 2
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
     length = size * (state.corner if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
     if plan.rules.moving and plan.rules.track:
