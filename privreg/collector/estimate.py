@@ -51,26 +51,24 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     inverse = np.linalg.inv(root)
     sd = main[-1].sd
     noise = _noise(plan, said, theta, scale, main[-1])
-    seen = counted(progress)
-    near = [nearby and one.state.corner == last.corner for one in seen]
-    theirs = np.repeat(own[None], len(seen), axis=0)
-    far = [k for k, same in enumerate(near) if not same]
-    if far:
-        states, corners = [seen[k].state.theta for k in far], [seen[k].state.corner for k in far]
-        theirs[far] = law.secants(said, np.array(states), np.array(corners), theta, scale)
-    maps = list(inverse @ own @ np.linalg.inv(_kept(theirs)))
-    out, bends = [], []
+    usual = inverse @ own @ np.linalg.inv(_kept(own))
+    out, maps, bends = [], [], []
     known: dict[tuple[float, float], Array] = {}
-    for one, map_ in zip(seen, maps, strict=True):
+    for one in counted(progress):
         weight = one.weight.sum(axis=0)
         mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
+        map_ = usual
+        if not nearby or one.state.corner != last.corner:
+            here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
+            map_ = inverse @ own @ np.linalg.inv(_kept(here))
         states = (one.state.theta + one.state.offsets) @ root
         # a joint report's noise is larger, and another corner's score is scaled
         times = (one.sd / max(sd, 1e-12)) ** 2 * float(np.sum(map_**2) / np.sum(inverse**2))
         times = times if sd > 0.0 else 1.0
         at = float(np.mean(one.state.offsets**2)), one.state.corner
-        if at not in known:
+        if at not in known:  # rounds with the same offsets but for signs
             known[at] = _bend(plan, said, theta, at, scale)
+        maps.append(map_)
         bends.append(known[at])
         out.append(curvature.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
     common = curvature.UNSCALED if said.scaled else curvature.COMMON
@@ -162,11 +160,10 @@ def _symmetric(matrix: Array) -> Array:
     return np.asarray((vectors * values) @ vectors.T)
 
 
-def _kept(matrices: Array) -> Array:
-    """Matrices, shape (…, q, q), with singular values that can be divided by."""
-    u, values, v = np.linalg.svd(np.nan_to_num(matrices))
-    top = values[..., :1]
-    return np.asarray((u * np.maximum(values, FLATTEST * np.where(top > 0.0, top, 1.0))[..., None, :]) @ v)
+def _kept(matrix: Array) -> Array:
+    """With singular values that can be divided by."""
+    u, values, v = np.linalg.svd(np.nan_to_num(matrix))
+    return np.asarray((u * np.maximum(values, FLATTEST * (float(values[0]) or 1.0))) @ v)
 
 
 def answered(plan: Plan, progress: Progress, theta: Array) -> list[many.Answered]:

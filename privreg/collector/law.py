@@ -105,37 +105,17 @@ def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expect
     )
 
 
-def secants(law: Law, states: Array, corners: Array, theta: Array, s: float) -> Array:
-    """Matrices S_k with E ψ(state_k) = S_k (state_k − θ) under the law, shape (k, b d, b d).
-
-    Parameters
-    ----------
-    law : Law
-    states : ndarray, shape (k, b d)
-    corners : ndarray, shape (k,)
-        Of each state.
-    theta : ndarray, shape (b d,)
-    s : float
-
-    Returns
-    -------
-    ndarray
-        Symmetric for one predictor.
-    """
+def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
+    """Matrix S with E ψ(state) = S (state − θ) under the law, shape (b d, b d); symmetric for one predictor."""
     if law.blocks > 1:
-        return np.array([_blocks_secant(law, state, theta) for state in states])
+        return _blocks_secant(law, state, theta)
     z, w = law.points, law.weight * law.answering / len(law.points)
-    here, there, c = states @ z.T, z @ theta, corners[:, None]
+    here, there = z @ state, z @ theta
     apart = here - there
-    score, slope = _scalar(law.rules, here, np.broadcast_to(there, here.shape), c, s, brief=True)
+    score, slope = _scalar(law.rules, here, there, c, s, brief=True)
     near = np.abs(apart) < SMALL * (c if law.scaled else 1.0)
     kappa = np.where(near, -slope, score / np.where(near, 1.0, apart))
-    return np.array([(z * k[:, None]).T @ z for k in kappa * w])
-
-
-def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
-    """Matrix S of one state, shape (b d, b d); see `secants`."""
-    return secants(law, state[None], np.array([c]), theta, s)[0]
+    return np.asarray((z * (w * kappa)[:, None]).T @ z)
 
 
 def slopes(law: Law, theta: Array, c: float, s: float) -> Array:
@@ -240,7 +220,7 @@ def public_answers(
 
 def means(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
     """Mean unit score at each point if `theta` were the truth, one predictor, shape (m,)."""
-    return law.answering * _scalar(law.rules, law.points @ state, law.points @ theta, c, s, brief=True)[0]
+    return np.asarray(law.answering * _scalar(law.rules, law.points @ state, law.points @ theta, c, s, brief=True)[0])
 
 
 def directions(law: Law) -> Array:
