@@ -60,8 +60,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PRIVREG_ROOT", str(Path(__file__).parent.parent))  # where vignettes find stored results
     if "NUMBA_CACHE_DIR" not in os.environ:
         os.environ["NUMBA_CACHE_DIR"] = str(compiled.folder())
-    if getattr(config.option, "numprocesses", None) and (compiling := compiled.start()) is not None:
-        compiling.wait()
+    if getattr(config.option, "numprocesses", None):
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # workers share the processors
+        if (compiling := compiled.start()) is not None:
+            compiling.wait()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
