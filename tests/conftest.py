@@ -109,13 +109,14 @@ def the_same_rounds() -> Iterator[None]:
     """Less noise is made ahead, and twins hold the same rounds.
 
     Whether the optional round of moments is held is decided by what reports have shown: here it always is. A few
-    records tell what bounds clamp, however short the stream.
+    records tell what bounds clamp, however short the stream. Locations are looked for on a coarser grid.
     """
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.privacy.noise.NORMALS", 1 << 10)
         m.setattr("privreg.collector.rounds._pays", lambda *_: True)
         m.setattr("privreg.collector.clamping.people_for", lambda *_: 30)
         m.setattr("privreg.protocol.schedule.CLAMPED", 0.1)
+        m.setattr("privreg.collector.thresholds.GRID", 15)
         yield
 
 
