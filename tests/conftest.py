@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,8 +123,29 @@ def the_same_rounds() -> Iterator[None]:
         yield
 
 
+@cache
+def _rehearsed_once() -> Callable[[Any, int], Any]:
+    from privreg.planning import precision
+
+    rehearse, known = precision.Precision._node, {}
+
+    def node(self: Any, k: int) -> Any:
+        asked = pickle.dumps((self.spec, self.people, precision.FEWEST, precision.TIMES, k))
+        if asked not in known:
+            known[asked] = rehearse(self, k)
+        return known[asked]
+
+    return node
+
+
 @pytest.fixture
-def coarse_contours(monkeypatch: pytest.MonkeyPatch) -> None:
+def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans of the same people, budget and number share their rehearsal, which is seeded, with those of other tests."""
+    monkeypatch.setattr("privreg.planning.precision.Precision._node", _rehearsed_once())
+
+
+@pytest.fixture
+def coarse_contours(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None) -> None:
     """Contours of a plan over fewer budgets and numbers of people, and fits rehearsed at fewer of these."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("privreg.planning.plots.POINTS", (5, 5))
