@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import pickle
 import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
+def pytest_collection_finish() -> None:
+    """What collection has made lives until the end: the garbage collector needn't go through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Add up what the cases of a function take."""
     _seconds[report.nodeid.partition("[")[0]] += report.duration
@@ -60,8 +70,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PRIVREG_ROOT", str(Path(__file__).parent.parent))  # where vignettes find stored results
     if "NUMBA_CACHE_DIR" not in os.environ:
         os.environ["NUMBA_CACHE_DIR"] = str(compiled.folder())
-    if getattr(config.option, "numprocesses", None) and (compiling := compiled.start()) is not None:
-        compiling.wait()
+    if getattr(config.option, "numprocesses", None):
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # workers share the processors
+        if (compiling := compiled.start()) is not None:
+            compiling.wait()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -107,18 +119,40 @@ def the_same_rounds() -> Iterator[None]:
     """Less noise is made ahead, and twins hold the same rounds.
 
     Whether the optional round of moments is held is decided by what reports have shown: here it always is. A few
-    records tell what bounds clamp, however short the stream.
+    records tell what bounds clamp, however short the stream. Locations are looked for on a coarser grid.
     """
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.privacy.noise.NORMALS", 1 << 10)
         m.setattr("privreg.collector.rounds._pays", lambda *_: True)
         m.setattr("privreg.collector.clamping.people_for", lambda *_: 30)
         m.setattr("privreg.protocol.schedule.CLAMPED", 0.1)
+        m.setattr("privreg.collector.thresholds.GRID", 15)
         yield
 
 
+@cache
+def _rehearsed_once() -> Callable[[Any, int], Any]:
+    from privreg.planning import precision
+
+    rehearse, known = precision.Precision._node, {}
+
+    def node(self: Any, k: int) -> Any:
+        asked = pickle.dumps((self.spec, self.people, precision.FEWEST, precision.TIMES, k))
+        if asked not in known:
+            known[asked] = rehearse(self, k)
+        return known[asked]
+
+    return node
+
+
 @pytest.fixture
-def coarse_contours(monkeypatch: pytest.MonkeyPatch) -> None:
+def shared_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans of the same people, budget and number share their rehearsal, which is seeded, with those of other tests."""
+    monkeypatch.setattr("privreg.planning.precision.Precision._node", _rehearsed_once())
+
+
+@pytest.fixture
+def coarse_contours(monkeypatch: pytest.MonkeyPatch, shared_rehearsals: None) -> None:
     """Contours of a plan over fewer budgets and numbers of people, and fits rehearsed at fewer of these."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("privreg.planning.plots.POINTS", (5, 5))

@@ -24,7 +24,8 @@ def model(data, formula=FORMULA, **more):
     return pr.PrivateOnlineRegression.from_formula(formula, data, **given)
 
 
-def bits(data, tuning="efficient", **more):
+def bits(data, tuning="published", **more):
+    """What a fit of rows as they come gives; the published chain takes a twelfth of the default fit's time."""
     how = {"order": "position"} if tuning == "efficient" else {}  # as files and queries are read
     res = model(data, **more).fit(seed=1, progress=False, threads=1, tuning=tuning, **how)
     return res.nobs, res.params.to_numpy().tobytes(), res.bse.to_numpy().tobytes()

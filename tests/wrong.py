@@ -177,7 +177,8 @@ def check_silence(fit):
         warnings.simplefilter("always")
         res = fit()
     said = [str(res.privacy), *(str(w.message) for w in caught)]
-    assert [s for s in TRACES if s in "".join([*said, str(res.summary()), told.getvalue()])] == []
+    everything = "".join([*said, str(res.summary()), told.getvalue()])
+    assert [s for s in TRACES if s in everything] == []
     return res.params.tolist(), said
 
 

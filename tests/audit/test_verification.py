@@ -11,11 +11,10 @@ import privreg as pr
 from privreg.audit import chain
 from privreg.audit import reports as audited
 from privreg.errors import BudgetError, OptionError
-from privreg.families.builtin import custom
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import MECHANISMS, Mechanism
 from privreg.results.statement import PrivacyStatement
-from tests.kinds import softsign
+from tests.kinds import KINDS
 
 N = 6_000
 
@@ -183,7 +182,7 @@ FAMILIES = {
     "poisson": pr.families.Poisson(20),
     "hinge": pr.families.Hinge(),
     "smoothed hinge": pr.families.SmoothedHinge(0.5),
-    "custom": custom("softsign", softsign, 2.0),
+    "custom": KINDS["custom"].family,
     "multinomial": pr.Multinomial(),
 }
 SHAPES = {

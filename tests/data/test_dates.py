@@ -39,7 +39,7 @@ def model(data, days=DATES, formula="y ~ day", **more):
 
 
 def fitted(data, days=DATES, **more):
-    return model(data, days, **more).fit(seed=1, order="position", progress=False).params.tolist()
+    return model(data, days, **more).fit(seed=1, tuning="published", progress=False).params.tolist()
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_schema_files(tmp_path, suffix):
     assert pr.Schema.from_file(tmp_path / f"s.{suffix}") == schema
     res = pr.PrivateOnlineRegression.from_formula(
         "y ~ day", times, family="huber", mu=1, schema=tmp_path / f"s.{suffix}", bounds={"y": (-5, 12)}
-    ).fit(seed=1, order="position", progress=False)
+    ).fit(seed=1, tuning="published", progress=False)
     assert res.params.tolist() == fitted(numbers, DAYS)
 
 
@@ -273,7 +273,7 @@ def test_declarations_that_data_carry():
     numbers, times, _ = rows()
     times.attrs["privreg"] = pr.Schema.declare({"day": DATES, "y": (-5, 12)}).to_json()
     res = pr.PrivateOnlineRegression.from_formula("y ~ day", times, family="huber", mu=1)
-    assert res.fit(seed=1, order="position", progress=False).params.tolist() == fitted(numbers, DAYS)
+    assert res.fit(seed=1, tuning="published", progress=False).params.tolist() == fitted(numbers, DAYS)
 
 
 def test_the_command_line_reads_dates():

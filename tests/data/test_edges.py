@@ -292,7 +292,7 @@ def test_levels_that_look_like_numbers_stay_texts(levels, tmp_path):
     declared = {"mu": 3, "bounds": {"y": (0, 1)}, "levels": {"g": levels}}
     fits = [
         pr.PrivateOnlineRegression.from_formula("y ~ g", data, **declared).fit(
-            seed=1, progress=False, inference=None, order="position"
+            seed=1, progress=False, inference=None, tuning="published"
         )
         for data in (rows, path)
     ]

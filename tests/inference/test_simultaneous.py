@@ -52,6 +52,7 @@ def few_draws(monkeypatch):
 
 @pytest.mark.parametrize("pivot", PIVOTS, ids=lambda p: p.label)
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
+@pytest.mark.usefixtures("few_draws")
 def test_one_ratio_and_ratios_that_are_the_same_need_no_correction(pivot, alpha):
     assert max_critical(pivot, np.eye(1), alpha) == pivot.critical(alpha)
     for same in (np.ones((3, 3)), np.array([[1.0, -1.0], [-1.0, 1.0]])):

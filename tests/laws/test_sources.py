@@ -36,11 +36,11 @@ def expected():
     """Results of the DataFrames, computed once."""
     full, some = people(), gappy()
     return {
-        "whole": bits(full),
-        "published": bits(full, tuning="published"),
-        "noise": bits(some, missing="noise", id="id", max_per_id=2),
-        "drop": bits(some, missing="drop"),
-        "default": bits(some),
+        "whole": bits(full, "efficient"),
+        "published": bits(full),
+        "noise": bits(some, "efficient", missing="noise", id="id", max_per_id=2),
+        "drop": bits(some, "efficient", missing="drop"),
+        "default": bits(some, "efficient"),
     }
 
 
@@ -50,17 +50,17 @@ def test_every_source_is_tested(whole):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fits_agree_to_the_bit(name, whole, holes, expected):
-    assert bits(whole[name]()) == expected["whole"]
-    assert bits(holes[name](), missing="noise", id="id", max_per_id=2) == expected["noise"]
+    assert bits(whole[name]()) == expected["published"]
+    assert bits(holes[name](), "efficient", missing="noise", id="id", max_per_id=2) == expected["noise"]
 
 
 @pytest.mark.parametrize("name", ["parquet folder", "polars", "sqlite", "duckdb query"])
 def test_other_fits_agree_too(name, whole, holes, expected):
-    assert bits(whole[name](), tuning="published") == expected["published"]
-    assert bits(holes[name](), missing="drop") == expected["drop"]
+    assert bits(whole[name](), "efficient") == expected["whole"]
+    assert bits(holes[name](), "efficient", missing="drop") == expected["drop"]
     with pytest.raises(DataError, match=r"^column '[xkbfgy]' has a (value that is )?missing"):
         bits(holes[name](), missing="raise")
-    assert bits(holes[name]()) == expected["default"]
+    assert bits(holes[name](), "efficient") == expected["default"]
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))

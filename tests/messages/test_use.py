@@ -40,6 +40,14 @@ def people_by_role(**options):
     return {**out, "end": N}
 
 
+def first_and_last(arrays):
+    """Names of arrays; of those that are numbered, one for each round, the first and the last."""
+    kinds = {}
+    for name in arrays:
+        kinds.setdefault(name.rstrip("0123456789"), []).append(name)
+    return [name for alike in kinds.values() for name in dict.fromkeys((alike[0], alike[-1]))]
+
+
 PRIVATE = {"scaling": "private", "bounds": {"b": BOX["b"]}}
 WRONG = {
     "cut off": lambda v: v[:-1] if v.ndim else np.zeros(2, v.dtype),
@@ -62,7 +70,8 @@ def test_a_damaged_file_never_reaches_compiled_code(tmp_path, options, roles, mo
         stream(**options).update(rows().head(people)).save(path)
         document, arrays = archive.read(path)
         document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
-        for name in [n for n in arrays if arrays[n].size and not n.startswith(("trail_", "secret_"))]:
+        looked_at = first_and_last(arrays)
+        for name in [n for n in looked_at if arrays[n].size and not n.startswith(("trail_", "secret_"))]:
             for what, make in WRONG.items():
                 if what == "not finite" and arrays[name].dtype.kind != "f":
                     continue
@@ -70,7 +79,7 @@ def test_a_damaged_file_never_reaches_compiled_code(tmp_path, options, roles, mo
                 archive.write_archive(path, "stream", document, bad)
                 with pytest.raises(SavedFileError, match="damaged"):
                     pr.load(path)
-        for name in arrays:
+        for name in looked_at:
             archive.write_archive(path, "stream", document, {k: v for k, v in arrays.items() if k != name})
             try:
                 pr.load(path).update(rows()).save(path)

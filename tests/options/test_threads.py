@@ -1,6 +1,10 @@
 """Linear algebra takes one thread inside a fit, and as many as before outside."""
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +13,8 @@ import threadpoolctl
 import privreg as pr
 from privreg.collector import rounds
 from privreg.options.threads import one_thread
+
+ROOT = Path(__file__).parents[2]
 
 
 def taken():
@@ -22,7 +28,7 @@ def usual():
     np.linalg.inv(np.eye(2))
     found = taken()
     if max(found) == 1:
-        pytest.skip("linear algebra takes one thread here anyway: one processor, or OMP_NUM_THREADS=1")
+        pytest.skip("linear algebra takes one thread here anyway; the last test of this file gives it two")
     return found
 
 
@@ -72,3 +78,19 @@ def test_a_fit_takes_one_and_gives_them_back(usual, monkeypatch):
     assert seen
     assert all(one == {1} for one in seen)
     assert taken() == usual
+
+
+def test_all_of_this_in_a_process_whose_linear_algebra_takes_two():
+    """Among others that run beside one another it takes one, or there is one processor."""
+    np.linalg.inv(np.eye(2))
+    if max(taken()) > 1:
+        pytest.skip("the tests above have run")
+    if len(os.sched_getaffinity(0)) == 1 if hasattr(os, "sched_getaffinity") else os.cpu_count() == 1:
+        pytest.skip("one processor")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    env |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "2")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not all_of_this", __file__]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
+    assert "skipped" not in done.stdout

@@ -34,6 +34,18 @@ FIT = {"tuning": ASKED.tuning, "progress": False}
 BOX = {"x0": (-2, 2), "x1": (-2, 2)}
 
 
+@pytest.fixture(autouse=True)
+def _rehearsals(request):
+    """Shared, but by tests of rehearsing itself, which are marked."""
+    if "anew" not in request.fixturenames:
+        request.getfixturevalue("shared_rehearsals")
+
+
+@pytest.fixture
+def anew():
+    """Every plan of this test rehearses its own fits."""
+
+
 def insured(**more):
     return pr.plan(FORMULA, **{"mu": 1, "scale": 2500, **INSURED, **more})
 
@@ -166,6 +178,7 @@ def test_the_number_from_which_a_plan_relies_on_intervals_is_the_fits_own():
     assert not doubts(found.reliable + 2_000)
 
 
+@pytest.mark.usefixtures("anew")
 def test_widths_of_one_coefficient_over_people_and_budgets():
     found = insured(width={"age": 20})
     table = found.table(n=[10**5, 10**6], mu=[0.5, 1, 2])
@@ -201,6 +214,7 @@ def test_responses_beyond_their_range_are_said():
     assert not any("lie outside" in note for note in pr.plan("y ~ x0", params={"Intercept": -1}, **counts).notes)
 
 
+@pytest.mark.usefixtures("anew")
 def test_the_same_question_has_the_same_answer_and_no_global_random_numbers():
     before = random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
     assert insured(width={"age": 10}).n == insured(width={"age": 10}).n

@@ -37,7 +37,9 @@ def frame(n=N):
 
 
 def fit(formula, data):
-    return pr.PrivateOnlineRegression.from_formula(formula, data, rows=N, **PUBLIC).fit(progress=False)
+    """By the published chain, which takes a twelfth of the time: who has reported is known before any fit begins."""
+    made = pr.PrivateOnlineRegression.from_formula(formula, data, rows=N, **PUBLIC)
+    return made.fit(tuning="published", progress=False)
 
 
 def same_mapping(tmp_path):

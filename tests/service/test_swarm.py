@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -188,6 +189,13 @@ def test_the_demonstration_plays_a_whole_study(tmp_path, capfd):
 
 
 def test_a_step_that_fails_ends_the_demonstration(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "STUDY", demo.STUDY.replace("~ age", "~ age.mean()"))
+    begun = []
+
+    def failing(words):
+        begun.append(words[0])
+        return [sys.executable, "-c", f"raise SystemExit({int(len(begun) == 3)})"]
+
+    monkeypatch.setattr(demo, "_said", failing)
     with pytest.raises(StudyError, match="this command failed"):
         demo.demo(1000, str(tmp_path / "trial"))
+    assert begun == ["data", "study", "study"]
