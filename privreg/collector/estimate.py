@@ -49,8 +49,8 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     own = _symmetric(law.secant(said, theta, last.corner, theta, scale))
     root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
     inverse = np.linalg.inv(root)
-    sd = main[-1].sd
     noise = _noise(plan, said, theta, scale, main[-1])
+    variances, size = {(last.kappa, last.corner): noise}, float(np.trace(inverse @ noise @ inverse.T))
     usual = inverse @ own @ np.linalg.inv(_kept(own))
     out, maps, bends = [], [], []
     known: dict[tuple[float, float], Array] = {}
@@ -63,8 +63,10 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
             map_ = inverse @ own @ np.linalg.inv(_kept(here))
         states = (one.state.theta + one.state.offsets) @ root
         # a joint report's noise is larger, and another corner's score is scaled
-        times = (one.sd / max(sd, 1e-12)) ** 2 * float(np.sum(map_**2) / np.sum(inverse**2))
-        times = times if sd > 0.0 else 1.0
+        kind = one.state.kappa, one.state.corner
+        if kind not in variances:
+            variances[kind] = _noise(plan, said, theta, scale, one)
+        times = float(np.trace(map_ @ variances[kind] @ map_.T)) / size if size > 0.0 else 1.0
         at = float(np.mean(one.state.offsets**2)), one.state.corner
         if at not in known:  # rounds with the same offsets but for signs
             known[at] = _bend(plan, said, theta, at, scale)
@@ -76,17 +78,19 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     return Frame(out, inverse @ noise @ inverse.T, root, maps, bends, common, slopes)
 
 
-def _noise(plan: Plan, said: Law, theta: Array, scale: float, last: Seen) -> Array:
-    """Second moments of a main round's report at `theta`, shape (b d, b d)."""
-    corner, limits = last.state.corner, _limits(plan, last.state)
+def _noise(plan: Plan, said: Law, theta: Array, scale: float, one: Seen) -> Array:
+    """Second moments of a round's report at `theta`, shape (b d, b d)."""
+    corner, kappa, limits = one.state.corner, one.state.kappa, _limits(plan, one.state)
     if not plan.mechanism.additive:  # what is sent has the same size whatever the score
         if plan.label:
             mean = law.means(said, theta, corner, theta, scale)
-            return law.public_answers(said, theta, corner, mean, last.sd, limits, plan.function)
+            return law.public_answers(said, theta, corner, mean, one.sd, limits, plan.function, kappa)
+        if kappa > 0.0:
+            return one.sd**2 * np.eye(plan.size)
         return plan.mechanism.sent(law.directions(said), plan.radius("main"))
-    noise = last.sd**2 * np.eye(plan.size)
+    noise = one.sd**2 * np.eye(plan.size)
     if plan.label:
-        noise = last.sd**2 * law.public_noise(said, theta, corner, limits, plan.function)
+        noise = one.sd**2 * law.public_noise(said, theta, corner, limits, plan.function, kappa)
     return noise + law.variance(said, theta, corner, theta, scale)
 
 

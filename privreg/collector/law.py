@@ -185,15 +185,21 @@ def public_noise(
     c: float,
     limits: tuple[float, float],
     function: Callable[[float, float], float] | None = None,
+    kappa: float = 0.0,
 ) -> Array:
-    """Noise covariance of a report of unit noise where covariates are public, shape (d, d).
+    """Covariance of the noise where covariates are public, relative to a report's of radius 1, or joint; shape (d, d).
 
     One number is randomised, by half the range of the score over the response's `limits` at each predictor; `function`
-    is the score of a family of one's own.
+    is the score of a family of one's own, `kappa` the weight of the number in a joint report.
     """
     low, high = scores.ends(law.rules.shape, c, law.points @ state, *limits, function)
-    unit = law.points * (law.weight * 0.5 * (high - low))[:, None]
+    unit = law.points * (law.weight * _radius(0.5 * (high - low), kappa))[:, None]
     return np.asarray(unit.T @ unit / len(unit))
+
+
+def _radius(half: Array, kappa: float) -> Array:
+    """Radius of a report of half ranges, relative to one of 1, beside a number of weight `kappa`."""
+    return np.asarray(np.sqrt((half * half + 0.25 * kappa**2) / (1.0 + 0.25 * kappa**2)))
 
 
 def public_answers(
@@ -204,16 +210,17 @@ def public_answers(
     sd: float,
     limits: tuple[float, float],
     function: Callable[[float, float], float] | None = None,
+    kappa: float = 0.0,
 ) -> Array:
-    """Second moments of randomised responses where covariates are public, shape (d, d).
+    """Second moments of answers that aren't additive noise where covariates are public, shape (d, d).
 
-    An answer is `sd` half ranges above or below the middle of the score's range. Its mean at each point is that of the
-    score, `mean`, shape (m,).
+    An answer is `sd` half ranges above or below the middle of the score's range, or so in the mean beside a number of
+    weight `kappa`. Its mean at each point is that of the score, `mean`, shape (m,).
     """
     z = law.points
     low, high = scores.ends(law.rules.shape, c, z @ state, *limits, function)
     half, middle = 0.5 * (high - low), 0.5 * (high + low)
-    square = np.maximum((sd * half) ** 2 + (2.0 * mean - middle) * middle, 0.0)
+    square = np.maximum((sd * _radius(half, kappa)) ** 2 + (2.0 * mean - middle) * middle, 0.0)
     unit = z * law.weight[:, None]
     return np.asarray((unit * square[:, None]).T @ unit / len(z))
 

@@ -215,9 +215,9 @@ def _scores(plan: Plan, state: State, people: People) -> tuple[Array, Array]:
     limits = (plan.y_low - state.y_centre) / state.y_scale, (plan.y_high - state.y_centre) / state.y_scale
     at = own, state.theta, state.corner
     if plan.label and plan.mechanism.additive:
-        noise = sd**2 * law.public_noise(*at, limits, plan.function)
+        noise = sd**2 * law.public_noise(*at, limits, plan.function, state.kappa)
     elif plan.label:
-        noise = law.public_answers(*at, score, sd, limits, plan.function)
+        noise = law.public_answers(*at, score, sd, limits, plan.function, state.kappa)
     if plan.mechanism.additive:
         noise = noise + _variance(plan, state, own, people)
     root: Array = np.asarray(np.linalg.cholesky(noise), dtype=np.float64)
