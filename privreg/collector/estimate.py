@@ -54,7 +54,7 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     usual = inverse @ own @ np.linalg.inv(_kept(own))
     out, maps, bends = [], [], []
     known: dict[tuple[float, float], Array] = {}
-    for one in counted(progress):
+    for one in counted(plan, progress):
         weight = one.weight.sum(axis=0)
         mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
         map_ = usual
@@ -105,9 +105,14 @@ def _bend(plan: Plan, said: Law, theta: Array, at: tuple[float, float], scale: f
     return law.bend(said, theta, spread, corner, scale)
 
 
-def counted(progress: Progress) -> list[Seen]:
-    """Rounds of which the estimate is made: main ones, and the last of the pilot if their corner is about the same."""
+def counted(plan: Plan, progress: Progress) -> list[Seen]:
+    """Rounds of which the estimate is made: main ones, and the last of the pilot if their corner is about the same.
+
+    Of hinges and the like main ones alone: the law doesn't tell what their scores are far from the estimate.
+    """
     main = progress.main
+    if plan.rules.moving and plan.rules.track:
+        return main
     corner = WIDE_CORNER * main[-1].state.corner
     pilots = [s for s in progress.seen if s.state.role == "pilot" and s.state.corner < corner and s.weight.any()]
     return [*pilots[-2:], *main]
@@ -127,7 +132,7 @@ def equation(plan: Plan, progress: Progress, found: Estimated) -> tuple[Array, A
     ndarray, shape (b d,)
         What offsets add by the law, e.
     """
-    rounds, weights = counted(progress), None if found.combined is None else found.combined.weights
+    rounds, weights = counted(plan, progress), None if found.combined is None else found.combined.weights
     if found.many is not None:
         rounds, weights = progress.main, found.many.found.weights
     assert weights is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -139,6 +140,11 @@ class Plan(NamedTuple):
     def sd(self, role: str) -> float:
         """Noise sd of a number of a report of a role."""
         return self.mechanism.sd(self.radius(role), self.numbers(role))
+
+    @property
+    def effective_mu(self) -> float:
+        """The budget μ that Gaussian noise of the size of a score report's error, sampling included, would have."""
+        return 2.0 / math.sqrt(self.sd("main") ** 2 * (1.0 / self.d if self.label else 1.0) + 0.7 / self.d)
 
 
 class Seen(NamedTuple):

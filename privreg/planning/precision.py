@@ -17,7 +17,7 @@ from privreg.collector.whitening import rare
 from privreg.errors import InferenceError, OptionError
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.protocol import codes
-from privreg.simulation.findings import effective_mu, wanted
+from privreg.simulation.findings import wanted
 from privreg.simulation.plan import plan_of
 from privreg.simulation.settings import FitOptions
 from privreg.simulation.tuning import resolve_tuning
@@ -118,14 +118,14 @@ class Precision:
     def reliable(self, n: int) -> bool:
         """Whether a fit of so many people says nothing that takes intervals back for their being few."""
         plan = self.plan(n)
-        if rare(self.shares, plan.rules, effective_mu(plan), n):
+        if rare(self.shares, plan.rules, plan.effective_mu, n):
             return False
         return enough_in_main(plan, self.people, self._begun, wanted(plan))
 
 
 def worth(spec: ModelSpec) -> float:
     """What a record is worth at a budget: the square of the μ that its noise, sampling included, comes to."""
-    return effective_mu(_plan(spec, MANY)[0]) ** 2
+    return _plan(spec, MANY)[0].effective_mu ** 2
 
 
 def _plan(spec: ModelSpec, n: int) -> tuple[Plan, NDArray[np.intp], Array]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["before_role", "effective_mu", "found_of", "wanted"]
+__all__ = ["before_role", "found_of", "wanted"]
 
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/validity)."""
@@ -99,7 +99,7 @@ def found_of(
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
     share, error = scatter.told
     unusable = run.unusable and share < 1.0 - max(moments.SURE * error, ROUNDED)
-    effective = effective_mu(plan)
+    effective = plan.effective_mu
     rare: list[int] = []
     wide: list[tuple[int, float]] = []
     if have:
@@ -211,14 +211,9 @@ def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
     return scale < PINNED * width and min(mean - plan.y_low, plan.y_high - mean) < AT_END * scale
 
 
-def effective_mu(plan: Plan) -> float:
-    """The budget μ that Gaussian noise of the size of a score report's error, sampling included, would have."""
-    return 2.0 / math.sqrt(plan.sd("main") ** 2 * (1.0 / plan.d if plan.label else 1.0) + 0.7 / plan.d)
-
-
 def wanted(plan: Plan) -> float:
     """Records in main rounds from whom on a fit doesn't say that they are few."""
-    return ENOUGH * plan.size**2 / effective_mu(plan) ** 2
+    return ENOUGH * plan.size**2 / plan.effective_mu**2
 
 
 def _strength(plan: Plan, theta: Array) -> float:
