@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.collector.curvature import Combined
     from privreg.collector.law import Law
     from privreg.families.measures import Measure
 
@@ -232,9 +234,29 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         if float(np.max(moved**2 / np.diag(found.cov))) < SETTLED**2:
             break
     found = curvature.combine(frame.rounds, frame.noise, learned)
+    more = _of_scale(plan, progress, said, at, frame, found, learned.mean)
+    found = found._replace(cov=found.cov + more, unknown=found.unknown + more)
     theta = _possible(plan, progress.state, theta)
     back = np.linalg.inv(frame.root.T)
     return Estimated(theta, back @ found.cov @ back.T, back @ found.unknown @ back.T, found, learned, frame)
+
+
+def _of_scale(plan: Plan, progress: Progress, said: Law, at: Array, frame: Frame, found: Combined, m: Array) -> Array:
+    """Part of the covariance that comes of not knowing the residual scale by which offsets' bend is taken off."""
+    fitted = progress.fitted
+    assert fitted is not None
+    sd = math.sqrt(max(float(fitted.cov[-1, -1]), 0.0))
+    apart = np.zeros(plan.size)
+    if said.scaled and any(bend.any() for bend in frame.bends):
+        known: dict[tuple[float, float], Array] = {}
+        for one, share, map_ in zip(counted(plan, progress), found.weights.tolist(), frame.maps, strict=True):
+            kind = float(np.mean(one.state.offsets**2)), one.state.corner
+            if kind not in known:
+                low, high = (_bend(plan, said, at, kind, fitted.scale * math.exp(way * sd)) for way in (-1.0, 1.0))
+                known[kind] = 0.5 * (high - low)
+            apart += share * (map_ @ known[kind])
+    shift = np.linalg.solve(curvature.floored(m), apart)
+    return np.outer(shift, shift)
 
 
 def _possible(plan: Plan, state: State, theta: Array) -> Array:

@@ -231,9 +231,14 @@ def means(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
 
 
 def directions(law: Law) -> Array:
-    """Second moments of the directions of scores, those of classes equally likely, shape (b d, b d) and trace 1."""
+    """Second moments of the directions of reports, shape (b d, b d) and trace 1.
+
+    Classes are taken to be equally likely; records that have nothing to tell have no direction.
+    """
     unit = law.points / np.maximum(np.linalg.norm(law.points, axis=1, keepdims=True), 1e-300)
-    return np.kron(np.eye(law.blocks) / law.blocks, unit.T @ unit / len(unit))
+    none = (1.0 - law.answering) / (law.blocks * unit.shape[1])
+    each = law.answering / law.blocks * (unit.T @ unit / len(unit)) + none * np.eye(unit.shape[1])
+    return np.kron(np.eye(law.blocks), each)
 
 
 # --- scalar scores ---------------------------------------------------------------------------------------------

@@ -57,9 +57,12 @@ def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Arra
     tiny = ~(norm > 1e-140)
     share = np.where(tiny, 0.0, np.minimum(norm / radius, 1.0))
     unit = rows / np.where(tiny, 1.0, norm)[:, None]
-    unit[tiny] = 0.0
-    unit[tiny, 0] = 1.0
-    sign = np.where(ndtr(noise[:, size]) < 0.5 + 0.5 * share, 1.0, -1.0)
+    chance = ndtr(noise[:, size])
+    sign = np.where(chance < 0.5 + 0.5 * share, 1.0, -1.0)
+    # a report of nothing takes any axis, either way, so that what is sent has no direction
+    axis = np.minimum(2.0 * size * chance[tiny], 2.0 * size - 1.0).astype(np.int64)
+    unit[tiny] = np.eye(size)[axis // 2]
+    sign[tiny] = 1.0 - 2.0 * (axis % 2)
     along = np.einsum("ij,ij->i", unit, noise[:, :size])
     uniform = ndtr(along)
     in_cap = ndtr(noise[:, size + 1]) < channel.accept
@@ -104,8 +107,12 @@ def randomised_one(channel: Channel, report: Array, radius: float, noise: Array)
     norm = math.sqrt(_inner(report, report))
     tiny = not norm > 1e-140
     share = 0.0 if tiny else min(norm / radius, 1.0)
-    sign = 1.0 if normal.cdf(float(noise[size])) < 0.5 + 0.5 * share else -1.0
-    unit = [(1.0 if j == 0 else 0.0) if tiny else float(v) / norm for j, v in enumerate(report)]
+    chance = normal.cdf(float(noise[size]))
+    sign, axis = 1.0 if chance < 0.5 + 0.5 * share else -1.0, 0
+    if tiny:  # any axis, either way, so that what is sent has no direction
+        axis, way = divmod(int(min(2.0 * size * chance, 2.0 * size - 1.0)), 2)
+        sign = 1.0 - 2.0 * way
+    unit = [float(j == axis) if tiny else float(v) / norm for j, v in enumerate(report)]
     along = _inner(np.array(unit), noise[:size])
     uniform = normal.cdf(along)
     in_cap = normal.cdf(float(noise[size + 1])) < channel.accept

@@ -169,9 +169,10 @@ class Mechanism:
         if kind in {"gaussian", "laplace"}:
             return np.asarray((1.0 if kind == "gaussian" else 2.0) * scale**2 * identity)
         norms = np.linalg.norm(reports, axis=1, keepdims=True)
-        units = np.where(norms > 0.0, reports / np.where(norms > 0.0, norms, 1.0), identity[:1])
+        units = reports / np.where(norms > 0.0, norms, 1.0)
+        towards = units.T @ units / n + float(np.mean(norms == 0.0)) * identity / size  # of nothing, any axis
         along = _privunit(self.epsilon, size).square if kind == "privunit" else 1.0
-        seen = identity - units.T @ units / n + along * units.T @ units / n
+        seen = identity + (along - 1.0) * towards
         return np.asarray(scale**2 * seen - reports.T @ reports / n)
 
     @property

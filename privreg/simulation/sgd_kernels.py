@@ -502,10 +502,14 @@ def _privunit(report: Array, size: int, radius: float, channel: Channel, noise: 
     tiny = not norm > 1e-140
     # the report's length is rounded to the radius at random, so that the mean stays
     share = 0.0 if tiny else min(norm / radius, 1.0)
-    sign = 1.0 if normal_cdf(noise[size]) < 0.5 + 0.5 * share else -1.0
+    chance = normal_cdf(noise[size])
+    sign, axis = 1.0 if chance < 0.5 + 0.5 * share else -1.0, 0
+    if tiny:  # any axis, either way, so that what is sent has no direction
+        way = int(min(2.0 * size * chance, 2.0 * size - 1.0))
+        axis, sign = way // 2, 1.0 - 2.0 * (way % 2)
     along = 0.0
     for j in range(size):
-        report[j] = (1.0 if j == 0 else 0.0) if tiny else report[j] / norm
+        report[j] = (1.0 if j == axis else 0.0) if tiny else report[j] / norm
         along += report[j] * noise[j]
     uniform = normal_cdf(along)
     if normal_cdf(noise[size + 1]) < channel.accept:

@@ -118,14 +118,14 @@ class Stream:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other threads out, and everybody once an update was cut off between a report and its bookkeeping."""
+        """Keep other threads out, and everybody once a call was cut off between a report and its bookkeeping."""
         if not self._lock.acquire(blocking=False):
             raise StreamError("another thread is using this stream; people report one after another: use one thread.")
         try:
             if self._broken:
                 raise StreamError(
-                    "an update of this stream was interrupted, so it can't tell which noise was used; go on from the "
-                    "last saved state, or start again with other people."
+                    "this stream was interrupted in update(), results() or save(), so it can't tell which noise was "
+                    "used; go on from the last saved state, or start again with other people."
                 )
             yield
         finally:
@@ -133,7 +133,7 @@ class Stream:
 
     @property
     def interrupted(self) -> bool:
-        """Whether an update was cut off, after which nothing can tell which noise was used."""
+        """Whether it was cut off while noise was drawn, after which nothing can tell which was used."""
         return self._broken
 
     @property
@@ -338,8 +338,16 @@ class Stream:
         with self._alone():
             return self._results(Release(0, self.total_mu))
 
+    def _settle(self) -> None:
+        """Give open sums their noise."""
+        if isinstance(self._run, RoundsRun):
+            self._broken = True  # an interrupt inside would leave noise used but not marked
+            self._run.close()
+            self._broken = False
+
     @one_thread()
     def _results(self, release: Release) -> PrivateResults:
+        self._settle()
         spec, settings = self._spec, self._settings
         names = [*np.array(spec.design.names)[self._encoder.order].tolist(), spec.design.endog_name]
         if not isinstance(self._run, RoundsRun):
@@ -454,6 +462,8 @@ class Stream:
             "probe": hashlib.sha256(self._spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
         }
         run = self._run
+        if close:
+            self._settle()
         if isinstance(run, RoundsRun):
             public = {} if self._public is None else {"covariates": self._public.inside}
             return document, public | run.to_arrays(close=close) | run.secrets(close=close)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
+from privreg.errors import StreamError
 from privreg.privacy import noise
 from privreg.simulation import rounds
 from privreg.simulation.rounds import RoundsRun
@@ -89,5 +90,7 @@ def test_an_interrupt_while_a_piece_is_noised_uses_no_sum_twice(people, monkeypa
         stream.results()
     monkeypatch.setattr(RoundsRun, "_open", opened)
     assert not run.raw.sum.any()
-    stream.results()
+    run.close()
     assert run.weight.sum() == before
+    with pytest.raises(StreamError, match="interrupted"):
+        stream.results()

@@ -173,6 +173,27 @@ def test_an_interrupted_update_ends_the_stream(monkeypatch, tmp_path, tuning, be
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize("what", ["results", "save"])
+@pytest.mark.parametrize("private", ["record", "response"])
+def test_results_that_are_interrupted_while_noise_is_drawn_end_the_stream(monkeypatch, tmp_path, what, private):
+    """Else the next block of reports has the noise of one that is in sums already, which tells its records."""
+    stream = model(None, private=private).start().update(table(2016))
+    first = stream._run._noised
+
+    def cut(part):
+        first(part)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(stream._run, "_noised", cut)
+        with pytest.raises(KeyboardInterrupt):
+            stream.results() if what == "results" else stream.save(tmp_path / "s")
+    for call in (lambda: stream.update(table(100)), stream.results, lambda: stream.save(tmp_path / "s")):
+        with pytest.raises(StreamError, match="interrupted"):
+            call()
+    assert not (tmp_path / "s").exists()
+
+
 @BOTH
 def test_a_stream_is_used_by_one_thread_at_a_time(monkeypatch, tuning):
     stream = model(None).start(tuning=tuning)
