@@ -87,8 +87,8 @@ MUTANTS = (
     Mutant(
         "radius of half",
         MECHANISMS,
-        "return 0.5 * sensitivity if self.name",
-        "return 0.4 * sensitivity if self.name",
+        "return 0.5 * sensitivity if self.additive",
+        "return 0.4 * sensitivity if self.additive",
         (f"{REPORTS}::test_scale_reports_lie_in_the_ball_they_are_randomised_in",),
     ),
     # noise
@@ -329,9 +329,16 @@ MUTANTS = (
     Mutant(
         "an interrupted update goes on",
         "privreg/simulation/stream.py",
-        "self._broken = True  # an interrupt",
-        "self._broken = False  # an interrupt",
+        "self._broken = True  # an interrupt inside",
+        "self._broken = False  # an interrupt inside",
         ("tests/simulation/test_stream.py::test_an_interrupted_update_ends_the_stream",),
+    ),
+    Mutant(
+        "a stream whose results were interrupted goes on",
+        "privreg/simulation/stream.py",
+        "self._broken = True  # else",
+        "self._broken = False  # else",
+        ("tests/simulation/test_stream.py::test_results_that_are_interrupted_while_noise_is_drawn_end_the_stream",),
     ),
     Mutant(
         "no ratchet of blocks of noise",

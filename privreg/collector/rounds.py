@@ -64,10 +64,13 @@ ENOUGH: Final = 0.8
 OWN: Final = 0.7
 """Length of offsets of a score of one's own, on the scale of the predictor."""
 
-MARGIN: Final = 0.2
-"""The same of hinges, whose curvature changes with the predictor in a way that no law here tells. With 0.7 the estimate
-of a smoothed hinge lay up to 5.8 standard errors from where the mean score is zero, with 0.2 it lies 0.4 to 0.7 away,
-for intervals a fifth longer (benchmarks/families)."""
+MARGIN: Final = 0.5
+"""The same of hinges, whose curvature changes with the predictor in a way that no law here tells: with 0.7 estimates lay
+up to 2 standard errors from where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports told no curvature."""
+
+SMOOTH: Final = 0.2
+"""The same of smoothed hinges: 5.8 standard errors with 0.7, 0.7 with this, for intervals a fifth longer
+(benchmarks/families)."""
 
 BENT: Final = 0.25
 """Length of offsets, relative to that of others, where curvature changes with the predictor of many coefficients."""
@@ -311,13 +314,16 @@ def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
     """What each group answers apart from the others: balanced, all directions spanned, other signs in each round."""
     q = plan.size
     people = sum(progress.held) if plan.rows is None else plan.rows
-    effective = people * plan.effective_mu**2
+    bent = plan.rules.moving or plan.rules.centre != 0.0 or plan.rules.shape.family == codes.SQUARED
+    # where offsets bend what is expected, their length falls with a standard error; else curvature is what matters
+    strength2 = plan.effective_mu**2 if bent else 4.0 / (plan.sd("main") ** 2 + 0.7 / plan.d)
+    effective = people * strength2
     enough = OFFSET_PEOPLE * (q / OFFSET_FOR) ** 2
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)
     length = size * (state.corner if plan.rules.track or plan.rules.shape.family == codes.HUBER else 1.0)
     if plan.rules.moving and plan.rules.track:
         # the corner is that of a window about a margin
-        length = size * (OWN if plan.rules.shape.family == codes.CUSTOM else MARGIN)
+        length = size * {codes.CUSTOM: OWN, codes.HINGE: MARGIN}.get(plan.rules.shape.family, SMOOTH)
     if plan.rules.shape.family == codes.QUANTILE:  # far out the density, which is the curvature, is low
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGER)
     if plan.many and plan.rules.from_predictor:

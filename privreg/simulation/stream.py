@@ -341,7 +341,7 @@ class Stream:
     def _settle(self) -> None:
         """Give open sums their noise."""
         if isinstance(self._run, RoundsRun):
-            self._broken = True  # an interrupt inside would leave noise used but not marked
+            self._broken = True  # else an interrupt inside would leave noise used but not marked
             self._run.close()
             self._broken = False
 
