@@ -66,7 +66,7 @@ OWN: Final = 0.7
 
 MARGIN: Final = 0.5
 """The same of hinges, whose curvature changes with the predictor in a way that no law here tells: with 0.7 estimates
-lay up to 2 standard errors from where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports told nothing of it."""
+lay up to 2 standard errors from where the mean score is zero, with 0.5 up to 0.8; with 0.2 reports told nothing."""
 
 SMOOTH: Final = 0.2
 """The same of smoothed hinges: 5.8 standard errors with 0.7, 0.7 with this, for intervals a fifth longer
