@@ -76,9 +76,13 @@ BENT: Final = 0.25
 """Length of offsets, relative to that of others, where curvature changes with the predictor of many coefficients."""
 
 GENTLE: Final = 0.35
-"""The same of a yes or no, or of classes. What offsets add to a mean report is taken off by a law of normal covariates:
-with powers of an age, full length moved coefficients by 1.4 standard errors from a right model's and this by 0.4, and
-reports told the curvature no worse where the link was wrong."""
+"""The same of a yes or no, of classes, and of counts. What offsets add to a mean report is taken off by a law of normal
+covariates: with powers of an age, full length moved coefficients by 1.4 standard errors from a right model's and this
+by 0.4, and reports told the curvature no worse where the link was wrong. With full length the slope of counts of 90,000
+records had an sd of 1.19 standard errors, with this of 0.92."""
+
+BENDING: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.POISSON})
+"""Of which that is so."""
 
 LONGER: Final = 2.0
 """Length of offsets of quantiles far from the median, relative to the median's, at most. With the median's own, reports
@@ -328,7 +332,7 @@ def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
         length *= min(math.exp(0.5 * float(ndtri(plan.rules.shape.a)) ** 2), LONGER)
     if plan.many and plan.rules.from_predictor:
         length *= BENT  # what they add to a mean report is not taken off
-    elif plan.rules.shape.family in {codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL} and plan.sd("main") > 0.0:
+    elif plan.rules.shape.family in BENDING and plan.sd("main") > 0.0:
         length *= GENTLE
     if q < plan.groups:
         signs = hadamard(plan.groups)[:, 1 : q + 1].astype(np.float64) * (-1.0) ** state.number
