@@ -69,7 +69,7 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         if kind not in variances:
             variances[kind] = _noise(plan, said, theta, scale, one)
         times = float(np.trace(map_ @ variances[kind] @ map_.T)) / size if size > 0.0 else 1.0
-        at = float(np.mean(one.state.offsets**2)), one.state.corner
+        at = _offset(one.state)
         if at not in known:  # rounds with the same offsets but for signs
             known[at] = _bend(plan, said, theta, at, scale)
         maps.append(map_)
@@ -94,6 +94,11 @@ def _noise(plan: Plan, said: Law, theta: Array, scale: float, one: Seen) -> Arra
     if plan.label:
         noise = one.sd**2 * law.public_noise(said, theta, corner, limits, plan.function, kappa)
     return noise + law.variance(said, theta, corner, theta, scale)
+
+
+def _offset(state: State) -> tuple[float, float]:
+    """Mean square of a coordinate of the groups' offsets, and the corner: what `_bend` depends on of a state."""
+    return float(np.mean(state.offsets**2)), state.corner
 
 
 def _bend(plan: Plan, said: Law, theta: Array, at: tuple[float, float], scale: float) -> Array:
@@ -250,7 +255,7 @@ def _of_scale(plan: Plan, progress: Progress, said: Law, at: Array, frame: Frame
     if said.scaled and any(bend.any() for bend in frame.bends):
         known: dict[tuple[float, float], Array] = {}
         for one, share, map_ in zip(counted(plan, progress), found.weights.tolist(), frame.maps, strict=True):
-            kind = float(np.mean(one.state.offsets**2)), one.state.corner
+            kind = _offset(one.state)
             if kind not in known:
                 low, high = (_bend(plan, said, at, kind, fitted.scale * math.exp(way * sd)) for way in (-1.0, 1.0))
                 known[kind] = 0.5 * (high - low)

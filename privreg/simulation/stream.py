@@ -171,7 +171,7 @@ class Stream:
         NotPrivateError
             If they are those that were given as public `covariates`.
         StreamError
-            After an interrupted update, in a forked process, or while another thread is at it.
+            After an interrupted update(), results() or save(), in a forked process, or while another thread is at it.
         """
         if self._public is not None:
             self._public.refuse(batch)
@@ -327,6 +327,8 @@ class Stream:
         ------
         InferenceError
             If fewer people than coefficients have reported.
+        StreamError
+            After an interrupted update(), results() or save(), or while another thread is at it.
         """
         res = self._so_far()
         if not self._cautioned:
