@@ -2,7 +2,8 @@
 
 Within a round g̃ = M (x − x*) + noise of known size, x the state in the law's own coordinates, in which the law says
 M = I. M is symmetric, being the curvature of a loss. It is learned from how reports differ between the groups of a
-round, which answer a little apart; between rounds states depend on earlier noise, which would bias it upwards.
+round, which answer a little apart, and between rounds, whose states follow earlier reports: what their noise has in
+common with later states, which would bias M upwards, is known and taken off.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Answered", "Combined", "Curvature", "combine", "learn", "told"]
+__all__ = ["GAIN", "Answered", "Combined", "Curvature", "combine", "floored", "learn", "means", "told"]
 
 WIDEST: Final = 0.4
 """Prior sd of the eigenvalues of M about their mean where reports tell M well."""
@@ -70,6 +71,10 @@ LEAST, LARGEST = 0.1, 3.0
 CARRY: Final = 0.5
 """Part of the way a round is carried that is taken to be lost to curvature that changes on the way."""
 
+GAIN: Final = 0.6
+"""Part of the way from a state to its own reports' one-step estimate that the next state goes. With 0.8, coefficients
+of right models had a standard error larger by a hundredth, and curvature was told little better."""
+
 DRAWS: Final = 400
 
 
@@ -101,10 +106,11 @@ def learn(
     *,
     common: float = UNSCALED,
     slopes: Array | None = None,
+    main: int = 0,
     alone: bool = False,
     brief: bool = False,
 ) -> Curvature:
-    """Posterior of M from differences within rounds.
+    """Posterior of M from differences within rounds and between them.
 
     Parameters
     ----------
@@ -115,6 +121,8 @@ def learn(
         Prior sd of the mean of the eigenvalues about 1.
     slopes : ndarray, shape (k, q, q), optional
         What the law says that M changes by if residuals are wider along each of k directions, see `law.slopes`.
+    main : int
+        The last so many rounds have states that follow reports by `GAIN`: differences between them count, too.
     alone : bool
         Whether the law is to have no say.
     brief : bool
@@ -132,6 +140,9 @@ def learn(
         wx = x * r.weight[:, None]
         gram += wx.T @ x
         cross += r.g.T @ wx
+    if q <= MOST and main > 1:
+        more, by = _between(rounds[-main:], noise)
+        gram, cross = gram + more, cross + by
     scores = precision @ cross  # Σ n Ω⁻¹ g x'
     if q > MOST:
         have = float(np.sum(precision * gram)) + common**-2
@@ -166,6 +177,40 @@ def learn(
     mean_m[row, col] = dtrtrs(root, half_way, lower=0)[0]
     cov = np.zeros((0, 0)) if brief else _inverse(root)
     return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, spread)
+
+
+def _between(rounds: Sequence[Answered], noise: Array) -> tuple[Array, Array]:
+    """Squares of differences of rounds' states, and their products with mean reports, both weighted by records.
+
+    The start's error and all rounds' noise move the states, most along directions in which little curvature lets them
+    come slowly, so that it is told where it matters. A round's noise moves the states after it by −GAIN (1 − GAIN)^i
+    of itself, i the rounds between, and so their mean, from which its own state is counted: this part of the product
+    is expected to be positive, whatever M is, and subtracted. A round far out counts less, as in `combine`.
+
+    References
+    ----------
+    Hurwicz, Least squares bias in time series, 1950: the bias of a slope on values that follow its errors.
+    """
+    total, x, g = means(rounds)
+    each = float(np.trace(noise)) / len(noise)
+    weight, centre = total, x[-1]
+    for _ in range(2):
+        far = ((x - centre) ** 2).mean(axis=1)
+        weight = 1.0 / (1.0 / total + CARRY**2 * far / each) if each > 0.0 else total
+        centre = weight @ x / weight.sum()
+    x = x - centre
+    later = np.subtract.outer(np.arange(len(total)), np.arange(len(total))) - 1  # of row j after column k
+    moved = np.where(later >= 0, GAIN * (1.0 - GAIN) ** np.maximum(later, 0), 0.0)
+    chance = float(weight @ moved @ (weight / total)) / float(weight.sum())
+    return (x.T * weight) @ x, (g.T * weight) @ x - chance * noise
+
+
+def means(rounds: Sequence[Answered]) -> tuple[Array, Array, Array]:
+    """Weights of rounds, shape (k,), and their mean states and reports, two of shape (k, q)."""
+    total = np.array([r.weight.sum() for r in rounds])
+    x = np.array([r.weight @ r.x for r in rounds]) / total[:, None]
+    g = np.array([r.weight @ r.g for r in rounds]) / total[:, None]
+    return total, x, g
 
 
 def _widths(precision: Array, gram: Array, *, alone: bool, brief: bool, several: bool) -> list[tuple[float, float]]:
@@ -275,9 +320,7 @@ def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, b
         averaged over M's posterior: as often as M is found too large by chance it is found too small.
     """
     q = len(noise)
-    total = np.array([r.weight.sum() for r in rounds])
-    x = np.array([r.weight @ r.x / r.weight.sum() for r in rounds])
-    g = np.array([r.weight @ r.g / r.weight.sum() for r in rounds])
+    total, x, g = means(rounds)
     m = floored(curvature.mean)
     one = x - np.linalg.solve(m, g.T).T
     each = float(np.trace(np.linalg.solve(m, np.linalg.solve(m, noise).T))) / q

@@ -77,7 +77,7 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         out.append(curvature.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
     common = curvature.UNSCALED if said.scaled else curvature.COMMON
     slopes = inverse @ law.slopes(said, theta, last.corner, scale) @ inverse.T
-    return Frame(out, inverse @ noise @ inverse.T, root, maps, bends, common, slopes)
+    return Frame(out, len(main), inverse @ noise @ inverse.T, root, maps, bends, common, slopes)
 
 
 def _noise(plan: Plan, said: Law, theta: Array, scale: float, one: Seen) -> Array:
@@ -228,7 +228,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
     for _ in range(TURNS):
         before = at
         frame = framed(plan, progress, said, at, scale)
-        learned = curvature.learn(frame.rounds, frame.noise, common=frame.common, slopes=frame.slopes)
+        learned = frame.learned()
         found = curvature.combine(frame.rounds, frame.noise, learned, brief=True)
         theta = np.asarray(np.linalg.solve(frame.root.T, found.x), dtype=np.float64)
         at = theta

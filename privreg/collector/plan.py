@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privreg.collector import diagonal, many
+from privreg.collector import curvature, diagonal, many
 from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
 
@@ -188,12 +188,20 @@ class Frame(NamedTuple):
     """Rounds in the law's own coordinates, in which the law says M = I."""
 
     rounds: list[Answered]
+    main: int  # How many of them, the last ones, are main rounds
     noise: Array  # shape (q, q)
     root: Array  # L, lower triangular: x = L' θ; shape (q, q)
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
     bends: list[Array]  # What was taken off each round's mean report, scores' coordinates; shape (q,)
     common: float  # Prior sd of a multiple of the law's curvature
     slopes: Array  # What M changes by if residuals are wider along each of k directions; shape (k, q, q)
+
+    def learned(self, fewer: int = 0, *, brief: bool = False) -> Curvature:
+        """M from all rounds but the last so many, see `curvature.learn`."""
+        return curvature.learn(
+            self.rounds[: len(self.rounds) - fewer], self.noise,
+            common=self.common, slopes=self.slopes, main=self.main - fewer, brief=brief,
+        )  # fmt: skip
 
 
 class Many(NamedTuple):

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["advance", "begin", "late", "scored"]
 
-GAIN: Final = 0.6
-"""Part of the way from a state to its own reports' one-step estimate that the next state goes."""
-
 STEADY: Final = 0.5
 """Sd, on the scale of the predictor, that the noise of one round gives the next state, at most, where curvature depends
 on the coefficients: it falls off outwards, and states that wander there multiply noise."""
@@ -347,17 +344,17 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
     """Go part of the way to what the last round's reports say."""
     assert progress.fitted is not None
     frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
-    learned = curvature.learn(frame.rounds, frame.noise, common=frame.common, slopes=frame.slopes, brief=True)
+    learned = frame.learned(brief=True)
     m = curvature.floored(learned.mean)
     x, g = _latest(frame.rounds, m)
     back = np.linalg.solve(frame.root.T, np.linalg.inv(m))
     step, unit = -back @ g, state.corner if said.scaled else 1.0
     step *= min(1.0, FAR * unit / max(float(np.linalg.norm(step)), 1e-300))
-    gain = GAIN
+    gain = curvature.GAIN
     if plan.rules.moving:
         told = max(float(r.weight.sum()) for r in frame.rounds)
         sd = math.sqrt(float(np.trace(back @ frame.noise @ back.T)) / max(told, 1e-300))
-        gain = min(GAIN, max(STEADY / max(sd, 1e-300), SLOWEST))
+        gain = min(curvature.GAIN, max(STEADY / max(sd, 1e-300), SLOWEST))
     theta = np.linalg.solve(frame.root.T, x) + gain * step
     return progress._replace(curvature=learned), state._replace(theta=theta)
 
@@ -367,9 +364,7 @@ def _latest(rounds: Sequence[Answered], m: Array) -> tuple[Array, Array]:
 
     Where many reports come late, the last round's are few; those of states before are carried to the last one by `m`.
     """
-    total = np.array([r.weight.sum() for r in rounds])
-    x = np.array([r.weight @ r.x for r in rounds]) / total[:, None]
-    g = np.array([r.weight @ r.g for r in rounds]) / total[:, None]
+    total, x, g = curvature.means(rounds)
     most, share = float(total.max()), np.zeros(len(rounds))
     for k in reversed(range(len(rounds))):
         share[k] = min(total[k], most - share.sum())
@@ -401,7 +396,7 @@ def _next_of_many(plan: Plan, progress: Progress, state: State) -> tuple[Progres
     precision = float(last.weight.sum()) / (last.variance + last.square / plan.size)
     step = -box.near(last.small, mean / learned.mean, precision, (WANDER * unit) ** 2)
     step *= min(1.0, FAR * unit / max(math.sqrt(box.distance2(step)), 1e-300))
-    return progress, state._replace(theta=state.theta + GAIN * step)
+    return progress, state._replace(theta=state.theta + curvature.GAIN * step)
 
 
 def _settled(plan: Plan, progress: Progress, state: State) -> Progress:

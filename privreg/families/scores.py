@@ -74,7 +74,8 @@ def unit(
     with np.errstate(over="ignore", invalid="ignore"):
         match shape.family:
             case codes.HUBER:
-                return np.asarray(-np.clip((y - eta) / c, -1.0, 1.0))
+                r = np.asarray((y - eta) / c)
+                return np.negative(np.clip(r, -1.0, 1.0, out=r), out=r)
             case codes.EXPECTILE:
                 r = (y - eta) / c
                 return np.asarray(-(np.where(r >= 0.0, a, 1.0 - a) / b) * np.clip(r, -1.0, 1.0))

@@ -236,6 +236,7 @@ class Encoder:
         reads = dict.fromkeys(name for part in rest for name in part.info.reads)
         return rest, tuple(reads), rest[0].info.whole.subset([part.info.term for part in rest])
 
+    @np.errstate(all="ignore")  # a warning would tell of one value
     def exog(self, rows: Prepared, n: int, known: Flags | None = None) -> tuple[Floats, Flags | None, str | None]:
         """Build the matrix.
 
@@ -295,13 +296,12 @@ class Encoder:
     def _write(self, out: Floats, j: int, value: NDArray[Any]) -> None:
         to = out[:, j if self.places is None else self.places[j]]
         centre, scale = (0.0, 1.0) if self.affine is None else (self.affine[0][j], self.affine[1][j])
-        with np.errstate(all="ignore"):  # a warning would tell of one value
-            if centre != 0.0:
-                value = np.subtract(value, centre, out=to)
-            if scale != 1.0:
-                np.divide(value, scale, out=to)
-            elif centre == 0.0:
-                to[:] = value
+        if centre != 0.0:
+            value = np.subtract(value, centre, out=to)
+        if scale != 1.0:
+            np.divide(value, scale, out=to)
+        elif centre == 0.0:
+            to[:] = value
 
     def _write_large(self, out: Floats, one: _Large, codes: NDArray[Any]) -> None:
         columns = np.arange(one.place.start, one.place.stop)

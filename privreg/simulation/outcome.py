@@ -234,12 +234,10 @@ def _trail(
     assert found.frame is not None
     frame = found.frame
     out, root = [], np.linalg.inv(frame.root.T)
-    first = len(frame.rounds) - len(progress.main)
-    for k in range(first + 1, len(frame.rounds)):
-        some = frame.rounds[:k]
-        learned = curvature.learn(some, frame.noise, common=frame.common, slopes=frame.slopes, brief=True)
-        here = curvature.combine(some, frame.noise, learned, brief=True)
-        main = progress.main[: k - first]
+    for fewer in range(frame.main - 1, 0, -1):
+        some = frame.rounds[: len(frame.rounds) - fewer]
+        here = curvature.combine(some, frame.noise, frame.learned(fewer, brief=True), brief=True)
+        main = progress.main[: frame.main - fewer]
         people = sum(came[: main[-1].state.number + 1])
         move = linear @ root
         senders = round(sum(float(s.weight.sum()) for s in main))

@@ -113,11 +113,11 @@ def root_of(weight: Array) -> Array:
 def _directions(z: Array) -> tuple[Array, Array]:
     """Rows, and 1 over their length; of a row that can't be used 0, beside a row of zeros."""
     norm2 = np.einsum("ij,ij->i", z, z)
-    inverse = 1.0 / np.sqrt(norm2)
+    inverse = np.reciprocal(np.sqrt(norm2))
+    if len(norm2) and norm2.min() > codes.TINY and norm2.max() < math.inf:  # of one that is no number neither holds
+        return z, inverse
     usable = (norm2 > codes.TINY) & (norm2 < math.inf)
-    if not usable.all():
-        z, inverse = np.where(usable[:, None], z, 0.0), np.where(usable, inverse, 0.0)
-    return z, inverse
+    return np.where(usable[:, None], z, 0.0), np.where(usable, inverse, 0.0)
 
 
 def directions(state: State, v: Array) -> Array:
@@ -180,7 +180,7 @@ def _scored(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
     if not math.isfinite(float(factor.sum())):
         factor = np.where(np.isfinite(factor), factor, 0.0)
     # the bound holds by itself; were it ever wrong, a report would be biased and stay private
-    factor = np.clip(factor, -inverse, inverse)
+    np.clip(factor, -inverse, inverse, out=factor)
     if state.kappa > 0.0:
         lost = np.flatnonzero(inverse == 0.0)
         if len(lost):  # the predictor of a row that can't be used, as far as it is a number

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privreg.collector import curvature
-from privreg.collector.curvature import Answered
+from privreg.collector.curvature import GAIN, Answered
 from privreg.protocol.rounds import GROUPS
 
 Q, ROUNDS = 3, 8
@@ -157,3 +157,43 @@ def test_directions_say_nothing_where_the_law_is_to_have_no_say():
 def test_reports_that_tell_nothing_at_all_leave_the_law(people):
     found = curvature.learn(reports(np.random.default_rng(10), people), NOISE)
     np.testing.assert_allclose(found.mean, np.eye(Q), atol=0.01)
+
+
+def following(rng, people, *, truth, apart, start=0.0, rounds=12):
+    """The same of rounds whose states follow reports, as a collector's do."""
+    low, out, state = np.linalg.cholesky(NOISE), [], TARGET + start
+    for _ in range(rounds):
+        half = apart * rng.choice([-1.0, 1.0], (GROUPS // 2, Q))
+        x, weight = state + np.concatenate([half, -half]), np.full(GROUPS, people / (rounds * GROUPS))
+        g = (x - TARGET) @ truth + rng.standard_normal((GROUPS, Q)) @ low.T / np.sqrt(weight)[:, None]
+        out.append(Answered(x, g, weight))
+        state = state - GAIN * g.mean(axis=0)
+    return out
+
+
+def test_states_that_follow_reports_tell_curvature_without_the_bias_of_doing_so(monkeypatch):
+    rng, off, plain = np.random.default_rng(11), [], []
+    for _ in range(1_000):
+        some = following(rng, 1e4, truth=np.eye(Q), apart=0.01)  # groups alone tell next to nothing
+        for kept, gain in ((off, GAIN), (plain, 0.0)):
+            monkeypatch.setattr(curvature, "GAIN", gain)
+            kept.append(np.diag(curvature.learn(some, NOISE, main=len(some), alone=True).mean) - 1.0)
+    bias, error = np.mean(plain), np.std(np.mean(plain, axis=1)) / np.sqrt(len(plain))
+    assert bias > 6 * error
+    assert abs(np.mean(off)) < bias / 4
+
+
+def test_a_poor_start_tells_curvature_along_itself():
+    rng, people = np.random.default_rng(12), 1e5
+    truth, start = np.diag([0.3, 1.0, 1.0]), np.array([0.3, 0.0, 0.0])
+    off, sds = [], []
+    for _ in range(REPEATS):
+        some = following(rng, people, truth=truth, apart=0.03, start=start)
+        (mean, sd), (_, of_groups) = (
+            curvature.told(curvature.learn(some, NOISE, main=main, alone=True), np.eye(Q)) for main in (len(some), 0)
+        )
+        off.append((mean[0] - 0.3) / sd[0])
+        sds.append(sd / of_groups)
+    ratio = np.mean(sds, axis=0)
+    assert ratio[0] < 0.75 < 0.9 < ratio[1:].min()
+    assert np.mean(np.abs(off) <= 1.96) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / REPEATS)

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import privreg.data.taken as rows
 from privreg.data.sources import parquet, source
 from privreg.data.sources.open import CHUNK, open_arrays, open_table, rows_of
-from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, spread
-from privreg.data.sources.source import taken
+from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, TOGETHER, dealt_rows, spread
+from privreg.data.taken import taken
 from privreg.schema.declarations import Schema
 
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -31,8 +32,8 @@ def test_every_row_comes_once_in_an_order_that_does_not_depend_on_how_it_is_cut(
     np.testing.assert_array_equal(np.sort(whole), np.arange(rows))
     for skip in {0, 1, rows // 3, max(rows - 1, 0), rows}:
         np.testing.assert_array_equal(order(rows, skip=skip, columns=500), whole[skip:])
-    assert max(map(len, dealt_rows(rows, KEY)), default=0) <= CHUNK
-    assert max(map(len, dealt_rows(rows, KEY, 0, 500)), default=0) <= 2_100
+    assert max(map(len, dealt_rows(rows, KEY)), default=0) <= TOGETHER
+    assert max(map(len, dealt_rows(rows, KEY, 0, 500)), default=0) <= 4_200
 
 
 def test_the_order_follows_from_the_key_alone():
@@ -143,7 +144,7 @@ def test_columns_that_do_not_lie_together_are_not_copied_whole():
 
 def test_a_column_is_taken_when_it_is_asked_for_and_not_before(monkeypatch):
     asked = []
-    monkeypatch.setattr(source, "taken", lambda values, at: (asked.append(len(at)), values.take(at))[1])
+    monkeypatch.setattr(rows, "taken", lambda values, at: (asked.append(len(at)), values.take(at))[1])
     (batch,) = open_table({"at": np.arange(9.0), "y": np.ones(9)}, ("at", "y"), SCHEMA).dealt(KEY)(0)
     assert rows_of(batch) == 9
     assert list(batch) == ["at", "y"]

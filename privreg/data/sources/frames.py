@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from privreg.data.cells import coded_texts, plain_vector
 from privreg.data.sources.order import dealt_rows
-from privreg.data.sources.source import CHUNK, Batch, Source, Taken, Wanted, beyond, once, taken
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
+from privreg.data.taken import Taken, taken
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import accounts_of, of_columns, of_mapping
 

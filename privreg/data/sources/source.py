@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from privreg.data.columns import missing
+from privreg.data.taken import Taken
 from privreg.errors import DataError
 from privreg.schema.declarations import Schema
 
@@ -21,7 +22,6 @@ __all__ = [
     "CHUNK",
     "Batch",
     "Source",
-    "Taken",
     "Wanted",
     "ahead",
     "beyond",
@@ -32,7 +32,6 @@ __all__ = [
     "once",
     "pieces",
     "rows_of",
-    "taken",
 ]
 
 CHUNK: Final = 65_536
@@ -89,42 +88,9 @@ class Source:
         return self.count() if self.rows is None else self.rows
 
 
-def chunk_of(columns: int) -> int:
-    """Rows to encode at a time that have so many columns."""
-    return max(min(CHUNK, NUMBERS // max(columns, 1)), FEWEST)
-
-
-class Taken(Mapping[str, Any]):
-    """Rows at some places of columns; each column is taken when it is asked for, by whoever encodes it.
-
-    Parameters
-    ----------
-    columns : mapping of str to array
-    at : ndarray of int
-        Places of the rows.
-    """
-
-    def __init__(self, columns: Mapping[str, Any], at: NDArray[np.int64]) -> None:
-        self.columns, self.at = columns, at
-
-    def __getitem__(self, name: str) -> Any:
-        return taken(self.columns[name], self.at)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.columns  # without taking it
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-
-def taken(values: Any, at: NDArray[np.int64]) -> Any:
-    """Rows of an array or a column at some places: of an array that isn't contiguous `take` would first copy all."""
-    if isinstance(values, np.ndarray):
-        return values.take(at, axis=0) if values.flags.c_contiguous else values[at]
-    return values.take(at)
+def chunk_of(columns: int, most: int = CHUNK) -> int:
+    """Rows to encode at a time that have so many columns, `most` if they are few."""
+    return max(min(most, NUMBERS * most // CHUNK // max(columns, 1)), FEWEST)
 
 
 def rows_of(batch: Batch) -> int:
