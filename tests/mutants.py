@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "a factor that is not clipped",
         PLAY,
-        "    factor = np.clip(factor, -inverse, inverse)\n",
+        "    np.clip(factor, -inverse, inverse, out=factor)\n",
         "",
         (f"{RECORDS}::test_a_score_that_is_wrong_is_biased_and_stays_private",),
     ),
@@ -236,7 +236,13 @@ MUTANTS = (
         ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
     ),
     # nothing to tell
-    Mutant("rows that can't be used tell it", PLAY, "    if not usable.all():\n", "    if False:\n", SILENT),
+    Mutant(
+        "rows that can't be used tell it",
+        PLAY,
+        "np.where(usable[:, None], z, 0.0), np.where(usable, inverse, 0.0)",
+        "z, inverse",
+        SILENT,
+    ),
     Mutant(
         "responses that are missing tell it",
         PLAY,

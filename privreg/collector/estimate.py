@@ -77,7 +77,9 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         out.append(curvature.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
     common = curvature.UNSCALED if said.scaled else curvature.COMMON
     slopes = inverse @ law.slopes(said, theta, last.corner, scale) @ inverse.T
-    return Frame(out, len(main), inverse @ noise @ inverse.T, root, maps, bends, common, slopes)
+    # where curvature goes with the coefficients, steps of states differ, and no study of that was made
+    follows = not plan.rules.moving
+    return Frame(out, len(main), follows, inverse @ noise @ inverse.T, root, maps, bends, common, slopes)
 
 
 def _noise(plan: Plan, said: Law, theta: Array, scale: float, one: Seen) -> Array:

@@ -189,6 +189,7 @@ class Frame(NamedTuple):
 
     rounds: list[Answered]
     main: int  # How many of them, the last ones, are main rounds
+    follows: bool  # Whether how states follow reports is to tell of M
     noise: Array  # shape (q, q)
     root: Array  # L, lower triangular: x = L' θ; shape (q, q)
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
@@ -200,7 +201,7 @@ class Frame(NamedTuple):
         """M from all rounds but the last so many, see `curvature.learn`."""
         return curvature.learn(
             self.rounds[: len(self.rounds) - fewer], self.noise,
-            common=self.common, slopes=self.slopes, main=self.main - fewer, brief=brief,
+            common=self.common, slopes=self.slopes, main=(self.main - fewer) * self.follows, brief=brief,
         )  # fmt: skip
 
 

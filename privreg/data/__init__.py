@@ -2,5 +2,5 @@
 
 `cells` says what one cell means, `participants` who counts (ids, personal budgets, missing values), `labels` checks
 names of columns, `inspect` holds a schema against a file's own names, `carried` finds declarations that data carry,
-`writing` writes tables.
+`taken` takes rows at some places of columns in memory, `writing` writes tables.
 """

@@ -47,7 +47,7 @@ MOST: Final = 2.0**62
 """Multiples of the step that are sent, at most."""
 
 
-TASK: Final = 1 << 16
+TASK: Final = 1 << 15
 """Records that are played in one go, at most, unless a block has more: threads that often ask for Python wait."""
 
 

@@ -12,7 +12,7 @@ import pytest
 import privreg.data.taken as rows
 from privreg.data.sources import parquet, source
 from privreg.data.sources.open import CHUNK, open_arrays, open_table, rows_of
-from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, TOGETHER, dealt_rows, spread
+from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, spread
 from privreg.data.taken import taken
 from privreg.schema.declarations import Schema
 
@@ -32,8 +32,8 @@ def test_every_row_comes_once_in_an_order_that_does_not_depend_on_how_it_is_cut(
     np.testing.assert_array_equal(np.sort(whole), np.arange(rows))
     for skip in {0, 1, rows // 3, max(rows - 1, 0), rows}:
         np.testing.assert_array_equal(order(rows, skip=skip, columns=500), whole[skip:])
-    assert max(map(len, dealt_rows(rows, KEY)), default=0) <= TOGETHER
-    assert max(map(len, dealt_rows(rows, KEY, 0, 500)), default=0) <= 4_200
+    assert max(map(len, dealt_rows(rows, KEY)), default=0) <= CHUNK
+    assert max(map(len, dealt_rows(rows, KEY, 0, 500)), default=0) <= 2_100
 
 
 def test_the_order_follows_from_the_key_alone():

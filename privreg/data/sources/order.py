@@ -29,9 +29,6 @@ LONGEST: Final = 64
 BLOCKS: Final = 1 << 14
 """Blocks into which a table is cut at least, if it has so many rows: those of short ones are short."""
 
-TOGETHER: Final = 1 << 17
-"""Rows that are read together, at most: with half of them two threads waited more for one another."""
-
 PUBLIC: Final = bytes(KEY_BYTES)
 """Key of the order where nothing is private."""
 
@@ -55,7 +52,7 @@ def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) ->
         The order doesn't depend on how it is cut into these.
     """
     key = PUBLIC if key is None else key
-    most = chunk_of(columns, TOGETHER)
+    most = chunk_of(columns)
     waiting: list[Ints] = []
     for run in _runs(rows, key):
         here = run[skip:]

@@ -88,9 +88,9 @@ class Source:
         return self.count() if self.rows is None else self.rows
 
 
-def chunk_of(columns: int, most: int = CHUNK) -> int:
-    """Rows to encode at a time that have so many columns, `most` if they are few."""
-    return max(min(most, NUMBERS * most // CHUNK // max(columns, 1)), FEWEST)
+def chunk_of(columns: int) -> int:
+    """Rows to encode at a time that have so many columns."""
+    return max(min(CHUNK, NUMBERS // max(columns, 1)), FEWEST)
 
 
 def rows_of(batch: Batch) -> int:
