@@ -47,8 +47,17 @@ NARROW: Final = 1e-3
 WIDER: Final = (1.0, 8.0, 64.0)
 """Half-widths, in corners, that are tried where no step comes nearer."""
 
+EVERY: Final = 8
+"""Of so many chunks of rows one is enough to come near the root."""
+
 TURNS: Final = 100
 HALVINGS: Final = 12
+
+KEPT: Final = 0.0
+"""Stands for the slope of the last step."""
+
+FAST: Final = 0.2
+"""What a step may leave of its own length if the next is to keep its slope."""
 
 SETTLED: Final = 1e-9
 """Length of a step, in corners, after which the root is found; of scores with jumps once no step comes nearer."""
@@ -158,51 +167,87 @@ def _mapped(rows: Array, x: Array) -> Array:
 
 
 def _root(equation: Equation, rows: list[_Rows], function: Any) -> Array:
-    """Damped Newton steps; the value is exact, the slope that of all groups' mean state, over a window for jumps.
+    """The root on a part of the rows, where they are many, and from there that on all."""
+    start: tuple[Array, Array] | None = None
+    if len(rows) >= EVERY**2:
+        start = _solved(equation, rows[::EVERY], equation.theta, None, function)
+    theta, inverse = (equation.theta, None) if start is None else start
+    found = _solved(equation, rows, theta, inverse, function)
+    if found is None:
+        raise InferenceError(
+            "the fit's equation has no root on these rows: covariates may not vary, or classes may be told without "
+            "error; give more rows, like those of the people who reported."
+        )
+    return found[0]
 
-    Where no step comes nearer, as where all scores along a direction are at their bounds, wider windows are tried.
+
+def _solved(
+    equation: Equation, rows: list[_Rows], theta: Array, inverse: Array | None, function: Any
+) -> tuple[Array, Array] | None:
+    """The root and the inverse of the slope there; None if none is found.
+
+    Damped Newton steps. The value is exact; the slope is that of all groups' mean state, over a window for jumps, and
+    is taken anew only where it did badly: each step tells it along itself. Where no step comes nearer, as where all
+    scores along a direction are at their bounds, wider windows are tried.
+
+    Parameters
+    ----------
+    inverse : ndarray, shape (b d, b d), optional
+        Of a slope to begin with.
+
+    References
+    ----------
+    Broyden, A class of methods for solving nonlinear simultaneous equations, 1965.
     """
     family = equation.shape[0]
     scaled = family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}
     unit = float(equation.weights @ equation.corners) if scaled else 1.0
     usual = WINDOW.get(family, NARROW)
     near = NEAR if family in WINDOW else math.sqrt(SETTLED)
-    theta = equation.theta
     value, one = _value(equation, rows, theta, function), _single(equation)
     for _ in range(TURNS):
-        for window in (usual, *WIDER):
-            inverse = _inverse(_slope(one, rows, theta, window * unit, function))
+        kept = inverse is not None
+        for window in (*(KEPT,) * kept, usual, *WIDER):
+            if window != KEPT:
+                inverse = _inverse(_slope(one, rows, theta, window * unit, function))
+            assert inverse is not None
             step = -inverse @ value
             length = float(np.linalg.norm(step))
-            if window == usual and length <= SETTLED * unit:
-                return theta
-            new, found = _nearer(equation, rows, theta, step, inverse, 3.0 * max(window, 1.0) * unit, function)
-            if found is not None:
-                theta, value = new, found
+            if window <= usual and length <= SETTLED * unit:
+                return theta, inverse
+            most, tries = 3.0 * max(window, 1.0) * unit, 1 if window == KEPT else HALVINGS
+            nearer = _nearer(equation, rows, theta, step, inverse, min(1.0, most / length), tries, function)
+            if nearer is not None:
+                new, there = nearer
+                moved, left = new - theta, inverse @ there
+                told = left + step
+                theta, value = new, there
+                inverse = inverse + np.outer(moved - told, moved @ inverse) / (moved @ told)
+                if left @ left <= SETTLED * unit * length:  # what one more step will leave
+                    return theta - inverse @ value, inverse
+                if left @ left > (FAST * length) ** 2:
+                    inverse = None
                 break
             if window == usual and length <= near * unit:
-                return theta
+                return theta, inverse
         else:
             break
-    raise InferenceError(
-        "the fit's equation has no root on these rows: covariates may not vary, or classes may be told without error; "
-        "give more rows, like those of the people who reported."
-    )
+    return None
 
 
 def _nearer(
-    equation: Equation, rows: list[_Rows], theta: Array, step: Array, inverse: Array, most: float, function: Any
-) -> tuple[Array, Array | None]:
-    """Coefficients that a part of a step, no longer than `most`, brings nearer to the root, and the value there."""
+    equation: Equation, rows: list[_Rows], theta: Array, step: Array, inverse: Array, share: float, tries: int,
+    function: Any,
+) -> tuple[Array, Array] | None:  # fmt: skip
+    """Coefficients that a share of a step, or of its halves, brings nearer to the root, and the value there."""
     length = float(np.linalg.norm(step))
-    share = min(1.0, most / length)
-    for _ in range(HALVINGS):
+    for _ in range(tries):
         new = theta + share * step
-        found = _value(equation, rows, new, function)
-        if float(np.linalg.norm(inverse @ found)) < (1.0 - 0.25 * share) * length:
-            return new, found
+        there = _value(equation, rows, new, function)
+        if float(np.linalg.norm(inverse @ there)) < (1.0 - 0.25 * share) * length:
+            return new, there
         share *= 0.5
-    return theta, None
+    return None
 
 
 def _single(equation: Equation) -> Equation:
