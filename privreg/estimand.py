@@ -45,7 +45,14 @@ WINDOW: Final = {codes.QUANTILE: 0.3, codes.HINGE: 0.3, codes.CUSTOM: 0.3}
 NARROW: Final = 1e-3
 
 WIDER: Final = (1.0, 8.0, 64.0)
-"""Half-widths, in corners, that are tried where no step comes nearer."""
+"""Half-widths that are tried where no step comes nearer."""
+
+CLIPPED: Final = frozenset({codes.HUBER, codes.EXPECTILE})
+"""Families whose scores are clipped at a corner."""
+
+NARROWER: Final = 4.0
+"""What corners are divided by, time and again, where steps from the estimate find no root: with the widest, that no
+residual reaches, it is the root of least squares, and the others are near one another."""
 
 EVERY: Final = 8
 """Of so many chunks of rows one is enough to come near the root."""
@@ -168,11 +175,12 @@ def _mapped(rows: Array, x: Array) -> Array:
 
 def _root(equation: Equation, rows: list[_Rows], function: Any) -> Array:
     """The root on a part of the rows, where they are many, and from there that on all."""
-    start: tuple[Array, Array] | None = None
-    if len(rows) >= EVERY**2:
-        start = _solved(equation, rows[::EVERY], equation.theta, None, function)
-    theta, inverse = (equation.theta, None) if start is None else start
-    found = _solved(equation, rows, theta, inverse, function)
+    found: tuple[Array, Array] | None = None
+    for some in ([rows[::EVERY]] if len(rows) >= EVERY**2 else []) + [rows]:
+        theta, inverse = (equation.theta, None) if found is None else found
+        found = _solved(equation, some, theta, inverse, function)
+        if found is None and equation.shape[0] in CLIPPED:
+            found = _by_corners(equation, some, function)
     if found is None:
         raise InferenceError(
             "the fit's equation has no root on these rows: covariates may not vary, or classes may be told without "
@@ -181,14 +189,26 @@ def _root(equation: Equation, rows: list[_Rows], function: Any) -> Array:
     return found[0]
 
 
+def _by_corners(equation: Equation, rows: list[_Rows], function: Any) -> tuple[Array, Array] | None:
+    """The root by way of wider corners, as where all scores of a rare level are clipped at the estimate."""
+    found: tuple[Array, Array] | None = equation.theta, np.zeros((0, 0))
+    farthest = max(float(np.max(np.abs(r.z @ equation.theta - r.y), initial=0.0)) for r in rows)
+    times = math.ceil(math.log(max(farthest / float(equation.corners.min()), 1.0), NARROWER))
+    for k in range(times, -1, -1):
+        if found is not None:
+            near = replace(equation, corners=NARROWER**k * equation.corners)
+            found = _solved(near, rows, found[0], None, function)
+    return found
+
+
 def _solved(
     equation: Equation, rows: list[_Rows], theta: Array, inverse: Array | None, function: Any
 ) -> tuple[Array, Array] | None:
     """The root and the inverse of the slope there; None if none is found.
 
     Damped Newton steps. The value is exact; the slope is that of all groups' mean state, over a window for jumps, and
-    is taken anew only where it did badly: each step tells it along itself. Where no step comes nearer, as where all
-    scores along a direction are at their bounds, wider windows are tried.
+    is taken anew only where it did badly: each step tells it along itself. Where no step comes nearer wider windows are
+    tried, unless scores are clipped.
 
     Parameters
     ----------
@@ -200,14 +220,14 @@ def _solved(
     Broyden, A class of methods for solving nonlinear simultaneous equations, 1965.
     """
     family = equation.shape[0]
-    scaled = family in {codes.HUBER, codes.EXPECTILE, codes.QUANTILE}
-    unit = float(equation.weights @ equation.corners) if scaled else 1.0
+    unit = float(equation.weights @ equation.corners) if family in {*CLIPPED, codes.QUANTILE} else 1.0
     usual = WINDOW.get(family, NARROW)
+    windows = (usual,) if family in CLIPPED else (usual, *WIDER)
     near = NEAR if family in WINDOW else math.sqrt(SETTLED)
     value, one = _value(equation, rows, theta, function), _single(equation)
     for _ in range(TURNS):
         kept = inverse is not None
-        for window in (*(KEPT,) * kept, usual, *WIDER):
+        for window in (*(KEPT,) * kept, *windows):
             if window != KEPT:
                 inverse = _inverse(_slope(one, rows, theta, window * unit, function))
             assert inverse is not None

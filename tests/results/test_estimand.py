@@ -1,5 +1,7 @@
 """What a fit's intervals are for: the root of its own equation on public rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ from scipy.optimize import root
 
 import privreg as pr
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError, SchemaError
-from privreg.estimand import _balanced
+from privreg.estimand import _balanced, estimand
 from privreg.families import scores
 
 BOUNDS = {"a": (-4, 4), "b": (-4, 4), "y": (-8, 12)}
@@ -153,6 +155,11 @@ def test_it_is_found_where_noise_has_put_a_rare_level_far_out():
     assert fitted.params["g[T.r]"] > 4.0
     found = fitted.estimand(some(100_000, 2))
     np.testing.assert_allclose(found, [1.0, -0.4, 0.8, 0.5], atol=5 * 0.045)  # 800 have the level: se .045
+    equation = fitted._fit.equation
+    for far in ([0.0, 0.0, 1e3, 0.0], [1e4, -1e4, 1e3, 30.0]):
+        away = replace(equation, theta=equation.theta + far)
+        other = estimand(replace(fitted._fit, equation=away), some(100_000, 2))
+        np.testing.assert_allclose(other, found, atol=1e-6)
 
 
 def test_saved_results_keep_their_equation_and_rounds(tmp_path):
