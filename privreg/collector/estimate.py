@@ -10,7 +10,7 @@ import numpy as np
 
 from privreg.collector import curvature, law, many
 from privreg.collector.coordinates import reference
-from privreg.collector.plan import Estimated, Frame, Many, Plan, Progress, Seen
+from privreg.collector.plan import Estimated, Frame, Local, Many, Plan, Progress, Seen
 from privreg.families import measures
 from privreg.options.threads import one_thread
 from privreg.protocol.rounds import Reports, State
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["answered", "corrections", "counted", "equation", "estimate", "framed", "measured", "of_groups"]
+__all__ = ["answered", "corrections", "counted", "equation", "estimate", "framed", "local_law", "measured", "of_groups"]
 
 WIDE_CORNER: Final = 2.0
 """Corner of a round, relative to the last, up to which it enters the estimate."""
@@ -46,40 +46,60 @@ SETTLED: Final = 0.1
 
 def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float, *, nearby: bool = False) -> Frame:
     """Rounds in the law's own coordinates at `theta`; `nearby` takes all states for so near that the law is linear."""
-    main = progress.main
-    last = main[-1].state
+    main, rounds = progress.main, counted(plan, progress)
+    last = main[-1]
+    local = local_law(plan, progress, said, theta, scale)
+    inverse = np.linalg.inv(local.root)
+    own = local.root @ local.root.T
+    noise = inverse @ local.noise[_kind(last)] @ inverse.T
+    size = float(np.trace(noise))
+    out, maps, bends = [], [], []
+    for one in rounds:
+        weight = one.weight.sum(axis=0)
+        mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
+        map_ = local.map
+        if not nearby or one.state.corner != last.state.corner:
+            here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
+            map_ = inverse @ own @ np.linalg.inv(_kept(here))
+        states = (one.state.theta + one.state.offsets) @ local.root
+        # a joint report's noise is larger, and another corner's score is scaled
+        times = float(np.trace(map_ @ local.noise[_kind(one)] @ map_.T)) / size if size > 0.0 else 1.0
+        maps.append(map_)
+        bends.append(local.bends[_offset(one.state)])
+        out.append(curvature.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
+    common = curvature.UNSCALED if said.scaled else curvature.COMMON
+    # where curvature goes with the coefficients, steps of states differ, and no study of that was made
+    follows = not plan.rules.moving
+    return Frame(out, len(main), follows, noise, local.root, maps, bends, common, local.slopes)
+
+
+def local_law(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float) -> Local:
+    """What the law says at `theta` of reports of the rounds so far; what is known is kept where it is the same."""
+    rounds, last = counted(plan, progress), progress.main[-1].state
+    kinds, offsets = {_kind(one): one for one in rounds}, {_offset(one.state) for one in rounds}
+    known = progress.local
+    if known is not None and known.fixed:
+        same = (known.corner, known.scale) == (last.corner, scale)
+        if same and kinds.keys() <= known.noise.keys() and offsets <= known.bends.keys():
+            return known
     own = _symmetric(law.secant(said, theta, last.corner, theta, scale))
     root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
     inverse = np.linalg.inv(root)
-    noise = _noise(plan, said, theta, scale, main[-1])
-    variances, size = {(last.kappa, last.corner): noise}, float(np.trace(inverse @ noise @ inverse.T))
-    usual = inverse @ own @ np.linalg.inv(_kept(own))
-    out, maps, bends = [], [], []
-    known: dict[tuple[float, float], Array] = {}
-    for one in counted(plan, progress):
-        weight = one.weight.sum(axis=0)
-        mean = one.score.sum(axis=0) / np.maximum(weight, 1e-300)[:, None]
-        map_ = usual
-        if not nearby or one.state.corner != last.corner:
-            here = law.secant(said, one.state.theta, one.state.corner, theta, scale)
-            map_ = inverse @ own @ np.linalg.inv(_kept(here))
-        states = (one.state.theta + one.state.offsets) @ root
-        # a joint report's noise is larger, and another corner's score is scaled
-        kind = one.state.kappa, one.state.corner
-        if kind not in variances:
-            variances[kind] = _noise(plan, said, theta, scale, one)
-        times = float(np.trace(map_ @ variances[kind] @ map_.T)) / size if size > 0.0 else 1.0
-        at = _offset(one.state)
-        if at not in known:  # rounds with the same offsets but for signs
-            known[at] = _bend(plan, said, theta, at, scale)
-        maps.append(map_)
-        bends.append(known[at])
-        out.append(curvature.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
-    common = curvature.UNSCALED if said.scaled else curvature.COMMON
-    slopes = inverse @ law.slopes(said, theta, last.corner, scale) @ inverse.T
-    # where curvature goes with the coefficients, steps of states differ, and no study of that was made
-    follows = not plan.rules.moving
-    return Frame(out, len(main), follows, inverse @ noise @ inverse.T, root, maps, bends, common, slopes)
+    return Local(
+        last.corner,
+        scale,
+        said.scaled and not plan.label,
+        root,
+        inverse @ own @ np.linalg.inv(_kept(own)),
+        inverse @ law.slopes(said, theta, last.corner, scale) @ inverse.T,
+        {kind: _noise(plan, said, theta, scale, one) for kind, one in kinds.items()},
+        {at: _bend(plan, said, theta, at, scale) for at in offsets},
+    )
+
+
+def _kind(one: Seen) -> tuple[float, float]:
+    """Weight of the number of a joint report, and the corner: what a report's noise depends on of a round."""
+    return one.state.kappa, one.state.corner
 
 
 def _noise(plan: Plan, said: Law, theta: Array, scale: float, one: Seen) -> Array:

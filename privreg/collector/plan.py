@@ -177,11 +177,25 @@ class Progress(NamedTuple):
     gauge: Gauge | None = None
     final: Estimated | None = None
     clamped: Clamped | None = None  # What was told of clamping
+    local: Local | None = None
 
     @property
     def main(self) -> list[Seen]:
         """Main rounds that any reports have come of."""
         return [s for s in self.seen if s.state.role == "main" and s.weight.any()]
+
+
+class Local(NamedTuple):
+    """What the law says of reports at a state that is the truth; where scores are of residuals, the same of each."""
+
+    corner: float
+    scale: float
+    fixed: bool  # Whether it is that of all states
+    root: Array  # L, lower triangular, where the law's curvature is L L'; shape (q, q)
+    map: Array  # Of mean reports, scores' coordinates, to the law's own; shape (q, q)
+    slopes: Array  # What M changes by if residuals are wider along each of k directions; shape (k, q, q)
+    noise: dict[tuple[float, float], Array]  # Second moments of a report by κ and corner, scores' coordinates
+    bends: dict[tuple[float, float], Array]  # What groups add to mean reports by square of offsets and corner
 
 
 class Frame(NamedTuple):

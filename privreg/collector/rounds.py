@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from privreg.collector import clamping, curvature, diagonal, many, moments, pilot, thresholds, whitening
 from privreg.collector import factors as cells
 from privreg.collector.coordinates import placed, reference
-from privreg.collector.estimate import answered, estimate, framed
+from privreg.collector.estimate import answered, estimate, framed, local_law
 from privreg.collector.plan import Plan, Progress, Seen
 from privreg.families import measures
 from privreg.options.threads import one_thread
@@ -343,7 +343,9 @@ def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
 def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Progress, State]:
     """Go part of the way to what the last round's reports say."""
     assert progress.fitted is not None
-    frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
+    scale = progress.fitted.scale
+    progress = progress._replace(local=local_law(plan, progress, said, state.theta, scale))
+    frame = framed(plan, progress, said, state.theta, scale, nearby=not plan.rules.moving)
     learned = frame.learned(brief=True)
     m = curvature.floored(learned.mean)
     x, g = _latest(frame.rounds, m)
