@@ -67,7 +67,13 @@ FAST: Final = 0.2
 """What a step may leave of its own length if the next is to keep its slope."""
 
 SETTLED: Final = 1e-9
-"""Length of a step, in corners, after which the root is found; of scores with jumps once no step comes nearer."""
+"""Length of a step, in corners, after which the root is found."""
+
+SETTLED_JUMPS: Final = 3e-6
+"""The same of scores with jumps: single records move their root by as much."""
+
+SETTLED_PART: Final = 1e-4
+"""The same of the root on a part of the rows."""
 
 NEAR: Final = 1e-3
 """The longest that a step may be where no step comes nearer."""
@@ -176,9 +182,11 @@ def _mapped(rows: Array, x: Array) -> Array:
 def _root(equation: Equation, rows: list[_Rows], function: Any) -> Array:
     """The root on a part of the rows, where they are many, and from there that on all."""
     found: tuple[Array, Array] | None = None
-    for some in ([rows[::EVERY]] if len(rows) >= EVERY**2 else []) + [rows]:
+    settled = SETTLED_JUMPS if equation.shape[0] in WINDOW else SETTLED
+    parts = [(rows[::EVERY], SETTLED_PART)] if len(rows) >= EVERY**2 else []
+    for some, enough in [*parts, (rows, settled)]:
         theta, inverse = (equation.theta, None) if found is None else found
-        found = _solved(equation, some, theta, inverse, function)
+        found = _solved(equation, some, theta, inverse, function, enough)
         if found is None and equation.shape[0] in CLIPPED:
             found = _by_corners(equation, some, function)
     if found is None:
@@ -197,12 +205,12 @@ def _by_corners(equation: Equation, rows: list[_Rows], function: Any) -> tuple[A
     for k in range(times, -1, -1):
         if found is not None:
             near = replace(equation, corners=NARROWER**k * equation.corners)
-            found = _solved(near, rows, found[0], None, function)
+            found = _solved(near, rows, found[0], None, function, SETTLED)
     return found
 
 
 def _solved(
-    equation: Equation, rows: list[_Rows], theta: Array, inverse: Array | None, function: Any
+    equation: Equation, rows: list[_Rows], theta: Array, inverse: Array | None, function: Any, settled: float
 ) -> tuple[Array, Array] | None:
     """The root and the inverse of the slope there; None if none is found.
 
@@ -214,6 +222,8 @@ def _solved(
     ----------
     inverse : ndarray, shape (b d, b d), optional
         Of a slope to begin with.
+    settled : float
+        Length of a step, in corners, after which it is found.
 
     References
     ----------
@@ -233,7 +243,7 @@ def _solved(
             assert inverse is not None
             step = -inverse @ value
             length = float(np.linalg.norm(step))
-            if window <= usual and length <= SETTLED * unit:
+            if window <= usual and length <= settled * unit:
                 return theta, inverse
             most, tries = 3.0 * max(window, 1.0) * unit, 1 if window == KEPT else HALVINGS
             nearer = _nearer(equation, rows, theta, step, inverse, min(1.0, most / length), tries, function)
@@ -243,7 +253,7 @@ def _solved(
                 told = left + step
                 theta, value = new, there
                 inverse = inverse + np.outer(moved - told, moved @ inverse) / (moved @ told)
-                if left @ left <= SETTLED * unit * length:  # what one more step will leave
+                if left @ left <= settled * unit * length:  # what one more step will leave
                     return theta - inverse @ value, inverse
                 if left @ left > (FAST * length) ** 2:
                     inverse = None
