@@ -63,9 +63,6 @@ HALVINGS: Final = 12
 KEPT: Final = 0.0
 """Stands for the slope of the last step."""
 
-FAST: Final = 0.2
-"""What a step may leave of its own length if the next is to keep its slope."""
-
 SETTLED: Final = 1e-9
 """Length of a step, in corners, after which the root is found."""
 
@@ -255,8 +252,6 @@ def _solved(
                 inverse = inverse + np.outer(moved - told, moved @ inverse) / (moved @ told)
                 if left @ left <= settled * unit * length:  # what one more step will leave
                     return theta - inverse @ value, inverse
-                if left @ left > (FAST * length) ** 2:
-                    inverse = None
                 break
             if window == usual and length <= near * unit:
                 return theta, inverse

@@ -184,6 +184,7 @@ def ask(plan, role, rng=None, **more):
         "corner": 0.75,
         "step": 0.125 if role == "main" else 0.0,
         "signs": signs if role == "main" else (),
+        "offsets": (),
         "thresholds": tuple(some(len(plan.unscaled)) for _ in range(groups)) if role == "location" else (),
         "gauge": Gauge(1.5, 2.0, 0.125) if role == "measures" else None,
     }

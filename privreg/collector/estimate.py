@@ -76,11 +76,11 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
 def local_law(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float) -> Local:
     """What the law says at `theta` of reports of the rounds so far; what is known is kept where it is the same."""
     rounds, last = counted(plan, progress), progress.main[-1].state
-    kinds, offsets = {_kind(one): one for one in rounds}, {_offset(one.state) for one in rounds}
+    kinds, offsets = {_kind(one): one for one in rounds}, {_offset(one.state): one.state for one in rounds}
     known = progress.local
     if known is not None and known.fixed:
         same = (known.corner, known.scale) == (last.corner, scale)
-        if same and kinds.keys() <= known.noise.keys() and offsets <= known.bends.keys():
+        if same and kinds.keys() <= known.noise.keys() and offsets.keys() <= known.bends.keys():
             return known
     own = _symmetric(law.secant(said, theta, last.corner, theta, scale))
     root = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
@@ -93,7 +93,7 @@ def local_law(plan: Plan, progress: Progress, said: Law, theta: Array, scale: fl
         inverse @ own @ np.linalg.inv(_kept(own)),
         inverse @ law.slopes(said, theta, last.corner, scale) @ inverse.T,
         {kind: _noise(plan, said, theta, scale, one) for kind, one in kinds.items()},
-        {at: _bend(plan, said, theta, at, scale) for at in offsets},
+        {at: _bend(plan, said, theta, state, scale) for at, state in offsets.items()},
     )
 
 
@@ -118,20 +118,19 @@ def _noise(plan: Plan, said: Law, theta: Array, scale: float, one: Seen) -> Arra
     return noise + law.variance(said, theta, corner, theta, scale)
 
 
-def _offset(state: State) -> tuple[float, float]:
-    """Mean square of a coordinate of the groups' offsets, and the corner: what `_bend` depends on of a state."""
-    return float(np.mean(state.offsets**2)), state.corner
+def _offset(state: State) -> tuple[bytes, float]:
+    """What `_bend` depends on of a state: offsets of all opposite signs add the same."""
+    return (state.offsets.T @ state.offsets).tobytes(), state.corner
 
 
-def _bend(plan: Plan, said: Law, theta: Array, at: tuple[float, float], scale: float) -> Array:
-    """What groups' offsets, of some mean square, add to mean reports of some corner by the law, as scores are bent.
+def _bend(plan: Plan, said: Law, theta: Array, state: State, scale: float) -> Array:
+    """What groups' offsets add to mean reports of a state by the law, as scores are bent.
 
     Nothing if errors are symmetric; skewness, which nobody knows, remains in the estimand.
     """
-    spread, corner = at
-    if spread == 0.0 or not (plan.rules.moving or plan.rules.centre != 0.0):
+    if not state.offsets.any() or not (plan.rules.moving or plan.rules.centre != 0.0):
         return np.zeros(plan.size)
-    return law.bend(said, theta, spread, corner, scale)
+    return law.bend(said, theta, state.offsets.T @ state.offsets / len(state.offsets), state.corner, scale)
 
 
 def counted(plan: Plan, progress: Progress) -> list[Seen]:
@@ -275,11 +274,11 @@ def _of_scale(plan: Plan, progress: Progress, said: Law, at: Array, frame: Frame
     sd = math.sqrt(max(float(fitted.cov[-1, -1]), 0.0))
     apart = np.zeros(plan.size)
     if said.scaled and any(bend.any() for bend in frame.bends):
-        known: dict[tuple[float, float], Array] = {}
+        known: dict[tuple[bytes, float], Array] = {}
         for one, share, map_ in zip(counted(plan, progress), found.weights.tolist(), frame.maps, strict=True):
             kind = _offset(one.state)
             if kind not in known:
-                low, high = (_bend(plan, said, at, kind, fitted.scale * math.exp(way * sd)) for way in (-1.0, 1.0))
+                low, high = (_bend(plan, said, at, one.state, fitted.scale * math.exp(way * sd)) for way in (-1.0, 1.0))
                 known[kind] = 0.5 * (high - low)
             apart += share * (map_ @ known[kind])
     shift = np.linalg.solve(curvature.floored(m), apart)

@@ -107,8 +107,14 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None, below: int =
         rows = tuple(tuple(map(float, row[: j + 1])) for j, row in enumerate(state.rows))
     step = 0.0
     signs: tuple[bytes, ...] = ()
+    offsets: tuple[tuple[float, ...], ...] = ()
     if role == "main" and state.offsets.any():
-        step, signs = _signs(state.offsets)
+        size = np.abs(state.offsets)
+        if (size == size.max()).all():
+            step = float(size.max())
+            signs = tuple(row.tobytes() for row in np.packbits(state.offsets < 0.0, axis=1, bitorder="little"))
+        else:
+            offsets = tuple(tuple(map(float, row)) for row in state.offsets)
     return Ask(
         role=role,
         below=below,
@@ -119,6 +125,7 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None, below: int =
         corner=float(state.corner),
         step=step,
         signs=signs,
+        offsets=offsets,
         thresholds=tuple(tuple(map(float, row)) for row in state.thresholds) if role == "location" else (),
         gauge=None if gauge is None else Gauge(gauge.residual, gauge.spread, gauge.centre),
     )
@@ -143,6 +150,7 @@ def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
     for g, octets in enumerate(ask.signs):
         bits = np.unpackbits(np.frombuffer(octets, dtype=np.uint8), count=size, bitorder="little")
         offsets[g] = np.where(bits, -ask.step, ask.step)
+    offsets = np.array(ask.offsets, dtype=np.float64) if ask.offsets else offsets
     theta = np.array(ask.theta) if scores else np.zeros(size)
     thresholds = np.array(ask.thresholds, dtype=np.float64) if ask.thresholds else np.zeros((len(offsets), 0))
     kappa = plan.kappa(ask.role)
@@ -154,15 +162,6 @@ def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
     if given is None or gauge is None:
         return state, None
     return state, gauge._replace(residual=given.residual, spread=given.spread, centre=given.centre)
-
-
-def _signs(offsets: Array) -> tuple[float, tuple[bytes, ...]]:
-    """Offsets ± step as a step and bits, 1 for minus, the first coefficient's the least."""
-    step = float(np.abs(offsets).max())
-    if not (np.abs(offsets) == step).all():
-        raise ValueError("offsets of groups are all of one size")
-    bits = np.packbits(offsets < 0.0, axis=1, bitorder="little")
-    return step, tuple(row.tobytes() for row in bits)
 
 
 def reports_of(role: Role, people: Ints, sums: Ints) -> Reports:

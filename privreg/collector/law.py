@@ -134,31 +134,32 @@ def slopes(law: Law, theta: Array, c: float, s: float) -> Array:
     return np.array([(weighted * (rise * f)[:, None]).T @ z for f in along.T])
 
 
-def bend(law: Law, theta: Array, spread: float, c: float, s: float) -> Array:
+def bend(law: Law, theta: Array, square: Array, c: float, s: float) -> Array:
     """Mean report at θ of groups that answer apart, beyond what a straight line would give, shape (b d,).
 
     Parameters
     ----------
     law : Law
     theta : ndarray, shape (b d,)
-    spread : float
-        Mean square of a coordinate of the groups' offsets, which are balanced and not correlated.
+    square : ndarray, shape (b d, b d)
+        Second moments of the groups' offsets, which are balanced.
     c, s : float
         Corner and residual scale.
     """
-    z = law.points
-    apart = np.sqrt(spread * np.einsum("ij,ij->i", z, z))
+    z, d = law.points, law.points.shape[1]
     w = law.weight * law.answering / len(z)
     if law.blocks == 1:
-        there = z @ theta
+        there, apart = z @ theta, np.sqrt(np.einsum("ij,ij->i", z @ square, z))
         up, middle, down = (
             _scalar(law.rules, there + v, there, c, s, brief=True)[0] for v in (apart, 0.0 * apart, -apart)
         )
         return np.asarray(z.T @ (w * (0.5 * (up + down) - middle)))
     eta = z @ theta.reshape(law.blocks, -1).T
     there = _softmax(theta, z, law.blocks)
-    out = np.zeros((law.blocks, z.shape[1]))
+    out = np.zeros((law.blocks, d))
     for k in range(law.blocks):
+        own = slice(k * d, (k + 1) * d)
+        apart = np.sqrt(np.einsum("ij,ij->i", z @ square[own, own], z))
         for sign in (0.5, -0.5):
             moved = eta.copy()
             moved[:, k] += 2.0 * sign * apart

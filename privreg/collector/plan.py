@@ -178,6 +178,7 @@ class Progress(NamedTuple):
     final: Estimated | None = None
     clamped: Clamped | None = None  # What was told of clamping
     local: Local | None = None
+    stretch: Array | None = None  # What groups' offsets are multiplied by, symmetric; shape (q, q)
 
     @property
     def main(self) -> list[Seen]:
@@ -195,7 +196,7 @@ class Local(NamedTuple):
     map: Array  # Of mean reports, scores' coordinates, to the law's own; shape (q, q)
     slopes: Array  # What M changes by if residuals are wider along each of k directions; shape (k, q, q)
     noise: dict[tuple[float, float], Array]  # Second moments of a report by κ and corner, scores' coordinates
-    bends: dict[tuple[float, float], Array]  # What groups add to mean reports by square of offsets and corner
+    bends: dict[tuple[bytes, float], Array]  # What groups add to mean reports, by their offsets and corner
 
 
 class Frame(NamedTuple):

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.collector.curvature import Answered
+    from privreg.collector.curvature import Answered, Curvature
     from privreg.collector.law import Law
     from privreg.collector.moments import Scatter
     from privreg.collector.pilot import Fitted
+    from privreg.collector.plan import Frame
 
     Array = NDArray[np.float64]
 
@@ -54,6 +55,12 @@ OFFSET_FOR: Final = 4
 """Coefficients with which that is so: of more, more entries of the curvature are to be learned; of fewer, what offsets
 add to a mean report is larger beside a standard error. With a constant alone the 0.9 quantile's sd was 1.3 times its
 standard error (benchmarks/families)."""
+
+STRETCHED: Final = 4
+"""Main rounds after which offsets are stretched where these show little curvature."""
+
+LONGEST: Final = 3.0
+"""What offsets are multiplied by at most."""
 
 ENOUGH: Final = 0.8
 """Reports by which a state follows its predecessor, relative to the largest round's."""
@@ -337,7 +344,20 @@ def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
         rng = np.random.Generator(np.random.PCG64([41, state.number]))
         half = rng.choice([-1.0, 1.0], (plan.groups // 2, q))
         signs = np.concatenate([half, -half])
-    return np.asarray(signs * (length / math.sqrt(q)))
+    out = signs * (length / math.sqrt(q))
+    return np.asarray(out if progress.stretch is None else out @ progress.stretch)
+
+
+def _stretch(frame: Frame, learned: Curvature) -> Array:
+    """What offsets are multiplied by: along directions of less curvature than usual as much more as it is less.
+
+    A standard error is as wrong as curvature relative to its size, which offsets of one length tell the less precisely
+    the less there is. In designs where it varies most, with 200,000 records, half as many coefficients were marked, and
+    93% of the intervals of the worst held in place of 88 (benchmarks/validity); where it doesn't vary nothing changes.
+    """
+    values, vectors = np.linalg.eigh(frame.root @ learned.mean @ frame.root.T)
+    times = np.clip(values.mean() / np.maximum(values, 1e-300), 1.0, LONGEST)
+    return np.asarray((vectors * times) @ vectors.T)
 
 
 def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Progress, State]:
@@ -358,7 +378,11 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
         sd = math.sqrt(float(np.trace(back @ frame.noise @ back.T)) / max(told, 1e-300))
         gain = min(curvature.GAIN, max(STEADY / max(sd, 1e-300), SLOWEST))
     theta = np.linalg.solve(frame.root.T, x) + gain * step
-    return progress._replace(curvature=learned), state._replace(theta=theta)
+    progress = progress._replace(curvature=learned)
+    usual = said.scaled and not plan.rules.moving and len(x) <= curvature.MOST
+    if usual and progress.stretch is None and len(progress.main) >= STRETCHED:
+        progress = progress._replace(stretch=_stretch(frame, learned))
+    return progress, state._replace(theta=theta)
 
 
 def _latest(rounds: Sequence[Answered], m: Array) -> tuple[Array, Array]:

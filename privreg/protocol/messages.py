@@ -125,12 +125,15 @@ class Ask(NamedTuple):
     theta: tuple[float, ...]
     corner: float
     step: float  # Coefficients of a group are θ ± step
-    signs: tuple[bytes, ...]  # One a group, a bit a coefficient, least first; 1: minus. Empty: no offsets
+    signs: tuple[bytes, ...]  # One a group, a bit a coefficient, least first; 1: minus. Empty: no such offsets
+    offsets: tuple[tuple[float, ...], ...]  # Or coefficients of a group are θ + these, one row a group
     thresholds: tuple[tuple[float, ...], ...]  # Of columns whose scale nobody declared, one row a group
     gauge: Gauge | None
 
     def theta_of(self, group: int) -> list[float]:
         """Coefficients of a group."""
+        if self.offsets:
+            return [t + o for t, o in zip(self.theta, self.offsets[group], strict=True)]
         if not self.signs:
             return list(self.theta)
         bits = self.signs[group]
@@ -207,13 +210,12 @@ def _ask(record: Record, plan: StudyPlan) -> Ask:
     apart = role == "main" and bool(signs)
     if (signs and not apart) or (apart and (len(signs) != groups or any(len(s) != -(-plan.size // 8) for s in octets))):
         raise MessageError("'signs' of the state must have a bit for each coefficient of each group.")
-    thresholds = tuple(
-        tuple(
-            number_of(v, "'thresholds' of the state")
-            for v in Record({"t": t}, "a group").items("t", len(plan.unscaled))
-        )
-        for t in record.items("thresholds", groups if role == "location" else 0)
-    )
+    offsets = _by_group(record, "offsets", groups, plan.size)
+    if offsets and (role != "main" or signs or len(offsets) != groups):
+        raise MessageError("'offsets' of the state must have a number for each coefficient of each group, or none.")
+    thresholds = _by_group(record, "thresholds", groups, len(plan.unscaled))
+    if len(thresholds) != (groups if role == "location" else 0):
+        raise MessageError("'thresholds' of the state must have a number for each column of each group.")
     one = record.optional("gauge")
     gauge = None
     if one is not None:
@@ -223,7 +225,15 @@ def _ask(record: Record, plan: StudyPlan) -> Ask:
         raise MessageError("a state has a gauge where it asks for measures of fit, and nowhere else.")
     below = record.integer("below", 1, WORDS)
     record.done()
-    return Ask(role, below, rows, y_centre, y_scale, theta, corner, step, octets, thresholds, gauge)
+    return Ask(role, below, rows, y_centre, y_scale, theta, corner, step, octets, offsets, thresholds, gauge)
+
+
+def _by_group(record: Record, name: str, groups: int, size: int) -> tuple[tuple[float, ...], ...]:
+    what = f"{name!r} of the state"
+    return tuple(
+        tuple(number_of(v, what) for v in Record({"of": row}, what).items("of", size))
+        for row in record.items(name, most=groups)
+    )
 
 
 def state_payload(state: FieldState) -> bytes:
@@ -257,6 +267,7 @@ def _ask_object(ask: Ask) -> dict[str, Any]:
         "corner": text_of(ask.corner),
         "step": text_of(ask.step),
         "signs": [base(s) for s in ask.signs],
+        "offsets": [[text_of(v) for v in row] for row in ask.offsets],
         "thresholds": [[text_of(v) for v in row] for row in ask.thresholds],
         "gauge": None if ask.gauge is None else {k: text_of(v) for k, v in ask.gauge._asdict().items()},
     }

@@ -136,7 +136,18 @@ def plans():
     clamping = study_plan(clamping=("hours", "age", "bmi"))
     held = (*clamping.rounds[:-1], study.Held("clamping", 50, DAY, 5, False), clamping.rounds[-1])
     out["clamping"] = (clamping._replace(rounds=held), ("clamping", "main"), True)
+    out["offsets"] = (study_plan("quantile"), ("main",), "quantile" in POLYNOMIAL)
     return out
+
+
+def asked(name, plan, role):
+    """What a state of a plan asks of a role: in plan "offsets" by numbers of their own, in the others by signs."""
+    rng = random.Random(f"{name} {role}")
+    more = {}
+    if name == "offsets":
+        rows = tuple(tuple(rng.randint(-32, 32) / 64.0 for _ in range(plan.size)) for _ in range(16))
+        more = {"step": 0.0, "signs": (), "offsets": rows}
+    return ask(plan, role, rng, **more)
 
 
 def some(value):
@@ -150,7 +161,7 @@ def reports():
         payload = study.plan_payload(plan)
         payloads[name] = wire.base(payload)
         for role in roles:
-            state = field_state(wire.hash_of(payload), ask(plan, role, random.Random(f"{name} {role}")))
+            state = field_state(wire.hash_of(payload), asked(name, plan, role))
             states[f"{name} {role}"] = wire.base(messages.state_payload(state))
             for row in ROWS if role in {"clamping", "main"} else ROWS[:2]:
                 number += 1

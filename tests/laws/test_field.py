@@ -247,8 +247,13 @@ def test_groups_are_asked_at_their_own_coefficients():
     for group in range(GROUPS):
         np.testing.assert_array_equal(ask.theta_of(group), state.theta + state.offsets[group])
     assert field.ask_of(fit, state._replace(offsets=0.0 * state.offsets)).signs == ()
-    with pytest.raises(ValueError, match="one size"):
-        field.ask_of(fit, state._replace(offsets=rng.standard_normal((GROUPS, 11))))
+    own = state._replace(offsets=rng.standard_normal((GROUPS, 11)))
+    told = field.ask_of(fit, own)
+    assert (told.signs, told.step) == ((), 0.0)
+    for group in range(GROUPS):
+        np.testing.assert_array_equal(told.theta_of(group), own.theta + own.offsets[group])
+    for some, one in ((state, ask), (own, told)):
+        np.testing.assert_array_equal(field.state_of(fit, one)[0].offsets, some.offsets)
     with pytest.raises(ValueError, match="lower triangular"):
         field.ask_of(fit, state._replace(rows=state.rows.T))
     plan = in_the_field(fit)

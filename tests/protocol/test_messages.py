@@ -98,6 +98,14 @@ def test_coefficients_of_groups_are_on_either_side():
     assert one._replace(signs=()).theta_of(0) == list(one.theta)
 
 
+def test_coefficients_of_groups_may_differ_by_numbers_of_their_own():
+    own = tuple(tuple((g + 1) * (j - 2) / 64.0 for j in range(PLAN.size)) for g in range(16))
+    state = field_state(HASH, ask(PLAN, "main", step=0.0, signs=(), offsets=own))
+    (one,) = messages.read_state(messages.state_payload(state), PLAN, HASH).asks
+    assert one.offsets == own
+    assert one.theta_of(3) == [t + o for t, o in zip(one.theta, own[3], strict=True)]
+
+
 # --- envelopes -----------------------------------------------------------------------------------------------
 
 
@@ -258,6 +266,9 @@ WRONG_STATES = {
     "theta": lambda s: s["asks"][0]["theta"].append("0x0.0p+0"),
     "signs": lambda s: s["asks"][0]["signs"].pop(),
     "bits of signs": lambda s: s["asks"][0].update(signs=["AAAA"] * 16),
+    "offsets beside signs": lambda s: s["asks"][0].update(offsets=[["0x0.0p+0"] * PLAN.size] * 16),
+    "groups of offsets": lambda s: s["asks"][0].update(signs=[], offsets=[["0x0.0p+0"] * PLAN.size] * 15),
+    "offsets of a group": lambda s: s["asks"][0].update(signs=[], offsets=[["0x0.0p+0"]] * 16),
     "thresholds": lambda s: s["asks"][0].update(thresholds=[["0x0.0p+0"]]),
     "gauge": lambda s: s["asks"][0].update(gauge={k: "0x0.0p+0" for k in ("residual", "spread", "centre")}),
     "nobody": lambda s: s.update(asks=[]),

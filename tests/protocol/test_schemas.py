@@ -23,7 +23,8 @@ BEYOND = {
         "two columns of a name", "bounds", "levels that read alike", "times",
     },
     "state": {
-        "plan", "beyond 2^60", "rows", "theta", "signs", "bits of signs", "thresholds", "gauge", "below", "slots",
+        "plan", "beyond 2^60", "rows", "theta", "signs", "bits of signs", "offsets beside signs", "groups of offsets",
+        "offsets of a group", "thresholds", "gauge", "below", "slots",
     },
     "report": {"plan", "numbers", "part of a number", "beyond six sd", "least integer", "a token of one's own"},
 }  # fmt: skip

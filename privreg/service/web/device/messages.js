@@ -21,6 +21,7 @@ import { Record, VERSION, base, hashOf, joined, loads, need, numberOf, pack, sam
  * @property {number} corner
  * @property {number} step
  * @property {Uint8Array[]} signs one a group, a bit a coefficient, least first; 1: minus
+ * @property {number[][]} offsets or what a group's coefficients differ by from theta, one row a group
  * @property {number[][]} thresholds
  * @property {{residual: number, spread: number, centre: number} | null} gauge
  */
@@ -100,17 +101,23 @@ function readAsk(record, plan) {
   const signs = record.items("signs", undefined, form.groups).map((s) => unbase(s, "'signs' of the state"));
   const whole = signs.length === form.groups && signs.every((s) => s.length === Math.ceil(size / 8));
   need(!signs.length || (role === "main" && whole), "'signs' of the state can't be right.");
-  const thresholds = record.items("thresholds", role === "location" ? form.groups : 0).map((t) =>
-    new Record(new Map([["t", t]]), "a group").items("t", plan.unscaled.length)
-      .map((v) => numberOf(v, "'thresholds' of the state")));
+  const offsets = byGroup(record, "offsets", form.groups, size);
+  need(!offsets.length || (role === "main" && !signs.length && offsets.length === form.groups),
+    "'offsets' of the state can't be right.");
+  const thresholds = byGroup(record, "thresholds", form.groups, plan.unscaled.length);
+  need(thresholds.length === (role === "location" ? form.groups : 0), "'thresholds' of the state can't be right.");
   const one = record.optional("gauge");
   const gauge = one && { residual: one.real("residual"), spread: one.real("spread"), centre: one.real("centre") };
   one?.done();
   need((gauge !== null) === (role === "measures"), "'gauge' of the state can't be right.");
   const below = record.integer("below", 1, WORDS);
   record.done();
-  return { role, below, rows, yCentre, yScale, theta, corner, step, signs, thresholds, gauge };
+  return { role, below, rows, yCentre, yScale, theta, corner, step, signs, offsets, thresholds, gauge };
 }
+
+/** @param {Record} record @param {string} name @param {number} groups at most @param {number} size */
+const byGroup = (record, name, groups, size) => record.items(name, undefined, groups).map((row) =>
+  new Record(new Map([["of", row]]), "a group").items("of", size).map((v) => numberOf(v, `'${name}' of the state`)));
 
 /** What a state asks of a token. @param {State} state @param {Place} place @returns {Ask} */
 export const askOf = (state, place) => /** @type {Ask} */ (state.asks.find((a) => place.role < a.below));
@@ -121,6 +128,7 @@ export const groupOf = (plan, role, place) =>
 
 /** Coefficients of a group. @param {Ask} ask @param {number} group */
 export function thetaOf(ask, group) {
+  if (ask.offsets.length) return ask.theta.map((t, j) => t + ask.offsets[group][j]);
   const bits = ask.signs[group];
   return bits ? ask.theta.map((t, j) => ((bits[j >> 3] >> (j & 7)) & 1 ? t - ask.step : t + ask.step)) : ask.theta;
 }
