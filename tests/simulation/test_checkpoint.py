@@ -455,7 +455,7 @@ def test_processes_that_are_really_stopped(people, tmp_path):
     script = textwrap.dedent(SCRIPT).format(path=str(big), kept=str(kept), rows=6 * N)
     given = [sys.executable, "-c", script]
     begun = []
-    for how, moment in ((signal.SIGINT, 0.05), (signal.SIGKILL, 0.3)):
+    for how, moment in ((signal.SIGINT, 0.05), (signal.SIGKILL, 0.05)):
         process = subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
         limit = time.monotonic() + 120
         last = kept.stat().st_mtime_ns if kept.exists() else 0
