@@ -115,18 +115,36 @@ def test_where_the_state_is_the_truth_nothing_is_expected(kind):
     np.testing.assert_allclose(score, 0.0, atol=2e-4)
 
 
+STRETCH = np.array([[0.6, 0.3, 0.0], [0.3, 1.2, -0.2], [0.0, -0.2, 0.7]])
+
+
+@pytest.mark.parametrize("stretched", [False, True])
 @pytest.mark.parametrize("kind", ["logistic", "poisson", "balanced"])
-def test_what_offsets_add_to_a_round_s_reports_is_taken_off(kind):
+def test_what_offsets_add_to_a_round_s_reports_is_taken_off(kind, stretched):
     # groups whose reports follow the law, about the truth: what is left of their mean is of fourth order
     said, truth = made(kind), np.array([0.6, -0.3, 0.2])
     plan = plan_by_rounds(KINDS[kind], rules=said.rules, d=D)
     offsets = 0.2 * hadamard(GROUPS)[:, [1, 2, 4]]  # products of three have mean 0, too
+    if stretched:
+        offsets = offsets @ STRETCH
     state = state_of(plan, "main", np.random.default_rng(0), theta=truth)._replace(offsets=offsets, corner=0.8)
     told = np.array([law.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets])
     seen = Seen(state, np.ones((1, GROUPS)), told[None], None, 0.5)
     frame = framed(plan, Progress(state, None, None, None, (seen,), None, (GROUPS,)), said, truth, 1.0)
     added = frame.maps[0] @ told.mean(axis=0)
     assert np.linalg.norm(frame.rounds[0].g.mean(axis=0)) < 0.1 * np.linalg.norm(added)
+
+
+@pytest.mark.parametrize("stretch", [np.eye(3), STRETCH])
+@pytest.mark.parametrize("kind", ["quantile", "expectile"])
+def test_what_offsets_add_follows_from_their_second_moments(kind, stretch):
+    # exact but for fourth moments
+    said, truth = made(kind), np.array([0.6, -0.3, 0.2])
+    offsets = 0.1 * hadamard(GROUPS)[:, [1, 2, 4]] @ stretch
+    told = np.mean([law.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets], axis=0)
+    told -= law.expected(said, truth, 0.8, truth, 1.0).score
+    found = law.bend(said, truth, offsets.T @ offsets / GROUPS, 0.8, 1.0)
+    np.testing.assert_allclose(found, told, atol=0.02 * np.linalg.norm(told))
 
 
 def test_squared_loss_bends_a_little_beyond_the_limits_of_the_response():

@@ -99,3 +99,19 @@ def test_offsets_do_not_move_what_a_logistic_fit_estimates():
         res = model.fit(seed=seed, progress=False)
         off.append(np.mean((res.params - 1.0) / res.bse))
     assert abs(np.mean(off)) < 0.5  # 0.9 without
+
+
+def test_groups_answer_farther_apart_where_there_is_little_curvature():
+    """Errors four times as wide where g is "y": the score bends there less, whatever else the model has."""
+    rng = np.random.default_rng(5)
+    n = 100_000
+    data = pd.DataFrame({"g": np.where(rng.random(n) < 0.3, "y", "n"), "x": rng.standard_normal(n)})
+    farthest = []
+    for wide in (1.0, 4.0):
+        y = data["x"] + np.where(data["g"] == "y", wide, 1.0) * 0.5 * rng.standard_normal(n)
+        given = {"mu": None, "bounds": {"x": (-4, 4), "y": (-10, 10)}, "levels": {"g": ["n", "y"]}}
+        model = pr.PrivateOnlineRegression.from_formula("y ~ g + x", data.assign(y=y), **given)
+        length = np.linalg.norm(model.fit(seed=1, progress=False)._fit.equation.offsets, axis=1)
+        farthest.append(length.max() / length[length > 0.0].min())
+    assert farthest[0] < 1.3
+    assert farthest[1] > 1.6
