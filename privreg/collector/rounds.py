@@ -342,7 +342,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
         length *= BENT  # what they add to a mean report is not taken off
     elif plan.rules.shape.family in BENDING and plan.sd("main") > 0.0:
         length *= GENTLE
-    return length
+    return float(length)
 
 
 def _offsets(plan: Plan, progress: Progress, state: State) -> Array:
