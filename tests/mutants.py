@@ -710,8 +710,8 @@ MUTANTS = (
     Mutant(
         "what is not known of curvature is left out",
         "privreg/collector/curvature.py",
-        "own @ (noise * share) @ own.T + unknown, weights",
-        "own @ (noise * share) @ own.T, weights",
+        "own @ left @ own.T + unknown, weights",
+        "own @ left @ own.T, weights",
         ("tests/collector/test_curvature.py::test_estimates_are_without_bias_and_cover",),
     ),
     Mutant(

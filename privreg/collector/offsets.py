@@ -126,4 +126,4 @@ def stretched(plan: Plan, progress: Progress, state: State, said: Law, frame: Fr
     reach = np.sqrt((said.weight @ along**2) / np.maximum(said.weight @ along, 1e-300))
     most = np.clip(FARTHEST / np.maximum(each * reach, 1e-300), 1.0, LONGEST)
     times = np.clip(values.mean() / np.maximum(values, 1e-300), 1.0, most)
-    return progress._replace(stretch=np.asarray((vectors * times) @ vectors.T))
+    return progress._replace(stretch=np.eye(plan.size) + (vectors * (times - 1.0)) @ vectors.T)

@@ -58,6 +58,12 @@ def without_iterates(doc):
     return json.dumps({**doc, "statement": {**doc["statement"], "mechanics": mechanics}})
 
 
+def sizes(arrays):
+    """Shapes and types, but for how many different offsets groups had, which follows from reports."""
+    several = {"equation_weights", "equation_corners", "equation_offsets"}
+    return {k: (v.shape[1:] if k in several else v.shape, v.dtype) for k, v in arrays.items()}
+
+
 @EVERY_WAY
 def test_all_but_the_randomised_numbers_is_equal_for_different_rows(tmp_path, way):
     one, two = (without_learned_words(r) for r in (fitted(way=way), fitted(2, False, way=way)))
@@ -65,7 +71,7 @@ def test_all_but_the_randomised_numbers_is_equal_for_different_rows(tmp_path, wa
     assert without_iterates(doc) == without_iterates(doc_2)  # header, schema, statement, notes, counts
     assert json.dumps(doc) != json.dumps(doc_2)
     assert texts(one) == texts(two)
-    assert {k: (v.shape, v.dtype) for k, v in arrays.items()} == {k: (v.shape, v.dtype) for k, v in arrays_2.items()}
+    assert sizes(arrays) == sizes(arrays_2)
     np.testing.assert_array_equal(arrays["trail_n"], arrays_2["trail_n"])
     assert (one.params != two.params).all()
     assert (repr(one), dir(one)) == (repr(two), dir(two))
