@@ -715,6 +715,27 @@ MUTANTS = (
         ("tests/collector/test_curvature.py::test_estimates_are_without_bias_and_cover",),
     ),
     Mutant(
+        "what noise adds where curvature is not known is left out",
+        "privreg/collector/curvature.py",
+        " + _blurred(curvature, draws, own, left)",
+        "",
+        ("tests/collector/test_curvature.py::test_noise_is_carried_by_a_curvature_that_is_not_known",),
+    ),
+    Mutant(
+        "offsets are not stretched",
+        "privreg/collector/offsets.py",
+        "out if progress.stretch is None else out @ progress.stretch",
+        "out",
+        ("tests/simulation/test_rounds_use.py::test_groups_answer_farther_apart_where_there_is_little_curvature",),
+    ),
+    Mutant(
+        "a device adds no offsets of its group",
+        "privreg/protocol/messages.py",
+        "return [t + o for t, o in zip(self.theta, self.offsets[group], strict=True)]",
+        "return list(self.theta)",
+        ("tests/protocol/test_messages.py::test_coefficients_of_groups_may_differ_by_numbers_of_their_own",),
+    ),
+    Mutant(
         "what offsets add is not taken off",
         "privreg/collector/estimate.py",
         "(mean - bends[-1]) @ map_.T",

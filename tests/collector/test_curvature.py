@@ -197,3 +197,15 @@ def test_a_poor_start_tells_curvature_along_itself():
     ratio = np.mean(sds, axis=0)
     assert ratio[0] < 0.75 < 0.9 < ratio[1:].min()
     assert np.mean(np.abs(off) <= 1.96) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / REPEATS)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_noise_is_carried_by_a_curvature_that_is_not_known(whole):
+    """Where the mean report is zero, what isn't known of M blurs the noise alone: by v/m⁴ of it to first order."""
+    q, m, v, n = (1, 1.2, 0.01, 500.0) if whole else (2, 1.2, 0.01, 500.0)
+    rounds = [Answered(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
+    found = curvature.combine(rounds, 4.0 * np.eye(q), curvature.Curvature(m * np.eye(q), np.array([[v]]), 0.1))
+    # the sample variance of 200 draws has a standard error of a tenth
+    expected = v / m**4 * 4.0 / n * np.eye(q)
+    np.testing.assert_allclose(found.unknown, expected, rtol=0.4 if whole else 1e-9, atol=1e-15)
+    np.testing.assert_allclose(found.cov - found.unknown, 4.0 / n / m**2 * np.eye(q))
