@@ -36,6 +36,8 @@ def make(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
         If the file exists or can't be written.
     """
     key = Ed25519PrivateKey.generate()
+    while base(public(key)).startswith("-"):  # at the shell it would read as an option
+        key = Ed25519PrivateKey.generate()
     how = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
     text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how)
     try:

@@ -5,6 +5,7 @@ import stat
 
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from privreg.device import client, ed25519
@@ -60,3 +61,18 @@ def test_invitations_are_what_devices_read(tmp_path):
     got = client.invitation(keys.invitation("https://study.example.org/", "sleep", root, token(3)))
     assert got == ("https://study.example.org/v1/studies/sleep", "sleep", wire.base(root), token_text(token(3)))
     assert client.invitation(keys.invitation("http://localhost:8000", "sleep", root)).token == ""
+
+
+def test_a_public_key_never_reads_as_an_option(tmp_path, monkeypatch):
+    class Made:
+        @staticmethod
+        def generate():
+            return given.pop(0)
+
+    some = [Ed25519PrivateKey.generate() for _ in range(1000)]  # one of 64 begins with a dash
+    dashed = [key for key in some if wire.base(keys.public(key)).startswith("-")]
+    fine = next(key for key in some if key not in dashed)
+    given = [*dashed[:2], fine]
+    assert len(given) == 3
+    monkeypatch.setattr(keys, "Ed25519PrivateKey", Made)
+    assert keys.make(tmp_path / "one.key") is fine
