@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["answered", "corrections", "counted", "equation", "estimate", "framed", "local_law", "measured", "of_groups"]
+__all__ = ["answered", "corrections", "counted", "equation", "estimate", "framed", "measured", "of_groups"]
 
 WIDE_CORNER: Final = 2.0
 """Corner of a round, relative to the last, up to which it enters the estimate."""
@@ -48,7 +48,7 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     """Rounds in the law's own coordinates at `theta`; `nearby` takes all states for so near that the law is linear."""
     main, rounds = progress.main, counted(plan, progress)
     last = main[-1]
-    local = local_law(plan, progress, said, theta, scale)
+    local = _local(plan, progress, said, theta, scale)
     inverse = np.linalg.inv(local.root)
     own = local.root @ local.root.T
     noise = inverse @ local.noise[_kind(last)] @ inverse.T
@@ -70,10 +70,10 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
     common = curvature.UNSCALED if said.scaled else curvature.COMMON
     # where curvature goes with the coefficients, steps of states differ, and no study of that was made
     follows = not plan.rules.moving
-    return Frame(out, len(main), follows, noise, local.root, maps, bends, common, local.slopes)
+    return Frame(out, len(main), follows, noise, local, maps, bends, common)
 
 
-def local_law(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float) -> Local:
+def _local(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float) -> Local:
     """What the law says at `theta` of reports of the rounds so far; what is known is kept where it is the same."""
     rounds, last = counted(plan, progress), progress.main[-1].state
     kinds, offsets = {_kind(one): one for one in rounds}, {_offset(one.state): one.state for one in rounds}

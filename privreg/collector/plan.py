@@ -206,17 +206,21 @@ class Frame(NamedTuple):
     main: int  # How many of them, the last ones, are main rounds
     follows: bool  # Whether how states follow reports is to tell of M
     noise: Array  # shape (q, q)
-    root: Array  # L, lower triangular: x = L' θ; shape (q, q)
+    local: Local  # What the law says at θ
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
     bends: list[Array]  # What was taken off each round's mean report, scores' coordinates; shape (q,)
     common: float  # Prior sd of a multiple of the law's curvature
-    slopes: Array  # What M changes by if residuals are wider along each of k directions; shape (k, q, q)
+
+    @property
+    def root(self) -> Array:
+        """L, lower triangular: x = L' θ; shape (q, q)."""
+        return self.local.root
 
     def learned(self, fewer: int = 0, *, brief: bool = False) -> Curvature:
         """M from all rounds but the last so many, see `curvature.learn`."""
         return curvature.learn(
             self.rounds[: len(self.rounds) - fewer], self.noise,
-            common=self.common, slopes=self.slopes, main=(self.main - fewer) * self.follows, brief=brief,
+            common=self.common, slopes=self.local.slopes, main=(self.main - fewer) * self.follows, brief=brief,
         )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from privreg.collector import clamping, curvature, diagonal, many, moments, pilot, thresholds, whitening
 from privreg.collector import factors as cells
 from privreg.collector.coordinates import placed, reference
-from privreg.collector.estimate import answered, estimate, framed, local_law
+from privreg.collector.estimate import answered, estimate, framed
 from privreg.collector.offsets import offsets, stretched
 from privreg.collector.plan import Plan, Progress, Seen
 from privreg.families import measures
@@ -275,9 +275,7 @@ def _observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
 def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Progress, State]:
     """Go part of the way to what the last round's reports say."""
     assert progress.fitted is not None
-    scale = progress.fitted.scale
-    progress = progress._replace(local=local_law(plan, progress, said, state.theta, scale))
-    frame = framed(plan, progress, said, state.theta, scale, nearby=not plan.rules.moving)
+    frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
     learned = frame.learned(brief=True)
     m = curvature.floored(learned.mean)
     x, g = _latest(frame.rounds, m)
@@ -290,7 +288,7 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
         sd = math.sqrt(float(np.trace(back @ frame.noise @ back.T)) / max(told, 1e-300))
         gain = min(curvature.GAIN, max(STEADY / max(sd, 1e-300), SLOWEST))
     theta = np.linalg.solve(frame.root.T, x) + gain * step
-    progress = progress._replace(curvature=learned)
+    progress = progress._replace(curvature=learned, local=frame.local)
     return stretched(plan, progress, state, said, frame), state._replace(theta=theta)
 
 
