@@ -10,7 +10,7 @@ import numpy as np
 from privreg.collector import factors as cells
 from privreg.collector import law, many, moments, pilot, whitening
 from privreg.collector.plan import Plan, Progress
-from privreg.collector.reference import normal_points
+from privreg.collector.reference import bounded, normal_points
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
 
@@ -114,16 +114,21 @@ def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Arra
 
 
 def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Array) -> Array:
-    """Points that stand for records in the coordinates of the scores: levels by their shares, all else normal."""
+    """Points that stand for records, coordinates of the scores: levels by their shares, all else within its bounds."""
     d, constant = plan.d, plan.layout.constant
     if d == int(constant):
         return np.ones((1, 1))
-    if not plan.whitened:
-        return normal_points(whitening.correlation(near[:d, :d], constant), constant)
-    stretch = (np.diag(near) / np.diag(rows))[:d]
-    known = cells.shrunk(plan.cells, scatter.shares) if plan.cells else []
-    points, _ = cells.stand_ins(plan.cells, known, near[:d, :d], stretch, np.nan_to_num(shares), constant=constant)
-    return points
+    whitener = near[:d, :d]
+    if plan.whitened:
+        stretch = (np.diag(near) / np.diag(rows))[:d]
+        known = cells.shrunk(plan.cells, scatter.shares) if plan.cells else []
+        points, _ = cells.stand_ins(plan.cells, known, whitener, stretch, np.nan_to_num(shares), constant=constant)
+    else:
+        points = normal_points(whitening.correlation(whitener, constant), constant)
+        whitener = whitening.scaled(whitener, constant)
+    other = {int(j) for g in plan.cells for j in g.columns} | set(plan.unscaled)
+    inner = [j for j in range(int(constant), d) if j not in other and not plan.gaps[j] and np.isnan(shares[j])]
+    return bounded(points, whitener, inner, constant=constant)
 
 
 def reference(plan: Plan, progress: Progress) -> Law:
