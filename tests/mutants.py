@@ -742,6 +742,20 @@ MUTANTS = (
         "mean @ map_.T",
         ("tests/collector/test_law.py::test_what_offsets_add_to_a_round_s_reports_is_taken_off",),
     ),
+    Mutant(
+        "covariates of the law go beyond their bounds",
+        "privreg/collector/coordinates.py",
+        "return bounded(points, whitener, inner, constant=constant)",
+        "return points",
+        ("tests/collector/test_estimate.py::test_an_even_covariate_s_stand_ins_keep_within_its_bounds",),
+    ),
+    Mutant(
+        "outer quantiles are estimated from the pilot, too",
+        "privreg/collector/estimate.py",
+        "shape.a != MEDIAN",
+        "shape.a == MEDIAN",
+        ("tests/collector/test_estimate.py::test_quantiles_but_the_median_are_estimated_from_main_rounds_alone",),
+    ),
     # collectors, and who reads them
     Mutant(
         "forged tokens are taken",

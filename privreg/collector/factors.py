@@ -326,9 +326,9 @@ def stand_ins(
 
     Returns
     -------
-    ndarray, shape (4096, d)
+    ndarray, shape (2048, d)
         The mean and covariance that was asked for is exact, however levels of two factors depend on each other.
-    list of ndarray of int, shape (4096,)
+    list of ndarray of int, shape (2048,)
         Cells they are in, by groups.
     """
     d, first = len(rows), int(constant)

@@ -35,6 +35,8 @@ _FLAT = 1e-8
 NEAR: Final = 4.0
 """Standard deviations from a mean to the nearer bound beyond which a normal covariate hardly meets it."""
 
+_GRID: Final = np.linspace(-4.0, 4.0, 129)
+
 _INNER: Final = 0.95
 """Mean of a covariate within ±1 that is believed at most: reports' noise may put it anywhere."""
 
@@ -167,7 +169,8 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     for j in near:
         share = min(sd[j] ** 2 / (1.0 - mean[j] ** 2), WIDEST)
         a, b = (0.5 * (1.0 + way * mean[j]) * (1.0 / share - 1.0) for way in (1.0, -1.0))
-        x[:, j] = 2.0 * betaincinv(a, b, ndtr((x[:, j] - x[:, j].mean()) / sd[j])) - 1.0
+        # quantiles between those of a grid: each takes as long as a point of the law for a whole round
+        x[:, j] = np.interp((x[:, j] - x[:, j].mean()) / sd[j], _GRID, 2.0 * betaincinv(a, b, ndtr(_GRID)) - 1.0)
     z, size = x @ rows.T, np.sqrt(np.mean(points**2, axis=0))
     z[:, first:] = made_white(z[:, first:] / size[first:], centred=constant) * size[first:]
     return np.asarray(z)
