@@ -39,7 +39,7 @@ from tqdm import tqdm
 import privreg as pr
 from benchmarks.designs import DESIGNS
 from benchmarks.store import save_table
-from benchmarks.validity import made, population
+from benchmarks.validity import made, truth_of
 from privreg.collector import coordinates, curvature, estimate
 
 RESULTS: Final = Path(__file__).parent / "results" / "priors.csv"
@@ -71,7 +71,7 @@ def one(name: str, n: int, mu: float, replication: int) -> list[dict[str, Any]]:
     run = stream._run
     progress = run.so_far()
     linear = run.to_user @ coordinates.linear(run.plan, progress.state)
-    params, truth = np.ravel(res.params), np.ravel(res.estimand(population(name, n, mu)))
+    params, truth = np.ravel(res.params), truth_of(res, name, n, mu)
     here = estimate.estimate(run.plan, progress)
     out = []
     for prior, constants in PRIORS.items():

@@ -41,8 +41,8 @@ from benchmarks.designs import DESIGNS
 from benchmarks.store import read_table, save_table
 
 RESULTS: Final = Path(__file__).parent / "results" / "validity.csv"
-POPULATION: Final = 400_000
-POPULATIONS: Final = 11
+POPULATION: Final = 1_000_000
+POPULATIONS: Final = 59
 KEYS: Final = ["design", "method", "n", "mu"]
 
 
@@ -54,19 +54,19 @@ def made(name: str, n: int, *seed: int) -> pd.DataFrame:
 
 @cache
 def population(name: str, n: int, mu: float) -> pd.DataFrame:
-    """Records on which estimands are computed: so many that their own chance is about a seventh of a fit's.
-
-    At μ = 1 the noise of reports gives a fit some forty times the variance that its records alone would, at μ = 3 some
-    five times. An estimand of twice as many records at μ = 3 was off by a whole standard error in every replication.
-    """
+    """Records on which each fit's estimand is computed."""
     return others(name, n, mu, 0)
 
 
 def others(name: str, n: int, mu: float, number: int) -> pd.DataFrame:
-    """One population of as many records."""
+    """One population, of μ/2 times as many records.
+
+    At μ = 1 the noise of reports gives a fit some forty times the variance that its records alone would, at μ = 3 some
+    five times: the chance of a population is a quarter or a third of a standard error, of which `truth_of` leaves a
+    fiftieth.
+    """
     several = DESIGNS[name].family == "multinomial"  # whose noise is so much larger that fewer do, and they cost more
-    most = POPULATION * max(mu, 1)
-    return made(name, int(max(min(n * max(2, mu**2), most), n)) // (4 if several else 1), 1, number)
+    return made(name, int(min(0.5 * n * max(mu, 1), POPULATION)) // (4 if several else 1), 1, number)
 
 
 CHANCE: Final[dict[tuple[str, int, float], np.ndarray]] = {}
@@ -77,6 +77,7 @@ def truth_of(res: Any, name: str, n: int, mu: float) -> np.ndarray:
 
     Chance is about the same for all fits of a design: it is found once, for the first, from `POPULATIONS` others. A
     seventh of a standard error would cost a quarter of a percent of coverage, where by chance it is more, a whole one.
+    Between fits of a design it differs by a hundredth of a standard error or two.
     """
     found = np.ravel(res.estimand(population(name, n, mu)), order="F")
     if (name, n, mu) not in CHANCE:
