@@ -743,6 +743,13 @@ MUTANTS = (
         ("tests/collector/test_law.py::test_what_offsets_add_to_a_round_s_reports_is_taken_off",),
     ),
     Mutant(
+        "low curvature is trusted",
+        "privreg/collector/curvature.py",
+        "(1.0 + LACKING * lacking) / values",
+        "1.0 / values",
+        ("tests/collector/test_curvature.py::test_standard_errors_are_wary_of_low_curvature_alone",),
+    ),
+    Mutant(
         "covariates of the law go beyond their bounds",
         "privreg/collector/coordinates.py",
         "return bounded(points, whitener, inner, constant=constant)",

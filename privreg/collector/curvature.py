@@ -75,6 +75,14 @@ GAIN: Final = 0.6
 """Part of the way from a state to its own reports' one-step estimate that the next state goes. With 0.8, coefficients
 of right models had a standard error larger by a hundredth, and curvature was told little better."""
 
+USUAL: Final = 0.85
+"""Curvature along a direction, relative to the mean of all, below which it is low."""
+
+LACKING: Final = 0.35
+"""Part of what curvature then lacks by which standard errors are larger. Four coefficients of wrong models, whose
+intervals held in 91.8 to 92.2% of 1,000 fits, have ones that hold in 93.5 to 95; right models' are longer by a
+hundredth (benchmarks/validity)."""
+
 DRAWS: Final = 400
 
 
@@ -333,7 +341,7 @@ def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, b
         weights = weights / weights.sum()
     estimate = weights @ one
     mean_x, mean_g = weights @ x, weights @ g
-    own = np.asarray(np.linalg.inv(m), dtype=np.float64)
+    own = _wary(m)
     left = np.asarray(noise * float(np.sum(weights**2 / total)), dtype=np.float64)
     unknown = np.zeros((q, q))
     if not brief:
@@ -341,6 +349,17 @@ def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, b
         moves = _divided(draws, mean_g) - np.linalg.solve(m, mean_g)
         unknown = np.asarray(moves.T @ moves / len(moves), dtype=np.float64) + _blurred(curvature, draws, own, left)
     return Combined(estimate, own @ left @ own.T + unknown, weights, mean_x - estimate, unknown)
+
+
+def _wary(m: Array) -> Array:
+    """Inverse of a curvature, for a covariance: larger than that along directions of low curvature.
+
+    The prior, and secants in place of slopes, let low curvature seem less low than it is, by a few percent, and an
+    interval would be too short by as much.
+    """
+    values, vectors = np.linalg.eigh(m)
+    lacking = np.maximum(USUAL - values / values.mean(), 0.0)
+    return np.asarray((vectors * ((1.0 + LACKING * lacking) / values)) @ vectors.T)
 
 
 def _blurred(curvature: Curvature, draws: Array, own: Array, noise: Array) -> Array:

@@ -50,9 +50,9 @@ BENT: Final = 0.25
 
 GENTLE: Final = 0.35
 """The same of a yes or no, of classes, and of counts. What offsets add to a mean report is taken off by a law that
-knows little of the covariates: with powers of an age, full length moved coefficients by 1.4 standard errors from a right model's and this
-by 0.4, and reports told the curvature no worse where the link was wrong. With full length the slope of counts of 90,000
-records had an sd of 1.19 standard errors, with this of 0.92."""
+knows little of the covariates: with powers of an age, full length moved coefficients by 1.4 standard errors from a
+right model's and this by 0.4, and reports told the curvature no worse where the link was wrong. With full length the
+slope of counts of 90,000 records had an sd of 1.19 standard errors, with this of 0.92."""
 
 BENDING: Final = frozenset({codes.LOGISTIC, codes.BALANCED, codes.MULTINOMIAL, codes.POISSON})
 """Of which that is so."""

@@ -209,3 +209,13 @@ def test_noise_is_carried_by_a_curvature_that_is_not_known(whole):
     expected = v / m**4 * 4.0 / n * np.eye(q)
     np.testing.assert_allclose(found.unknown, expected, rtol=0.4 if whole else 1e-9, atol=1e-15)
     np.testing.assert_allclose(found.cov - found.unknown, 4.0 / n / m**2 * np.eye(q))
+
+
+def test_standard_errors_are_wary_of_low_curvature_alone():
+    q, n, values = 3, 500.0, np.array([0.4, 1.1, 1.2])
+    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((q, q)))[0]
+    rounds = [Answered(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
+    known = curvature.Curvature((turn * values) @ turn.T, 1e-18 * np.eye(q * (q + 1) // 2), 0.1)
+    found = curvature.combine(rounds, 4.0 * np.eye(q), known)
+    times = 1.0 + curvature.LACKING * np.array([curvature.USUAL - 0.4 / 0.9, 0.0, 0.0])
+    np.testing.assert_allclose(turn.T @ found.cov @ turn, np.diag(4.0 / n * (times / values) ** 2), atol=1e-9)
