@@ -50,8 +50,11 @@ NOTHING: Final = 1e6
 TOLD_ALONG: Final = 0.4
 """The same of slopes, which are fewer, by the second power: that of rare levels needs them."""
 
-COMMON: Final = 0.2
-"""Prior sd of the mean of the eigenvalues about 1."""
+COMMON: Final = 0.3
+"""Prior sd of the mean of the eigenvalues about 1 where curvature doesn't go with a residual scale.
+
+With 0.2, a coefficient of counts with a wrong link covered 92.2% instead of 94.0% of 400 fits; intervals are longer by
+4 to 6% for it."""
 
 UNSCALED: Final = 0.6
 """The same where curvature goes with a residual scale, which few reports tell badly."""
