@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 import privreg as pr
 
@@ -170,6 +172,30 @@ def _visits(rng: Generator, n: int) -> Rows:
     return {"a": a, "b": b, "y": np.minimum(rng.poisson(mean), 20)}
 
 
+def _groups(rng: Generator, n: int) -> Rows:
+    """A predictor whose slope differs between a group and the rest."""
+    g, x = rng.random(n) < 0.3, rng.random(n)
+    return {"g": np.where(g, "y", "n"), "x": x, "eta": -0.5 + 0.6 * x + g * (0.8 + 0.5 * x)}
+
+
+def _mostly_none(rng: Generator, n: int) -> Rows:
+    """A predictor with a covariate that is 0 for most people."""
+    a, b = np.where(rng.random(n) < 0.85, 0.0, rng.random(n)), rng.standard_normal(n)
+    return {"a": a, "b": b, "eta": -0.5 + a + 0.5 * b}
+
+
+def _answers(rows: Callable[[Generator, int], Rows], rng: Generator, n: int) -> Rows:
+    """Yes or no by a right link."""
+    x = rows(rng, n)
+    return x | {"y": (rng.random(n) < expit(x.pop("eta"))).astype(int)}
+
+
+def _events(rows: Callable[[Generator, int], Rows], rng: Generator, n: int) -> Rows:
+    """Counts by a right link."""
+    x = rows(rng, n)
+    return x | {"y": np.minimum(rng.poisson(np.exp(0.5 + x.pop("eta"))), 30)}
+
+
 def _choices(rng: Generator, n: int) -> Rows:
     """Classes by normal utilities, one with a square."""
     x = _normal(rng, n, "ab")
@@ -184,6 +210,7 @@ _ABC = "y ~ a + b + c"
 _UNIT = {"a": (0.0, 1.0), "b": FAR}
 _YES = {"g": ["n", "y"]}
 Quantile = pr.families.Quantile
+_COUNTS = pr.families.Poisson(y_max=30)
 DESIGNS: Final = {
     "normal": Design(_ABC, _plain, _THREE | _Y),
     "fanned": Design(_ABC, _fanned, _THREE | _Y),
@@ -231,6 +258,10 @@ DESIGNS: Final = {
     "counts, wrong link": Design(
         "y ~ a + b", _visits, {"a": (0.0, 2.0), "b": FAR}, family=pr.families.Poisson(y_max=20)
     ),
+    "yes, by group": Design("y ~ g * x", partial(_answers, _groups), {"x": (0.0, 1.0)}, _YES, family="logistic"),
+    "counts, by group": Design("y ~ g * x", partial(_events, _groups), {"x": (0.0, 1.0)}, _YES, family=_COUNTS),
+    "yes, mostly none": Design("y ~ a + b", partial(_answers, _mostly_none), _UNIT, family="logistic"),
+    "counts, mostly none": Design("y ~ a + b", partial(_events, _mostly_none), _UNIT, family=_COUNTS),
     "classes, wrong link": Design(
         "y ~ a + b", _choices, {"a": FAR, "b": FAR}, {"y": list("uvw")}, family="multinomial"
     ),

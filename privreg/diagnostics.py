@@ -68,6 +68,7 @@ CODES: Final = {
     "curvature": Code("doubt", "the curvature is hardly known"),
     "few": Code("doubt", "few records at this budget"),
     "flat": Code("doubt", "the response hardly varies inside its declared range"),
+    "imprecise": Code("doubt", "predictors are hardly known, and the curvature depends on them"),
     "lane": Code("doubt", "one lane has no standard errors"),
     "levels": Code("doubt", "rare levels are compared with a rare reference level"),
     "limit": Code("doubt", "the estimate lies at a public limit of the response"),

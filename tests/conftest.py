@@ -119,13 +119,15 @@ def the_same_rounds() -> Iterator[None]:
     """Less noise is made ahead, and twins hold the same rounds.
 
     Whether the optional round of moments is held is decided by what reports have shown: here it always is. So is
-    whether effects seem too strong to tell, which a few records' noise can do: here they never do. A few
-    records tell what bounds clamp, however short the stream. Locations are looked for on a coarser grid.
+    whether effects seem too strong to tell, or predictors to be hardly known, which a few records' noise can do: here
+    they never do. A few records tell what bounds clamp, however short the stream. Locations are looked for on a coarser
+    grid.
     """
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.privacy.noise.NORMALS", 1 << 10)
         m.setattr("privreg.collector.rounds._pays", lambda *_: True)
         m.setattr("privreg.simulation.findings._strength", lambda *_: 0.0)
+        m.setattr("privreg.simulation.findings._imprecise", lambda *_: 0.0)
         m.setattr("privreg.collector.clamping.people_for", lambda *_: 30)
         m.setattr("privreg.protocol.schedule.CLAMPED", 0.1)
         m.setattr("privreg.collector.thresholds.GRID", 15)

@@ -750,10 +750,27 @@ MUTANTS = (
         ("tests/collector/test_curvature.py::test_standard_errors_are_wary_of_low_curvature_alone",),
     ),
     Mutant(
+        "products of the law's covariates are numbers of their own",
+        "privreg/collector/coordinates.py",
+        "if not plan.made:",
+        "if plan.made or not plan.made:",
+        ("tests/collector/test_estimate.py::test_the_law_s_records_have_products_that_are_products",),
+    ),
+    Mutant(
+        "directions alone tell moments, whatever is asked",
+        "privreg/collector/moments.py",
+        "out[0] *= math.sqrt(lead)",
+        "out[0] *= 1.0",
+        (
+            "tests/collector/test_pilots.py::test_rows_that_mostly_lie_in_a_plane_are_not_stretched_without_end",
+            "tests/collector/test_estimate.py::test_intervals_hold_where_most_records_lie_in_a_plane",
+        ),
+    ),
+    Mutant(
         "covariates of the law go beyond their bounds",
         "privreg/collector/coordinates.py",
-        "return bounded(points, whitener, inner, constant=constant)",
-        "return points",
+        "points = bounded(points, whitener, inner, constant=constant)",
+        "",
         ("tests/collector/test_estimate.py::test_an_even_covariate_s_stand_ins_keep_within_its_bounds",),
     ),
     Mutant(

@@ -34,7 +34,8 @@ def placed(plan: Plan, progress: Progress, state: State) -> tuple[Progress, Stat
     if plan.wide is not None:
         return _placed_wide(plan, progress, state)
     rows = whitening.without_constant(scatter.rows, plan.d) if plan.extra else scatter.rows
-    near, _ = whitening.bring_in(rows, (0.0,) * plan.d if plan.label else plan.gaps, plan.layout.constant)
+    gaps = (0.0,) * plan.d if plan.label else plan.gaps
+    near, _ = whitening.bring_in(rows, gaps, plan.layout.constant, scatter.lead)
     scatter = moments.start_from(near, scatter)
     rules, d, constant = plan.rules, plan.d, plan.layout.constant
     scale, spread = 1.0, 1.0
@@ -102,12 +103,12 @@ def _rarer(plan: Plan, scatter: Scatter, rows: Array, near: Array) -> tuple[Arra
     """Shares of the rarer values, and which columns other factors' levels go together with."""
     d, here = plan.d, slice(plan.extra, plan.extra + plan.d)
     tied = np.zeros(d, dtype=np.bool_)
-    _, shares = whitening.bring_in(rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant)
+    _, shares = whitening.bring_in(rows, (0.0,) * d if plan.label else plan.gaps, plan.layout.constant, scatter.lead)
     if plan.cells:
         known = cells.shrunk(plan.cells, scatter.shares)
         own = cells.rarer(plan.cells, known, d)
         shares = np.where(np.isnan(own), shares, own)
-        full = moments.start_from(near, scatter)._replace(memory=scatter.memory)
+        full = moments.start_from(near, scatter)._replace(memory=scatter.memory, lead=scatter.lead)
         tied = cells.tied(plan.factors, known, scatter.rows)[here]
         shares[tied] = np.clip(moments.directions(full)[here][tied], LEAST, 0.5)
     return shares, tied
@@ -128,7 +129,17 @@ def _points(plan: Plan, scatter: Scatter, shares: Array, rows: Array, near: Arra
         whitener = whitening.scaled(whitener, constant)
     other = {int(j) for g in plan.cells for j in g.columns} | set(plan.unscaled)
     inner = [j for j in range(int(constant), d) if j not in other and not plan.gaps[j] and np.isnan(shares[j])]
-    return bounded(points, whitener, inner, constant=constant)
+    points = bounded(points, whitener, inner, constant=constant)
+    if not plan.made:
+        return points
+    rows = whitener if plan.mix is None else whitener @ plan.mix
+    v = points @ np.linalg.inv(rows).T
+    moved = np.zeros_like(v)
+    for made in plan.made:
+        product = made.parts(v) @ made.by
+        moved[:, made.column] = product - v[:, made.column]
+        v[:, made.column] = product
+    return np.asarray(points + moved @ rows.T)
 
 
 def reference(plan: Plan, progress: Progress) -> Law:

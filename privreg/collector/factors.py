@@ -233,7 +233,7 @@ def update(
     points, cells = stand_ins(
         some, shrunk(some, shares), rows, np.ones(len(rows)), np.full(len(rows), np.nan), constant=True
     )
-    inverse = 1.0 / np.einsum("ij,ij->i", points, points)
+    inverse = 1.0 / (np.einsum("ij,ij->i", points[:, 1:], points[:, 1:]) + rows[0, 0] ** 2)
     new, variance = [], []
     for k, g in enumerate(some):
         some_of = np.linalg.pinv(np.column_stack([np.ones(len(g.values)), g.values]).T)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Layout", "Scatter", "directions", "exact", "learn", "sizes", "start_even", "start_from"]
+__all__ = ["Layout", "Scatter", "asked", "directions", "exact", "learn", "sizes", "start_even", "start_from"]
 
 SMALLEST, LARGEST = 0.15, 8.0
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
@@ -64,6 +64,7 @@ class Scatter(NamedTuple):
     asked: float = 0.0  # People who reported
     noise2: float = 0.0  # Variance of `answers`
     answering: float = 1.0  # Share of the people who are taken to have something to tell
+    lead: float = 1.0  # Square of the constant in the last reports
 
     @property
     def told(self) -> tuple[float, float]:
@@ -95,6 +96,7 @@ def learn(
     layout: Layout,
     factors: Sequence[Cells] = (),
     *,
+    lead: float = 1.0,
     nonresponse: bool = False,
 ) -> Scatter:
     """Take in one round of reports.
@@ -103,7 +105,7 @@ def learn(
     ----------
     scatter : Scatter
     total : ndarray, shape (d (d + 1) / 2,)
-        Sum of the reports of this round, made at `scatter.rows`.
+        Sum of the reports of this round, made at `asked(scatter.rows, lead)`.
     people : float
         Their weights, summed.
     sd : float
@@ -111,6 +113,8 @@ def learn(
     layout : Layout
     factors : sequence of Cells
         Columns made of factors alone; places as in v.
+    lead : float
+        Square of the constant that was asked with.
     nonresponse : bool
         Whether it is known that some people have nothing to tell. Else that is believed once it shows.
 
@@ -119,25 +123,27 @@ def learn(
     Scatter
     """
     d = scatter.rows.shape[0]
-    white = moment_diagonal(d, layout.constant)
+    white = moment_diagonal(d, layout.constant, lead)
     scatter = _counted(scatter, total, people, sd, expected=nonresponse)
     if scatter.answering < 1.0:
         total, sd = total / scatter.answering, sd / scatter.answering
-    stretch = (d + 2) / d  # a small change of scatter shows in E u uᵀ shrunk by this
+    length2 = lead + d - 1.0
+    stretch = (length2 + 2.0) / length2  # a small change of scatter shows in E u uᵀ shrunk by this
     size = np.sqrt(np.outer(white, white)) / stretch
-    weight = scatter.weight + people
-    told = (
-        scatter.weight * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))
-    ) / weight
+    before = scatter.weight if lead == scatter.lead else 0.0  # which is of another scatter
+    weight = before + people
+    told = (before * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))) / weight
     left, shares = np.ones((d, d)), scatter.shares
-    space = cells.certain(factors, scatter.rows) if factors else None
+    made_at = asked(scatter.rows, lead)
+    space = cells.certain(factors, made_at) if factors else None
     if space is not None:
         mean = space.project(total / people)
-        shares = cells.update(factors, shares, space, mean, people, sd, scatter.rows)
+        shares = cells.update(factors, shares, space, mean, people, sd, made_at)
         told = _from_lower(space.project(_to_lower(told)), d)
         left = _from_lower(_to_lower(left) * space.left(len(total)), d)
     deviation = told / size
-    noise2 = (sd**2 + 2.0 / d**2) / weight * (stretch / float(np.mean(white))) ** 2
+    noise2 = (sd**2 + 2.0 / length2**2) / weight * (stretch * length2) ** 2
+    left[0, 1:], left[1:, 0] = left[0, 1:] / lead, left[1:, 0] / lead
     believed = _believed(deviation, noise2 * left, layout)
     values, vectors = np.linalg.eigh(np.eye(d) + believed)
     values = np.clip(values, SMALLEST, LARGEST)
@@ -154,7 +160,19 @@ def learn(
     moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
     # what was measured far from here counts for less: the correction is linear only nearby
     weight /= 1.0 + FORGET * moved**2
-    return scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares)
+    return scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares, lead=lead)
+
+
+def asked(rows: Array, lead: float) -> Array:
+    """The map at which to ask for moments: the constant, which is 1, as large as its square is to be.
+
+    Unit vectors u of rows far out are the same however far they are. Where most people lie in a plane, as those do to
+    whom a covariate or a product is 0, all who don't would have to be infinitely far out for E u uᵀ to be white. Beside
+    a larger constant, u tells second moments of all who are not much farther out than it.
+    """
+    out = np.array(rows)
+    out[0] *= math.sqrt(lead)
+    return out
 
 
 def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool) -> Scatter:
@@ -175,7 +193,7 @@ def directions(scatter: Scatter) -> Array:
     The map is one with a constant.
     """
     d = len(scatter.rows)
-    white = moment_diagonal(d, constant=True)
+    white = moment_diagonal(d, constant=True, lead=scatter.lead)
     return np.asarray(white * (1.0 + np.diag(scatter.memory) * d / (d + 2)))
 
 

@@ -40,6 +40,20 @@ class Crossed(NamedTuple):
     levels: tuple[int, ...]  # Columns of the factor
 
 
+class Made(NamedTuple):
+    """A column that is a sum of others and of products of two: of a factor and a number, or of a number and itself."""
+
+    column: int
+    of: NDArray[np.int64]  # Columns
+    pairs: NDArray[np.int64]  # Places in `of`; shape (k, 2)
+    by: Array  # What the constant, these columns and these products are multiplied by; shape (1 + q + k,)
+
+    def parts(self, v: Array) -> Array:
+        """The constant, columns and products of rows, shape (m, d); shape (m, 1 + q + k)."""
+        of = v[:, self.of]
+        return np.column_stack([np.ones(len(v)), of, of[:, self.pairs[:, 0]] * of[:, self.pairs[:, 1]]])
+
+
 class Plan(NamedTuple):
     """What is fixed and public before the first record."""
 
@@ -69,6 +83,8 @@ class Plan(NamedTuple):
     box: Box | None = None
     covariates: Array | None = None  # Public rows that stand for records' covariates, internal units; shape (m, d)
     crossed: tuple[Crossed, ...] = ()
+    mix: Array | None = None  # By which columns were multiplied that are nearly collinear; shape (d, d)
+    made: tuple[Made, ...] = ()  # In the order in which they can be made, before that
     clamps: tuple[Bounded, ...] = ()  # Columns of which records tell whether bounds clamp them, if any are asked
 
     def people(self, progress: Progress) -> int:

@@ -57,17 +57,17 @@ def _chi2(df: int, points: int) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _moments(d: int, constant: bool) -> tuple[float, float]:
+def _moments(d: int, constant: bool, lead: float) -> tuple[float, float]:
     """E u₀² and E u_j² of u = z/‖z‖."""
     slopes = d - 1 if constant else d
     if slopes == 0:
         return 1.0, 0.0
     square = _chi2(slopes, 20_000)
-    norm2 = square + (1.0 if constant else 0.0)
-    return float(np.mean(1.0 / norm2)), float(np.mean(square / norm2)) / slopes
+    norm2 = square + (lead if constant else 0.0)
+    return float(np.mean(lead / norm2)), float(np.mean(square / norm2)) / slopes
 
 
-def moment_diagonal(d: int, constant: bool) -> Array:
+def moment_diagonal(d: int, constant: bool, lead: float = 1.0) -> Array:
     """Diagonal of E u uᵀ, u = z/‖z‖; it has no other entries.
 
     Parameters
@@ -75,7 +75,8 @@ def moment_diagonal(d: int, constant: bool) -> Array:
     d : int
         Length of z.
     constant : bool
-        Whether z₀ = 1; else every coordinate is normal.
+        Whether z₀² is `lead`; else every coordinate is normal.
+    lead : float
 
     Returns
     -------
@@ -86,7 +87,7 @@ def moment_diagonal(d: int, constant: bool) -> Array:
     >>> moment_diagonal(4, False).round(6)
     array([0.25, 0.25, 0.25, 0.25])
     """
-    first, other = _moments(d, constant)
+    first, other = _moments(d, constant, lead)
     out = np.full(d, other)
     if constant:
         out[0] = first
@@ -176,9 +177,9 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     return np.asarray(z)
 
 
-def _two_point(share: float, gap: float, d: int, constant: bool) -> float:
+def _two_point(share: float, gap: float, d: int, constant: bool, lead: float) -> float:
     """E z_j²/‖z‖² of a coordinate that is (1 − π) `gap` for a `share` π and −π `gap` for the rest."""
-    rest = (1.0 if constant else 0.0) + _chi2(d - 1 - int(constant), 2_000)
+    rest = (lead if constant else 0.0) + _chi2(d - 1 - int(constant), 2_000)
     out = 0.0
     for weight, z in ((share, (1.0 - share) * gap), (1.0 - share, share * gap)):
         out += weight * float(np.mean(z**2 / np.maximum(z**2 + rest, 1e-300)))
@@ -186,7 +187,7 @@ def _two_point(share: float, gap: float, d: int, constant: bool) -> float:
 
 
 @lru_cache(maxsize=256)
-def two_point_share(gap: float, d: int, constant: bool) -> float:
+def two_point_share(gap: float, d: int, constant: bool, lead: float = 1.0) -> float:
     """Share π ≤ ½ of people with the rarer value of a two-valued column, from how far whitening stretched it.
 
     Parameters
@@ -196,17 +197,18 @@ def two_point_share(gap: float, d: int, constant: bool) -> float:
     d : int
         Length of z.
     constant : bool
-        Whether z₀ = 1.
+        Whether z₀² is `lead`.
+    lead : float
 
     Returns
     -------
     float
     """
-    wanted = float(moment_diagonal(d, constant)[-1])
+    wanted = float(moment_diagonal(d, constant, lead)[-1])
     low, high = 1e-6, 0.5
-    if _two_point(high, gap, d, constant) <= wanted:
+    if _two_point(high, gap, d, constant, lead) <= wanted:
         return high
     for _ in range(50):  # it grows with the share
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if _two_point(middle, gap, d, constant) > wanted else (middle, high)
+        low, high = (low, middle) if _two_point(middle, gap, d, constant, lead) > wanted else (middle, high)
     return high

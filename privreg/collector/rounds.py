@@ -38,7 +38,8 @@ __all__ = ["advance", "begin", "late", "scored"]
 
 STEADY: Final = 0.5
 """Sd, on the scale of the predictor, that the noise of one round gives the next state, at most, where curvature depends
-on the coefficients: it falls off outwards, and states that wander there multiply noise."""
+on the coefficients: it falls off outwards, and states that wander there multiply noise. Each direction has an equal
+part of it: where one is told badly, the others go on."""
 
 SLOWEST: Final = 0.1
 """Part of the way that is gone even so."""
@@ -48,6 +49,15 @@ ENOUGH: Final = 0.8
 
 FAR: Final = 1.5
 """Corners by which a state may move in one round."""
+
+EVEN: Final = 1
+"""Rounds on moments before those that ask beside a larger constant."""
+
+SHARP: Final = 0.2
+"""Sd of a variance, relative to its size, that reports beside a larger constant may have."""
+
+FULL: Final = 8.0
+"""Square of that constant, relative to the columns' number, at most."""
 
 WANDER: Final = 1.0
 """Sd of a predictor, in corners, to which a step is held where there are many coefficients."""
@@ -120,7 +130,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if role == "location":
         progress, state = _located(plan, progress, state)
     if following == "moments":
-        return progress._replace(state=state._replace(rows=progress.scatter.rows))
+        return progress._replace(state=state._replace(rows=moments.asked(progress.scatter.rows, _lead(plan, number))))
     if role in {"location", "moments"}:
         progress, state = placed(plan, progress, state)
     if following == "measures":
@@ -146,8 +156,20 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
         *(scatter, total, float(reports.weight.sum()), plan.sd("moments")),
         plan.layout._replace(constant=True),
         plan.factors,
+        lead=_lead(plan, progress.state.number),
         nonresponse=plan.nonresponse,
     )
+
+
+def _lead(plan: Plan, number: int) -> float:
+    """Square of the constant in reports on moments of this round."""
+    before = [r.people for r in plan.rounds[:number] if r.role == "moments"]
+    if not plan.rules.moving or plan.label or plan.wide is not None or len(before) < EVEN:
+        return 1.0
+    d, sd = plan.d + plan.extra + int(plan.layout.response), plan.sd("moments")
+    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
+    told = SHARP * math.sqrt(people) / max(sd, 1e-300)
+    return max(min(told - (d - 1.0), FULL * d), 1.0)
 
 
 def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
@@ -282,12 +304,15 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
     back = np.linalg.solve(frame.root.T, np.linalg.inv(m))
     step, unit = -back @ g, state.corner if said.scaled else 1.0
     step *= min(1.0, FAR * unit / max(float(np.linalg.norm(step)), 1e-300))
-    gain = curvature.GAIN
     if plan.rules.moving:
         told = max(float(r.weight.sum()) for r in frame.rounds)
-        sd = math.sqrt(float(np.trace(back @ frame.noise @ back.T)) / max(told, 1e-300))
-        gain = min(curvature.GAIN, max(STEADY / max(sd, 1e-300), SLOWEST))
-    theta = np.linalg.solve(frame.root.T, x) + gain * step
+        square, along = np.linalg.eigh(back @ frame.noise @ back.T / max(told, 1e-300))
+        sd = np.sqrt(np.maximum(square, 1e-300))
+        gain = np.clip(STEADY / (math.sqrt(plan.size) * sd), SLOWEST, curvature.GAIN)
+        step = along @ (gain * (along.T @ step))
+    else:
+        step = curvature.GAIN * step
+    theta = np.linalg.solve(frame.root.T, x) + step
     progress = progress._replace(curvature=learned, local=frame.local)
     return stretched(plan, progress, state, said, frame), state._replace(theta=theta)
 

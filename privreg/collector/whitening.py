@@ -131,7 +131,7 @@ def without_constant(rows: Array, d: int) -> Array:
     return out
 
 
-def bring_in(rows: Array, gaps: Sequence[float], constant: bool) -> tuple[Array, Array]:
+def bring_in(rows: Array, gaps: Sequence[float], constant: bool, lead: float = 1.0) -> tuple[Array, Array]:
     """Take back part of the stretch of rare values, which whitening would send far out.
 
     A step of the state moves the predictor of somebody far out by far more than c, where scores are flat.
@@ -142,6 +142,8 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool) -> tuple[Array,
     gaps : sequence of float, length d
         For each column that takes two values only, how far apart they are before the map; 0 for the others.
     constant : bool
+    lead : float
+        Square of the constant in the last reports on moments, see `moments.asked`.
 
     Returns
     -------
@@ -154,7 +156,7 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool) -> tuple[Array,
     for j, gap in enumerate(gaps):
         if gap > 0.0:
             stretched = float(rows[j, j]) * gap
-            shares[j] = two_point_share(stretched, d, constant)
+            shares[j] = two_point_share(stretched, d, constant, lead)
             out[j] *= min(1.0, FARTHEST / stretched)
     return out, shares
 

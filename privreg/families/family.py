@@ -286,8 +286,8 @@ def from_json(doc: Mapping[str, Any], score: Any = None) -> Family:
 
 _SVM: Final = "direction and offset of the hyperplane with the least mean weighted {} loss; no odds, no probabilities"
 _ESTIMANDS: Final = {
-    codes.HUBER: "minimiser of the weighted Huber loss: the conditional mean if errors are symmetric, between "
-    "the conditional mean and the conditional median if they are skewed",
+    codes.HUBER: "minimiser of the weighted Huber loss: where the model is right, the conditional mean if errors are "
+    "symmetric, between it and the conditional median if they are skewed; else their weighted projection",
     codes.LOGISTIC: "log-odds ratios of the logistic model; its weighted projection if the model is wrong",
     codes.EXPECTILE: "minimiser of the weighted robust {tau:g}-expectile loss: between the conditional "
     "{tau:g}-expectile (large c) and the {tau:g}-quantile (small c)",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 
 import numpy as np
 
+from privreg.data.columns import prepare
 from privreg.data.participants import Participants
 from privreg.errors import BudgetError, InferenceError, OptionError, UnsupportedArgumentError, level, real, shown
 from privreg.families.builtin import resolve_family
@@ -236,6 +237,8 @@ def _assumed(spec: ModelSpec, scale: Any, params: Any, shares: Any, covariates: 
         scale = USUAL_SCALE * (high - low) if usual else family.scale
     elif scale is not None and not family.scaled:
         raise OptionError(f"scale= is the sd of residuals, and {family!r} has none; leave it out.")
+    if rows is not None:
+        prepare(rows, own, design.schema, clamp=set(own), new=True)  # a value that is missing is an error
     sd = read_scale(1.0 if scale is None else scale, covariates)
     theta = _params(params, spec.coefficients)
     if rows is not None and shares is not None:

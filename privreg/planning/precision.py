@@ -96,7 +96,7 @@ class Precision:
             n = FEWEST * TIMES**k
             plan, _, linear = _plan(self.spec, n)
             found = []
-            for pair in range(PAIRS if n < NEAR * wanted(plan) and not plan.many else 1):
+            for pair in range(PAIRS if (n < NEAR * wanted(plan) or plan.rules.moving) and not plan.many else 1):
                 # noise and its opposite: what is linear in it drops out of the mean
                 for sign in (1.0, -1.0):
                     rng = np.random.Generator(np.random.PCG64([SEED, k, pair]))
@@ -158,6 +158,12 @@ def precision_of(spec: ModelSpec, assumed: Assumed) -> Precision:
     sd = scale / units.y_scale if family.of_residuals or family.code == codes.SQUARED else np.ones(len(x))
     own = np.ascontiguousarray(inside[:, order])
     people = People(own, eta, sd, eta[:, 0] + sd * residuals(len(x)))
+    given = None if assumed.covariates is None else len(assumed.covariates)
+    if given is not None and given < own.shape[1]:
+        raise InferenceError(
+            f"covariates= has {given} row{'s' * (given > 1)}, too few to determine {own.shape[1]} coefficients; give "
+            "more public rows."
+        )
     determined = np.linalg.matrix_rank(own) == own.shape[1]
     if not determined or not np.linalg.eigvalsh(bread(plan, people)).min() > FLAT:
         raise InferenceError(

@@ -81,8 +81,13 @@ def read_scale(scale: Any, covariates: Any) -> float | Array:
         if all(v is not None and 0.0 < v < math.inf for v in numbers):
             return np.array(numbers, dtype=np.float64)
         raise OptionError("scale= by row must be positive numbers, the sd of each row's residual.")
-    named = isinstance(scale, str) or np.ndim(scale)
-    fix = ", a column of covariates= or one number for each of its rows" if named else ""
+    if isinstance(scale, str):
+        if covariates is None:
+            raise OptionError(
+                f"scale={scale!r} names a column of covariates=, which isn't given; give it, or a number."
+            )
+        raise OptionError(f"covariates= has no column {scale!r} for scale=; its columns are {_listed(covariates)}.")
+    fix = ", or one number for each row of covariates=" if np.ndim(scale) else ""
     raise OptionError(f"scale={shown(scale)} must be a positive number, the sd of the residuals to expect{fix}.")
 
 

@@ -30,6 +30,14 @@ PILOTS: Final = 4
 
 LEAST_MOMENTS: Final = 0.01
 MORE_MOMENTS: Final = 0.03
+BESIDE: Final = 750.0
+"""Records of each of two rounds, in units of d²/μ² or so, that take the place of the last where curvature depends on
+coefficients: they ask beside a larger constant, see `moments.asked`, which lets noise weigh more. One round of as many
+left scales with more than twice the sd, as a round corrects to first order."""
+
+MOST_BESIDE: Final = 0.015
+"""Share of the records who are in each of them, at most, where that is more than half of the last."""
+
 PILOT: Final = 0.15
 """Of a stream of known length, at most."""
 
@@ -121,6 +129,9 @@ def schedule(
     elif numbers:
         total = max((150.0 if declared else 300.0) * unit * heavy, LEAST_MOMENTS * least)
         out += [held("moments", part * total, 0.1 * part) for part in MOMENTS]
+        if moving and rows:
+            each = max(out.pop().people // 2, min(BESIDE * unit * heavy, MOST_BESIDE * known))
+            out += [held("moments", each, 1.0)] * 2
         out.append(held("moments", max(350.0 * unit * heavy, MORE_MOMENTS * least), 0.08, optional=True))
     pilots = min(PILOTS, max(rounds - len(MOMENTS) - 3, 1))
     total = max((6000.0 if moving and rows else 2000.0) * unit, PILOT * least)

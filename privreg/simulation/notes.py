@@ -61,6 +61,7 @@ class Findings(NamedTuple):
     clamped: Shares | None = None  # Shares of the records that bounds clamp
     at_limit: bool = False  # Whether the estimate lies at a public limit
     strong: float = 0.0  # Sd of the linear predictor above which effects are too strong, if they are
+    imprecise: float = 0.0  # Sd of a linear predictor's error, if it is so large that curvature isn't known
     diagonal: Sequence[int] | None = None  # Of a design whose correlations aren't learned, levels that few have
     measures: bool = False  # Whether measures of fit were asked for
     measuring: bool = False  # Whether they have begun
@@ -240,6 +241,13 @@ def _of_results(found: Findings) -> list[Diagnostic]:
             "may be far too large or small"
         )
         out.append(doubt("strong", text))
+    elif found.imprecise and found.needed is None:
+        text = (
+            f"linear predictors are known to ± {found.imprecise:.2g} only (the sd of their error), and what reports "
+            "tell of coefficients depends on them: intervals may be far too short or too long; ask more people, spend "
+            "more, leave out a column that hardly varies, or declare a smaller y_max= of counts"
+        )
+        out.append(doubt("imprecise", text))
     return out
 
 

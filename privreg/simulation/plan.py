@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from privreg.collector import clamping, diagonal, many, thresholds
 from privreg.collector import factors as cells
 from privreg.collector.moments import Layout
-from privreg.collector.plan import Crossed, Plan
+from privreg.collector.plan import Crossed, Made, Plan
 from privreg.protocol.plans import ScorePlan
 from privreg.protocol.schedule import schedule
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from privreg.collector.diagonal import Wide
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = ["device_plan", "order_of", "plan_of"]
+
+PARTS: Final = 12
+"""Columns, at most, of whose products another is looked for."""
+
+RANK: Final = 1e-9
+"""Part of a column, relative to its largest, that counts as nothing."""
 
 
 def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[Plan, NDArray[np.intp], Array]:
@@ -107,6 +115,8 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         box=box,
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=_crossed(spec, order),
+        mix=_mix(spec, order),
+        made=_made(spec, order, held) if rules.moving and not is_many and not reports.label else (),
         clamps=clamps,
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
@@ -137,6 +147,36 @@ def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
         level = tuple(k for k, other in enumerate(sources) if other and other <= factors)
         if level and len(own - factors) == 1 and (own - factors) & set(design.bare):
             out.append(Crossed(j, level))
+    return tuple(out)
+
+
+def _mix(spec: ModelSpec, order: NDArray[np.intp]) -> Array | None:
+    mix = spec.units.mix
+    return None if mix is None else np.ascontiguousarray(mix[np.ix_(order, order)])
+
+
+def _made(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells]) -> tuple[Made, ...]:
+    """Columns that public rows show to be sums of products of others, in the order in which they can be made."""
+    v = spec.units.probe_inside(spec.design.probe)[:, order]
+    mix = _mix(spec, order)
+    v = v if mix is None else v @ np.linalg.inv(mix).T
+    sources = [set(spec.design.sources[j]) for j in order]
+    factors = {int(j) for g in held for j in g.columns}
+    out: list[Made] = []
+    for j in sorted(range(len(sources)), key=lambda j: (len(sources[j]), j)):
+        own = sources[j]
+        of = [k for k, other in enumerate(sources) if other and other < own]
+        if own and own != set().union(*(sources[k] for k in of)):
+            of += [k for k in range(j) if sources[k] == own]  # as of its powers
+        if j in factors or not 0 < len(of) <= PARTS:
+            continue
+        pairs = [(a, b) for a in range(len(of)) for b in range(a, len(of)) if sources[of[a]] | sources[of[b]] == own]
+        made = Made(j, np.array(of), np.array(pairs).reshape(-1, 2), np.zeros(0))
+        x = made.parts(v)
+        by = np.asarray(np.linalg.lstsq(x, v[:, j], rcond=RANK)[0], dtype=np.float64)
+        by[np.abs(by) < RANK * np.abs(by).max()] = 0.0
+        if np.abs(x @ by - v[:, j]).max() < RANK * np.abs(v[:, j]).max():
+            out.append(made._replace(by=by))
     return tuple(out)
 
 

@@ -105,17 +105,18 @@ def test_what_is_taken_out_is_noise_alone(right, sizes):
         assert space.basis.shape == (55, 1 + 5 + 4 + 5 * 4)
 
 
-@pytest.mark.parametrize("silent", [0.0, 0.3])
+@pytest.mark.parametrize(("silent", "lead"), [(0.0, 1.0), (0.3, 1.0), (0.0, 8.0), (0.3, 8.0)])
 @pytest.mark.parametrize("right", ["g", "x + g + f", "f * g", "0 + g + x", "C(g, Poly) + x", "f"])
-def test_shares_are_learned_from_reports(right, silent):
-    """However many have nothing to tell."""
+def test_shares_are_learned_from_reports(right, silent, lead):
+    """However many have nothing to tell, and beside whatever constant was asked."""
     frame = people(60_000, 4)
     v, some = inner(right, frame)
     d = v.shape[1]
     scatter = moments.start_even(np.eye(d), some)
     for _ in range(4):
-        total, layout = (1.0 - silent) * len(v) * mean_report(v, scatter.rows), moments.Layout(True, False)
-        scatter = moments.learn(scatter, total, len(v), 0.0, layout, some, nonresponse=silent > 0.0)
+        total = (1.0 - silent) * len(v) * mean_report(v, moments.asked(scatter.rows, lead))
+        known, layout = {"lead": lead, "nonresponse": silent > 0.0}, moments.Layout(True, False)
+        scatter = moments.learn(scatter, total, len(v), 0.0, layout, some, **known)
     assert scatter.answering == pytest.approx(1.0 - silent)
     for g, p in zip(some, factors.shrunk(some, scatter.shares), strict=True):
         same = (v[:, None, g.columns] == g.values[None]).all(axis=2)

@@ -13,6 +13,7 @@ from privreg.collector import factors, thresholds
 from privreg.collector import moments as whitening
 from privreg.collector.moments import Layout
 from privreg.collector.reference import moment_diagonal
+from privreg.collector.whitening import bring_in
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, bits_sensitivity, joint_sensitivity, psd_sensitivity
 from privreg.protocol.codes import BALANCED, HUBER
@@ -123,14 +124,15 @@ def test_balanced_score_is_the_logistic_one_over_its_bound(eta, y):
 # --- whitening -----------------------------------------------------------------------------------------
 
 
-def whitened(draw, layout, d, people, sd=0.0, rounds=3, seed=3):
-    """Scatter after rounds of reports on fresh rows."""
+def whitened(draw, layout, d, people, sd=0.0, rounds=3, seed=3, leads=()):
+    """Scatter after rounds of reports on fresh rows, the last ones beside constants of these squares."""
     rng, scatter = np.random.default_rng(seed), whitening.start_from(np.eye(d))
     state = state_of(plan_by_rounds(KINDS["huber"], d=d), "moments", rng)
-    for _ in range(rounds):
-        total = play.moments(state._replace(rows=scatter.rows), draw(rng, people), None)[0]
+    for lead in (*[1.0] * rounds, *leads):
+        rows = whitening.asked(scatter.rows, lead)
+        total = play.moments(state._replace(rows=rows), draw(rng, people), None)[0]
         total += sd * math.sqrt(people) * rng.standard_normal(total.shape)
-        scatter = whitening.learn(scatter, total, people, sd, layout)
+        scatter = whitening.learn(scatter, total, people, sd, layout, lead=lead)
     return scatter
 
 
@@ -187,12 +189,45 @@ def test_correlated_covariates_of_any_scale_become_white(d, constant):
     assert limit < 0.12
 
 
-def test_a_location_is_learned_with_its_scale():
+@pytest.mark.parametrize("leads", [(), (12.0, 12.0)])
+def test_a_location_is_learned_with_its_scale(leads):
     def draw(rng, n):
         return np.column_stack([np.ones(n), 0.6 + 0.2 * rng.standard_normal((n, 2))])
 
-    rows = whitened(draw, Layout(True, False), 3, 20_000, rounds=5).rows
+    rows = whitened(draw, Layout(True, False), 3, 20_000, rounds=5 - len(leads), leads=leads).rows
     np.testing.assert_allclose(rows, [[1, 0, 0], [-3, 5, 0], [-3, 0, 5]], atol=5 * sampling_error(3, 20_000))
+
+
+def mostly_none(rng, n):
+    a = np.where(rng.random(n) < 0.85, -1.0, rng.uniform(-1, 1, n))
+    return np.column_stack([np.ones(n), a, rng.normal(size=n)])
+
+
+def by_group(rng, n):
+    g, x = np.where(rng.random(n) < 0.3, 1.0, -1.0), rng.uniform(-1, 1, n)
+    return np.column_stack([np.ones(n), g, x, np.where(g > 0, x, -1.0)])
+
+
+@pytest.mark.parametrize("draw", [mostly_none, by_group])
+def test_rows_that_mostly_lie_in_a_plane_are_not_stretched_without_end(draw):
+    """Directions alone would be even only if the others were infinitely far out; moments are near 1 after all."""
+    v = draw(np.random.default_rng(5), 50_000)
+    d, layout, sd = v.shape[1], Layout(True, False), {}
+    for name, leads in {"directions": (), "moments": (8.0 * d, 8.0 * d)}.items():
+        z = v @ whitened(draw, layout, d, 50_000, rounds=5 - len(leads), leads=leads).rows.T
+        sd[name] = math.sqrt(np.linalg.eigvalsh(np.cov(z[:, 1:].T)).max())
+    assert sd["directions"] > 4.0
+    assert sd["moments"] < 2.0
+
+
+@pytest.mark.parametrize(("share", "lead"), [(0.4, 10.0), (0.2, 16.0), (0.5, 1.0)])
+def test_a_rare_value_s_share_is_told_by_how_far_out_it_is(share, lead):
+
+    def draw(rng, n):
+        return np.column_stack([np.ones(n), rng.normal(size=n), np.where(rng.random(n) < share, 1.0, -1.0)])
+
+    rows = whitened(draw, Layout(True, False), 3, 50_000, rounds=2, leads=(lead,) * 3).rows
+    assert bring_in(rows, (0.0, 0.0, 2.0), constant=True, lead=lead)[1][2] == pytest.approx(share, abs=0.03)
 
 
 def test_the_response_row_gives_the_regression():
@@ -304,12 +339,13 @@ def reference_rows(d, constant, rng):
     return z
 
 
-@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize(("constant", "lead"), [(True, 1.0), (True, 10.0), (False, 1.0)])
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_reference_moments_equal_monte_carlo(d, constant):
+def test_reference_moments_equal_monte_carlo(d, constant, lead):
     z = reference_rows(d, constant, np.random.default_rng(d))
+    z[:, 0] *= math.sqrt(lead)
     squares = z**2 / (z**2).sum(axis=1, keepdims=True)
     # five standard errors of the mean; the quadrature's own error is 1e-4 of the values
     limit = 5 * squares.std(axis=0) / math.sqrt(MONTE_CARLO) + 1e-4
-    np.testing.assert_array_less(np.abs(squares.mean(axis=0) - moment_diagonal(d, constant)), limit)
-    assert moment_diagonal(d, constant).sum() == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_array_less(np.abs(squares.mean(axis=0) - moment_diagonal(d, constant, lead)), limit)
+    assert moment_diagonal(d, constant, lead).sum() == pytest.approx(1.0, abs=1e-12)

@@ -393,7 +393,23 @@ WRONG = {
     "scale by row": (
         lambda: insured(n=1000, scale=[1, 2]),
         OptionError,
-        "a column of covariates= or one number for each",
+        "or one number for each row of covariates=",
+    ),
+    "scale by a column of nothing": (lambda: insured(n=1000, scale="sd"), OptionError, "=, which isn't given"),
+    "scale by no column": (
+        lambda: insured(n=1000, covariates=pr.datasets.us_insurance(10), scale="sd"),
+        OptionError,
+        "has no column 'sd' for scale=; its columns are 'age', ",
+    ),
+    "covariates with a gap": (
+        lambda: insured(n=1000, covariates=pr.datasets.us_insurance(10).assign(bmi=np.nan)),
+        DataError,
+        "drop or fill such rows: new rows need every value",
+    ),
+    "few covariates": (
+        lambda: insured(n=1000, covariates=pr.datasets.us_insurance(3)),
+        InferenceError,
+        "3 rows, too few to determine 4 coefficients",
     ),
     "scale of a row": (
         lambda: insured(n=1000, covariates=pr.datasets.us_insurance(10), scale=[1] * 9 + [0]),

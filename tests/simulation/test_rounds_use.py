@@ -115,3 +115,15 @@ def test_groups_answer_farther_apart_where_there_is_little_curvature():
         farthest.append(length.max() / length[length > 0.0].min())
     assert farthest[0] < 1.3
     assert farthest[1] > 1.6
+
+
+@pytest.mark.parametrize(("y_max", "noted"), [(5, False), (60, True)])
+def test_counts_far_below_their_bound_are_too_noisy_to_tell_their_own_precision(y_max, noted):
+    rng, n = np.random.default_rng(4), 40_000
+    data = pd.DataFrame({"a": rng.uniform(-1, 1, n), "y": np.minimum(rng.poisson(1.0, n), 5)})
+    model = pr.PrivateOnlineRegression.from_formula(
+        "y ~ a", data, family=pr.families.Poisson(y_max=y_max), mu=1, bounds={"a": (-1, 1)}
+    )
+    res = model.fit(progress=False, seed=1)
+    assert ("imprecise" in {note.code for note in res.privacy.notes}) == noted
+    assert res.tidy()["reliable"].all() != noted
