@@ -2,7 +2,9 @@
 
 Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white
 coordinates would give, and changes W by what stands out from the noise. Its fixed point is Tyler's M-estimator
-of scatter with a location, so heavy tails do no harm. Collector side: reports in, public numbers out.
+of scatter with a location, so heavy tails do no harm. With a constant of square ν in place of 1 it is that of a
+multivariate t with ν degrees of freedom, which comes the nearer to second moments the larger ν is, and is told with the
+more noise. Collector side: reports in, public numbers out.
 """
 
 from __future__ import annotations
@@ -167,8 +169,13 @@ def asked(rows: Array, lead: float) -> Array:
     """The map at which to ask for moments: the constant, which is 1, as large as its square is to be.
 
     Unit vectors u of rows far out are the same however far they are. Where most people lie in a plane, as those do to
-    whom a covariate or a product is 0, all who don't would have to be infinitely far out for E u uᵀ to be white. Beside
-    a larger constant, u tells second moments of all who are not much farther out than it.
+    whom a covariate or a product is 0, all who don't would have to be infinitely far out for E u uᵀ to be white: more
+    than a share k/d in a subspace of k dimensions is too many, and more than (k + ν − 1)/(d + ν − 1) beside a constant
+    of square ν.
+
+    References
+    ----------
+    Kent and Tyler, Redescending M-estimates of multivariate location and scatter, 1991.
     """
     out = np.array(rows)
     out[0] *= math.sqrt(lead)
