@@ -72,9 +72,9 @@ AT_END: Final = 3.0
 ROUNDED: Final = 1e-6
 """Share of the records that rounded sums may take away where there is no noise."""
 
-IMPRECISE: Final = 1.0
-"""Sd of a linear predictor's error from which on curvature that depends on it isn't known: beyond it, intervals of
-counts with a covariate that is mostly 0 covered 83% (benchmarks/validity)."""
+IMPRECISE: Final = 1.5
+"""Sd of a linear predictor's error, along one direction of whitened covariates, from which on curvature that depends on
+it isn't known: beyond it, intervals of counts with a covariate that is mostly 0 covered 83% (benchmarks/validity)."""
 
 CHANCE: Final = 1e-6
 """Of a note that people come in an order that matters, where it doesn't."""
@@ -158,7 +158,7 @@ def found_of(
         clamped=clamping.shares_of(plan, progress),
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
-        imprecise=_imprecise(plan, progress, found) if have and found is not None else 0.0,
+        imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
         early=_early(run, settings, estimates, round(people), begun=found is not None),
         needed=needed / max(people, 1.0) * run.people if people < needed else None,
         studied=False,
@@ -227,16 +227,14 @@ def _strength(plan: Plan, theta: Array) -> float:
     return float(np.linalg.norm(slopes, axis=1).max(initial=0.0))
 
 
-def _imprecise(plan: Plan, progress: Progress, found: Estimated) -> float:
-    """Sd of a linear predictor's error, if curvature depends on it and may be anything."""
-    z, d = progress.points, plan.d
-    if plan.rules.track or not plan.rules.moving or z is None:
+def _imprecise(plan: Plan, found: Estimated) -> float:
+    """Sd of a linear predictor's error along a direction, if curvature depends on it and may be anything."""
+    if plan.rules.track or not plan.rules.moving:
         return 0.0
-    sds = [
-        math.sqrt(float(np.einsum("ij,jk,ik->i", z, found.cov[k : k + d, k : k + d], z).mean()))
-        for k in range(0, len(found.cov), d)
-    ]
-    return max(sds) if max(sds) > IMPRECISE else 0.0
+    d = plan.d
+    blocks = [found.cov[k : k + d, k : k + d] for k in range(0, len(found.cov), d)]
+    sd = math.sqrt(max(float(np.linalg.eigvalsh(one)[-1]) for one in blocks))
+    return sd if sd > IMPRECISE else 0.0
 
 
 def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:

@@ -243,9 +243,10 @@ def _of_results(found: Findings) -> list[Diagnostic]:
         out.append(doubt("strong", text))
     elif found.imprecise and found.needed is None:
         text = (
-            f"linear predictors are known to ± {found.imprecise:.2g} only (the sd of their error), and what reports "
-            "tell of coefficients depends on them: intervals may be far too short or too long; ask more people, spend "
-            "more, leave out a column that hardly varies, or declare a smaller y_max= of counts"
+            f"linear predictors are known to ± {found.imprecise:.2g} only along a direction of the covariates (the sd "
+            "of their error), and what reports tell of coefficients depends on them: intervals may be far too short or "
+            "too long; ask more people, spend more, leave out a column that hardly varies, or declare a smaller y_max= "
+            "of counts"
         )
         out.append(doubt("imprecise", text))
     return out
