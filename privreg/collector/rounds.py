@@ -57,7 +57,11 @@ SHARP: Final = 0.2
 """Sd of a variance, relative to its size, that reports beside a larger constant may have."""
 
 FULL: Final = 8.0
-"""Square of that constant, relative to the columns' number, at most."""
+"""Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always."""
+
+ROOM: Final = 1.15
+"""Other families' rows get so much longer than they must be. Much longer ones tell of rare levels less: slopes within
+groups had intervals longer by a twentieth with 1.5."""
 
 WANDER: Final = 1.0
 """Sd of a predictor, in corners, to which a step is held where there are many coefficients."""
@@ -130,7 +134,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if role == "location":
         progress, state = _located(plan, progress, state)
     if following == "moments":
-        return progress._replace(state=state._replace(rows=moments.asked(progress.scatter.rows, _lead(plan, number))))
+        return progress._replace(state=state._replace(rows=moments.asked(progress.scatter.rows, _lead(plan, progress, number))))
     if role in {"location", "moments"}:
         progress, state = placed(plan, progress, state)
     if following == "measures":
@@ -156,20 +160,38 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
         *(scatter, total, float(reports.weight.sum()), plan.sd("moments")),
         plan.layout._replace(constant=True),
         plan.factors,
-        lead=_lead(plan, progress.state.number),
+        lead=_lead(plan, progress, progress.state.number),
         nonresponse=plan.nonresponse,
     )
 
 
-def _lead(plan: Plan, number: int) -> float:
+def _lead(plan: Plan, progress: Progress, number: int) -> float:
     """Square of the constant in reports on moments of this round."""
-    before = [r.people for r in plan.rounds[:number] if r.role == "moments"]
-    if not plan.rules.moving or plan.label or plan.wide is not None or len(before) < EVEN:
+    before = sum(r.role == "moments" for r in plan.rounds[:number])
+    if plan.label or plan.wide is not None or before < EVEN:
         return 1.0
-    d, sd = plan.d + plan.extra + int(plan.layout.response), plan.sd("moments")
+    others, sd = plan.d + plan.extra + int(plan.layout.response) - 1.0, plan.sd("moments")
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
     told = SHARP * math.sqrt(people) / max(sd, 1e-300)
-    return max(min(told - (d - 1.0), FULL * d), 1.0)
+    wanted = FULL * (others + 1.0) if plan.rules.moving else _needed(plan, progress.scatter) - others
+    return max(min(told - others, wanted, FULL * (others + 1.0)), 1.0)
+
+
+def _needed(plan: Plan, scatter: Scatter) -> float:
+    """Mean squared length of rows, the constant's included, at which levels that slopes differ by can be white.
+
+    Only records of a level have anything along its column and those that cross it: of mean squares that are all 1 they
+    must hold that many.
+    """
+    if not plan.cells:
+        return 0.0
+    shares = cells.shrunk(plan.factors, scatter.shares)
+    out = 0.0
+    for levels in {frozenset(c.levels) for c in plan.crossed}:
+        columns = 1.0 + sum(levels.issuperset(c.levels) for c in plan.crossed) / len(levels)
+        here = [float(p.min()) for g, p in zip(plan.cells, shares, strict=True) if levels.issuperset(g.columns.tolist())]
+        out = max(out, ROOM * columns / max(min(here, default=1.0), 1e-300))
+    return out
 
 
 def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
