@@ -137,6 +137,14 @@ def _interaction(rng: Generator, n: int) -> Rows:
     return {"g": g, "x": x, "y": x * (0.5 + on) + 0.3 * x**2 * on + (0.4 + 0.6 * on) * rng.standard_normal(n)}
 
 
+def _slopes(rng: Generator, n: int) -> Rows:
+    """Levels with slopes of their own in a skewed covariate, the rarest with the widest errors."""
+    g, x = rng.choice(3, n, p=[0.6, 0.25, 0.15]), np.minimum(2.0 * rng.standard_exponential(n), 10.0)
+    spread = np.array([0.4, 1.0, 2.5])[g] * (1 + 0.3 * x)
+    y = 1 + np.array([0.0, 1.0, -1.0])[g] + np.array([0.5, 1.0, 2.0])[g] * x + spread * rng.standard_normal(n)
+    return {"g": np.array(list("uvw"))[g], "x": x, "y": y}
+
+
 def _correlated(rng: Generator, n: int) -> Rows:
     root = np.linalg.cholesky(0.8 ** np.abs(np.subtract.outer(range(5), range(5))))
     x = rng.standard_normal((n, 5)) @ root.T
@@ -234,6 +242,7 @@ DESIGNS: Final = {
         {"smoker": ["n", "y"]},
     ),
     "interaction": Design("y ~ g * x", _interaction, {"x": FAR, "y": (-6.0, 10.0)}, _YES),
+    "interaction, skewed": Design("y ~ g * x", _slopes, {"x": (0.0, 10.0), "y": (-10.0, 30.0)}, {"g": list("uvw")}),
     "correlated": Design(
         "y ~ a + b + c + d + e", _correlated, dict.fromkeys("abcde", FAR) | {"y": (-17.0, 19.0)}
     ),
