@@ -767,6 +767,13 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "rows are as long however rare a level is",
+        "privreg/collector/rounds.py",
+        "else _needed(plan, progress.scatter) - others",
+        "else 0.0",
+        ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
+    ),
+    Mutant(
         "covariates of the law go beyond their bounds",
         "privreg/collector/coordinates.py",
         "points = bounded(points, whitener, inner, constant=constant)",

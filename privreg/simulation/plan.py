@@ -139,13 +139,13 @@ def _wide(
 
 
 def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
-    """Columns that cross a factor and a number which both stand in the model, too."""
+    """Columns that cross levels and what is made of numbers, both of which stand in the model, too."""
     design, out = spec.design, list[Crossed]()
     sources = [set(design.sources[j]) for j in order]
     for j, own in enumerate(sources):
         factors = own & set(design.schema.levels)
         level = tuple(k for k, other in enumerate(sources) if other and other <= factors)
-        if level and len(own - factors) == 1 and (own - factors) & set(design.bare):
+        if level and own != factors and own - factors in sources:
             out.append(Crossed(j, level))
     return tuple(out)
 
