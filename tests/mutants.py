@@ -774,6 +774,13 @@ MUTANTS = (
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
     ),
     Mutant(
+        "columns that were stretched too far stay so",
+        "privreg/collector/moments.py",
+        "rows[j] *= DRAWN_IN / span",
+        "rows[j] *= 1.0",
+        ("tests/collector/test_estimate.py::test_a_number_that_is_mostly_0_is_drawn_in",),
+    ),
+    Mutant(
         "covariates of the law go beyond their bounds",
         "privreg/collector/coordinates.py",
         "points = bounded(points, whitener, inner, constant=constant)",

@@ -26,7 +26,20 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Layout", "Scatter", "asked", "directions", "exact", "learn", "sizes", "start_even", "start_from"]
+__all__ = [
+    "STRETCHED",
+    "Layout",
+    "Scatter",
+    "asked",
+    "directions",
+    "drawn_in",
+    "exact",
+    "learn",
+    "sizes",
+    "spans",
+    "start_even",
+    "start_from",
+]
 
 SMALLEST, LARGEST = 0.15, 8.0
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
@@ -38,6 +51,14 @@ NORMAL_LOG: Final = -0.6351814227307391
 """E log abs z of a standard normal z."""
 
 FORGET: Final = 4.0
+
+STRETCHED: Final = 24.0
+"""Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances: skewed ones of
+the stored studies have up to 20, columns that are 0 for 80% or more 30 to 130."""
+
+DRAWN_IN: Final = 18.0
+"""Where such a column is brought: from there one round tells a number that is mostly 0 and narrows it, and a normal one
+within bounds that are too wide by far gets most of its stretch back. From 8 the latter's intervals held less often."""
 
 FEWEST: Final = 0.1
 """Share of people who have something to tell, at least: noise may make it none, or less."""
@@ -67,6 +88,7 @@ class Scatter(NamedTuple):
     noise2: float = 0.0  # Variance of `answers`
     answering: float = 1.0  # Share of the people who are taken to have something to tell
     lead: float = 1.0  # Square of the constant in the last reports
+    drawn_in: bool = False  # Whether columns were drawn in since
 
     @property
     def told(self) -> tuple[float, float]:
@@ -162,7 +184,7 @@ def learn(
     moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
     # what was measured far from here counts for less: the correction is linear only nearby
     weight /= 1.0 + FORGET * moved**2
-    return scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares, lead=lead)
+    return scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares, lead=lead, drawn_in=False)
 
 
 def asked(rows: Array, lead: float) -> Array:
@@ -180,6 +202,25 @@ def asked(rows: Array, lead: float) -> Array:
     out = np.array(rows)
     out[0] *= math.sqrt(lead)
     return out
+
+
+def spans(scatter: Scatter, columns: Sequence[int]) -> Array:
+    """Widths of the bounds of columns, ±1 inside, in learned sd, shape (m,). The map is one with a constant."""
+    root = np.linalg.inv(scatter.rows)[list(columns), 1:]
+    return np.asarray(2.0 / np.linalg.norm(root, axis=1))
+
+
+def drawn_in(scatter: Scatter, columns: Sequence[int]) -> Scatter:
+    """Columns that were stretched too far, nearer, from where reports tell how wide they are.
+
+    Where most records share a value, each round by directions alone stretches a column on. Reports of rows that are far
+    out hardly tell how far, so that it would take many to bring them back.
+    """
+    rows = np.array(scatter.rows)
+    for j, span in zip(columns, spans(scatter, columns).tolist(), strict=True):
+        if span > STRETCHED:
+            rows[j] *= DRAWN_IN / span
+    return scatter._replace(rows=rows, memory=np.zeros_like(rows), weight=0.0, drawn_in=True)
 
 
 def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool) -> Scatter:

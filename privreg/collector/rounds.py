@@ -134,7 +134,11 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if role == "location":
         progress, state = _located(plan, progress, state)
     if following == "moments":
-        return progress._replace(state=state._replace(rows=moments.asked(progress.scatter.rows, _lead(plan, progress, number))))
+        if plan.rounds[number].optional and _overstretched(plan, progress):
+            progress = progress._replace(scatter=moments.drawn_in(progress.scatter, _judged(plan)))
+        return progress._replace(
+            state=state._replace(rows=moments.asked(progress.scatter.rows, _lead(plan, progress, number)))
+        )
     if role in {"location", "moments"}:
         progress, state = placed(plan, progress, state)
     if following == "measures":
@@ -173,8 +177,11 @@ def _lead(plan: Plan, progress: Progress, number: int) -> float:
     others, sd = plan.d + plan.extra + int(plan.layout.response) - 1.0, plan.sd("moments")
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
     told = SHARP * math.sqrt(people) / max(sd, 1e-300)
-    wanted = FULL * (others + 1.0) if plan.rules.moving else _needed(plan, progress.scatter) - others
-    return max(min(told - others, wanted, FULL * (others + 1.0)), 1.0)
+    most = FULL * (others + 1.0)
+    wanted = most if plan.rules.moving else _needed(plan, progress.scatter) - others
+    if progress.scatter.drawn_in:
+        told, wanted = SHARP * math.sqrt(plan.rounds[number].people) / max(sd, 1e-300), most
+    return max(min(told - others, wanted, most), 1.0)
 
 
 def _needed(plan: Plan, scatter: Scatter) -> float:
@@ -189,7 +196,9 @@ def _needed(plan: Plan, scatter: Scatter) -> float:
     out = 0.0
     for levels in {frozenset(c.levels) for c in plan.crossed}:
         columns = 1.0 + sum(levels.issuperset(c.levels) for c in plan.crossed) / len(levels)
-        here = [float(p.min()) for g, p in zip(plan.cells, shares, strict=True) if levels.issuperset(g.columns.tolist())]
+        here = [
+            float(p.min()) for g, p in zip(plan.cells, shares, strict=True) if levels.issuperset(g.columns.tolist())
+        ]
         out = max(out, ROOM * columns / max(min(here, default=1.0), 1e-300))
     return out
 
@@ -254,10 +263,21 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
     return progress._replace(seen=tuple(seen), held=tuple(held))
 
 
+def _judged(plan: Plan) -> list[int]:
+    """Places, where moments are told, of numbers whose bounds and learned spread tell whether they were stretched."""
+    judged = not (plan.rules.moving or plan.label or plan.wide is not None)
+    return [j + plan.extra for j in plan.alone] if judged else []
+
+
+def _overstretched(plan: Plan, progress: Progress) -> bool:
+    columns = _judged(plan)
+    return bool(columns) and bool((moments.spans(progress.scatter, columns) > moments.STRETCHED).any())
+
+
 def _pays(plan: Plan, progress: Progress) -> bool:
     """Whether another round of moments pays."""
     d = plan.d + plan.extra
-    if whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True):
+    if _overstretched(plan, progress) or whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True):
         return True
     shares = cells.shrunk(plan.factors, progress.scatter.shares)
     return bool(shares) and cells.unsure(np.concatenate(shares), progress.scatter.shares.variance)

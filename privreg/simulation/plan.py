@@ -115,6 +115,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         box=box,
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
+        alone=_alone(spec, order, gaps, unscaled),
         mix=_mix(spec, order),
         made=() if is_many or reports.label else _made(spec, order, held, None if rules.moving else crossed),
         clamps=clamps,
@@ -148,6 +149,16 @@ def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
         if level and own != factors and own - factors in sources:
             out.append(Crossed(j, level))
     return tuple(out)
+
+
+def _alone(spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers with declared bounds that no other column is made of."""
+    sources = [set(spec.design.sources[j]) for j in order]
+    return tuple(
+        j
+        for j, own in enumerate(sources)
+        if own and gaps[j] == 0.0 and j not in unscaled and all(k == j or not own & o for k, o in enumerate(sources))
+    )
 
 
 def _mix(spec: ModelSpec, order: NDArray[np.intp]) -> Array | None:
