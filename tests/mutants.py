@@ -769,14 +769,14 @@ MUTANTS = (
     Mutant(
         "rows are as long however rare a level is",
         "privreg/collector/rounds.py",
-        "else _needed(plan, progress.scatter) - others",
+        "else _needed(plan, progress.scatter) - _others(plan)",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
     ),
     Mutant(
         "columns that were stretched too far stay so",
         "privreg/collector/moments.py",
-        "rows[j] *= DRAWN_IN / span",
+        "rows[j] *= DRAWN_IN / _span(scatter, j)",
         "rows[j] *= 1.0",
         ("tests/collector/test_estimate.py::test_a_number_that_is_mostly_0_is_drawn_in",),
     ),

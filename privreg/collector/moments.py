@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = [
-    "STRETCHED",
     "Layout",
     "Scatter",
     "asked",
@@ -35,8 +34,8 @@ __all__ = [
     "drawn_in",
     "exact",
     "learn",
+    "overstretched",
     "sizes",
-    "spans",
     "start_even",
     "start_from",
 ]
@@ -204,10 +203,9 @@ def asked(rows: Array, lead: float) -> Array:
     return out
 
 
-def spans(scatter: Scatter, columns: Sequence[int]) -> Array:
-    """Widths of the bounds of columns, ±1 inside, in learned sd, shape (m,). The map is one with a constant."""
-    root = np.linalg.inv(scatter.rows)[list(columns), 1:]
-    return np.asarray(2.0 / np.linalg.norm(root, axis=1))
+def overstretched(scatter: Scatter, columns: Sequence[int]) -> list[int]:
+    """Which of these columns, within ±1, were stretched too far, by all appearances. The map is one with a constant."""
+    return [j for j in columns if _span(scatter, j) > STRETCHED]
 
 
 def drawn_in(scatter: Scatter, columns: Sequence[int]) -> Scatter:
@@ -217,10 +215,14 @@ def drawn_in(scatter: Scatter, columns: Sequence[int]) -> Scatter:
     out hardly tell how far, so that it would take many to bring them back.
     """
     rows = np.array(scatter.rows)
-    for j, span in zip(columns, spans(scatter, columns).tolist(), strict=True):
-        if span > STRETCHED:
-            rows[j] *= DRAWN_IN / span
+    for j in columns:
+        rows[j] *= DRAWN_IN / _span(scatter, j)
     return scatter._replace(rows=rows, memory=np.zeros_like(rows), weight=0.0, drawn_in=True)
+
+
+def _span(scatter: Scatter, column: int) -> float:
+    """Width of a column's bounds, ±1, in learned sd."""
+    return 2.0 / float(np.linalg.norm(np.linalg.inv(scatter.rows)[column, 1:]))
 
 
 def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool) -> Scatter:

@@ -63,6 +63,9 @@ ROOM: Final = 1.15
 """Other families' rows get so much longer than they must be. Much longer ones tell of rare levels less: slopes within
 groups had intervals longer by a twentieth with 1.5."""
 
+APART: Final = 3.0
+"""Square of a constant from which on what is told beside it differs from directions alone."""
+
 WANDER: Final = 1.0
 """Sd of a predictor, in corners, to which a step is held where there are many coefficients."""
 
@@ -123,7 +126,7 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
         progress = scored(plan, progress, reports)
     progress = progress._replace(held=(*progress.held, reports.people))
     number = progress.state.number + 1
-    while number < len(plan.rounds) and plan.rounds[number].optional and not _pays(plan, progress):
+    while number < len(plan.rounds) and plan.rounds[number].optional and not _pays(plan, progress, number):
         number += 1
         progress = progress._replace(held=(*progress.held, 0))
     following = plan.rounds[min(number, len(plan.rounds) - 1)].role
@@ -134,8 +137,8 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if role == "location":
         progress, state = _located(plan, progress, state)
     if following == "moments":
-        if plan.rounds[number].optional and _overstretched(plan, progress):
-            progress = progress._replace(scatter=moments.drawn_in(progress.scatter, _judged(plan)))
+        if plan.rounds[number].optional and (far := _overstretched(plan, progress, number)):
+            progress = progress._replace(scatter=moments.drawn_in(progress.scatter, far))
         return progress._replace(
             state=state._replace(rows=moments.asked(progress.scatter.rows, _lead(plan, progress, number)))
         )
@@ -174,14 +177,22 @@ def _lead(plan: Plan, progress: Progress, number: int) -> float:
     before = sum(r.role == "moments" for r in plan.rounds[:number])
     if plan.label or plan.wide is not None or before < EVEN:
         return 1.0
-    others, sd = plan.d + plan.extra + int(plan.layout.response) - 1.0, plan.sd("moments")
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
-    told = SHARP * math.sqrt(people) / max(sd, 1e-300)
-    most = FULL * (others + 1.0)
-    wanted = most if plan.rules.moving else _needed(plan, progress.scatter) - others
+    most = FULL * (_others(plan) + 1.0)
+    wanted = most if plan.rules.moving else _needed(plan, progress.scatter) - _others(plan)
     if progress.scatter.drawn_in:
-        told, wanted = SHARP * math.sqrt(plan.rounds[number].people) / max(sd, 1e-300), most
-    return max(min(told - others, wanted, most), 1.0)
+        people, wanted = plan.rounds[number].people, most
+    return max(min(_told(plan, people), wanted, most), 1.0)
+
+
+def _others(plan: Plan) -> float:
+    """Columns but the constant, where moments are told."""
+    return plan.d + plan.extra + int(plan.layout.response) - 1.0
+
+
+def _told(plan: Plan, people: int) -> float:
+    """Square of the constant beside which so many tell moments."""
+    return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - _others(plan)
 
 
 def _needed(plan: Plan, scatter: Scatter) -> float:
@@ -263,21 +274,17 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
     return progress._replace(seen=tuple(seen), held=tuple(held))
 
 
-def _judged(plan: Plan) -> list[int]:
-    """Places, where moments are told, of numbers whose bounds and learned spread tell whether they were stretched."""
-    judged = not (plan.rules.moving or plan.label or plan.wide is not None)
-    return [j + plan.extra for j in plan.alone] if judged else []
+def _overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
+    """Numbers, by their places where moments are told, that this round is to draw in."""
+    if plan.rules.moving or plan.label or plan.wide is not None or _told(plan, plan.rounds[number].people) < APART:
+        return []
+    return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone])
 
 
-def _overstretched(plan: Plan, progress: Progress) -> bool:
-    columns = _judged(plan)
-    return bool(columns) and bool((moments.spans(progress.scatter, columns) > moments.STRETCHED).any())
-
-
-def _pays(plan: Plan, progress: Progress) -> bool:
-    """Whether another round of moments pays."""
+def _pays(plan: Plan, progress: Progress, number: int) -> bool:
+    """Whether this round, on moments again, pays."""
     d = plan.d + plan.extra
-    if _overstretched(plan, progress) or whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True):
+    if _overstretched(plan, progress, number) or whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True):
         return True
     shares = cells.shrunk(plan.factors, progress.scatter.shares)
     return bool(shares) and cells.unsure(np.concatenate(shares), progress.scatter.shares.variance)
