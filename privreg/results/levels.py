@@ -50,6 +50,9 @@ ADJUSTMENTS: Final = {
 }
 """Ways of adjusting p-values, by the names and short names of statsmodels' `multipletests`."""
 
+LARGEST: Final = 700.0
+"""Logarithm of a number, at most."""
+
 _GRID: Final = 10_000
 """Rows of a reference grid, at most."""
 
@@ -229,6 +232,8 @@ class MarginalMeans(View):
     title : str
     notes : tuple of Diagnostic
         Whatever takes the standard errors back; shown with them.
+    scale : {"identity", "logit", "log"}
+        On which limits lie evenly about the mean, so that they are possible means.
     """
 
     mean: Array
@@ -240,11 +245,20 @@ class MarginalMeans(View):
     factor: str
     title: str
     notes: tuple[Diagnostic, ...] = ()
+    scale: str = "identity"
 
     def conf_int(self, alpha: float = 0.05) -> Array:
         """Confidence limits of the means, shape (q, 2)."""
         half = self.pivot.along(self.gradient).critical(interval_level(alpha)) * self.se
-        return np.column_stack([self.mean - half, self.mean + half])
+        if self.scale == "identity":
+            return np.column_stack([self.mean - half, self.mean + half])
+        tiny = np.finfo(np.float64).tiny
+        mean = np.maximum(self.mean, tiny)
+        if self.scale == "log":
+            return np.column_stack([mean * np.exp(-half / mean), mean * np.exp(np.minimum(half / mean, LARGEST))])
+        rest = np.maximum(1.0 - self.mean, tiny)
+        away = np.minimum(half / (mean * rest), LARGEST)
+        return np.column_stack([mean / (mean + rest * np.exp(away)), mean / (mean + rest * np.exp(-away))])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Columns mean, mean_se, mean_ci_lower, mean_ci_upper; one line a level."""
@@ -336,7 +350,8 @@ def marginal_means(
     title = f"Marginal means of {what.removeprefix('the mean of ')} by {column}, {'; '.join(over)}"
     flat = np.array(gradients).transpose(1, 0, 2).reshape(-1, len(cov))
     mean, se = np.array(values).T.reshape(-1), np.array(errors).T.reshape(-1)
-    return MarginalMeans(mean, se, flat, cov, pivot, index, column, title, notes)
+    scale = "identity" if which != "mean" else "logit" if fit.levels else fit.family.link
+    return MarginalMeans(mean, se, flat, cov, pivot, index, column, title, notes, scale)
 
 
 def _public_rows(at: Any, factor: str, design: Any) -> Any:

@@ -181,7 +181,7 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
         shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in rare)
         text = (
             f"too few records at this budget seem to have the rarer value of {fit.called(rare)} (about {shares}, by "
-            "the noisy reports); the interval of such a column is far too short and the others suffer: ask more "
+            "the noisy reports); the interval of such a column can be far too short, and the others suffer: ask more "
             "people, merge levels, or leave it out"
         )
         out.append(doubt("rare", text, fit.place([*rare, *crossed, *([0] if found.reference_is_rare else [])])))

@@ -127,7 +127,7 @@ def report_of_rounds(
         trail_params=np.array(params),
         trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
         family=_family(plan, progress, settings, units),
-        tuning=_tuning(plan, progress),
+        tuning=_tuning(plan, sum(n > 0 for n in run.came)),
         spending=_spending(plan, run),
         bound=_bound(settings),
         notes=notes(found_of(run, progress, found, settings, estimates), names, order, plan.blocks),
@@ -201,10 +201,10 @@ def _equation(
     )
 
 
-def _tuning(plan: Plan, progress: Progress) -> str:
+def _tuning(plan: Plan, held: int) -> str:
     roles = [r.role for r in plan.rounds if not r.optional]
     many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
-    return f"efficient: {len(progress.held)} rounds; {many} main, in {plan.groups} groups"
+    return f"efficient: {held} rounds; {many} main, in {plan.groups} groups"
 
 
 def _spreads(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array | None:

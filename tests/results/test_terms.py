@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scipy.special import logit
 from scipy.stats import chi2, f
 from statsmodels.stats.multitest import multipletests
 
@@ -244,6 +245,14 @@ def test_wrong_factors_and_adjustments_are_refused(base, rows):
         ours.t_test_pairwise("g", inference="plug_in")
 
 
+LINKS = {
+    "logistic": (logit, lambda m: 1 / (m * (1 - m))),
+    "poisson": (np.log, lambda m: 1 / m),
+    "squared": (lambda m: m, lambda m: 1.0),
+}
+"""Links, and their slopes by the mean."""
+
+
 # --- marginal means ----------------------------------------------------------------------------------------
 
 
@@ -264,7 +273,10 @@ def test_marginal_means_average_predictions(base, rows, family, response):
     assert means.se[2] == pytest.approx(np.sqrt(gradient @ cov @ gradient), rel=1e-6)
     frame = means.summary_frame(0.1)
     assert list(frame) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
-    np.testing.assert_allclose(frame["mean_ci_upper"] - frame["mean"], 1.6448536 * means.se, rtol=1e-6)
+    link, slope = LINKS[family]
+    for limit, sign in (("mean_ci_lower", -1.0), ("mean_ci_upper", 1.0)):  # even on the link's scale
+        moved = (link(frame[limit]) - link(frame["mean"])) / slope(frame["mean"])
+        np.testing.assert_allclose(moved, sign * 1.6448536 * means.se, rtol=1e-6)
 
 
 def test_differences_of_marginal_means_without_interactions_are_those_of_coefficients(base, rows):
