@@ -45,6 +45,9 @@ __all__ = [
 RANK: Final = 1e-9
 """Part of a column, relative to the largest, below which it adds nothing."""
 
+DIGITS: Final = 9
+"""Of a column's values, by which they are told apart."""
+
 RAREST: Final = 0.05
 """Share of a cell, relative to equal shares, below which it isn't believed."""
 
@@ -294,14 +297,12 @@ def _root(factor: Array) -> Array:
 
 
 def rarer(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
-    """Share of people with the rarer value of a column of two values, shape (d,); NaN for others."""
+    """Share of people with the rarest value of a column, shape (d,); NaN for those not made of factors alone."""
     out = np.full(d, np.nan)
     for g, p in zip(some, shares, strict=True):
         for j, values in zip(g.columns, g.values.T, strict=True):
-            high = values == values.max()
-            if (high | (values == values.min())).all():
-                share = float(p[high].sum())
-                out[j] = min(share, 1.0 - share)
+            _, which = np.unique(values.round(DIGITS), return_inverse=True)
+            out[j] = float(np.bincount(which, p).min())
     return out
 
 

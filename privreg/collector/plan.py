@@ -38,6 +38,7 @@ class Crossed(NamedTuple):
 
     column: int
     levels: tuple[int, ...]  # Columns of the factor
+    numbers: tuple[int, ...]  # Columns of the number by itself
 
 
 class Made(NamedTuple):

@@ -115,7 +115,7 @@ class PrivateResults(TestedResults):
         columns = ["round", "role", "records", "reports", "moved"]
         return pd.DataFrame(list(self._fit.rounds), columns=columns)
 
-    def estimand(self, rows: Any) -> pd.Series | pd.DataFrame:
+    def estimand(self, rows: Any = None) -> pd.Series | pd.DataFrame:
         """Solve this fit's own equation on *public or simulated* rows, without noise: what its intervals are for.
 
         Parameters

@@ -114,10 +114,13 @@ def found_of(
             if plan.wide is not None
             else whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
         )
-    reference = False
+    shared: set[int] = set()  # Rare columns whose rare value the constant, and slopes by themselves, are about, too
     if plan.layout.constant and rare:
         mean = np.linalg.inv(scatter.rows[:d, :d])[:, 0]  # inside, where the two values are at ±1
-        reference = bool(any(mean[j] > 0.0 for j in rare if not tied[j]))
+        coded = {int(j) for g in plan.cells for j in g.columns if plan.gaps[j] == 0.0}  # beside a mean of all levels
+        own = set(rare) - {c.column for c in plan.crossed} - set(np.flatnonzero(tied).tolist())
+        shared = {j for j in own if mean[j] > 0.0 or j in coded}
+    slopes = sorted({k for c in plan.crossed if shared & set(c.levels) for k in c.numbers})
     low, high = plan.y_low, plan.y_high
     learned = fitted is not None and plan.rules.track and not plan.rules.moving
     nonresponse = flat = False
@@ -143,7 +146,7 @@ def found_of(
         lost=lost if fitted is not None else [],
         rare=rare,
         bare=_bare(run, progress, found) if have and found is not None and people >= needed else [],
-        reference_is_rare=reference,
+        about_rare=[0, *slopes] if shared else [],
         wide=wide,
         nonresponse=nonresponse,
         unanswered=(1.0 - share, error) if unusable else None,

@@ -49,7 +49,7 @@ class Findings(NamedTuple):
     lost: Sequence[int] = ()  # Whose search for a scale did not settle
     rare: Sequence[int] = ()  # With too few records on one side
     bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports tell hardly any curvature
-    reference_is_rare: bool = False  # Whether the constant is about few records, too
+    about_rare: Sequence[int] = ()  # The constant, and slopes, if they are about few records, too
     wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
     nonresponse: bool = False  # Whether most records seem to be noise only
     unanswered: tuple[float, float] | None = None  # Share of the records that surely were, and its standard error
@@ -180,11 +180,11 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
     if rare:
         shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in rare)
         text = (
-            f"too few records at this budget seem to have the rarer value of {fit.called(rare)} (about {shares}, by "
+            f"too few records at this budget seem to have the rarest value of {fit.called(rare)} (about {shares}, by "
             "the noisy reports); the interval of such a column can be far too short, and the others suffer: ask more "
             "people, merge levels, or leave it out"
         )
-        out.append(doubt("rare", text, fit.place([*rare, *crossed, *([0] if found.reference_is_rare else [])])))
+        out.append(doubt("rare", text, fit.place([*rare, *crossed, *found.about_rare])))
     return out
 
 

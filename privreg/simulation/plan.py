@@ -146,8 +146,9 @@ def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
     for j, own in enumerate(sources):
         factors = own & set(design.schema.levels)
         level = tuple(k for k, other in enumerate(sources) if other and other <= factors)
-        if level and own != factors and own - factors in sources:
-            out.append(Crossed(j, level))
+        numbers = tuple(k for k, other in enumerate(sources) if own != factors and other == own - factors)
+        if level and numbers:
+            out.append(Crossed(j, level, numbers))
     return tuple(out)
 
 

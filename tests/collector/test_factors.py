@@ -249,7 +249,7 @@ def test_factors_that_nearly_repeat_each_other_are_doubted(levels, agree):
     assert len(doubts) == 1
     assert "C(b)[T.1]" in doubts[0]
     assert "C(a)" not in doubts[0]
-    assert not any("rarer value" in note for note in res.privacy.doubts)
+    assert not any("rarest value" in note for note in res.privacy.doubts)
     assert run.progress.tied.tolist() == [False] * levels + [True] * (levels - 1)
 
 
@@ -299,7 +299,7 @@ def test_a_level_is_unsure_below_ten_standard_errors():
     assert not factors.unsure(np.array([0.5, 0.101]), np.full(2, 1e-4))
 
 
-def test_the_rarer_value_is_named_whichever_it_is():
+def test_the_rarest_value_is_found_whichever_it_is():
     _, some = inner("x + f + g", people(50))
     p = {2: np.array([0.2, 0.8]), 3: np.array([0.1, 0.2, 0.7])}
     share = factors.rarer(some, [p[len(g.values)] for g in some], 5)
@@ -309,3 +309,6 @@ def test_the_rarer_value_is_named_whichever_it_is():
     np.testing.assert_allclose(own[3], [min(h, 1 - h) for h in high])
     assert max(high) > 0.5
     assert np.isnan(share).sum() == 2
+    (three,) = (g for g in some if len(g.values) == 3)
+    coded = three._replace(values=np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]))  # as patsy's Sum
+    np.testing.assert_allclose(factors.rarer([coded], [np.array([0.6, 0.3, 0.1])], 5)[three.columns], 0.1)

@@ -134,6 +134,35 @@ def test_what_crosses_a_factor_and_a_number_is_told_by_the_level_and_not_by_its_
         assert "nan" not in str(res.summary())
 
 
+@pytest.mark.parametrize(
+    ("right", "share", "marked"),
+    [
+        (
+            "C(g, Sum) * x",
+            0.0,
+            ["Intercept", "C(g, Sum)[S.a]", "C(g, Sum)[S.b]", "x", "C(g, Sum)[S.a]:x", "C(g, Sum)[S.b]:x"],
+        ),
+        ("C(g, Sum) * x", 0.2, []),
+        ("C(g, Helmert) + x", 0.0, ["Intercept", "C(g, Helmert)[H.b]", "C(g, Helmert)[H.c]"]),
+        ("g * x", 0.0, ["g[T.c]", "g[T.c]:x"]),
+    ],
+)
+def test_a_rare_level_takes_back_all_that_is_about_it(right, share, marked):
+    """In codings beside a mean of all levels that is the constant, too, and the slope by itself."""
+    rng, n = np.random.default_rng(5), 40_000
+    g, x = rng.choice(3, n, p=[0.7 - share, 0.3, share]), 10 * rng.random(n)
+    rows = pd.DataFrame({"g": np.array(list("abc"))[g], "x": x, "y": 1 + g + 0.5 * x + rng.standard_normal(n)})
+    model = pr.PrivateOnlineRegression.from_formula(
+        f"y ~ {right}", rows, mu=8, bounds={"x": (0, 10), "y": (-10, 20)}, levels={"g": list("abc")}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)
+        table = model.fit(seed=1, progress=False).tidy().set_index("term")["reliable"]
+    assert set(marked) <= set(table.index[~table])
+    assert marked or table.all()
+    assert right != "g * x" or table["x"]
+
+
 def test_states_that_creep_one_way_take_their_coefficient_back():
     """Where a group's responses leave a valley, states move by as much each round; noise moves them to and fro."""
     learned = curvature.Curvature(np.eye(2), np.eye(3), 0.1)
