@@ -297,12 +297,17 @@ def _root(factor: Array) -> Array:
 
 
 def rarer(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
-    """Share of people with the rarest value of a column, shape (d,); NaN for those not made of factors alone."""
+    """Share of people with the rarest value of a column, shape (d,).
+
+    NaN for those not made of factors alone, and for those of several factors that take more than two values.
+    """
     out = np.full(d, np.nan)
     for g, p in zip(some, shares, strict=True):
         for j, values in zip(g.columns, g.values.T, strict=True):
             _, which = np.unique(values.round(DIGITS), return_inverse=True)
-            out[j] = float(np.bincount(which, p).min())
+            held = np.bincount(which, p)
+            if len(held) == 2 or len(p) == len(g.columns) + 1:
+                out[j] = float(held.min())
     return out
 
 

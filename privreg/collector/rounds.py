@@ -57,7 +57,8 @@ SHARP: Final = 0.2
 """Sd of a variance, relative to its size, that reports beside a larger constant may have."""
 
 FULL: Final = 8.0
-"""Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always."""
+"""Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always but with
+splines. Intervals of those, far out in few records each, were then half as long and covered 54 to 92%."""
 
 ROOM: Final = 1.15
 """Other families' rows get so much longer than they must be. Much longer ones tell of rare levels less: slopes within
@@ -179,7 +180,8 @@ def _lead(plan: Plan, progress: Progress, number: int) -> float:
         return 1.0
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
     most = FULL * (_others(plan) + 1.0)
-    wanted = most if plan.rules.moving else _needed(plan, progress.scatter) - _others(plan)
+    always = plan.rules.moving and not plan.bases
+    wanted = most if always else _needed(plan, progress.scatter) - _others(plan)
     if progress.scatter.drawn_in:
         people, wanted = plan.rounds[number].people, most
     return max(min(_told(plan, people), wanted, most), 1.0)

@@ -116,6 +116,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
         alone=_alone(spec, order, gaps, unscaled),
+        bases=_bases(spec, order, held),
         mix=_mix(spec, order),
         made=() if is_many or reports.label else _made(spec, order, held, None if rules.moving else crossed),
         clamps=clamps,
@@ -162,6 +163,13 @@ def _alone(spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tupl
     )
 
 
+def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells]) -> bool:
+    """Whether several columns are made of the same numbers and not of each other."""
+    made = {m.column for m in _made(spec, order, held, None)} | {int(j) for g in held for j in g.columns}
+    free = [frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in made]
+    return any(own and free.count(own) > 1 for own in free)
+
+
 def _mix(spec: ModelSpec, order: NDArray[np.intp]) -> Array | None:
     mix = spec.units.mix
     return None if mix is None else np.ascontiguousarray(mix[np.ix_(order, order)])
@@ -190,7 +198,7 @@ def _made(
         if j in factors or j not in wanted or not 0 < len(of) <= PARTS:
             continue
         pairs = [(a, b) for a in range(len(of)) for b in range(a, len(of)) if sources[of[a]] | sources[of[b]] == own]
-        made = Made(j, np.array(of), np.array(pairs).reshape(-1, 2), np.zeros(0))
+        made = Made(j, np.array(of), np.array(pairs, dtype=np.int64).reshape(-1, 2), np.zeros(0))
         x = made.parts(v)
         by = np.asarray(np.linalg.lstsq(x, v[:, j], rcond=RANK)[0], dtype=np.float64)
         by[np.abs(by) < RANK * np.abs(by).max()] = 0.0

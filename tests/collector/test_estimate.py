@@ -81,6 +81,7 @@ def a_model(right, family="logistic", **more):
         ("g * a * b", ["a:b", "g[T.v]:a", "g[T.v]:a:b", "g[T.v]:b", "g[T.w]:a", "g[T.w]:a:b", "g[T.w]:b"]),
         ("(g + a + b) ** 2", ["a:b", "g[T.v]:a", "g[T.v]:b", "g[T.w]:a", "g[T.w]:b"]),
         ("g:a", []),
+        ("a + g:a", []),
         ("a + np.exp(a)", []),
         ("g + I(b ** 2)", []),
     ],
@@ -96,6 +97,18 @@ def test_columns_that_are_products_of_others_are_made_of_them(right, products):
     v = v if plan.mix is None else v @ np.linalg.inv(plan.mix).T
     for m in plan.made:
         np.testing.assert_allclose(m.parts(v) @ m.by, v[:, m.column], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("right", "bases"),
+    [(SPLINE, True), ("a + np.exp(a)", True), ("a + I(a ** 2)", False), ("g * a", False), ("a * b", False)],
+)
+def test_splines_are_told_by_directions(right, bases):
+    """Beside a larger constant, intervals of right logistic models were half as long and covered 54 to 92%."""
+    spec = a_model(right)._spec
+    plan, _, _ = plan_of(spec, resolve_tuning(ASKED, spec, 100_000), None)
+    assert plan.bases == bases
+    assert (rounds._lead(plan, rounds.begin(plan), 2) == 1.0) == bases
 
 
 def test_the_law_s_records_have_products_that_are_products():
