@@ -72,6 +72,7 @@ class Cells(NamedTuple):
 
     columns: NDArray[np.int64]  # Their places in a row; shape (q,)
     values: Array  # What they are in each of the c combinations of levels, internal units; shape (c, q)
+    factors: int  # How many
 
 
 class Certain(NamedTuple):
@@ -118,7 +119,7 @@ def groups(sources: Sequence[Sequence[str]], levels: Mapping[str, Sequence[Any]]
         many = math.prod(len(levels[f]) for f in factors)
         # fewer, if the coding doesn't tell combinations apart, or there were too many to show
         if len(values) == many == np.linalg.matrix_rank(np.column_stack([np.ones(len(values)), values])):
-            out.append(Cells(columns, values))
+            out.append(Cells(columns, values, len(factors)))
             taken |= factors
     return tuple(out)
 
@@ -306,7 +307,7 @@ def rarer(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
         for j, values in zip(g.columns, g.values.T, strict=True):
             _, which = np.unique(values.round(DIGITS), return_inverse=True)
             held = np.bincount(which, p)
-            if len(held) == 2 or len(p) == len(g.columns) + 1:
+            if len(held) == 2 or g.factors == 1:
                 out[j] = float(held.min())
     return out
 
