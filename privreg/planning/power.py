@@ -178,8 +178,6 @@ def plan(
         raise OptionError("give n= for the precision of so many records, or width= or effect= to find how many.")
     if not given and (people is None or not wanted):
         raise BudgetError("give mu= (or epsilon=, rho=); it can be left out to be found from n= and width= or effect=.")
-    if given and people is not None and goal.widths:
-        raise OptionError("n=, the budget and width= leave nothing to be found; leave one of the three out.")
     assumed = _assumed(spec, scale, params, shares, covariates)
     each = precision_of(spec, assumed)
     out = StudyPlan(spec, people or 0, "precision", goal, assumed, alpha, 0, people or 0, each)

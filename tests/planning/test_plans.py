@@ -386,7 +386,6 @@ WRONG = {
     "width of nothing": (lambda: insured(width={"age": "x"}), OptionError, "must be a number other than 0"),
     "no such coefficient": (lambda: insured(width={"agee": 1}), OptionError, "they are 'Intercept', 'smoker"),
     "coef alone": (lambda: insured(n=1000, coef="age"), OptionError, "give one of them"),
-    "nothing to be found": (lambda: insured(n=1000, mu=1, width=1), OptionError, "leave one of the three out"),
     "coef twice": (lambda: insured(width={"age": 1}, coef="age"), OptionError, "leave coef= out"),
     "power": (lambda: insured(effect=1, power=1.5), OptionError, r"power=1.5 must be a number in \(0, 1\)"),
     "power alone": (lambda: insured(n=1000, power=0.8), OptionError, "give effect= too"),
