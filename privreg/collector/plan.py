@@ -85,7 +85,8 @@ class Plan(NamedTuple):
     covariates: Array | None = None  # Public rows that stand for records' covariates, internal units; shape (m, d)
     crossed: tuple[Crossed, ...] = ()
     alone: tuple[int, ...] = ()  # Numbers within ±1 that no other column is made of
-    bases: bool = False  # Whether several columns are made of one number and not of each other, as splines are
+    # Where curvature moves: whether several columns are made of one number and not of each other, as splines are
+    bases: bool = False
     mix: Array | None = None  # By which columns were multiplied that are nearly collinear; shape (d, d)
     made: tuple[Made, ...] = ()  # In the order in which they can be made, before that
     clamps: tuple[Bounded, ...] = ()  # Columns of which records tell whether bounds clamp them, if any are asked

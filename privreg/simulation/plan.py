@@ -116,7 +116,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
         alone=_alone(spec, order, gaps, unscaled),
-        bases=_bases(spec, order, held),
+        bases=rules.moving and not is_many and not reports.label and _bases(spec, order, held),
         mix=_mix(spec, order),
         made=() if is_many or reports.label else _made(spec, order, held, None if rules.moving else crossed),
         clamps=clamps,
