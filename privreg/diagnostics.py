@@ -76,7 +76,7 @@ CODES: Final = {
     "more": Code("doubt", "far more records came than rows= said"),
     "moving": Code("doubt", "the estimates had not settled"),
     "nonresponse": Code("doubt", "most records seem to have sent noise only"),
-    "rare": Code("doubt", "too few records with the rarer value of a column"),
+    "rare": Code("doubt", "too few records with the rarest value of a column"),
     "strong": Code("doubt", "effects seem too strong to be estimated"),
     "wide": Code("doubt", "bounds that don't fit the values"),
 }

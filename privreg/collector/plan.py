@@ -190,7 +190,7 @@ class Progress(NamedTuple):
     points: Array | None = None  # What stands for records in the law, coordinates of the scores; shape (m, d)
     box: Box | None = None  # What stands for covariates where there are many coefficients
     prior: Fitted | None = None  # What is known before any pilot report
-    # Share of the records with the rarer value of a column of two, and whether that tells it from other factors'
+    # Share of the records with a column's rarest value, as far as told, and whether that tells it from other factors'
     shares: Array | None = None  # shape (d,)
     tied: NDArray[np.bool_] | None = None  # shape (d,)
     # Of a round on measures of fit: by what it is measured, and the estimate, made of the rounds before

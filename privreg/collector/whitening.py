@@ -162,7 +162,7 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool, lead: float = 1
 
 
 def rare(shares: Array, rules: ScoreRules, effective: float, people: int, crossed: Sequence[Crossed] = ()) -> list[int]:
-    """Two-valued columns whose rarer value too few people have for its coefficient's interval to be relied on.
+    """Columns of few values whose rarest one too few people have for its coefficient's interval to be relied on.
 
     And the columns that cross such a factor with a number.
     """

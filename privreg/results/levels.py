@@ -253,11 +253,11 @@ class MarginalMeans(View):
         if self.scale == "identity":
             return np.column_stack([self.mean - half, self.mean + half])
         tiny = np.finfo(np.float64).tiny
-        mean = np.maximum(self.mean, tiny)
-        if self.scale == "log":
-            return np.column_stack([mean * np.exp(-half / mean), mean * np.exp(np.minimum(half / mean, LARGEST))])
-        rest = np.maximum(1.0 - self.mean, tiny)
-        away = np.minimum(half / (mean * rest), LARGEST)
+        mean, rest = np.maximum(self.mean, tiny), np.maximum(1.0 - self.mean, tiny)
+        with np.errstate(over="ignore"):  # of a mean that is hardly known a limit may be infinite
+            if self.scale == "log":
+                return np.column_stack([mean * np.exp(-half / mean), mean * np.exp(half / mean)])
+            away = np.minimum(half / (mean * rest), LARGEST)
         return np.column_stack([mean / (mean + rest * np.exp(away)), mean / (mean + rest * np.exp(-away))])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:

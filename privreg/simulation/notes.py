@@ -44,7 +44,7 @@ class Findings(NamedTuple):
     people: int  # Records that have reported
     rows: int | None  # Records expected, if known
     constant: bool  # Whether the first column is the constant
-    shares: Array  # Share of the records with the rarer value of a column of two, as far as told; shape (d,)
+    shares: Array  # Share of the records with a column's rarest value, as far as told; shape (d,)
     tied: NDArray[np.bool_]  # Whether that is the share that tells it from other factors' columns; shape (d,)
     lost: Sequence[int] = ()  # Whose search for a scale did not settle
     rare: Sequence[int] = ()  # With too few records on one side

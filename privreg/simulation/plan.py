@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -73,6 +74,7 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
     gaps = units.gaps(probe)[order]
     wide, box = _wide(spec, order, gaps, unscaled, constant) if is_many else (None, None)
     rows = efficient.covariates
+    made = () if is_many or reports.label else _made(spec, order, held, None if rules.moving else crossed)
     clamps = spec.clamps
     radius = reports.mechanism.bits_radius(len(clamps))
     plan = Plan(
@@ -116,9 +118,9 @@ def plan_of(spec: ModelSpec, settings: Settings, guess: Array | None) -> tuple[P
         covariates=None if rows is None else np.ascontiguousarray(rows.inside[:, order]),
         crossed=crossed,
         alone=_alone(spec, order, gaps, unscaled),
-        bases=rules.moving and not is_many and not reports.label and _bases(spec, order, held),
+        bases=rules.moving and not is_many and not reports.label and _bases(spec, order, held, made),
         mix=_mix(spec, order),
-        made=() if is_many or reports.label else _made(spec, order, held, None if rules.moving else crossed),
+        made=made,
         clamps=clamps,
     )
     linear = np.asarray(np.kron(np.eye(reports.blocks), units.matrix[:, order]))
@@ -156,18 +158,19 @@ def _crossed(spec: ModelSpec, order: NDArray[np.intp]) -> tuple[Crossed, ...]:
 def _alone(spec: ModelSpec, order: NDArray[np.intp], gaps: Array, unscaled: tuple[int, ...]) -> tuple[int, ...]:
     """Numbers with declared bounds that no other column is made of."""
     sources = [set(spec.design.sources[j]) for j in order]
+    columns = Counter(name for own in sources for name in own)
     return tuple(
         j
         for j, own in enumerate(sources)
-        if own and gaps[j] == 0.0 and j not in unscaled and all(k == j or not own & o for k, o in enumerate(sources))
+        if own and gaps[j] == 0.0 and j not in unscaled and all(columns[name] == 1 for name in own)
     )
 
 
-def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells]) -> bool:
+def _bases(spec: ModelSpec, order: NDArray[np.intp], held: Sequence[Cells], made: Sequence[Made]) -> bool:
     """Whether several columns are made of the same numbers and not of each other."""
-    made = {m.column for m in _made(spec, order, held, None)} | {int(j) for g in held for j in g.columns}
-    free = [frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in made]
-    return any(own and free.count(own) > 1 for own in free)
+    told = {m.column for m in made} | {int(j) for g in held for j in g.columns}
+    free = Counter(frozenset(spec.design.sources[j]) for k, j in enumerate(order) if k not in told)
+    return any(own and many > 1 for own, many in free.items())
 
 
 def _mix(spec: ModelSpec, order: NDArray[np.intp]) -> Array | None:

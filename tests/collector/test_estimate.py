@@ -104,7 +104,7 @@ def test_columns_that_are_products_of_others_are_made_of_them(right, products):
     [(SPLINE, True), ("a + np.exp(a)", True), ("a + I(a ** 2)", False), ("g * a", False), ("a * b", False)],
 )
 def test_splines_are_told_by_directions(right, bases):
-    """Beside a larger constant, intervals of right logistic models were half as long and covered 54 to 92%."""
+    """Beside a larger constant, intervals of right logistic models were half as long and covered 81%."""
     spec = a_model(right)._spec
     plan, _, _ = plan_of(spec, resolve_tuning(ASKED, spec, 100_000), None)
     assert plan.bases == bases
@@ -179,7 +179,7 @@ def test_slopes_of_levels_are_told_with_few_in_one_of_them():
 
 @pytest.mark.parametrize("share", [0.15, 0.07])
 def test_a_number_that_is_mostly_0_is_drawn_in(share):
-    """By directions alone nine of ten fits of these right models were marked; now one of forty is."""
+    """By directions alone nine of ten fits of these right models were marked; now few are."""
     inside, marked, runs = 0, 0, 8
     for seed in range(runs):
         rng, n = np.random.default_rng([9, seed]), 60_000
