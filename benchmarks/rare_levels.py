@@ -1,19 +1,22 @@
 """Coverage of a level's interval by how many records have the level: where notes on rare levels must begin.
 
-``python -m benchmarks.rare_levels [--reps R] [--rows N …] [--levels K …] [--shares S …] [--processes K]``
+``python -m benchmarks.rare_levels [--reps R] [--rows N …] [--levels K …] [--shares S …] [--places P …]``
 
 A factor of K levels is fitted beside a normal covariate, by Huber's loss or as a logistic regression, at μ = 1. One
-level has a share S of the records, the others share the rest alike. The model is right, so the interval is compared
-with its coefficient. One line for each case:
+level has a share S of the records, the others share the rest alike; it is the last or the reference, which the others
+are compared with. The model is right, so the interval is compared with its coefficient: that of the last level. One
+line for each case:
 
 covered, trials, coverage
-    95% intervals of that level that hold its coefficient; all; in %.
+    95% intervals of the last level that hold its coefficient; all; in %.
 low_999, high_999
     Between which a share with exactly this level lies in 99.9% of such studies.
+marked
+    Share of the fits that mark it.
 others
     Coverage of all other coefficients, in %.
 by_rule
-    Share over the smallest that `privreg.collector.whitening.rare` lets pass without a note, its two limits left out.
+    Share over the smallest that `privreg.collector.rarity` lets pass without a note, its two limits left out.
 length
     Mean length of that level's intervals.
 """
@@ -37,18 +40,20 @@ from tqdm import tqdm
 
 import privreg as pr
 from benchmarks.store import read_table, save_table
-from privreg.collector.whitening import FARTHEST, FEW
+from privreg.collector.rarity import FEW
+from privreg.collector.whitening import FARTHEST
 
 RESULTS: Final = Path(__file__).parent / "results" / "rare_levels.csv"
-KEYS: Final = ["family", "levels", "share", "n"]
+KEYS: Final = ["family", "place", "levels", "share", "n"]
 SD: Final = 0.5
 
 
-def one(family: str, levels: int, share: float, n: int, replication: int) -> dict[str, Any]:
+def one(family: str, place: str, levels: int, share: float, n: int, replication: int) -> dict[str, Any]:
     """Fit one data set."""
     rng = np.random.Generator(np.random.SFC64([replication, levels, n, round(1e4 * share)]))
     names = [f"l{k}" for k in range(levels)]
-    g = rng.choice(levels, n, p=[*[(1 - share) / (levels - 1)] * (levels - 1), share])
+    shares = [*[(1 - share) / (levels - 1)] * (levels - 1), share]
+    g = rng.choice(levels, n, p=shares if place == "last" else shares[::-1])
     x = rng.standard_normal(n)
     effects = np.concatenate([np.linspace(0.0, 1.0, levels - 1), [0.7]])
     eta = 0.3 + effects[g] + 0.5 * x
@@ -67,7 +72,7 @@ def one(family: str, levels: int, share: float, n: int, replication: int) -> dic
     mine = f"g[T.{names[-1]}]"
     return {
         "covered": inside[mine], "others": np.mean([v for k, v in inside.items() if k != mine]),
-        "length": table.at[mine, "conf_high"] - table.at[mine, "conf_low"],
+        "marked": not table.at[mine, "reliable"], "length": table.at[mine, "conf_high"] - table.at[mine, "conf_low"],
     }  # fmt: skip
 
 
@@ -87,16 +92,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", nargs="*", type=int, default=[50_000, 200_000, 1_000_000])
     parser.add_argument("--levels", nargs="*", type=int, default=[2, 5, 10])
     parser.add_argument("--shares", nargs="*", type=float, default=[0.035, 0.05, 0.07, 0.1, 0.14, 0.2, 0.28])
+    parser.add_argument("--places", nargs="*", choices=["last", "reference"], default=["last", "reference"])
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS)
     a = parser.parse_args(arguments)
     with ProcessPoolExecutor(a.processes) as pool:
-        for family, n, levels, share in itertools.product(a.families, a.rows, a.levels, a.shares):
-            rows = pd.DataFrame(
-                tqdm(pool.map(partial(one, family, levels, share, n), range(a.reps)), total=a.reps, leave=False)
-            )
+        cases = itertools.product(a.families, a.places, a.rows, a.levels, a.shares)
+        for family, place, n, levels, share in cases:
+            runs = pool.map(partial(one, family, place, levels, share, n), range(a.reps))
+            rows = pd.DataFrame(tqdm(runs, total=a.reps, leave=False))
             covered, trials = int(rows["covered"].sum()), len(rows)
-            line = {"family": family, "levels": levels, "share": share, "n": n, "covered": covered, "trials": trials}
+            line = {"family": family, "place": place, "levels": levels, "share": share, "n": n}
+            line |= {"covered": covered, "trials": trials, "marked": rows["marked"].mean()}
             line |= {"coverage": 100 * covered / trials, "others": 100 * rows["others"].mean()}
             low, high = 100 * binom.ppf([5e-4, 0.9995], trials, 0.95) / trials
             line |= {"low_999": low, "high_999": high}

@@ -768,10 +768,17 @@ MUTANTS = (
     ),
     Mutant(
         "rows are as long however rare a level is",
-        "privreg/collector/rounds.py",
+        "privreg/collector/leads.py",
         "else _needed(plan, progress.scatter) - _others(plan)",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
+    ),
+    Mutant(
+        "what is compared with a rare reference level passes",
+        "privreg/collector/rarity.py",
+        "np.where(tied[group.columns], low[group.columns], mine[own:])",
+        "low[group.columns]",
+        ("tests/results/test_reliability.py::test_a_rare_reference_level_takes_back_all_that_is_compared_with_it",),
     ),
     Mutant(
         "columns that were stretched too far stay so",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import clamping, curvature, diagonal, many, moments, pilot, thresholds, whitening
+from privreg.collector import clamping, curvature, diagonal, leads, many, moments, pilot, thresholds, whitening
 from privreg.collector import factors as cells
 from privreg.collector.coordinates import placed, reference
 from privreg.collector.estimate import answered, estimate, framed
@@ -49,24 +49,6 @@ ENOUGH: Final = 0.8
 
 FAR: Final = 1.5
 """Corners by which a state may move in one round."""
-
-EVEN: Final = 1
-"""Rounds on moments before those that ask beside a larger constant."""
-
-SHARP: Final = 0.2
-"""Sd of a variance, relative to its size, that reports beside a larger constant may have."""
-
-FULL: Final = 8.0
-"""Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always but with
-splines. Intervals of those, far out in few records each, were then .56 times as long, and covered 81%
-(benchmarks/formulas)."""
-
-ROOM: Final = 1.15
-"""Other families' rows get so much longer than they must be. Much longer ones tell of rare levels less: slopes within
-groups had intervals longer by a twentieth with 1.5."""
-
-APART: Final = 3.0
-"""Square of a constant from which on what is told beside it differs from directions alone."""
 
 WANDER: Final = 1.0
 """Sd of a predictor, in corners, to which a step is held where there are many coefficients."""
@@ -139,10 +121,10 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     if role == "location":
         progress, state = _located(plan, progress, state)
     if following == "moments":
-        if plan.rounds[number].optional and (far := _overstretched(plan, progress, number)):
+        if plan.rounds[number].optional and (far := leads.overstretched(plan, progress, number)):
             progress = progress._replace(scatter=moments.drawn_in(progress.scatter, far))
         return progress._replace(
-            state=state._replace(rows=moments.asked(progress.scatter.rows, _lead(plan, progress, number)))
+            state=state._replace(rows=moments.asked(progress.scatter.rows, leads.lead(plan, progress, number)))
         )
     if role in {"location", "moments"}:
         progress, state = placed(plan, progress, state)
@@ -169,52 +151,9 @@ def _moments(plan: Plan, progress: Progress, reports: Reports) -> Scatter:
         *(scatter, total, float(reports.weight.sum()), plan.sd("moments")),
         plan.layout._replace(constant=True),
         plan.factors,
-        lead=_lead(plan, progress, progress.state.number),
+        lead=leads.lead(plan, progress, progress.state.number),
         nonresponse=plan.nonresponse,
     )
-
-
-def _lead(plan: Plan, progress: Progress, number: int) -> float:
-    """Square of the constant in reports on moments of this round."""
-    before = sum(r.role == "moments" for r in plan.rounds[:number])
-    if plan.label or plan.wide is not None or before < EVEN:
-        return 1.0
-    people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
-    most = FULL * (_others(plan) + 1.0)
-    always = plan.rules.moving and not plan.bases
-    wanted = most if always else _needed(plan, progress.scatter) - _others(plan)
-    if progress.scatter.drawn_in:
-        people, wanted = plan.rounds[number].people, most
-    return max(min(_told(plan, people), wanted, most), 1.0)
-
-
-def _others(plan: Plan) -> float:
-    """Columns but the constant, where moments are told."""
-    return plan.d + plan.extra + int(plan.layout.response) - 1.0
-
-
-def _told(plan: Plan, people: int) -> float:
-    """Square of the constant beside which so many tell moments."""
-    return SHARP * math.sqrt(people) / max(plan.sd("moments"), 1e-300) - _others(plan)
-
-
-def _needed(plan: Plan, scatter: Scatter) -> float:
-    """Mean squared length of rows, the constant's included, at which levels that slopes differ by can be white.
-
-    Only records of a level have anything along its column and those that cross it: of mean squares that are all 1 they
-    must hold that many.
-    """
-    if not plan.cells:
-        return 0.0
-    shares = cells.shrunk(plan.factors, scatter.shares)
-    out = 0.0
-    for levels in {frozenset(c.levels) for c in plan.crossed}:
-        columns = 1.0 + sum(levels.issuperset(c.levels) for c in plan.crossed) / len(levels)
-        here = [
-            float(p.min()) for g, p in zip(plan.cells, shares, strict=True) if levels.issuperset(g.columns.tolist())
-        ]
-        out = max(out, ROOM * columns / max(min(here, default=1.0), 1e-300))
-    return out
 
 
 def _located(plan: Plan, progress: Progress, state: State) -> tuple[Progress, State]:
@@ -277,17 +216,11 @@ def late(progress: Progress, number: int, reports: Reports) -> Progress:
     return progress._replace(seen=tuple(seen), held=tuple(held))
 
 
-def _overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
-    """Numbers, by their places where moments are told, that this round is to draw in."""
-    if plan.rules.moving or plan.label or plan.wide is not None or _told(plan, plan.rounds[number].people) < APART:
-        return []
-    return moments.overstretched(progress.scatter, [j + plan.extra for j in plan.alone])
-
-
 def _pays(plan: Plan, progress: Progress, number: int) -> bool:
     """Whether this round, on moments again, pays."""
     d = plan.d + plan.extra
-    if _overstretched(plan, progress, number) or whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True):
+    correlated = whitening.is_correlated(progress.scatter.rows[:d, :d], constant=True)
+    if correlated or leads.overstretched(plan, progress, number):
         return True
     shares = cells.shrunk(plan.factors, progress.scatter.shares)
     return bool(shares) and cells.unsure(np.concatenate(shares), progress.scatter.shares.variance)

@@ -6,7 +6,6 @@ covariates, shape (d, d), whose first row is (1, 0, …) if there is a constant.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.plan import Crossed
-    from privreg.families.constants import ScoreRules
 
     Array = NDArray[np.float64]
 
@@ -27,7 +25,6 @@ __all__ = [
     "bring_in",
     "inside",
     "is_correlated",
-    "rare",
     "scaled",
     "wide",
     "without_constant",
@@ -38,16 +35,6 @@ CORRELATED: Final = 2.5
 
 FARTHEST: Final = 5.0
 """Distance of the two values of a two-valued column in the scores' coordinates, at most."""
-
-FEW: Final = 6.0
-"""Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them
-intervals cover less than some 92% (benchmarks/rare_levels)."""
-
-SMALLEST_SHARE: Final = 0.035
-"""Shares below it can't be told apart by as many rounds of moments as are held."""
-
-MOST_SHARE: Final = 0.35
-"""A value that more people have isn't called rare, however few they are in all."""
 
 WIDE: Final = 28.0
 """Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
@@ -159,19 +146,6 @@ def bring_in(rows: Array, gaps: Sequence[float], constant: bool, lead: float = 1
             shares[j] = two_point_share(stretched, d, constant, lead)
             out[j] *= min(1.0, FARTHEST / stretched)
     return out, shares
-
-
-def rare(shares: Array, rules: ScoreRules, effective: float, people: int, crossed: Sequence[Crossed] = ()) -> list[int]:
-    """Columns of few values whose rarest one too few people have for its coefficient's interval to be relied on.
-
-    And the columns that cross such a factor with a number.
-    """
-    curvature = 0.25 if rules.from_predictor else rules.curvature
-    far = math.sqrt(1.0 + (len(shares) - 1) / FARTHEST**2)
-    needed = FEW * 2.0 * far / (curvature * effective * math.sqrt(max(people, 1)))
-    known = np.nan_to_num(shares, nan=1.0)
-    few = [int(j) for j in np.flatnonzero(known < min(max(needed, SMALLEST_SHARE), MOST_SHARE))]
-    return few + [c.column for c in crossed if set(c.levels) & set(few)]
 
 
 def wide(

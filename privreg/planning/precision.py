@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from privreg.collector.whitening import rare
+from privreg.collector import rarity
 from privreg.errors import InferenceError, OptionError
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.protocol import codes
@@ -67,14 +67,15 @@ class Precision:
     ----------
     spec : ModelSpec
     people : People
-    shares : ndarray, shape (d,)
-        Of a column that takes two values, the share of people with the rarer one; NaN for others.
+    to_user : ndarray, shape (d, d)
+        Linear part of the map from internal to the user's coefficients, both in the order inside.
     """
 
     spec: ModelSpec
     people: People
-    shares: Array
+    to_user: Array
     _begun: Progress = field(repr=False, compare=False)  # After rounds on location
+    _mapped: Progress = field(repr=False, compare=False)  # After all rounds before the pilot
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
     def plan(self, n: int) -> Plan:
@@ -118,7 +119,7 @@ class Precision:
     def reliable(self, n: int) -> bool:
         """Whether a fit of so many people says nothing that takes intervals back for their being few."""
         plan = self.plan(n)
-        if rare(self.shares, plan.rules, plan.effective_mu, n):
+        if rarity.found(plan, self._mapped, n, self.to_user).any:
             return False
         return enough_in_main(plan, self.people, self._begun, wanted(plan))
 
@@ -171,5 +172,4 @@ def precision_of(spec: ModelSpec, assumed: Assumed) -> Precision:
             "chance; give other shares=, covariates= or params=."
         )
     begun = located(plan, people)
-    shares = rows_map(plan, people, begun).shares
-    return Precision(spec, people, np.full(plan.d, np.nan) if shares is None else shares, begun)
+    return Precision(spec, people, units.matrix[np.ix_(order, order)], begun, rows_map(plan, people, begun))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtr
 
-from privreg.collector import clamping, coordinates, curvature, estimate, moments, thresholds, whitening
+from privreg.collector import clamping, coordinates, curvature, estimate, moments, rarity, thresholds, whitening
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
 from privreg.inference.resampling import FIRST
@@ -85,7 +85,12 @@ FAR: Final = 10.0
 
 
 def found_of(
-    run: RoundsRun, progress: Progress, found: Estimated | None, settings: Settings, estimates: tuple[Estimate, ...]
+    run: RoundsRun,
+    progress: Progress,
+    found: Estimated | None,
+    settings: Settings,
+    estimates: tuple[Estimate, ...],
+    order: NDArray[np.intp],
 ) -> Findings:
     """All of it together.
 
@@ -97,6 +102,8 @@ def found_of(
     found : Estimated or None
     settings : Settings
     estimates : tuple of Estimate
+    order : ndarray of int, shape (d,)
+        Columns of the design in the order inside.
     """
     plan, have = run.plan, bool(estimates)
     scatter, fitted, d = progress.scatter, progress.fitted, plan.d
@@ -104,23 +111,9 @@ def found_of(
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
     share, error = scatter.told
     unusable = run.unusable and share < 1.0 - max(moments.SURE * error, ROUNDED)
-    effective = plan.effective_mu
-    rare: list[int] = []
     wide: list[tuple[int, float]] = []
-    if have:
-        rare = whitening.rare(shares, plan.rules, effective * scatter.answering, run.people, plan.crossed)
-        wide = (
-            []
-            if plan.wide is not None
-            else whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
-        )
-    shared: set[int] = set()  # Rare columns whose rare value the constant, and slopes by themselves, are about, too
-    if plan.layout.constant and rare:
-        mean = np.linalg.inv(scatter.rows[:d, :d])[:, 0]  # inside, where the two values are at ±1
-        coded = {int(j) for g in plan.cells for j in g.columns if plan.gaps[j] == 0.0}  # beside a mean of all levels
-        own = set(rare) - {c.column for c in plan.crossed} - set(np.flatnonzero(tied).tolist())
-        shared = {j for j in own if mean[j] > 0.0 or j in coded}
-    slopes = sorted({k for c in plan.crossed if shared & set(c.levels) for k in c.numbers})
+    if have and plan.wide is None:
+        wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
     low, high = plan.y_low, plan.y_high
     learned = fitted is not None and plan.rules.track and not plan.rules.moving
     nonresponse = flat = False
@@ -144,9 +137,8 @@ def found_of(
         shares=shares,
         tied=tied,
         lost=lost if fitted is not None else [],
-        rare=rare,
+        rare=rarity.found(plan, progress, run.people, run.to_user[order, :d]) if have else rarity.Rare(),
         bare=_bare(run, progress, found) if have and found is not None and people >= needed else [],
-        about_rare=[0, *slopes] if shared else [],
         wide=wide,
         nonresponse=nonresponse,
         unanswered=(1.0 - share, error) if unusable else None,

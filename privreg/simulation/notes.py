@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from privreg.collector.clamping import SMALL, shares_of
 from privreg.collector.diagonal import WIDE
+from privreg.collector.rarity import Rare
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.families.measures import NORMAL_95
 
@@ -47,9 +48,8 @@ class Findings(NamedTuple):
     shares: Array  # Share of the records with a column's rarest value, as far as told; shape (d,)
     tied: NDArray[np.bool_]  # Whether that is the share that tells it from other factors' columns; shape (d,)
     lost: Sequence[int] = ()  # Whose search for a scale did not settle
-    rare: Sequence[int] = ()  # With too few records on one side
+    rare: Rare = Rare()  # Columns about a value that too few records have
     bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports tell hardly any curvature
-    about_rare: Sequence[int] = ()  # The constant, and slopes, if they are about few records, too
     wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
     nonresponse: bool = False  # Whether most records seem to be noise only
     unanswered: tuple[float, float] | None = None  # Share of the records that surely were, and its standard error
@@ -167,24 +167,32 @@ def _of_columns(fit: _Fit) -> list[Diagnostic]:
 
 def _of_levels(fit: _Fit) -> list[Diagnostic]:
     found, out = fit.found, list[Diagnostic]()
-    crossed = [j for j in found.rare if math.isnan(found.shares[j])]  # with a number, by a level that few have
-    together = [j for j in found.rare if found.tied[j]]
-    rare = [] if found.gone else [j for j in found.rare if not found.tied[j] and j not in crossed]
+    rare = found.rare
+    together = [j for j in rare.columns if found.tied[j]]
+    own = [j for j in rare.columns if not found.tied[j]]
     if together:
         text = (
             "levels of two factors or more go together in nearly all records: at this budget too few seem to "
             f"distinguish {fit.called(together)} from the columns of other factors; leave out one of the factors, "
             "merge levels, or ask more people"
         )
-        out.append(doubt("confounded", text, fit.place([*together, *([] if rare else crossed)])))
-    if rare:
-        shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in rare)
-        text = (
-            f"too few records at this budget seem to have the rarest value of {fit.called(rare)} (about {shares}, by "
-            "the noisy reports); the interval of such a column can be far too short, and the others suffer: ask more "
-            "people, merge levels, or leave it out"
+        out.append(doubt("confounded", text, fit.place([*together, *(rare.crossed if not own else ())])))
+    if found.gone or not (own or rare.compared):
+        return out
+    few = list[str]()
+    if own:
+        shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in own)
+        few.append(f"the rarest value of {fit.called(own)} (about {shares}, by the noisy reports)")
+    if rare.compared:
+        few.append(
+            f"a level that the coefficients of {fit.called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
         )
-        out.append(doubt("rare", text, fit.place([*rare, *crossed, *found.about_rare])))
+    first = "put a common level first in levels=, " if len(rare.compared) > 1 else ""
+    text = (
+        f"too few records at this budget seem to have {' or '.join(few)}; the interval of such a column can be far too "
+        f"short, and the others suffer: {first}ask more people, merge levels, or leave it out"
+    )
+    out.append(doubt("rare", text, fit.place(sorted({*own, *rare.compared, *rare.crossed, *rare.about}))))
     return out
 
 

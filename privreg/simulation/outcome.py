@@ -130,7 +130,7 @@ def report_of_rounds(
         tuning=_tuning(plan, sum(n > 0 for n in run.came)),
         spending=_spending(plan, run),
         bound=_bound(settings),
-        notes=notes(found_of(run, progress, found, settings, estimates), names, order, plan.blocks),
+        notes=notes(found_of(run, progress, found, settings, estimates, order), names, order, plan.blocks),
         measures=run.measured(units.y_scale),
         rounds=_rounds(run, progress, trail, outside, errors),
         equation=None if found is None else _equation(plan, progress, found, order, settings),

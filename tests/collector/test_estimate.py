@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 
 import privreg as pr
-from privreg.collector import estimate, factors, rounds
+from privreg.collector import estimate, factors, leads, rounds
 from privreg.planning.precision import ASKED
 from privreg.simulation.plan import plan_of
 from privreg.simulation.tuning import resolve_tuning
@@ -108,7 +108,7 @@ def test_splines_are_told_by_directions(right, bases):
     spec = a_model(right)._spec
     plan, _, _ = plan_of(spec, resolve_tuning(ASKED, spec, 100_000), None)
     assert plan.bases == bases
-    assert (rounds._lead(plan, rounds.begin(plan), 2) == 1.0) == bases
+    assert (leads.lead(plan, rounds.begin(plan), 2) == 1.0) == bases
 
 
 def test_the_law_s_records_have_products_that_are_products():
@@ -155,7 +155,7 @@ def test_rows_are_as_long_as_their_rarest_level_needs(right, shares, length2):
     scatter = rounds.begin(plan).scatter
     if "g" in right:
         scatter = scatter._replace(shares=factors.Shares(np.array(shares), np.zeros(3), 1e6))
-    assert rounds._needed(plan, scatter) == pytest.approx(rounds.ROOM * length2)
+    assert leads._needed(plan, scatter) == pytest.approx(leads.ROOM * length2)
 
 
 def test_slopes_of_levels_are_told_with_few_in_one_of_them():
