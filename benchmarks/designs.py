@@ -104,6 +104,13 @@ def _factors(rng: Generator, n: int) -> Rows:
     return {"g": np.array(list("uvwxz"))[g], "a": np.array(["n", "y"])[a], "y": y}
 
 
+def _reference(rng: Generator, n: int) -> Rows:
+    """All levels are compared with the rarest, whose errors are twice as wide; effects are a curve."""
+    g, x = rng.choice(5, n, p=[0.06, 0.3, 0.3, 0.2, 0.14]), rng.standard_normal(n)
+    y = 0.3 * g + 0.5 * x + 0.15 * x**2 + np.where(g == 0, 1.0, 0.5) * rng.standard_normal(n)
+    return {"g": np.array(list("uvwxz"))[g], "x": x, "y": y}
+
+
 def _rare(rng: Generator, n: int) -> Rows:
     g, x = _yes_no(rng, n, 0.05), _normal(rng, n, "ab")
     return x | {"g": g, "y": 1 + (g == "y") + x["a"] + x["b"] + SD * rng.standard_normal(n)}
@@ -241,6 +248,7 @@ DESIGNS: Final = {
         "y ~ a + b + c + d", _binaries, dict.fromkeys("abc", (0.0, 1.0)) | {"d": FAR, "y": (-4.0, 8.0)}
     ),
     "factors": Design("y ~ g + a", _factors, {"y": (-4.0, 8.0)}, {"g": list("uvwxz"), "a": ["n", "y"]}),
+    "rare reference": Design("y ~ g + x", _reference, {"x": FAR, "y": (-6.0, 8.0)}, {"g": list("uvwxz")}),
     "rare": Design("y ~ g + a + b", _rare, {"a": FAR, "b": FAR, "y": (-6.0, 8.0)}, _YES),
     "ten levels": Design("y ~ g + x", _ten_levels, {"x": FAR, "y": (-6.0, 6.0)}, {"g": TEN}),
     "charges": Design(

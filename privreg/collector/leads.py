@@ -34,7 +34,7 @@ ROOM: Final = 1.15
 """Other families' rows get so much longer than they must be. Much longer ones tell of rare levels less: slopes within
 groups had intervals longer by a twentieth with 1.5."""
 
-HALF: Final = 0.45
+REACHED: Final = 0.6
 """Part of the length that a level needs by which slopes are told still."""
 
 APART: Final = 3.0
@@ -102,7 +102,7 @@ def least_share(plan: Plan, group: Cells) -> float:
     people = sum([r.people for r in plan.rounds if r.role == "moments" and not r.optional][EVEN:])
     own = set(group.columns.tolist())
     columns = max((n for levels, n in _crossings(plan).items() if levels & own), default=0.0)
-    return HALF * ROOM * columns / max(_told(plan, people) + _others(plan), 1e-300)
+    return REACHED * ROOM * columns / max(_told(plan, people) + _others(plan), 1e-300)
 
 
 def overstretched(plan: Plan, progress: Progress, number: int) -> list[int]:
