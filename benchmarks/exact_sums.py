@@ -23,9 +23,9 @@ from numba import njit
 
 import privreg as pr
 from benchmarks.store import save_table
-from privreg.collector import sgd
+from privreg.collector.published import sgd
 from privreg.privacy.noise import NoiseStream, derived_key, seeded_key
-from privreg.simulation import sgd_kernels as kernels
+from privreg.simulation.published import sgd_kernels as kernels
 
 CHUNK, P, SEED = 1_000_000, 4, 3
 NAMES = ["const", "x1", "x2", "x3"]

@@ -16,7 +16,7 @@ marked
 others
     Coverage of all other coefficients, in %.
 by_rule
-    Share over the smallest that `privreg.collector.rarity` lets pass without a note, its two limits left out.
+    Share over the smallest that `privreg.collector.covariates.rarity` lets pass without a note, without its limits.
 length
     Mean length of that level's intervals.
 """
@@ -40,8 +40,8 @@ from tqdm import tqdm
 
 import privreg as pr
 from benchmarks.store import read_table, save_table
-from privreg.collector.rarity import FEW
-from privreg.collector.whitening import FARTHEST
+from privreg.collector.covariates.rarity import FEW
+from privreg.collector.covariates.whitening import FARTHEST
 
 RESULTS: Final = Path(__file__).parent / "results" / "rare_levels.csv"
 KEYS: Final = ["family", "place", "levels", "share", "n"]

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
         Squared,
     )
     from privreg.field.connect import connect
-    from privreg.formula.parse import rowwise
+    from privreg.formula.language.parse import rowwise
     from privreg.loading import load
     from privreg.planning.power import plan
     from privreg.privacy.ledger import Budget, Ledger, limit_spending
     from privreg.regression import PrivateOnlineRegression
-    from privreg.results.comparison import anova, compare
+    from privreg.results.postestimation.comparison import anova, compare
     from privreg.schema.declarations import Schema
     from privreg.simulation.simulate import simulate
     from privreg.theory import rates
@@ -100,14 +100,14 @@ _HOMES = {
     "Schema": "privreg.schema.declarations",
     "SmoothedHinge": "privreg.families.builtin",
     "Squared": "privreg.families.builtin",
-    "anova": "privreg.results.comparison",
-    "compare": "privreg.results.comparison",
+    "anova": "privreg.results.postestimation.comparison",
+    "compare": "privreg.results.postestimation.comparison",
     "connect": "privreg.field.connect",
     "limit_spending": "privreg.privacy.ledger",
     "load": "privreg.loading",
     "plan": "privreg.planning.power",
     "rates": "privreg.theory",
-    "rowwise": "privreg.formula.parse",
+    "rowwise": "privreg.formula.language.parse",
     "simulate": "privreg.simulation.simulate",
     "sql": "privreg.data.sources.database",
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.whitening import inside
+from privreg.collector.covariates.whitening import inside
 from privreg.data.participants import Participants
 from privreg.data.sources.open import open_table
 from privreg.errors import DataError, InferenceError, NotPrivateError, OptionError

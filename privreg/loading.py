@@ -23,7 +23,7 @@ from privreg.schema.declarations import RESPONSE_KINDS
 from privreg.simulation.settings import FitOptions
 
 if TYPE_CHECKING:
-    from privreg.formula.parse import Rowwise
+    from privreg.formula.language.parse import Rowwise
 
 __all__ = ["load", "upgraded"]
 

@@ -563,7 +563,7 @@ class PrivateOnlineRegression:
                 raise OptionError(
                     "checkpoint= is for one stream; a cluster works lost parts again by itself: leave it out."
                 )
-            from privreg.simulation import dask
+            from privreg.simulation.workers import dask
 
             res = dask.fit(self._spec, source, asked, start_params, seed, progress, client)
             res._caution()

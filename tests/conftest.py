@@ -126,11 +126,11 @@ def the_same_rounds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.privacy.noise.NORMALS", 1 << 10)
         m.setattr("privreg.collector.rounds._pays", lambda *_: True)
-        m.setattr("privreg.simulation.findings._strength", lambda *_: 0.0)
-        m.setattr("privreg.simulation.findings._imprecise", lambda *_: 0.0)
+        m.setattr("privreg.simulation.reporting.findings._strength", lambda *_: 0.0)
+        m.setattr("privreg.simulation.reporting.findings._imprecise", lambda *_: 0.0)
         m.setattr("privreg.collector.clamping.people_for", lambda *_: 30)
         m.setattr("privreg.protocol.schedule.CLAMPED", 0.1)
-        m.setattr("privreg.collector.thresholds.GRID", 15)
+        m.setattr("privreg.collector.covariates.thresholds.GRID", 15)
         yield
 
 

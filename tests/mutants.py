@@ -32,10 +32,10 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/simulation/sgd_kernels.py"
+MECHANISMS, KERNELS = "privreg/privacy/mechanisms.py", "privreg/simulation/published/sgd_kernels.py"
 ENGINE, PLAY = "privreg/simulation/rounds.py", "privreg/simulation/play.py"
 DEVICES = "privreg/simulation/devices.py"
-WORKERS, FIELD = "privreg/simulation/blocks.py", "privreg/simulation/simulate.py"
+WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
 REPORTS, RECORDS = "tests/laws/test_reports.py", "tests/laws/test_rounds.py"
 ROUNDS, BLOCKS, LATE = (f"tests/simulation/test_{name}.py" for name in ("rounds", "blocks", "simulate"))
 NEIGHBOURS = "tests/collector/test_pilots.py"
@@ -559,7 +559,7 @@ MUTANTS = (
     ),
     Mutant(
         "a span begins a row late",
-        "privreg/simulation/work.py",
+        "privreg/simulation/workers/tasks.py",
         "first=span.first + took,",
         "first=span.first + took + 1,",
         (f"{BLOCKS}::test_every_row_is_played_once_in_an_order_that_the_key_chooses",),
@@ -644,7 +644,7 @@ MUTANTS = (
     ),
     Mutant(
         "parts that are no number",
-        "privreg/formula/parse.py",
+        "privreg/formula/language/parse.py",
         "        _refuse_infinite(tree, code)\n",
         "",
         (f"{HOSTILE}::test_a_part_without_columns_that_is_no_number_is_refused",),
@@ -758,7 +758,7 @@ MUTANTS = (
     ),
     Mutant(
         "directions alone tell moments, whatever is asked",
-        "privreg/collector/moments.py",
+        "privreg/collector/covariates/moments.py",
         "out[0] *= math.sqrt(lead)",
         "out[0] *= 1.0",
         (
@@ -768,21 +768,21 @@ MUTANTS = (
     ),
     Mutant(
         "rows are as long however rare a level is",
-        "privreg/collector/leads.py",
+        "privreg/collector/covariates/leads.py",
         "else _needed(plan, progress.scatter) - _others(plan)",
         "else 0.0",
         ("tests/collector/test_estimate.py::test_slopes_of_levels_are_told_with_few_in_one_of_them",),
     ),
     Mutant(
         "what is compared with a rare reference level passes",
-        "privreg/collector/rarity.py",
+        "privreg/collector/covariates/rarity.py",
         "np.where(tied[group.columns], low[group.columns], mine[own:])",
         "low[group.columns]",
         ("tests/results/test_reliability.py::test_a_rare_reference_level_takes_back_all_that_is_compared_with_it",),
     ),
     Mutant(
         "columns that were stretched too far stay so",
-        "privreg/collector/moments.py",
+        "privreg/collector/covariates/moments.py",
         "rows[j] *= DRAWN_IN / _span(scatter, j)",
         "rows[j] *= 1.0",
         ("tests/collector/test_estimate.py::test_a_number_that_is_mostly_0_is_drawn_in",),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from privreg.collector.moments import Layout
+from privreg.collector.covariates.moments import Layout
 from privreg.collector.plan import Plan
 from privreg.families.constants import ScoreRules
 from privreg.protocol import codes

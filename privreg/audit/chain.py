@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privreg.collector import sgd
+from privreg.collector.published import sgd
 from privreg.privacy.channels import width
 from privreg.privacy.mechanisms import released
 from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel, Plan
-from privreg.simulation import sgd_kernels as kernels
+from privreg.simulation.published import sgd_kernels as kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -61,7 +61,7 @@ def _check(a: argparse.Namespace) -> int:
         raise OptionError("check takes the data and the schema: privreg schema check DATA SCHEMA [--formula FORMULA].")
 
     from privreg.data.inspect import described, mismatches
-    from privreg.formula.parse import needed_columns
+    from privreg.formula.language.parse import needed_columns
     from privreg.schema.declarations import Schema
 
     schema = Schema.from_file(a.schema)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.collector import moments
+from privreg.collector.covariates import moments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

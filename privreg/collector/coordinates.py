@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import factors as cells
-from privreg.collector import law, many, moments, pilot, whitening
+from privreg.collector import law, many, pilot
+from privreg.collector.covariates import factors as cells
+from privreg.collector.covariates import moments, whitening
+from privreg.collector.covariates.reference import bounded, normal_points
 from privreg.collector.plan import Plan, Progress
-from privreg.collector.reference import bounded, normal_points
 from privreg.protocol import codes
 from privreg.protocol.rounds import State
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.collector.covariates.moments import Scatter
     from privreg.collector.law import Law
-    from privreg.collector.moments import Scatter
 
     Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
 from privreg.collector import law
-from privreg.collector.reference import lattice
+from privreg.collector.covariates.reference import lattice
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.collector.diagonal import Wide
+    from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.pilot import Fitted, Observed
     from privreg.families.constants import ScoreRules
 

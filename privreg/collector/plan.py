@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privreg.collector import curvature, diagonal, many
+from privreg.collector import curvature, many
+from privreg.collector.covariates import diagonal
 from privreg.protocol.rounds import GROUPS, State
 from privreg.protocol.schedule import Round, people_of
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.clamping import Bounded, Clamped
+    from privreg.collector.covariates.diagonal import Wide
+    from privreg.collector.covariates.factors import Cells
+    from privreg.collector.covariates.moments import Layout, Scatter
+    from privreg.collector.covariates.thresholds import Search
     from privreg.collector.curvature import Answered, Combined, Curvature
-    from privreg.collector.diagonal import Wide
-    from privreg.collector.factors import Cells
     from privreg.collector.many import Box, Found, Learned
-    from privreg.collector.moments import Layout, Scatter
     from privreg.collector.pilot import Fitted
-    from privreg.collector.thresholds import Search
     from privreg.families.constants import ScoreRules
     from privreg.families.measures import Gauge
     from privreg.privacy.mechanisms import Mechanism

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import clamping, curvature, diagonal, leads, many, moments, pilot, thresholds, whitening
-from privreg.collector import factors as cells
+from privreg.collector import clamping, curvature, many, pilot
 from privreg.collector.coordinates import placed, reference
+from privreg.collector.covariates import diagonal, leads, moments, thresholds, whitening
+from privreg.collector.covariates import factors as cells
 from privreg.collector.estimate import answered, estimate, framed
 from privreg.collector.offsets import offsets, stretched
 from privreg.collector.plan import Plan, Progress, Seen
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.collector.covariates.moments import Scatter
     from privreg.collector.curvature import Answered
     from privreg.collector.law import Law
-    from privreg.collector.moments import Scatter
     from privreg.collector.pilot import Fitted
 
     Array = NDArray[np.float64]

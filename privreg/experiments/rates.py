@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.collector.steps import Steps
+from privreg.collector.published.steps import Steps
 from privreg.experiments.designs import CORNER, Design, chunks, truth
 from privreg.experiments.engine import Experiment, seeds
 from privreg.experiments.figures import rate_figure

@@ -17,7 +17,7 @@ from privreg.federated.server import settled
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
 from privreg.results.data import ResultData
-from privreg.results.prediction import check_which, predicted
+from privreg.results.postestimation.prediction import check_which, predicted
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
 from privreg.unavailable import called

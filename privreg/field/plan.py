@@ -13,8 +13,8 @@ from privreg.protocol import lattice, trees
 from privreg.protocol.study import LIMIT, Cell, Held, StudyPlan, mu_of, plan_payload, read_plan
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import MessageError
-from privreg.simulation.findings import wanted
 from privreg.simulation.plan import plan_of
+from privreg.simulation.reporting.findings import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

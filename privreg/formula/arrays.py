@@ -24,7 +24,7 @@ from privreg.data.columns import (
 )
 from privreg.errors import DataError, SavedFileError, SchemaError, choose, quietly
 from privreg.formula.affine import clip_rows
-from privreg.formula.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
+from privreg.formula.language.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
 from privreg.formula.probe import check_rank, probe_rows, public_constant
 from privreg.formula.terms import DesignTerm
 from privreg.options.table import check

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.collector import diagonal
+from privreg.collector.covariates import diagonal
 from privreg.data.columns import complete_rows, prepare
 from privreg.errors import DataError, OptionError, PrivregError
 from privreg.privacy.accounts import Accounts, accounts_of

@@ -16,8 +16,8 @@ from privreg.families.builtin import resolve_family
 from privreg.families.family import with_counts
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
 from privreg.formula.design import formula_design
-from privreg.formula.opt_out import complete, complete_scale, in_memory, read_leaks, read_scaling
-from privreg.formula.parse import collect_rowwise, columns_of, private_columns, refuse_other
+from privreg.formula.language.opt_out import complete, complete_scale, in_memory, read_leaks, read_scaling
+from privreg.formula.language.parse import collect_rowwise, columns_of, private_columns, refuse_other
 from privreg.formula.spec import ModelSpec
 from privreg.options.unknown import NO_COLUMN
 from privreg.options.values import refuse_arrays

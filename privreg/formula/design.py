@@ -27,9 +27,7 @@ from privreg.data.columns import (
     zero_one,
 )
 from privreg.errors import DataError, FormulaError, PrivacyLeakError, SavedFileError, SchemaError, quietly
-from privreg.formula.allowlist import check_exposure, misfit, undeclared_offset
 from privreg.formula.arrays import ArrayDesign
-from privreg.formula.compile import Trees, compile_factor, compile_trees
 from privreg.formula.encoding import (
     Encoder,
     Evaluator,
@@ -40,10 +38,12 @@ from privreg.formula.encoding import (
     right_hand_side,
     same_in_pieces,
 )
-from privreg.formula.evaluate import Program
-from privreg.formula.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
+from privreg.formula.language.allowlist import check_exposure, misfit, undeclared_offset
+from privreg.formula.language.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
 from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
 from privreg.formula.terms import DesignTerm
+from privreg.formula.trees.compile import Trees, compile_factor, compile_trees
+from privreg.formula.trees.evaluate import Program
 from privreg.options.table import check
 from privreg.schema.declarations import Schema
 

@@ -21,12 +21,12 @@ from patsy.eval import EvalFactor
 from privreg.data.cells import Flags, Floats
 from privreg.data.columns import spread
 from privreg.errors import PrivacyLeakError
-from privreg.formula.compile import columns_of, compile_term
-from privreg.formula.evaluate import Program
-from privreg.formula.lookup import Block, Lookup
-from privreg.formula.operations import Tree
-from privreg.formula.parse import PIECE, ParsedFormula, Rowwise, column_key
+from privreg.formula.language.parse import PIECE, ParsedFormula, Rowwise, column_key
 from privreg.formula.probe import Prepared, probe_rows, take
+from privreg.formula.trees.compile import columns_of, compile_term
+from privreg.formula.trees.evaluate import Program
+from privreg.formula.trees.lookup import Block, Lookup
+from privreg.formula.trees.operations import Tree
 from privreg.schema.declarations import Schema
 
 __all__ = [

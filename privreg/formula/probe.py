@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.collector.diagonal import WIDE
+from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import FormulaError
 from privreg.schema.declarations import Schema
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privreg.collector.diagonal import WIDE
+from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import SchemaError
 from privreg.formula import affine
 

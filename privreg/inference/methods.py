@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector.diagonal import WIDE
+from privreg.collector.covariates.diagonal import WIDE
 from privreg.diagnostics import Diagnostic
 from privreg.errors import InferenceError, OptionError, choose, shown
 from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT

@@ -11,7 +11,7 @@ from privreg.diagnostics import Diagnostic, doubt
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.collector.sgd import ChainSummary
+    from privreg.collector.published.sgd import ChainSummary
 
     Array = NDArray[np.float64]
 

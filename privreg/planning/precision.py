@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from privreg.collector import rarity
+from privreg.collector.covariates import rarity
 from privreg.errors import InferenceError, OptionError
 from privreg.planning.rehearsal import People, bread, enough_in_main, located, rehearse, residuals, rows_map
 from privreg.protocol import codes
-from privreg.simulation.findings import wanted
 from privreg.simulation.plan import plan_of
+from privreg.simulation.reporting.findings import wanted
 from privreg.simulation.settings import FitOptions
 from privreg.simulation.tuning import resolve_tuning
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from privreg.collector import coordinates, diagonal, law
+from privreg.collector import coordinates, law
 from privreg.collector import rounds as collector
+from privreg.collector.covariates import diagonal
 from privreg.collector.estimate import estimate
 from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import ENDLESS

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from privreg import diagnostics
-from privreg.collector.diagonal import WIDE
+from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import InferenceError, NotPrivateError, choose, flag, interval_level
 from privreg.inference.methods import METHODS, Estimate, Pivot
 from privreg.inference.simultaneous import joint_critical
 from privreg.privacy.ledger import refuse_fitted
-from privreg.results.prediction import note_outside
+from privreg.results.postestimation.prediction import note_outside
 from privreg.unavailable import unavailable
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from privreg.files import archive
 from privreg.options.unknown import all_known_arguments
 from privreg.results import saving, views
 from privreg.results.data import ModelNames, ResultData
-from privreg.results.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
-from privreg.results.testing import TestedResults
+from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
+from privreg.results.postestimation.testing import TestedResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

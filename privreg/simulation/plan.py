@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import clamping, diagonal, many, thresholds
-from privreg.collector import factors as cells
-from privreg.collector.moments import Layout
+from privreg.collector import clamping, many
+from privreg.collector.covariates import diagonal, thresholds
+from privreg.collector.covariates import factors as cells
+from privreg.collector.covariates.moments import Layout
 from privreg.collector.plan import Crossed, Made, Plan
 from privreg.protocol.plans import ScorePlan
 from privreg.protocol.schedule import schedule
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.collector.diagonal import Wide
-    from privreg.collector.factors import Cells
+    from privreg.collector.covariates.diagonal import Wide
+    from privreg.collector.covariates.factors import Cells
     from privreg.collector.many import Box
     from privreg.formula.spec import ModelSpec
     from privreg.protocol.rounds import State

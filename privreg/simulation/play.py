@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import diagonal
+from privreg.collector.covariates import diagonal
 from privreg.families import measures, scores
 from privreg.privacy.channels import randomised
 from privreg.protocol import codes
@@ -21,7 +21,7 @@ from privreg.protocol.rounds import MOST_GROUPS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.collector.diagonal import Wide
+    from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.plan import Plan
     from privreg.families.measures import Gauge
     from privreg.protocol.rounds import State
@@ -228,7 +228,7 @@ def reports(plan: Plan, state: State, y: Array, x: Array, offset: Array | None) 
 
 
 def public_sizes(state: State, v: Array) -> Array:
-    """Logarithms that tell the scales of public covariates, summed as `collector.moments.sizes` takes them."""
+    """Logarithms that tell the scales of public covariates, summed as `covariates.moments.sizes` takes them."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         log = np.log(np.abs(v @ state.rows.T))
     known = np.abs(log) <= codes.BEYOND
@@ -241,7 +241,7 @@ def public_sizes(state: State, v: Array) -> Array:
 
 
 def public_moments(state: State, v: Array) -> Array:
-    """Weighted second moments of public covariates, summed as `collector.moments.exact` takes them.
+    """Weighted second moments of public covariates, summed as `covariates.moments.exact` takes them.
 
     Σ w z zᵀ, w = min(1, 25 d/‖z‖²), so that a row far out counts for no more than a bound.
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from privreg.collector.plan import Estimated, Plan, Progress
     from privreg.families.measures import Measure
-    from privreg.simulation.crew import Crew
+    from privreg.simulation.workers.crew import Crew
 
     Array = NDArray[np.float64]
     Flags = NDArray[np.bool_]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.steps import Steps
+from privreg.collector.published.steps import Steps
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.families.constants import ScoreRules
 from privreg.families.measures import Gauge

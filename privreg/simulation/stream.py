@@ -35,14 +35,14 @@ from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
-from privreg.simulation.crew import Crew, Task
 from privreg.simulation.encoding import Encoder, Rows
-from privreg.simulation.outcome import report_of_rounds
 from privreg.simulation.plan import plan_of
+from privreg.simulation.reporting.outcome import report_of_rounds
+from privreg.simulation.reporting.statements import statement, title
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.settings import FitOptions, Settings
-from privreg.simulation.statements import statement, title
 from privreg.simulation.tuning import resolve_tuning
+from privreg.simulation.workers.crew import Crew, Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from privreg.data.sources.open import Source
     from privreg.formula.covariates import PublicRows
     from privreg.results.equation import Equation
-    from privreg.simulation.sgd import AveragedSGD
+    from privreg.simulation.published.sgd import AveragedSGD
 
     Array = NDArray[np.float64]
 
@@ -98,7 +98,7 @@ class Stream:
         self._counter = spec.people.counter()
         self._run: AveragedSGD | RoundsRun
         if settings.efficient is None:
-            from privreg.simulation import published  # whose loop is compiled
+            from privreg.simulation.published import fit as published  # whose loop is compiled
 
             own = np.arange(len(spec.design.names))
             self._encoder = Encoder(spec, own, self._counter, narrow=False, by_column=False)
@@ -353,7 +353,7 @@ class Stream:
         spec, settings = self._spec, self._settings
         names = [*np.array(spec.design.names)[self._encoder.order].tolist(), spec.design.endog_name]
         if not isinstance(self._run, RoundsRun):
-            from privreg.simulation import published
+            from privreg.simulation.published import fit as published
 
             report = published.report_of_chain(self._run, settings, spec.units)
         else:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector.history import FULLEST
-from privreg.collector.steps import Steps
+from privreg.collector.published.history import FULLEST
+from privreg.collector.published.steps import Steps
 from privreg.errors import InferenceError, OptionError, PrivregWarning
 from privreg.families.constants import ScoreRules, score_rules
 from privreg.families.family import Family
@@ -24,7 +24,7 @@ from privreg.inference.resampling import FIRST
 from privreg.options.table import check, find
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
-from privreg.simulation.chain_intervals import BATCHES
+from privreg.simulation.published.intervals import BATCHES
 from privreg.simulation.settings import Efficient, FitOptions, ScoreReports, Settings
 
 if TYPE_CHECKING:

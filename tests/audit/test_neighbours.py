@@ -8,15 +8,15 @@ from scipy.stats import norm
 
 from privreg.audit.neighbours import audit as run_audit
 from privreg.audit.neighbours import mu_lower_bound
-from privreg.collector import sgd
+from privreg.collector.published import sgd
 from privreg.errors import OptionError
 from privreg.privacy.conversions import pure_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, psd_sensitivity, score_sensitivity
 from privreg.privacy.noise import NoiseStream, seeded_key
 from privreg.protocol import codes
-from privreg.simulation import sgd_kernels as kernels
-from privreg.simulation.sgd_device import curvature_report, score_report
+from privreg.simulation.published import sgd_kernels as kernels
+from privreg.simulation.published.sgd_device import curvature_report, score_report
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan, with_noise
 
 HUGE = [1e300, -1e300, 1e155, 1e-155, 1e-300, 5e-324, 0.0, 1.0, -3.0, 1e8]

@@ -6,7 +6,8 @@ import pytest
 from scipy.special import expit
 
 import privreg as pr
-from privreg.collector import estimate, factors, leads, rounds
+from privreg.collector import estimate, rounds
+from privreg.collector.covariates import factors, leads
 from privreg.planning.precision import ASKED
 from privreg.simulation.plan import plan_of
 from privreg.simulation.tuning import resolve_tuning

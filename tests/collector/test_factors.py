@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom
 
 import privreg as pr
-from privreg.collector import factors, moments
+from privreg.collector.covariates import factors, moments
 from privreg.formula.design import formula_design
 from privreg.schema.files import combined
 from privreg.simulation.plan import order_of

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
 from privreg.audit.devices import moment_report, round_report, threshold_report
-from privreg.collector import factors, thresholds
-from privreg.collector import moments as whitening
-from privreg.collector.moments import Layout
-from privreg.collector.reference import moment_diagonal
-from privreg.collector.whitening import bring_in
+from privreg.collector.covariates import factors, thresholds
+from privreg.collector.covariates import moments as whitening
+from privreg.collector.covariates.moments import Layout
+from privreg.collector.covariates.reference import moment_diagonal
+from privreg.collector.covariates.whitening import bring_in
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Gaussian, bits_sensitivity, joint_sensitivity, psd_sensitivity
 from privreg.protocol.codes import BALANCED, HUBER
@@ -21,7 +21,7 @@ from privreg.protocol.plans import Shape
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import LOCATIONS
 from privreg.simulation import play
-from privreg.simulation import sgd_kernels as kernels
+from privreg.simulation.published import sgd_kernels as kernels
 from tests.kinds import KINDS, plan_of, quiet
 from tests.rounds import plan_by_rounds, state_of
 

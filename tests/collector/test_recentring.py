@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from privreg.collector import sgd
+from privreg.collector.published import sgd
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL
-from privreg.simulation.sgd import AveragedSGD
-from privreg.simulation.sgd_device import score_report
+from privreg.simulation.published.sgd import AveragedSGD
+from privreg.simulation.published.sgd_device import score_report
 from tests.helpers import SCORES, make_device, make_test_plan
 from tests.simulation.test_sgd import KEY, STEPS, assert_same_bits, rows
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privreg.collector import thresholds, whitening
+from privreg.collector.covariates import thresholds, whitening
 from privreg.protocol.rounds import GROUPS
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from privreg.collector import thresholds
+from privreg.collector.covariates import thresholds
 from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import LOCATIONS
 

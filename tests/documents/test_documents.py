@@ -9,7 +9,7 @@ from docs import cells
 from privreg.federated.results import FederatedResults
 from privreg.means.results import MeansResults
 from privreg.planning.plan import StudyPlan
-from privreg.results.comparison import Comparison
+from privreg.results.postestimation.comparison import Comparison
 from privreg.results.results import PrivateResults
 
 ROOT = Path(__file__).parents[2]

@@ -10,12 +10,12 @@ import patsy
 import pytest
 
 from privreg.errors import FormulaError
-from privreg.formula.allowlist import NUMPY_FUNCTIONS
 from privreg.formula.arrays import array_design
-from privreg.formula.compile import compile_terms, compile_trees
 from privreg.formula.design import formula_design
-from privreg.formula.evaluate import Program
-from privreg.formula.operations import CLOSED
+from privreg.formula.language.allowlist import NUMPY_FUNCTIONS
+from privreg.formula.trees.compile import compile_terms, compile_trees
+from privreg.formula.trees.evaluate import Program
+from privreg.formula.trees.operations import CLOSED
 from privreg.schema.declarations import Schema
 from tests.designs import FUNCTIONS, LEVELS, RIGHT_SIDES, SCHEMA, for_patsy, frame
 
@@ -221,7 +221,7 @@ def test_labels_are_told_apart_by_type():
 
 
 def test_shared_parts_are_computed_once(monkeypatch):
-    from privreg.formula import evaluate
+    from privreg.formula.trees import evaluate
 
     made, real = [], evaluate._computed
 

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, nearest
-from privreg.formula.parse import Rowwise, check_formula, collect_rowwise, needed_columns, needed_levels, rowwise
+from privreg.formula.language.parse import (
+    Rowwise,
+    check_formula,
+    collect_rowwise,
+    needed_columns,
+    needed_levels,
+    rowwise,
+)
 from privreg.schema.declarations import Schema
 
 SCHEMA = Schema.declare(

@@ -13,8 +13,8 @@ from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakWarn
 from privreg.families.family import from_json
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
 from privreg.formula.design import design_from_json, formula_design
-from privreg.formula.opt_out import complete
-from privreg.formula.parse import private_columns
+from privreg.formula.language.opt_out import complete
+from privreg.formula.language.parse import private_columns
 from privreg.loading import upgraded
 from privreg.schema.declarations import MOST_LEVELS, RESPONSE_KINDS, Schema
 from tests.designs import FUNCTIONS, SCHEMA, frame

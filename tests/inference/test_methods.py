@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import stdtr
 from scipy.stats import chi2, norm
 
-from privreg.collector.sgd import ChainSummary
+from privreg.collector.published.sgd import ChainSummary
 from privreg.errors import InferenceError, OptionError
 from privreg.inference.methods import METHODS, Normal, RandomScaling, resolve_methods
 from privreg.inference.pivots import StudentT, scaling_critical, scaling_sf

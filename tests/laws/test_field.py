@@ -7,7 +7,7 @@ import pytest
 
 from privreg.collector import chain, field
 from privreg.collector.clamping import Bounded
-from privreg.collector.diagonal import Wide
+from privreg.collector.covariates.diagonal import Wide
 from privreg.device import answer
 from privreg.device.design import Row
 from privreg.errors import OptionError
@@ -137,7 +137,7 @@ def multinomial(fit):
 @pytest.mark.parametrize(("constant", "response"), [(True, False), (True, True), (False, True), (False, False)])
 def test_moments_of_devices_are_those_of_the_simulation(constant, response):
     rng, kind = np.random.default_rng(7), KINDS["huber"]
-    from privreg.collector.moments import Layout
+    from privreg.collector.covariates.moments import Layout
 
     fit = plan_by_rounds(kind, d=D, strength=1.0, layout=Layout(constant, response))
     plan, size = in_the_field(fit), D + int(response) + fit.extra

@@ -276,9 +276,9 @@ def keys(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr("privreg.simulation.stream.fresh_key", fresh)
-    for module in ("sgd", "published"):
+    for module in ("published.sgd", "published.fit"):
         monkeypatch.setattr(f"privreg.simulation.{module}.NoiseStream", Spy)
-    for module in ("sgd", "published", "stream", "rounds"):
+    for module in ("published.sgd", "published.fit", "stream", "rounds"):
         monkeypatch.setattr(f"privreg.simulation.{module}.derived_key", derived)
     return made
 

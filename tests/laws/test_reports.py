@@ -7,17 +7,17 @@ import pytest
 
 import privreg as pr
 from privreg.audit.devices import moment_report, round_report, threshold_report
-from privreg.collector import sgd
-from privreg.collector.steps import Steps
+from privreg.collector.published import sgd
+from privreg.collector.published.steps import Steps
 from privreg.families.scores import HAVE_CURVATURE
 from privreg.families.weights import SCORE_WEIGHTS
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import FULL, MULTINOMIAL
-from privreg.simulation import sgd_kernels as kernels
-from privreg.simulation.sgd import AveragedSGD, make_plan
-from privreg.simulation.sgd_device import Device, curvature_report, score_report
+from privreg.simulation.published import sgd_kernels as kernels
+from privreg.simulation.published.sgd import AveragedSGD, make_plan
+from privreg.simulation.published.sgd_device import Device, curvature_report, score_report
 from tests.helpers import BOUNDED_WEIGHTS
 from tests.kinds import (
     BROKEN,

@@ -12,8 +12,8 @@ from privreg.central.results import CentralResults
 from privreg.errors import FormulaError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.federated.results import FederatedResults
 from privreg.means.results import MeansResults
-from privreg.results import effects, hypothesis, prediction
-from privreg.results.comparison import Comparison
+from privreg.results.postestimation import effects, hypothesis, prediction
+from privreg.results.postestimation.comparison import Comparison
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 

@@ -166,7 +166,7 @@ def test_the_families_and_their_module_are_at_hand():
     ["y ~ I(a * .5)", "y ~ I(a * 1.)", "y ~ I((a > 1) | (b > 0.5))", 'y ~ Q("b . c")', "y ~ np.log1p(a) + (a + b)"],
 )
 def test_formulas_that_only_look_like_those_of_r(formula):
-    from privreg.formula.parse import _parse
+    from privreg.formula.language.parse import _parse
 
     assert _parse(formula) is not None
 

@@ -18,7 +18,7 @@ from privreg.families.builtin import Expectile, Hinge, Huber, Logistic, Multinom
 from privreg.formula.arrays import array_design
 from privreg.formula.design import formula_design
 from privreg.inference.methods import Bootstrap, Estimate, Normal, RandomScaling, StudentT
-from privreg.results.effects import MarginalEffects
+from privreg.results.postestimation.effects import MarginalEffects
 from privreg.results.results import PrivateResults
 from privreg.schema.declarations import Schema
 from tests.helpers import array_model

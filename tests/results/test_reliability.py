@@ -16,11 +16,11 @@ import pytest
 import privreg as pr
 from privreg import central, diagnostics
 from privreg.collector import curvature
-from privreg.collector.whitening import wide
+from privreg.collector.covariates.whitening import wide
 from privreg.diagnostics import CODES, Diagnostic, doubt
 from privreg.errors import PrivregWarning, ReliabilityWarning, SavedFileError
 from privreg.files import archive
-from privreg.simulation import findings
+from privreg.simulation.reporting import findings
 from tests.families.test_multinomial import FLAT, model
 from tests.families.test_multinomial import people as voters
 from tests.helpers import array_model, people

@@ -16,7 +16,7 @@ from privreg.diagnostics import doubt
 from privreg.errors import FormulaError, InferenceError, NotPrivateError, OptionError
 from privreg.families.builtin import FAMILIES
 from privreg.inference.methods import Estimate, Normal, RandomScaling, StudentT
-from privreg.results.levels import ADJUSTMENTS
+from privreg.results.postestimation.levels import ADJUSTMENTS
 from tests.helpers import array_model
 from tests.results.test_effects import BOUNDS, covariance, made
 

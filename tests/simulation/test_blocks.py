@@ -11,11 +11,12 @@ from privreg.data.sources.open import file_mark
 from privreg.errors import DataError, OptionError
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import Key, normals
-from privreg.simulation import blocks, play, rounds
-from privreg.simulation.blocks import blocks_of, fit_blocks
+from privreg.simulation import play, rounds
 from privreg.simulation.rounds import Sent
 from privreg.simulation.settings import FitOptions
-from privreg.simulation.work import Part, Span, Work
+from privreg.simulation.workers import blocks
+from privreg.simulation.workers.blocks import blocks_of, fit_blocks
+from privreg.simulation.workers.tasks import Part, Span, Work
 
 N, FILES = 120_000, 4
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}

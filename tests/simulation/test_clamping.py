@@ -16,10 +16,10 @@ from privreg.privacy.noise import seeded_key
 from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import CLAMPED, Round, people_of, schedule
 from privreg.results.statement import PrivacyStatement
-from privreg.simulation.blocks import blocks_of, fit_blocks
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.settings import FitOptions
-from privreg.simulation.work import Span
+from privreg.simulation.workers.blocks import blocks_of, fit_blocks
+from privreg.simulation.workers.tasks import Span
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds
 

@@ -11,10 +11,10 @@ from privreg.data.sources.open import file_mark
 from privreg.errors import NotPrivateError, SavedFileError
 from privreg.files import archive
 from privreg.formula.covariates import MOST, PublicRows, public_rows
-from privreg.simulation.blocks import blocks_of, fit_blocks
 from privreg.simulation.settings import FitOptions
 from privreg.simulation.stream import Stream
-from privreg.simulation.work import Span
+from privreg.simulation.workers.blocks import blocks_of, fit_blocks
+from privreg.simulation.workers.tasks import Span
 
 N = 12_000
 BOX = {"a": (0, 20), "b": (-4, 4), "y": (-5, 25)}

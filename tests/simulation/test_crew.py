@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from privreg.simulation.crew import Crew
+from privreg.simulation.workers.crew import Crew
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

@@ -15,9 +15,9 @@ import privreg as pr
 from privreg.data.sources.files import paths_of
 from privreg.errors import BudgetError, DataError, OptionError, StreamError, UnsupportedArgumentError
 from privreg.privacy.ledger import LEDGER, Release
-from privreg.simulation import blocks, dask
-from privreg.simulation.blocks import blocks_of, fit_blocks
 from privreg.simulation.settings import FitOptions
+from privreg.simulation.workers import blocks, dask
+from privreg.simulation.workers.blocks import blocks_of, fit_blocks
 
 distributed = pytest.importorskip("distributed")
 dd = pytest.importorskip("dask.dataframe")

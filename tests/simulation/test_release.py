@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privreg.collector.steps import Steps
+from privreg.collector.published.steps import Steps
 from privreg.errors import InferenceError
 from privreg.inference.sandwich import central_sandwich
 from privreg.privacy.ledger import Release
@@ -33,7 +33,7 @@ def released(monkeypatch, stream):
         return central_sandwich(a, s, n, sd)
 
     with monkeypatch.context() as m:
-        m.setattr("privreg.simulation.published.central_sandwich", spy)
+        m.setattr("privreg.simulation.published.fit.central_sandwich", spy)
         stream._results(Release(1, 1.0))
     return seen
 

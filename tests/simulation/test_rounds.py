@@ -22,8 +22,8 @@ from privreg.privacy.noise import normals, seeded_key
 from privreg.protocol.rounds import PARTS
 from privreg.protocol.schedule import Round
 from privreg.simulation import rounds
-from privreg.simulation.crew import Crew
 from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.workers.crew import Crew
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.collector import sgd
-from privreg.collector.steps import Steps
+from privreg.collector.published import sgd
+from privreg.collector.published.steps import Steps
 from privreg.errors import DataError
 from privreg.families.scores import curvature, psi
 from privreg.families.weights import SCORE_WEIGHTS, omega
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, NONE
-from privreg.simulation import sgd_kernels as kernels
-from privreg.simulation.sgd import AveragedSGD
-from privreg.simulation.sgd_device import curvature_report, score_report
+from privreg.simulation.published import sgd_kernels as kernels
+from privreg.simulation.published.sgd import AveragedSGD
+from privreg.simulation.published.sgd_device import curvature_report, score_report
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan
 from tests.kinds import assert_twins
 

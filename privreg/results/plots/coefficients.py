@@ -32,7 +32,7 @@ from privreg.results.plots.style import (
     panels,
     pyplot,
 )
-from privreg.results.terms import coefficients_of
+from privreg.results.postestimation.terms import coefficients_of
 from privreg.tables import shorten
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from privreg.results.plots.style import (
     panels,
     pyplot,
 )
-from privreg.results.terms import coefficients_of
+from privreg.results.postestimation.terms import coefficients_of
 from privreg.results.views import band
 from privreg.tables import MARK, plain
 

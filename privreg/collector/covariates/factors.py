@@ -1,0 +1,355 @@
+"""Factors in an efficient fit: what their levels make certain of second moments, and how people spread over levels.
+
+Nobody has two levels of one factor, so that the product of their columns is 0; the square of a column of two values is
+a linear function of it. Reports on second moments are noisy in all their numbers, and of a factor of K levels only
+K − 1 of them can vary: what the others say is noise, and is taken out by projection. What is left tells the shares of
+the levels, and those tell all that there is to know of the columns of one factor. Public numbers in, public out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from scipy.linalg import qr
+from scipy.special import ndtri
+
+from privreg.collector.covariates.reference import even_points, made_white
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "Cells",
+    "Certain",
+    "Shares",
+    "certain",
+    "groups",
+    "keep",
+    "rarer",
+    "shrunk",
+    "stand_ins",
+    "tied",
+    "unknown",
+    "unsure",
+    "update",
+    "whiten",
+]
+
+RANK: Final = 1e-9
+"""Part of a column, relative to the largest, below which it adds nothing."""
+
+DIGITS: Final = 9
+"""Of a column's values, by which they are told apart."""
+
+RAREST: Final = 0.05
+"""Share of a cell, relative to equal shares, below which it isn't believed."""
+
+SURE: Final = 10.0
+"""Standard errors of a level's share by which it is to exceed 0."""
+
+STRICT: Final = 1.5
+"""Sd of the noise's own size by which a group of numbers must exceed it before any of it is believed."""
+
+EXACT: Final = 1e-6
+"""Two numbers of one variance make two degrees of freedom, whatever a last bit says."""
+
+TIED: Final = 4.0
+"""Stretch of a column, at most, relative to what its own factor's levels take.
+
+Where most people have one level of a second factor with one of a first, directions lie in a plane, and no map makes
+them even: every round would stretch what is left of the column further, without end."""
+
+
+class Cells(NamedTuple):
+    """Columns made of the same factors and of nothing else."""
+
+    columns: NDArray[np.int64]  # Their places in a row; shape (q,)
+    values: Array  # What they are in each of the c combinations of levels, internal units; shape (c, q)
+    factors: int  # How many
+
+
+class Certain(NamedTuple):
+    """The space that second moments of the leading coordinates can lie in."""
+
+    lead: int  # How many coordinates
+    # Orthonormal; entries are those of a moment report, a lower triangle row by row; shape (lead (lead + 1)
+    basis: Array
+
+    def project(self, entries: Array) -> Array:
+        """Reports' mean, shape (d (d + 1) / 2,), with what can't be taken out."""
+        out = np.array(entries)
+        here = slice(0, len(self.basis))  # a lower triangle row by row begins with the leading coordinates'
+        out[here] = self.basis @ (self.basis.T @ entries[here])
+        return out
+
+    def left(self, m: int) -> Array:
+        """Share of the noise variance of each of `m` entries that is left."""
+        out = np.ones(m)
+        out[: len(self.basis)] = np.sum(self.basis**2, axis=1)
+        return out
+
+
+def groups(sources: Sequence[Sequence[str]], levels: Mapping[str, Sequence[Any]], probe: Array) -> tuple[Cells, ...]:
+    """Columns by the factors they are made of, disjoint groups: factors that meet in a term are one, largest first.
+
+    Parameters
+    ----------
+    sources : sequence of sequence of str
+        What each column is made from.
+    levels : mapping of str to sequence
+        Declared levels of factors.
+    probe : ndarray, shape (m, p)
+        Rows, internal units, that show every combination of levels that meet in a term.
+    """
+    made_of = [frozenset(names) if names and all(n in levels for n in names) else None for names in sources]
+    out: list[Cells] = []
+    taken: frozenset[str] = frozenset()
+    for factors in sorted({f for f in made_of if f is not None}, key=lambda f: (-len(f), sorted(f))):
+        if factors & taken:
+            continue
+        columns = np.array([j for j, f in enumerate(made_of) if f is not None and f <= factors and np.ptp(probe[:, j])])
+        values = np.unique(probe[:, columns], axis=0)
+        many = math.prod(len(levels[f]) for f in factors)
+        # fewer, if the coding doesn't tell combinations apart, or there were too many to show
+        if len(values) == many == np.linalg.matrix_rank(np.column_stack([np.ones(len(values)), values])):
+            out.append(Cells(columns, values, len(factors)))
+            taken |= factors
+    return tuple(out)
+
+
+def certain(some: Sequence[Cells], rows: Array) -> Certain:
+    """Where the mean of moment reports can lie that are made at `rows`.
+
+    Parameters
+    ----------
+    some : sequence of Cells
+        Places as in v, whose first coordinate is 1.
+    rows : ndarray, shape (d, d)
+        W, lower triangular: the leading coordinates of W v depend on those of v alone.
+    """
+    lead = 1 + max(int(g.columns.max()) for g in some)
+    w = rows[:lead, :lead]
+    group = np.full(lead, -1)
+    for k, g in enumerate(some):
+        group[g.columns] = k
+    a, b = np.tril_indices(lead)
+    free = ((group[a] != group[b]) & (b > 0)) | ((group[a] < 0) & (a > 0))
+    j, k = a[free], b[free]
+    columns = [w[a][:, j] * w[b][:, k] + w[b][:, j] * w[a][:, k]]
+    first = (1 - len(some)) * w[a, 0] * w[b, 0]  # the constant's square is the same in all groups
+    for g in some:
+        v = np.zeros((len(g.values), lead))
+        v[:, 0], v[:, g.columns] = 1.0, g.values
+        z = v @ w.T
+        products = z[:, a] * z[:, b]
+        columns.append((products[1:] - products[0]).T)
+        first = first + products[0]
+    twice = np.where(a == b, 1.0, math.sqrt(2.0))
+    span = twice[:, None] * np.column_stack([*columns, first])
+    basis, triangle, _ = qr(span / np.linalg.norm(span, axis=0), mode="economic", pivoting=True, check_finite=False)
+    size = np.abs(np.diag(triangle))
+    return Certain(lead, np.ascontiguousarray(basis[:, size > RANK * size[0]]))
+
+
+def keep(part: Array, noise2: Array) -> float:
+    """What to keep of numbers with these noise variances, positive-part James–Stein.
+
+    As many degrees of freedom as the largest variance would need for their sum.
+    """
+    total = float(np.sum(noise2))
+    free = total / float(np.max(noise2)) if total > 0.0 else 0.0
+    margin = 1.0 + STRICT * math.sqrt(2.0 / free) if free > 2.0 + EXACT else 1.0
+    size = float(np.sum(part**2))
+    return max(0.0, 1.0 - total * margin / size) if size > 0.0 else 0.0
+
+
+# --- shares of the levels --------------------------------------------------------------------------------------
+
+
+class Shares(NamedTuple):
+    """How many of the people are in each cell, all groups one after the other; c cells in all."""
+
+    told: Array  # Mean of what reports said, not always between 0 and 1; shape (c,)
+    variance: Array  # Of it, by the mechanism's noise and by who was asked; shape (c,)
+    people: float  # Whose reports
+
+
+def unknown(some: Sequence[Cells]) -> Shares:
+    """Before anybody has reported: equal shares."""
+    even = [np.full(len(g.values), 1.0 / len(g.values)) for g in some]
+    told = np.concatenate([np.zeros(0), *even])
+    return Shares(told, np.zeros_like(told), 0.0)
+
+
+def shrunk(some: Sequence[Cells], shares: Shares) -> list[Array]:
+    """Shares of each group's cells, shrunk toward equal ones by what noise can have made of them; positive, sum 1."""
+    out, at = [], 0
+    for g in some:
+        here = slice(at, at + len(g.values))
+        even = 1.0 / len(g.values)
+        apart = shares.told[here] - even
+        p = np.clip(even + keep(apart, shares.variance[here]) * apart, RAREST * even, 1.0)
+        out.append(p / p.sum())
+        at += len(g.values)
+    return out
+
+
+def unsure(shares: Array, variance: Array) -> bool:
+    """Whether a level is rare for what is known of its share; both of all groups, shape (c,)."""
+    return bool((shares < SURE * np.sqrt(variance)).any())
+
+
+def update(
+    some: Sequence[Cells], shares: Shares, space: Certain, entries: Array, people: float, sd: float, rows: Array
+) -> Shares:
+    """Take in the mean of a round's reports, made at `rows`.
+
+    E 1{cell}/‖z‖² is linear in the report's first column, E z_j z₀/‖z‖². That it is a share over a squared length is
+    allowed for by stand-ins.
+
+    Parameters
+    ----------
+    some : sequence of Cells
+        Places as in v, whose first coordinate is 1.
+    shares : Shares
+    space : Certain
+        Where the mean can lie.
+    entries : ndarray, shape (d (d + 1) / 2,)
+        The mean, projected.
+    people : float
+    sd : float
+        Noise sd per number of a report.
+    rows : ndarray, shape (d, d)
+    """
+    lead = space.lead
+    first = np.arange(1, lead + 1).cumsum() - np.arange(1, lead + 1)  # places of column 0 in a lower triangle
+    once = np.where(first == 0, 1.0, 1.0 / math.sqrt(2.0))
+    back = np.linalg.inv(rows[:lead, :lead])
+    told = back @ (once * entries[first])
+    spread = back @ (once[:, None] * space.basis[first])
+    points, cells = stand_ins(
+        some, shrunk(some, shares), rows, np.ones(len(rows)), np.full(len(rows), np.nan), constant=True
+    )
+    inverse = 1.0 / (np.einsum("ij,ij->i", points[:, 1:], points[:, 1:]) + rows[0, 0] ** 2)
+    new, variance = [], []
+    for k, g in enumerate(some):
+        some_of = np.linalg.pinv(np.column_stack([np.ones(len(g.values)), g.values]).T)
+        places = np.concatenate([[0], g.columns])
+        count = np.bincount(cells[k], minlength=len(g.values))
+        length = np.bincount(cells[k], inverse, len(g.values)) / np.maximum(count, 1)
+        length = np.where(count > 0, length, inverse.mean())
+        share = some_of @ told[places] / length
+        noise = np.sum((some_of @ spread[places]) ** 2, axis=1) / length**2
+        whole = max(float(share.sum()), 0.5)  # 1, but for what stand-ins get wrong
+        new.append(share / whole)
+        drawn = np.abs(new[-1] * (1.0 - new[-1]))  # who happened to be asked
+        variance.append((noise * (sd / whole) ** 2 + drawn) / people)
+    weight = shares.people + people
+    a, b = shares.people / weight, people / weight
+    return Shares(
+        a * shares.told + b * np.concatenate(new), a**2 * shares.variance + b**2 * np.concatenate(variance), weight
+    )
+
+
+def whiten(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> Array:
+    """Row map, shape (d, d), that whitens each group's columns by its shares and leaves all else as `rows` has it."""
+    own = np.linalg.inv(rows)  # second moments are its square, whose roots are found without squaring
+    mean, root = np.array(own[1:, 0], dtype=np.float64), np.array(own[1:, 1:], dtype=np.float64)
+    for g, p in zip(some, shares, strict=True):
+        k = g.columns - 1
+        root[k] = _spread(g, p) @ np.linalg.solve(_root(root[k]), root[k])
+        mean[k] = p @ g.values
+    out = np.eye(len(rows))
+    out[1:, 1:] = np.linalg.inv(_root(root))
+    out[1:, 0] = -out[1:, 1:] @ mean
+    out *= np.minimum(1.0, _longest(some, shares, len(rows)) / np.diag(out))[:, None]
+    return np.tril(out)
+
+
+def tied(some: Sequence[Cells], shares: Sequence[Array], rows: Array) -> NDArray[np.bool_]:
+    """Columns, shape (d,), as far out as they may be: their levels go together with those of earlier factors."""
+    return np.asarray(np.diag(rows) > (1.0 - RANK) * _longest(some, shares, len(rows)))
+
+
+def _longest(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
+    """Largest diagonal of a row map, shape (d,)."""
+    out = np.full(d, np.inf)
+    for g, p in zip(some, shares, strict=True):
+        out[g.columns] = TIED / np.diag(_spread(g, p))
+    return out
+
+
+def _spread(group: Cells, share: Array) -> Array:
+    """Lower triangular root of the covariance of a group's columns."""
+    return _root((group.values - share @ group.values).T * np.sqrt(share))
+
+
+def _root(factor: Array) -> Array:
+    """Lower triangular L with L Lᵀ = F Fᵀ and a positive diagonal, of F with at least as many columns as rows."""
+    _, upper = np.linalg.qr(factor.T)
+    return np.asarray(upper.T * np.where(np.diag(upper) < 0.0, -1.0, 1.0))
+
+
+def rarer(some: Sequence[Cells], shares: Sequence[Array], d: int) -> Array:
+    """Share of people with the rarest value of a column, shape (d,).
+
+    NaN for those not made of factors alone, and for those of several factors that take more than two values.
+    """
+    out = np.full(d, np.nan)
+    for g, p in zip(some, shares, strict=True):
+        for j, values in zip(g.columns, g.values.T, strict=True):
+            _, which = np.unique(values.round(DIGITS), return_inverse=True)
+            held = np.bincount(which, p)
+            if len(held) == 2 or g.factors == 1:
+                out[j] = float(held.min())
+    return out
+
+
+def stand_ins(
+    some: Sequence[Cells], shares: Sequence[Array], rows: Array, size: Array, two: Array, *, constant: bool
+) -> tuple[Array, list[NDArray[np.int64]]]:
+    """Points that stand for people, whitened coordinates: levels by their shares, whatever else there is normal.
+
+    Parameters
+    ----------
+    some : sequence of Cells
+        Their columns come first, after the constant.
+    shares : sequence of ndarray
+    rows : ndarray, shape (d, d)
+        Row map, lower triangular.
+    size : ndarray, shape (d,)
+        Root mean square that each coordinate is to have.
+    two : ndarray, shape (d,)
+        Of another column that takes two values the rarer one's share; NaN for others.
+    constant : bool
+        Whether z begins with the constant 1.
+
+    Returns
+    -------
+    ndarray, shape (2048, d)
+        The mean and covariance that was asked for is exact, however levels of two factors depend on each other.
+    list of ndarray of int, shape (2048,)
+        Cells they are in, by groups.
+    """
+    d, first = len(rows), int(constant)
+    even = even_points(d - first)
+    z = np.asarray(ndtri(even))
+    v = np.ones((len(even), first + sum(len(g.columns) for g in some)))
+    cells = []
+    for g, p in zip(some, shares, strict=True):
+        cell = np.minimum(np.searchsorted(np.cumsum(p), even[:, g.columns[0] - first]), len(p) - 1)
+        v[:, g.columns] = g.values[cell]
+        cells.append(cell)
+    lead = v.shape[1]
+    for j in range(lead, d):
+        if two[j] > 0.0:
+            z[:, j - first] = even[:, j - first] < two[j]
+    z[:, : lead - first] = (v @ rows[:lead, :lead].T)[:, first:] / size[first:lead]
+    return np.column_stack([np.ones((len(z), first)), made_white(z, centred=constant)]) * size, cells

@@ -1,0 +1,320 @@
+"""Learning a linear map of the rows that makes them white, from privatised second-moment reports.
+
+Each round estimates E u uᵀ, u = z/‖z‖, in the current coordinates z = W v, compares it with what white
+coordinates would give, and changes W by what stands out from the noise. Its fixed point is Tyler's M-estimator
+of scatter with a location, so heavy tails do no harm. With a constant of square ν in place of 1 it is that of a
+multivariate t with ν degrees of freedom, which comes the nearer to second moments the larger ν is, and is told with the
+more noise. Collector side: reports in, public numbers out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector.covariates import factors as cells
+from privreg.collector.covariates.reference import moment_diagonal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.covariates.factors import Cells, Shares
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "Layout",
+    "Scatter",
+    "asked",
+    "directions",
+    "drawn_in",
+    "exact",
+    "learn",
+    "overstretched",
+    "sizes",
+    "start_even",
+    "start_from",
+]
+
+SMALLEST, LARGEST = 0.15, 8.0
+"""Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
+
+FLATTEST: Final = 1e-8
+"""Least eigenvalue, relative to the largest, of second moments that are inverted as they are."""
+
+NORMAL_LOG: Final = -0.6351814227307391
+"""E log abs z of a standard normal z."""
+
+FORGET: Final = 4.0
+
+STRETCHED: Final = 24.0
+"""Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances: skewed ones of
+benchmarks/designs reach 20, one that is 0 for 85% has 34."""
+
+DRAWN_IN: Final = 18.0
+"""Where such a column is brought: from there one round tells a number that is mostly 0 and narrows it, and a normal one
+within bounds that are too wide by far gets most of its stretch back. From 12 the latter's intervals held less often."""
+
+FEWEST: Final = 0.1
+"""Share of people who have something to tell, at least: noise may make it none, or less."""
+
+SURE: Final = 3.0
+"""Standard errors by which that share must lie below 1 to be believed, where nobody is known to have nothing to tell:
+dividing by a noisy share that is really 1 would only add its noise."""
+
+
+class Layout(NamedTuple):
+    """What the coordinates of v are."""
+
+    constant: bool  # Whether the first is the constant 1
+    response: bool  # Whether the last is the response
+
+
+class Scatter(NamedTuple):
+    """The map so far."""
+
+    rows: Array  # W, lower triangular; with a constant its first row is (1, 0, …); shape (d, d)
+    # Deviation from white that earlier rounds measured and W has not taken up, current coordinates; shape (d, d)
+    memory: Array
+    weight: float  # People that `memory` is worth
+    shares: Shares  # Of the levels of factors
+    answers: float = 0.0  # Traces of the reports, summed: 1 of everybody who had something to tell
+    asked: float = 0.0  # People who reported
+    noise2: float = 0.0  # Variance of `answers`
+    answering: float = 1.0  # Share of the people who are taken to have something to tell
+    lead: float = 1.0  # Square of the constant in the last reports
+    drawn_in: bool = False  # Whether columns were drawn in since
+
+    @property
+    def told(self) -> tuple[float, float]:
+        """Share of the people who have something to tell, as the reports have it, and its standard error."""
+        return (self.answers / self.asked, math.sqrt(self.noise2) / self.asked) if self.asked else (1.0, math.inf)
+
+
+def start_from(rows: Array, before: Scatter | None = None) -> Scatter:
+    """Begin from a public map; what is known of people whatever the map is kept."""
+    begun = Scatter(np.array(rows), np.zeros_like(rows), 0.0, cells.unknown(()))
+    if before is None:
+        return begun
+    kept = {name: getattr(before, name) for name in ("shares", "answers", "asked", "noise2", "answering")}
+    return begun._replace(**kept)
+
+
+def start_even(rows: Array, factors: Sequence[Cells]) -> Scatter:
+    """Begin where levels of factors are equally frequent."""
+    shares = cells.unknown(factors)
+    even = cells.whiten(factors, cells.shrunk(factors, shares), rows) if factors else rows
+    return start_from(even)._replace(shares=shares)
+
+
+def learn(
+    scatter: Scatter,
+    total: Array,
+    people: float,
+    sd: float,
+    layout: Layout,
+    factors: Sequence[Cells] = (),
+    *,
+    lead: float = 1.0,
+    nonresponse: bool = False,
+) -> Scatter:
+    """Take in one round of reports.
+
+    Parameters
+    ----------
+    scatter : Scatter
+    total : ndarray, shape (d (d + 1) / 2,)
+        Sum of the reports of this round, made at `asked(scatter.rows, lead)`.
+    people : float
+        Their weights, summed.
+    sd : float
+        Noise sd per coordinate of a report.
+    layout : Layout
+    factors : sequence of Cells
+        Columns made of factors alone; places as in v.
+    lead : float
+        Square of the constant that was asked with.
+    nonresponse : bool
+        Whether it is known that some people have nothing to tell. Else that is believed once it shows.
+
+    Returns
+    -------
+    Scatter
+    """
+    d = scatter.rows.shape[0]
+    white = moment_diagonal(d, layout.constant, lead)
+    scatter = _counted(scatter, total, people, sd, expected=nonresponse)
+    if scatter.answering < 1.0:
+        total, sd = total / scatter.answering, sd / scatter.answering
+    length2 = lead + d - 1.0
+    stretch = (length2 + 2.0) / length2  # a small change of scatter shows in E u uᵀ shrunk by this
+    size = np.sqrt(np.outer(white, white)) / stretch
+    before = scatter.weight if lead == scatter.lead else 0.0  # which is of another scatter
+    weight = before + people
+    told = (before * size * scatter.memory + people * (_from_lower(total / people, d) - np.diag(white))) / weight
+    left, shares = np.ones((d, d)), scatter.shares
+    made_at = asked(scatter.rows, lead)
+    space = cells.certain(factors, made_at) if factors else None
+    if space is not None:
+        mean = space.project(total / people)
+        shares = cells.update(factors, shares, space, mean, people, sd, made_at)
+        told = _from_lower(space.project(_to_lower(told)), d)
+        left = _from_lower(_to_lower(left) * space.left(len(total)), d)
+    deviation = told / size
+    noise2 = (sd**2 + 2.0 / length2**2) / weight * (stretch * length2) ** 2
+    left[0, 1:], left[1:, 0] = left[0, 1:] / lead, left[1:, 0] / lead
+    believed = _believed(deviation, noise2 * left, layout)
+    values, vectors = np.linalg.eigh(np.eye(d) + believed)
+    values = np.clip(values, SMALLEST, LARGEST)
+    low = np.linalg.cholesky((vectors * values) @ vectors.T)
+    inverse = np.linalg.inv(low)
+    rows = inverse @ scatter.rows
+    if layout.constant:
+        rows /= rows[0, 0]
+    if space is not None:
+        settled = cells.whiten(factors, cells.shrunk(factors, shares), np.tril(rows))
+        inverse = settled @ np.linalg.inv(rows) @ inverse
+        rows = settled
+    memory = inverse @ (np.eye(d) + deviation) @ inverse.T - np.eye(d)
+    moved = max(float(values[-1]) - 1.0, 1.0 / float(values[0]) - 1.0)
+    # what was measured far from here counts for less: the correction is linear only nearby
+    weight /= 1.0 + FORGET * moved**2
+    return scatter._replace(rows=np.tril(rows), memory=memory, weight=weight, shares=shares, lead=lead, drawn_in=False)
+
+
+def asked(rows: Array, lead: float) -> Array:
+    """The map at which to ask for moments: the constant, which is 1, as large as its square is to be.
+
+    Unit vectors u of rows far out are the same however far they are. Where most people lie in a plane, as those do to
+    whom a covariate or a product is 0, all who don't would have to be infinitely far out for E u uᵀ to be white: more
+    than a share k/d in a subspace of k dimensions is too many, and more than (k + ν − 1)/(d + ν − 1) beside a constant
+    of square ν.
+
+    References
+    ----------
+    Kent and Tyler, Redescending M-estimates of multivariate location and scatter, 1991.
+    """
+    out = np.array(rows)
+    out[0] *= math.sqrt(lead)
+    return out
+
+
+def overstretched(scatter: Scatter, columns: Sequence[int]) -> list[int]:
+    """Which of these columns, within ±1, were stretched too far, by all appearances. The map is one with a constant."""
+    return [j for j in columns if _span(scatter, j) > STRETCHED]
+
+
+def drawn_in(scatter: Scatter, columns: Sequence[int]) -> Scatter:
+    """Columns that were stretched too far, nearer, from where reports tell how wide they are.
+
+    Where most records share a value, each round by directions alone stretches a column on. Reports of rows that are far
+    out hardly tell how far, so that it would take many to bring them back.
+    """
+    rows = np.array(scatter.rows)
+    for j in columns:
+        rows[j] *= DRAWN_IN / _span(scatter, j)
+    return scatter._replace(rows=rows, memory=np.zeros_like(rows), weight=0.0, drawn_in=True)
+
+
+def _span(scatter: Scatter, column: int) -> float:
+    """Width of a column's bounds, ±1, in learned sd."""
+    return 2.0 / float(np.linalg.norm(np.linalg.inv(scatter.rows)[column, 1:]))
+
+
+def _counted(scatter: Scatter, total: Array, people: float, sd: float, *, expected: bool) -> Scatter:
+    """Take in who had something to tell: reports of u uᵀ have a trace of 1, those of noise alone one of 0."""
+    d = scatter.rows.shape[0]
+    trace = float(np.sum(total[np.arange(1, d + 1).cumsum() - 1]))
+    counted = scatter._replace(
+        answers=scatter.answers + trace, asked=scatter.asked + people, noise2=scatter.noise2 + people * d * sd**2
+    )
+    share, error = counted.told
+    few = expected or share < 1.0 - SURE * error
+    return counted._replace(answering=min(max(share, FEWEST), 1.0) if few else 1.0)
+
+
+def directions(scatter: Scatter) -> Array:
+    """Mean squares of the coordinates of u = z/‖z‖ that rounds measured where the map is now, shape (d,).
+
+    The map is one with a constant.
+    """
+    d = len(scatter.rows)
+    white = moment_diagonal(d, constant=True, lead=scatter.lead)
+    return np.asarray(white * (1.0 + np.diag(scatter.memory) * d / (d + 2)))
+
+
+def sizes(scatter: Scatter, total: Array) -> Scatter:
+    """Bring public covariates to a common scale, from `kernels.log_sizes`.
+
+    By their geometric mean, on which few people have little influence, however far out they are.
+    """
+    size = np.ones(scatter.rows.shape[0])
+    for j in range(1, len(size)):
+        log, count = float(total[j * (j + 1) // 2 + j]), float(total[j * (j + 1) // 2])
+        size[j] = math.exp(log / count - NORMAL_LOG) if count > 0.0 else 1.0
+    return start_from(scatter.rows / size[:, None])
+
+
+def exact(scatter: Scatter, total: Array, gaps: Sequence[float]) -> Scatter:
+    """Whiten public covariates of a common scale by their own second moments, from `kernels.second_moments`.
+
+    `gaps` are the distances of the two values of columns that have two, 0 for the others, in the order of the columns.
+    """
+    if not total[0] > 0.0:  # nobody's covariates could be used
+        return scatter
+    d = len(scatter.rows)
+    moments = np.zeros((d, d))
+    moments[np.tril_indices(d)] = total / total[0]
+    moments += np.tril(moments, -1).T
+    # a value that nobody has had yet is as rare as one that somebody had, rather than infinitely far out
+    apart = np.diag(scatter.rows)[d - len(gaps) :] * np.array(gaps)
+    moments[np.diag_indices(d)] += np.concatenate([np.zeros(d - len(gaps)), apart**2]) / (4.0 * total[0])
+    values, vectors = np.linalg.eigh(moments)
+    values = np.maximum(values, FLATTEST * values[-1])
+    low = np.linalg.cholesky((vectors * values) @ vectors.T)
+    rows = np.tril(np.linalg.inv(low))
+    return start_from(np.tril(rows / rows[0, 0] @ scatter.rows))
+
+
+def _believed(deviation: Array, noise2: Array, layout: Layout) -> Array:
+    """Shrink the deviation group by group, positive-part James–Stein with a known noise variance.
+
+    Groups: scales about their common mean, locations, correlations, and the response's row.
+    """
+    d = deviation.shape[0]
+    first, last = int(layout.constant), d - int(layout.response)
+    out = np.diag(np.diag(deviation))
+    scales, noise = np.diag(deviation)[first:last], np.diag(noise2)[first:last]
+    if scales.size:
+        middle = float(np.mean(scales))
+        spread = scales - middle
+        about = noise * ((scales.size - 1) / scales.size if scales.size > 1 else 1.0)  # about their own mean
+        out[np.arange(first, last), np.arange(first, last)] = middle + spread * cells.keep(spread, about)
+    lower = np.tril_indices(d, -1)
+    group = np.where(lower[1] == 0, 1, 3) if layout.constant else np.full(lower[0].size, 3)
+    if layout.response:
+        group = np.where(lower[0] == d - 1, 2, group)
+    for g in (1, 2, 3):
+        mine = group == g
+        if not mine.any():
+            continue
+        at = (lower[0][mine], lower[1][mine])
+        # off-diagonal entries of a report carry √2, so their noise variance is half
+        out[at] = deviation[at] * cells.keep(deviation[at], noise2[at] / 2.0)
+    return np.tril(out) + np.tril(out, -1).T
+
+
+def _from_lower(entries: Array, d: int) -> Array:
+    out = np.zeros((d, d))
+    at = np.tril_indices(d)
+    out[at] = np.where(at[0] == at[1], entries, entries / math.sqrt(2.0))
+    return out + np.tril(out, -1).T
+
+
+def _to_lower(matrix: Array) -> Array:
+    at = np.tril_indices(len(matrix))
+    return np.asarray(matrix[at] * np.where(at[0] == at[1], 1.0, math.sqrt(2.0)))

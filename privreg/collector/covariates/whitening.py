@@ -1,0 +1,166 @@
+"""Coordinates of the scores: a whitening map of the covariates, learned from reports, and columns that are doubted.
+
+Collector side: public numbers in, public numbers out. `rows` is always the lower triangular map W of the whitened
+covariates, shape (d, d), whose first row is (1, 0, …) if there is a constant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from privreg.collector.covariates.reference import two_point_share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.plan import Crossed
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "bring_in",
+    "inside",
+    "is_correlated",
+    "scaled",
+    "wide",
+    "without_constant",
+]
+
+CORRELATED: Final = 2.5
+"""Condition number of the learned correlation matrix from which on the optional round of moments is held."""
+
+FARTHEST: Final = 5.0
+"""Distance of the two values of a two-valued column in the scores' coordinates, at most."""
+
+WIDE: Final = 28.0
+"""Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
+
+SINGULAR: Final = 1e-9
+"""Part of their squares by which columns are told apart that reports make one."""
+
+
+def inside(theta: Array, rows: Array) -> Array:
+    """Coefficients of the covariates before the map, shape (m, d), from those after it."""
+    if len(rows) == theta.shape[1]:
+        return np.asarray(theta @ rows)
+    out = theta * rows[0]
+    out[:, 0] += theta @ rows[1]
+    return np.asarray(out)
+
+
+def covariance(rows: Array, constant: bool) -> Array:
+    """Covariance of the covariates, internal units, that `rows` whitens; the constant left out."""
+    first = int(constant)
+    inverse = np.linalg.inv(rows)[first:, first:]
+    return np.asarray(inverse @ inverse.T)
+
+
+def correlation(rows: Array, constant: bool) -> Array:
+    """Their correlation matrix."""
+    cov = covariance(rows, constant)
+    lost = np.diag(cov) == 0.0  # in rounding, beside a centre far away
+    cov[lost, lost] = 1.0
+    size = np.sqrt(np.diag(cov))
+    return np.asarray(cov / np.outer(size, size))
+
+
+def is_correlated(rows: Array, constant: bool, groups: Sequence[NDArray[np.int64]] = ()) -> bool:
+    """Whether the covariates have turned out so correlated that another round of moments pays.
+
+    What columns of one of the `groups` have to do with each other does not count.
+    """
+    cov = correlation(rows, constant)
+    for k in groups:
+        at = k - int(constant)
+        own = np.linalg.inv(np.linalg.cholesky(cov[np.ix_(at, at)]))
+        cov[at] = own @ cov[at]
+        cov[:, at] = cov[:, at] @ own.T
+    return bool(np.linalg.cond(cov) > CORRELATED) if len(cov) > 1 else False
+
+
+def scaled(rows: Array, constant: bool) -> Array:
+    """Map that centres and scales the covariates by what `rows` has learned, and leaves them correlated."""
+    size = np.sqrt(np.diag(covariance(rows, constant)))
+    first = int(constant)
+    out = np.eye(len(rows))
+    out[first:, first:] = np.diag(1.0 / size)
+    if first:
+        out[1:, 0] = -np.linalg.inv(rows)[1:, 0] / size
+    return out
+
+
+def without_constant(rows: Array, d: int) -> Array:
+    """Map of a design without a constant, from one learned beside a constant that was added.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (d + 1, d + 1) or larger
+        Whitens (1, x), then perhaps the response.
+    d : int
+
+    Returns
+    -------
+    ndarray, shape (d, d) or larger
+        Makes the second moments of x, about 0, the identity; the response's row loses its constant.
+    """
+    inverse = np.linalg.inv(rows[: d + 1, : d + 1])
+    out = np.array(rows[1:, 1:])
+    second = inverse[1:] @ inverse[1:].T
+    try:
+        low: Array = np.asarray(np.linalg.cholesky(second))
+    except np.linalg.LinAlgError:  # noise alone made columns go together, to all digits
+        low = np.asarray(np.linalg.cholesky(second + SINGULAR * np.diag(np.diag(second))))
+    out[:d, :d] = np.tril(np.linalg.inv(low))
+    return out
+
+
+def bring_in(rows: Array, gaps: Sequence[float], constant: bool, lead: float = 1.0) -> tuple[Array, Array]:
+    """Take back part of the stretch of rare values, which whitening would send far out.
+
+    A step of the state moves the predictor of somebody far out by far more than c, where scores are flat.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (d, d) or larger
+    gaps : sequence of float, length d
+        For each column that takes two values only, how far apart they are before the map; 0 for the others.
+    constant : bool
+    lead : float
+        Square of the constant in the last reports on moments, see `moments.asked`.
+
+    Returns
+    -------
+    rows : ndarray
+    shares : ndarray, shape (d,)
+        Share of people with the rarer value; NaN for other columns.
+    """
+    d = len(gaps)
+    out, shares = np.array(rows), np.full(d, np.nan)
+    for j, gap in enumerate(gaps):
+        if gap > 0.0:
+            stretched = float(rows[j, j]) * gap
+            shares[j] = two_point_share(stretched, d, constant, lead)
+            out[j] *= min(1.0, FARTHEST / stretched)
+    return out, shares
+
+
+def wide(
+    rows: Array,
+    gaps: Sequence[float],
+    unscaled: Sequence[int],
+    constant: bool,
+    crossed: Sequence[Crossed] = (),
+) -> list[tuple[int, float]]:
+    """Columns bounded at ±1 inside that range over far more than their learned sd, and over how many sd.
+
+    What crosses a factor with a number is 0 for other levels, which makes its learned sd small: the number itself and
+    the level's share tell whether it is to be relied on.
+    """
+    spans = 2.0 * np.diag(rows)[: len(gaps)]
+    left = {c.column for c in crossed}
+    columns = [j for j in range(int(constant), len(gaps)) if gaps[j] == 0.0 and j not in unscaled and j not in left]
+    return [(j, float(spans[j])) for j in columns if spans[j] > WIDE]

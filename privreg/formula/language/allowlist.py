@@ -1,0 +1,425 @@
+"""The allow-list itself: a walk over one factor's syntax tree that refuses what does not act row by row.
+
+Nothing is evaluated here, and patsy is not needed to read it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, nearest
+from privreg.formula.language.spelling import contrast_here, spelt_here
+from privreg.schema.declarations import MOST_LEVELS, Schema
+
+__all__ = [
+    "CONTRASTS",
+    "NUMPY_CONSTANTS",
+    "NUMPY_FUNCTIONS",
+    "RESERVED",
+    "SPLINES",
+    "Walker",
+    "check_exposure",
+    "check_levels",
+    "misfit",
+    "undeclared",
+    "undeclared_offset",
+]
+
+_NUMPY = """
+abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil clip copysign cos cosh deg2rad
+degrees divide equal exp exp2 expm1 fabs float_power floor floor_divide fmax fmin fmod greater greater_equal
+heaviside hypot less less_equal log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or
+logical_xor maximum minimum mod multiply negative not_equal positive power rad2deg radians reciprocal
+remainder rint round sign sin sinh sqrt square subtract tan tanh true_divide trunc where
+"""
+NUMPY_FUNCTIONS = frozenset(_NUMPY.split())
+"""Elementwise NumPy functions a formula may call as ``np.f`` or ``numpy.f``."""
+
+NUMPY_CONSTANTS = frozenset({"e", "pi"})
+CONTRASTS = ("Treatment", "Sum", "Helmert", "Poly", "Diff")
+SPLINES = ("bs", "cr", "cc")
+RESERVED = frozenset({"np", "numpy", "C", "I", "Q", *CONTRASTS, *SPLINES})
+
+# np.where with one argument returns positions, and a ufunc's extra argument is written to: arity is checked.
+_ARITY = {"clip": (3, 3), "where": (3, 3), "round": (1, 2)}
+_ARGUMENTS: Final = {name: _ARITY.get(name) or (getattr(np, name).nin,) * 2 for name in NUMPY_FUNCTIONS}
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr)
+_COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_ALLOWED = (
+    'Allowed are columns, numbers, arithmetic, single comparisons with & | ~, I(), Q("name"), C(column), '
+    "elementwise NumPy functions such as np.log, bs/cr/cc with all knots and both bounds, and functions "
+    "marked with pr.rowwise(f)."
+)
+_SCALING = "write public numbers instead, as in I((age - 40) / 12)"
+_CUTTING = "cut at public points, as in I(age > 40), or declare the column in levels="
+_MIXING = "it mixes rows; only row-by-row functions can be used"
+_SUMMARY = "it looks at all rows at once; write the public number instead"
+_FIXES = {
+    **dict.fromkeys(("center", "standardize", "scale", "zscore"), _SCALING),
+    **dict.fromkeys(("qcut", "cut", "digitize", "histogram", "factorize", "get_dummies"), _CUTTING),
+    **dict.fromkeys(
+        ("cumsum", "cumprod", "diff", "shift", "rank", "sort", "argsort", "roll", "lag", "rolling", "interp"),
+        _MIXING,
+    ),
+    **dict.fromkeys(
+        ("mean", "max", "min", "sum", "std", "var", "median", "ptp", "quantile", "percentile", "prod", "len"),
+        _SUMMARY,
+    ),
+    **dict.fromkeys(
+        ("s", "ns", "lo", "rcs", "pspline", "lowess", "loess"),
+        "it places knots by the data; write bs(x, knots=[...], lower_bound=..., upper_bound=...), with numbers",
+    ),
+    "poly": "it makes powers uncorrelated by the data; write x + I((x - 50)**2), with the middle of the bounds for 50",
+    "te": "write the product of bs() terms with given knots and bounds",
+}
+
+
+@dataclass
+class Walker:
+    """Walks one factor; collects what it reads, refuses what is not on the list."""
+
+    code: str
+    schema: Schema | None
+    functions: Container[str]
+    free: bool  # a bare column needs no declaration (binary response)
+    reports: bool = False  # scaling= and allow_leak= are options of the call
+    columns: list[str] = field(default_factory=list)
+    coded: list[str] = field(default_factory=list)
+    called: list[str] = field(default_factory=list)
+    constants: list[float] = field(default_factory=list)
+    is_plain: bool = False
+
+    def _refuse(self, why: str, key: str = "") -> NoReturn:
+        fix = f" Fix: {_FIXES[key]}." if key in _FIXES else ""
+        raise PrivacyLeakError(f"formula term {self.code!r}: {why} is not allowed.{fix} {_ALLOWED}")
+
+    def _mend(self, what: str, fix: str) -> NoReturn:
+        """Refuse what lets nothing out and is only written in another way here."""
+        raise FormulaError(f"formula term {self.code!r}: {what} is not written so here; {fix}.")
+
+    def top(self, node: ast.expr) -> None:
+        """Walk the whole factor: a column, C(), a spline, or a numeric expression."""
+        name = self._column_name(node)
+        if name is not None:
+            self.is_plain = True
+            self._column(name, "any")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C":
+            self.is_plain = True
+            self._factor(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPLINES:
+            self._spline(node, node.func.id)
+        else:
+            self._number(node)
+
+    def _number(self, node: ast.expr) -> None:
+        name = self._column_name(node)
+        if name is not None:
+            self._column(name, "number")
+        elif isinstance(node, ast.Constant):
+            self._constant(node)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Invert):
+            self._number(node.operand)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
+            before = len(self.columns)
+            self._number(node.left)
+            self._number(node.right)
+            if isinstance(node.op, ast.Pow) and len(self.columns) == before:
+                self._refuse("a power of two constants (write the number it is)")
+        elif isinstance(node, ast.Compare):
+            self._compare(node)
+        elif isinstance(node, ast.Attribute):
+            self._attribute(node)
+        elif isinstance(node, ast.Call):
+            self._call(node)
+        elif isinstance(node, ast.Subscript):
+            self._refuse("picking rows with [ ]")
+        elif isinstance(node, ast.BoolOp):
+            self._refuse("'and' / 'or' (write (a > 1) & (b > 1))")
+        elif isinstance(node, ast.UnaryOp):
+            self._refuse("'not' (write ~(a > 1))")
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
+            self._mend("a power", f"write I({ast.unparse(node.left)}**{ast.unparse(node.right)})")
+        else:
+            self._refuse(f"a Python {type(node).__name__}")
+
+    def _column_name(self, node: ast.expr) -> str | None:
+        if isinstance(node, ast.Name):
+            return self._bare(node.id)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
+            only = node.args[0] if len(node.args) == 1 and not node.keywords else None
+            if not (isinstance(only, ast.Constant) and isinstance(only.value, str)):
+                self._refuse('Q() of anything but one column name in quotes, as in Q("my column"),')
+            return only.value
+        return None
+
+    def _bare(self, name: str) -> str:
+        if name.startswith("__"):
+            self._refuse(f"the name {name!r}")
+        if name in RESERVED or name in self.functions:
+            raise FormulaError(
+                f"formula term {self.code!r}: {name!r} is the name of a function here. "
+                f'If it is a column, write Q("{name}").'
+            )
+        return name
+
+    def _column(self, name: str, want: str) -> None:
+        self.columns.append(name)
+        if want == "factor":
+            self.coded.append(name)
+        if self.schema is None or (self.free and want == "any" and not self.schema.declares(name)):
+            return
+        if not self.schema.declares(name):
+            learnable = want != "factor" and not self.free
+            said = undeclared(name, self.schema, learnable=learnable, reports=self.reports)
+            raise SchemaError(f"formula term {self.code!r}: {said}")
+        if want == "number" and name in self.schema.levels:
+            raise SchemaError(
+                f"formula term {self.code!r} uses {name!r} as a number, but levels= declares it as a factor. "
+                f'Declare bounds={{{name!r}: (low, high)}}, or compare it, as in I({name} == "level").'
+            )
+        if want == "factor" and name not in self.schema.levels:
+            raise SchemaError(
+                f"formula term {self.code!r} uses {name!r} as a factor, which needs its levels. Give "
+                f"levels={{{name!r}: [...]}} in place of bounds{', or ' + _LEAK_LEVELS if self.reports else ''}."
+            )
+
+    def _constant(self, node: ast.Constant) -> None:
+        if not isinstance(node.value, int | float):
+            self._refuse(f"the constant {node.value!r} here")
+        try:
+            self.constants.append(float(node.value))
+        except OverflowError:
+            self._refuse("a number this large")
+
+    def _compare(self, node: ast.Compare) -> None:
+        if len(node.ops) != 1:
+            self._refuse("a chained comparison (write (18 < age) & (age < 30))")
+        if not isinstance(node.ops[0], _COMPARISONS):
+            self._refuse("'in' or 'is'")
+        left, right = node.left, node.comparators[0]
+        if isinstance(left, ast.Constant):
+            left, right = right, left
+        name = self._column_name(left)
+        factor = name is not None and self.schema is not None and name in self.schema.levels
+        text = isinstance(right, ast.Constant) and isinstance(right.value, str)
+        if name is None or not isinstance(right, ast.Constant) or not (factor or text):
+            self._number(left)
+            self._number(right)
+        elif not isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            self._refuse(f"ordering the levels of the factor {name!r} (compare with == or !=)")
+        else:
+            self._column(name, "factor")
+            self._level(name, right.value)
+
+    def _level(self, name: str, value: object) -> None:
+        if self.schema is not None and value not in self.schema.levels[name]:
+            raise FormulaError(
+                f"formula term {self.code!r}: {value!r} is not a declared level of {name!r}; "
+                f"declared are {list(self.schema.levels[name])!r}."
+            )
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        if isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy"):
+            if node.attr in NUMPY_CONSTANTS:
+                return
+            self._refuse(f"{node.value.id}.{node.attr}", node.attr)
+        ours = contrast_here(node)
+        if ours is not None and ast.unparse(node.value) == "contr":
+            self._mend(ast.unparse(node), f"write C(x, {ours})")
+        self._refuse(f"the attribute .{node.attr}", node.attr)
+
+    def _foreign(self, node: ast.Call) -> None:
+        fix = spelt_here(node, _ARGUMENTS)
+        if fix is not None:
+            self._mend(f"{ast.unparse(node.func)}()", fix)
+
+    def _call(self, node: ast.Call) -> None:
+        func = node.func
+        if isinstance(func, ast.Attribute):
+            module = func.value.id if isinstance(func.value, ast.Name) else ""
+            if module in ("np", "numpy") and func.attr in NUMPY_FUNCTIONS:
+                self._arguments(node, f"{module}.{func.attr}()", *_ARGUMENTS[func.attr])
+            else:
+                self._foreign(node)
+                self._refuse(f"calling {ast.unparse(func)}()", func.attr)
+        elif not isinstance(func, ast.Name):
+            self._refuse("calling something that is not a plain name")
+        elif func.id == "I":
+            self._arguments(node, "I()", 1, 1)
+        elif func.id in self.functions and func.id not in RESERVED:
+            self.called.append(func.id)
+            self._arguments(node, f"{func.id}()", 1, 99, kind="any")
+        elif func.id == "C" or func.id in SPLINES:
+            self._refuse(f"{func.id}() inside another expression (let it stand alone or in a product a:b)")
+        else:
+            self._foreign(node)
+            self._refuse(f"calling {func.id}()", func.id)
+
+    def _arguments(self, node: ast.Call, what: str, low: int, high: int, kind: str = "number") -> None:
+        if node.keywords:
+            self._refuse(f"a keyword argument of {what}")
+        if not low <= len(node.args) <= high:
+            self._refuse(f"{what} with {len(node.args)} arguments (it takes {low})")
+        for arg in node.args:
+            name = self._column_name(arg) if kind == "any" else None
+            if name is not None:
+                self._column(name, "any")
+            else:
+                self._number(arg)
+
+    def _factor(self, node: ast.Call) -> None:
+        extra = list(node.args[1:])
+        for word in node.keywords:
+            if word.arg == "levels":
+                raise FormulaError(
+                    f"formula term {self.code!r}: declare the levels in the model's levels=, not inside C()."
+                )
+            if word.arg in {"ref", "base", "reference"}:
+                fix = f"C({ast.unparse(node.args[0]) if node.args else 'x'}, Treatment({ast.unparse(word.value)}))"
+                self._mend(f"the argument {word.arg}=", f"write {fix}, or name that level first in levels=")
+            if word.arg != "contrast":
+                self._refuse(f"the argument {word.arg or '**'} of C()")
+            extra.append(word.value)
+        name = self._column_name(node.args[0]) if node.args else None
+        if name is None or len(extra) > 1:
+            self._refuse("C() of anything but a column and a contrast")
+        self._column(name, "factor")
+        for contrast in extra:
+            self._contrast(name, contrast)
+
+    def _contrast(self, name: str, node: ast.expr) -> None:
+        func = node.func if isinstance(node, ast.Call) else node
+        if not (isinstance(func, ast.Name) and func.id in CONTRASTS):
+            ours = contrast_here(node)
+            if ours is not None:
+                self._mend(f"the contrast {ast.unparse(node)}", f"write C({name}, {ours})")
+            self._refuse(f"a contrast other than {', '.join(CONTRASTS)}")
+        if not isinstance(node, ast.Call):
+            return
+        words = {"Treatment": "reference", "Sum": "omit", "Poly": "scores"}
+        if any(w.arg != words.get(func.id) for w in node.keywords) or len(node.args) + len(node.keywords) > 1:
+            self._refuse(f"these arguments of {func.id}()")
+        for arg in [*node.args, *(w.value for w in node.keywords)]:
+            if func.id == "Poly":
+                self._literals(arg, "scores")
+            elif func.id in ("Treatment", "Sum") and isinstance(arg, ast.Constant):
+                self._level(name, arg.value)
+            else:
+                self._refuse(f"this argument of {func.id}()")
+
+    def _spline(self, node: ast.Call, what: str) -> None:
+        given = {word.arg: word.value for word in node.keywords}
+        known = ["knots", "lower_bound", "upper_bound", *(["degree", "include_intercept"] if what == "bs" else [])]
+        needed = set(known[:3])
+        full = f"{what}(x, knots=[...], lower_bound=..., upper_bound=...)"
+        learns = len(node.args) > 1 or "df" in given or "knots" not in given
+        if learns or not needed <= set(given):
+            taken = "place knots" if learns else "take its bounds"
+            self._refuse(f"{what}() that would {taken} by the data (write {full} with numbers)")
+        if "constraints" in given:
+            self._refuse(f"{what}() with constraints=, which would centre it by the data,")
+        unknown = [word for word in given if word not in known]
+        if unknown or not node.args:
+            got = f"no argument {unknown[0] or '**'}=" if unknown else "no column"
+            takes = f"it takes a column and {', '.join(f'{word}=' for word in known)}"
+            if "extrapolation" in unknown:
+                takes += "; values are clamped to the column's declared bounds, which must lie within the spline's"
+            raise FormulaError(f"formula term {self.code!r}: {what}() has {got} here; {takes}.")
+        self._number(node.args[0])
+        for word, value in given.items():
+            if word == "knots":
+                self._literals(value, "knots")
+            elif word == "include_intercept":
+                if not (isinstance(value, ast.Constant) and isinstance(value.value, bool)):
+                    self._refuse("include_intercept other than True or False")
+            else:
+                self._literal(value, str(word))
+
+    def _literals(self, node: ast.expr, what: str) -> None:
+        if not isinstance(node, ast.List | ast.Tuple):
+            self._refuse(f"{what} that are not a list of numbers")
+        for item in node.elts:
+            self._literal(item, what)
+
+    def _literal(self, node: ast.expr, what: str) -> None:
+        inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+        if not (isinstance(inner, ast.Constant) and type(inner.value) in (int, float)):
+            self._refuse(f"{what} that is not written as a number")
+        self._constant(inner)
+
+
+_LEAK_LEVELS: Final = 'allow_leak=("levels",)'
+
+
+def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bool = True, dates: bool = True) -> str:
+    """Message for a column that has no declaration.
+
+    `learnable` if ``scaling="private"`` would do; `reports` if the call at fault is for a fit of people's reports,
+    which takes that option and ``allow_leak=``; `dates` if the column may hold dates, which arrays can't.
+    """
+    declared = [*(n for n in schema.numeric() if n not in schema.private), *schema.levels]
+    near = nearest(name, declared)
+    hint = "" if near is None else f" Did you mean {near!r}?"
+    kind = "a number or a date" if dates else "a number"
+    private = ', or scaling="private" to learn its scale from privatised reports' if learnable and reports else ""
+    leak = '; to take either from the data, allow_leak=("levels", "scale")' if reports else ""
+    return (
+        f"column {name!r} is not declared; declared are {', '.join(map(repr, declared)) or 'none'}.{hint} "
+        f"If it is {kind}, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}"
+        f"{leak}."
+    )
+
+
+def undeclared_offset(name: str, schema: Schema) -> str:
+    """Message for an offset that has neither bounds nor moments, which ``scaling="private"`` doesn't replace."""
+    why = 'An offset must be declared with scaling="private" too: its scale is not learned.'
+    return f"offset={name!r}: {undeclared(name, schema, learnable=False)} {why}"
+
+
+def check_levels(response: str, schema: Schema) -> None:
+    """Refuse a response of kind "levels" whose levels are not declared, or too many.
+
+    How many there are isn't told: with ``allow_leak=("levels",)`` they come from the rows.
+    """
+    if response not in schema.levels:
+        raise SchemaError(
+            f"the response {response!r} has no declared levels, and this family models levels; give "
+            f"levels={{{response!r}: [...]}} with all of them, in order."
+        )
+    if len(schema.levels[response]) > MOST_LEVELS:
+        raise SchemaError(
+            f"the response {response!r} has more than {MOST_LEVELS} levels, the most such a family takes; join rare "
+            f"levels before fitting, or declare it as a number, bounds={{{response!r}: (low, high)}}, for a family of "
+            "numbers."
+        )
+
+
+def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:
+    """What is wrong with a factor as a response of this kind, for a message; None if it fits."""
+    if kind == "levels" or (kind == "binary" and len(levels) == 2):
+        return None
+    got = f"is a factor with {len(levels)} declared levels"
+    if kind == "binary":
+        return f"{got}; a binary family needs two. Join levels before fitting, or choose a family for more levels."
+    return (
+        f"{got}; this family needs a number. Declare bounds={{{response!r}: (low, high)}} in place of levels, or "
+        "choose a family for levels (logistic for two)."
+    )
+
+
+def check_exposure(exposure: str, schema: Schema) -> None:
+    """Refuse an exposure whose declared bounds are not positive: its logarithm is taken."""
+    fix = f"give bounds={{{exposure!r}: (low, high)}} with 0 < low, so that its logarithm has a range."
+    if exposure in schema.levels:
+        raise SchemaError(f"exposure={exposure!r} must be a numeric column, but levels= declares it; {fix}")
+    if exposure not in schema.bounds:
+        why = "moments alone don't bound it" if exposure in schema.moments else "its scale is not learned"
+        raise SchemaError(f"exposure={exposure!r} must be declared with positive bounds ({why}); {fix}")
+    low, high = schema.bounds[exposure]
+    if not low > 0:
+        raise SchemaError(f"exposure={exposure!r} is declared from {low:g} to {high:g}; {fix}")

@@ -1,0 +1,118 @@
+"""The user's explicit opt-outs, ``allow_leak=``: the one place where a declaration is taken from raw rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from privreg.data.columns import learn_levels, learn_moments
+from privreg.errors import DataError, OptionError, PrivacyLeakError, PrivacyLeakWarning, choose, shown
+from privreg.formula.language.parse import needed_columns, needed_levels
+from privreg.options.table import check, find
+from privreg.schema.declarations import Schema
+
+if TYPE_CHECKING:
+    from privreg.formula.language.parse import Rowwise
+
+__all__ = ["complete", "complete_scale", "in_memory", "read_leaks", "read_scaling"]
+
+
+def read_leaks(allow_leak: Any) -> tuple[str, ...]:
+    """Read ``allow_leak=``: one or several of "levels" and "scale"."""
+    given = (allow_leak,) if isinstance(allow_leak, str) else allow_leak
+    known = find("local.formula", "allow_leak").choices
+    if not isinstance(given, Sequence) or len(given) > len(known):
+        raise OptionError(f"allow_leak={shown(allow_leak)} must be a tuple from {known}.")
+    return tuple(choose("allow_leak", g, known) for g in given)
+
+
+def read_scaling(scaling: Any, leaks: Sequence[str]) -> bool:
+    """Whether undeclared scales are learned from privatised reports: ``scaling=`` beside ``allow_leak=``."""
+    private: bool = check("local.formula", "scaling", scaling) == "private"
+    if private and "scale" in leaks:
+        raise OptionError(
+            'scaling="private" learns scales from privatised reports and allow_leak="scale" takes them from the raw '
+            "rows; keep one."
+        )
+    return private
+
+
+def _warn_leak(what: str) -> None:
+    warnings.warn(
+        f"{what} taken from the raw data: this step is not private, and the summary says so. Declare them to mend it.",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )
+
+
+def complete_scale(schema: Schema, data: Any, columns: Sequence[str]) -> Schema:
+    """Add mean and sd of the undeclared `columns`, computed from the raw data, with a warning."""
+    missing = [c for c in columns if not schema.is_number(c)]
+    if not missing:
+        return schema
+    _warn_leak(f"mean and sd of {', '.join(missing)}")
+    learned = {c: learn_moments(data, c) for c in missing}
+    full = Schema.declare(schema.bounds_as_given(), schema.levels, {**schema.moments_as_given(), **learned})
+    names = (*schema.leaked_columns, *missing)
+    return replace(full, leaked=(*schema.leaked, "scale"), leaked_columns=names, carried=schema.carried)
+
+
+def in_memory(data: Any, schema: Schema, formula: str, functions: Mapping[str, Rowwise], offset: str | None) -> Any:
+    """Hold the formula's columns of a file, table or query as one DataFrame; what can't be read twice is left."""
+    import pandas as pd
+
+    from privreg.data.sources.open import open_table
+
+    if data is None or isinstance(data, pd.DataFrame | Mapping):
+        return data
+    response, exog = needed_columns(formula, functions)
+    columns = tuple(dict.fromkeys([*response, *exog, *([offset] if offset else [])]))
+    source = open_table(data, columns, schema)
+    if not source.repeatable or source.kind == "iterable of DataFrames":
+        return data
+    batches = [pd.DataFrame(b) for b in source.batches(0)]
+    if not batches:
+        raise DataError(f"{source.kind}: there are no rows.")
+    return pd.concat(batches, ignore_index=True)
+
+
+def complete(
+    schema: Schema,
+    data: Any,
+    formula: str,
+    functions: Mapping[str, Rowwise],
+    offset: str | None,
+    leaks: tuple[str, ...],
+    kind: str,
+) -> Schema:
+    """Complete the schema from raw data: the user's explicit opt-out."""
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame | Mapping):
+        raise PrivacyLeakError(
+            "allow_leak needs the rows in memory, as a DataFrame, a table or a file; or declare levels= and bounds=."
+        )
+    response, exog = needed_columns(formula, functions)
+    columns = [c for c in dict.fromkeys([*response, *exog, *([offset] if offset else [])]) if c in data]
+    undeclared = [c for c in columns if not schema.declares(c)]
+    coded = {*needed_levels(formula, functions), *(response if kind == "levels" else ())}
+    factors = [c for c in undeclared if c in coded or _is_text(data[c])]
+    if "levels" in leaks and factors:
+        _warn_leak(f"levels of {', '.join(factors)}")
+        found = {c: learn_levels(data, c) for c in factors}
+        full = Schema.declare(schema.bounds_as_given(), {**schema.levels, **found}, schema.moments_as_given())
+        schema = replace(full, leaked=("levels",), leaked_columns=tuple(factors), carried=schema.carried)
+    if "scale" in leaks:
+        numeric = [c for c in undeclared if c not in factors and not (kind != "number" and c in response)]
+        schema = complete_scale(schema, data, numeric)
+    return schema
+
+
+def _is_text(values: Any) -> bool:
+    import numpy as np
+    import pandas as pd
+
+    values = values if hasattr(values, "dtype") else np.asarray(values)
+    return not (pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values))

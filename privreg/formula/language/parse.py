@@ -1,0 +1,474 @@
+"""The allow-list for formulas: what may be computed from raw rows, decided before a row is read.
+
+A formula is public text; the columns it names are not. Every factor is parsed with :mod:`ast` and must
+consist of pieces that treat each row by itself. Nothing is evaluated in this module.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+from patsy import EvalEnvironment, ModelDesc, PatsyError
+from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment, cc, cr
+from patsy.infix_parser import ParseNode
+from patsy.parse_formula import parse_formula
+from patsy.splines import BS
+from patsy.state import stateful_transform
+
+from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation
+from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
+from privreg.formula.language.spelling import foreign
+from privreg.schema.declarations import RESPONSE_KINDS, Schema
+
+__all__ = [
+    "PIECE",
+    "ParsedFormula",
+    "Rowwise",
+    "check_formula",
+    "collect_rowwise",
+    "columns_of",
+    "constant_value",
+    "needed_columns",
+    "needed_levels",
+    "private_columns",
+    "refuse_other",
+    "rowwise",
+    "term_tree",
+]
+
+_CONTRASTS = {"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff}
+
+
+class _RowBS(BS):  # type: ignore[misc]
+    """patsy's B-splines, whose rows outside the outermost knots are NaN: there patsy's own raise an error for all."""
+
+    def transform(self, x: Any, **how: Any) -> Any:
+        """Basis of a column, shape (n, k)."""
+        values = np.asarray(x, dtype=np.float64)
+        low, high = float(np.min(self._all_knots)), float(np.max(self._all_knots))
+        inside = (values >= low) & (values <= high)
+        basis = super().transform(np.where(inside, values, low), **how)
+        basis[~inside.reshape(len(basis))] = np.nan
+        return basis
+
+
+_SPLINES = {"bs": stateful_transform(_RowBS), "cr": cr, "cc": cc}
+_ELEMENTWISE = SimpleNamespace(**{name: getattr(np, name) for name in NUMPY_FUNCTIONS | NUMPY_CONSTANTS})
+_NUMPY: Mapping[str, Any] = {"np": _ELEMENTWISE, "numpy": _ELEMENTWISE, "__builtins__": {}}
+
+PIECE: Final = 4096
+"""Rows that a marked function is called with at most."""
+
+
+@dataclass(frozen=True)
+class Rowwise:
+    """A function its author declares to work row by row; checked on public probe rows.
+
+    It is called with NumPy arrays of `PIECE` rows, and of the powers of two below for what is left, which are the
+    lengths it was checked with; it must return an array of the same length. It pickles if `function` does.
+    """
+
+    function: Callable[..., Any]
+    name: str
+
+    def __call__(self, *args: Any) -> Any:
+        """Apply the function to arrays, piece by piece; a declared factor arrives as the array of its levels.
+
+        Raises
+        ------
+        FormulaError
+            If the arrays differ in length.
+        PrivacyLeakError
+            If the function doesn't give one value, or one row of values, for each row.
+        """
+        given: list[Any] = [a if isinstance(a, int | float) else np.asarray(a) for a in args]
+        lengths = {len(a) for a in given if np.ndim(a)}
+        if len(lengths) > 1:
+            raise FormulaError(f"{self.name}() was called with arrays of different lengths; give one value a row.")
+        if not any(lengths):
+            return self.function(*given)
+        parts: list[Any] = []
+        at, n = 0, lengths.pop()
+        while at < n:
+            size = PIECE if n - at >= PIECE else 1 << ((n - at).bit_length() - 1)
+            # a copy: a function may hand out the same array every time
+            part = np.array(self.function(*(a[at : at + size] if np.ndim(a) else a for a in given)))
+            if not part.ndim or len(part) != size or part.shape[1:] != (parts or [part])[0].shape[1:]:
+                raise PrivacyLeakError(
+                    f"{self.name}() is not row by row: it must return one value, or one row of as many values, for "
+                    "each row of its arrays."
+                )
+            parts.append(part)
+            at += size
+        return np.concatenate(parts)
+
+
+def rowwise(function: Callable[..., Any]) -> Rowwise:
+    """Mark a function as row by row, so that a formula may call it.
+
+    Parameters
+    ----------
+    function : callable
+        Takes NumPy arrays of equal length, returns an array of that length (or one row of several
+        numbers for each). Its value for a row may depend on that row only, and on nothing kept from other calls.
+
+    Returns
+    -------
+    Rowwise
+        It calls the function with at most 4096 rows at a time, in lengths that are powers of two. With each of them it
+        is checked on public rows before data are read, and twice on the same rows; a function that keeps count of its
+        calls, or waits for certain values, may pass all the same: that it doesn't is the author's word.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ramp = rowwise(lambda x: np.maximum(x - 30, 0))
+    >>> ramp(np.array([20.0, 40.0]))
+    array([ 0., 10.])
+    """
+    if isinstance(function, Rowwise):
+        return function
+    if not callable(function):
+        raise FormulaError(f"pr.rowwise takes a function, got {type(function).__name__}.")
+    return Rowwise(function, str(getattr(function, "__name__", type(function).__name__)))
+
+
+@dataclass(frozen=True)
+class ParsedFormula:
+    """A formula that passed the allow-list."""
+
+    formula: str
+    response: str  # Code of the left-hand side
+    # Raw columns read on either side, in order of appearance
+    response_columns: tuple[str, ...]
+    exog_columns: tuple[str, ...]
+    functions: Mapping[str, Rowwise]  # The marked functions it calls, and no others
+    # Code of a factor that is just a column (``x``, ``Q("x")``, ``C(x, Sum)``) to that column's name
+    plain: Mapping[str, str]
+    reads: Mapping[str, tuple[str, ...]]  # Code of every factor on the right to the raw columns it reads
+    constants: tuple[float, ...]  # Numbers written in the formula; the probe rows visit them
+
+
+def check_formula(
+    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number", reports: bool = False
+) -> ParsedFormula:
+    """Check a formula against the allow-list and the public schema.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"charges ~ age + np.log(bmi) + C(smoker)"``.
+    schema : Schema
+        Declares every column the formula names.
+    functions : mapping of str to Rowwise
+        Marked functions the formula may call.
+    kind : {"number", "binary", "levels"}
+        What the response is. A bare column that is 0/1 needs no declaration; levels are one column's, declared.
+    reports : bool
+        Whether the call takes ``scaling=`` and ``allow_leak=``, so that messages may name them.
+
+    Raises
+    ------
+    FormulaError
+        If it can't be read, or is not a model, or not one of this kind.
+    PrivacyLeakError
+        If a term is not on the allow-list.
+    SchemaError
+        If a column is not declared, or not in the way the term needs.
+    """
+    choose("kind", kind, RESPONSE_KINDS)
+    try:
+        return _check(formula, schema, functions, kind, reports=reports)
+    except SchemaError as e:
+        message, others = str(e), _others_undeclared(formula, schema, functions, kind)
+    # The first column at fault is explained, the rest are named, so that one round of declaring is enough.
+    raise SchemaError(f"{message} Also undeclared: {', '.join(map(repr, others))}." if others else message)
+
+
+def _others_undeclared(formula: str, schema: Schema, functions: Mapping[str, Rowwise], kind: str) -> list[str]:
+    """Columns without a declaration, but for the first."""
+    try:
+        response, exog = needed_columns(formula, functions)
+    except PrivregError:
+        return []
+    return [c for c in (*(() if kind == "binary" else response), *exog) if not schema.declares(c)][1:]
+
+
+def needed_columns(formula: str, functions: Mapping[str, Rowwise]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Raw columns of the response and of the right-hand side, before anything is declared."""
+    parsed = _check(formula, None, functions, "number")
+    return parsed.response_columns, parsed.exog_columns
+
+
+def columns_of(formula: str, functions: Mapping[str, Rowwise], *others: str | None) -> tuple[str, ...]:
+    """All raw columns of a formula, and others that are named beside it."""
+    response, exog = needed_columns(formula, functions)
+    return tuple(dict.fromkeys([*response, *exog, *(name for name in others if name is not None)]))
+
+
+def needed_levels(formula: str, functions: Mapping[str, Rowwise]) -> tuple[str, ...]:
+    """Columns the formula itself treats as factors (``C(x)``, ``x == "a"``), whatever their type."""
+    walkers: list[Walker] = []
+    _check(formula, None, functions, "number", walkers=walkers)
+    return tuple(dict.fromkeys(name for w in walkers for name in w.coded))
+
+
+def private_columns(
+    formula: str, schema: Schema, functions: Mapping[str, Rowwise], *, kind: str = "number"
+) -> tuple[str, ...]:
+    """Undeclared columns of a formula, all of them numbers, whose scale ``scaling="private"`` is to learn.
+
+    A response that is not a number has no scale to learn.
+
+    Raises
+    ------
+    SchemaError
+        If the formula treats one of them as a factor: its levels can't be learned.
+    """
+    response, exog = needed_columns(formula, functions)
+    names = [c for c in (*(response if kind == "number" else ()), *exog) if not schema.declares(c)]
+    factors = [c for c in needed_levels(formula, functions) if c in names]
+    if factors:
+        raise SchemaError(
+            f"{', '.join(map(repr, factors))} in {formula!r} is used as a factor and its levels are not declared; "
+            f"scaling='private' learns the scale of numbers only. Give levels={{{factors[0]!r}: [...]}}, "
+            'or allow_leak=("levels",).'
+        )
+    return tuple(names)
+
+
+def refuse_other(formula: object) -> None:
+    """Refuse a formula that is no string.
+
+    Raises
+    ------
+    FormulaError
+    """
+    if not isinstance(formula, str):
+        raise FormulaError(
+            f"the formula must be a string such as 'y ~ x', got {type(formula).__name__}; the formula comes first and "
+            "the data second."
+        )
+
+
+def collect_rowwise(formula: str, namespaces: Sequence[Mapping[str, Any]]) -> dict[str, Rowwise]:
+    """Find the marked functions a formula calls by bare name.
+
+    Only names that are called are looked up, in the first namespace that has them, and only
+    :class:`Rowwise` values are taken.
+    """
+    found: dict[str, Rowwise] = {}
+    for code in _codes(_parse(formula)):
+        for node in ast.walk(term_tree(code, formula)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+                continue
+            name = node.func.id
+            value = next((space[name] for space in namespaces if name in space), None)
+            if isinstance(value, Rowwise) and name not in RESERVED:
+                found[name] = value
+    return found
+
+
+def column_key(name: str, functions: Mapping[str, Rowwise]) -> str:
+    """Name under which a raw column is handed to patsy: never one that hides a function of the formula."""
+    return f"column {name}" if name in RESERVED or name in functions else name
+
+
+def evaluation_environment(functions: Mapping[str, Rowwise]) -> EvalEnvironment:
+    """Everything a checked formula can see besides its columns; never the caller's own names."""
+
+    def quoted(name: str) -> Any:
+        return EvalEnvironment.capture(1).namespace[column_key(name, functions)]
+
+    space: dict[str, Any] = {**_NUMPY, "C": C, "I": I, "Q": quoted}
+    return EvalEnvironment([{**functions, **space, **_CONTRASTS, **_SPLINES}])
+
+
+def _parse(formula: object) -> ModelDesc:
+    if not isinstance(formula, str):
+        raise FormulaError(f"a formula is a string such as 'y ~ x1 + x2', got {type(formula).__name__}.")
+    _refuse_foreign(formula)
+    reason = "it is not a formula"
+    try:
+        desc, powers = ModelDesc.from_formula(formula), _powers(parse_formula(formula))
+    except PatsyError as error:
+        reason = str(error).splitlines()[0]
+        if "'^" in reason:
+            reason = "powers are written with **, as in '(x1 + x2)**2' for interactions or 'I(x1**2)' for a square"
+        if "numbers besides" in reason:
+            reason = "arithmetic goes into I(), as in 'I((x - 40) / 10)', with public numbers"
+    except Exception:
+        pass  # patsy's tokenizer raises many kinds; none of them is passed on
+    else:
+        for code, power in powers:
+            raise FormulaError(
+                f"in a formula '{code}**{power}' is '{code}' crossed with itself, which is '{code}' again; for the "
+                f"power write 'I({code}**{power})'."
+            )
+        return desc
+    raise FormulaError(f"the formula {formula!r} can't be read: {reason}. Write it as 'y ~ x1 + x2'.") from None
+
+
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+_BACKTICKS = re.compile(r"`([^`]*)`")
+_LONE_DOT = re.compile(r"(?<![\w.)\]])\.(?![\w.])")
+_RANDOM_EFFECT = re.compile(r"(?<!\w)\(\s*[01]\s*(?:\+[\w\s+]*)?\|\|?\s*([A-Za-z_]\w*)[\s\w:/]*\)")
+
+
+def _refuse_foreign(formula: str) -> None:
+    """Refuse equations, and R's spellings that patsy would take for something else."""
+    meant = equation(formula)
+    if meant is not None:
+        raise FormulaError(f"the formula {formula!r} has no '~'; write {meant!r}.")
+    bare = _QUOTED.sub("Q", formula)
+    words = foreign(bare)
+    if words is not None:
+        raise FormulaError(f"the formula {formula!r} can't be read: {words}.")
+    name = _BACKTICKS.search(bare)
+    if name is not None:
+        raise FormulaError(
+            f'a column whose name is no plain word is written with Q() and quotes, not in backticks: Q("{name[1]}").'
+        )
+    if _LONE_DOT.search(bare):
+        raise FormulaError(
+            f"the formula {formula!r} has a '.' for all other columns; name the columns, as in 'y ~ x1 + x2': each of "
+            "them needs a public declaration."
+        )
+    group = _RANDOM_EFFECT.search(bare)
+    if group is not None:
+        raise FormulaError(
+            f"the formula {formula!r} has a random effect {group[0]}, and there are none here; use fixed ones, "
+            f"C({group[1]}), with levels={{{group[1]!r}: [...]}}. If {group[1]!r} tells people apart, give it as id=."
+        )
+
+
+def _powers(node: ParseNode) -> list[tuple[str, str]]:
+    """Each x**2, which crosses x with itself and is x again; (a + b)**2 crosses different ones."""
+    if node.type == "**" and node.args[0].type == "PYTHON_EXPR":
+        return [tuple(arg.token.extra for arg in node.args)]
+    return [power for arg in node.args for power in _powers(arg)]
+
+
+def _codes(desc: ModelDesc) -> list[str]:
+    terms = [*desc.lhs_termlist, *desc.rhs_termlist]
+    return [factor.code for term in terms for factor in term.factors]
+
+
+def term_tree(code: str, formula: str) -> ast.expr:
+    """The syntax of a factor of a formula."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    name = f'; a name with spaces is written Q("{code}")' if re.fullmatch(r"[\w ]+", code) else ""
+    raise FormulaError(f"the term {code!r} of the formula {formula!r} is not a Python expression{name}.") from None
+
+
+def _check(
+    formula: str,
+    schema: Schema | None,
+    functions: Mapping[str, Rowwise],
+    kind: str,
+    walkers: list[Walker] | None = None,
+    *,
+    reports: bool = False,
+) -> ParsedFormula:
+    desc = _parse(formula)
+    walkers = [] if walkers is None else walkers
+    if not desc.lhs_termlist:
+        raise FormulaError(f"the formula {formula!r} has no response; write it as 'y ~ ...'.")
+    if not desc.rhs_termlist:
+        raise FormulaError(f"the formula {formula!r} has nothing on the right; 'y ~ 1' fits an intercept.")
+    response = desc.lhs_termlist[0].factors
+    if len(desc.lhs_termlist) > 1 or len(response) != 1:
+        raise FormulaError(
+            f"the left-hand side of {formula!r} must be one column or one transformation of it; "
+            "wrap arithmetic in I(), as in 'I(y1 + y2) ~ x'."
+        )
+    plain: dict[str, str] = {}
+
+    def walk(code: str, free: bool, against: Schema | None = schema) -> tuple[str, ...]:
+        walker = Walker(code, against, functions, free, reports)
+        tree = term_tree(code, formula)
+        try:
+            walker.top(tree)
+        except RecursionError:
+            raise FormulaError(f"the term {code!r} is nested too deeply.") from None
+        if not walker.columns:
+            raise FormulaError(f"the term {code!r} names no column; the intercept is written 1.")
+        if walker.is_plain:
+            plain[code] = walker.columns[0]
+        _refuse_infinite(tree, code)
+        walkers.append(walker)
+        return tuple(walker.columns)
+
+    code = response[0].code
+    if kind == "levels" and schema is not None:
+        left = walk(code, free=False, against=None)  # what it must be is checked at once, in words of its own
+        _check_levels(code, walkers[-1], schema)
+    else:
+        left = walk(code, kind == "binary")
+    reads = {f.code: walk(f.code, False) for term in desc.rhs_termlist for f in term.factors}
+    right = [name for names in reads.values() for name in names]
+    both = [name for name in dict.fromkeys(left) if name in right]
+    if both:
+        raise FormulaError(f"{', '.join(map(repr, both))} stands on both sides of {formula!r}; keep one.")
+    called = dict.fromkeys(name for w in walkers for name in w.called)
+    return ParsedFormula(
+        formula,
+        code,
+        tuple(dict.fromkeys(left)),
+        tuple(dict.fromkeys(right)),
+        MappingProxyType({name: functions[name] for name in called}),
+        MappingProxyType(plain),
+        MappingProxyType(reads),
+        tuple(dict.fromkeys(c for w in walkers for c in w.constants)),
+    )
+
+
+def constant_value(node: ast.expr) -> Any:
+    """The number that a part of a factor without columns is, not always a finite one; None of any other part."""
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    parts = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Compare, ast.Constant, ast.Attribute)
+    if not isinstance(node, parts) or not names <= {"np", "numpy"}:
+        return None
+    if not all(isinstance(part.value, int | float) for part in ast.walk(node) if isinstance(part, ast.Constant)):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            return eval(compile(ast.Expression(node), "term", "eval"), dict(_NUMPY))
+    except Exception:  # a division by zero, say
+        return np.nan
+
+
+def _refuse_infinite(tree: ast.expr, code: str) -> None:
+    """Refuse a part without columns that is no finite number, such as np.log(-1): whether a row meets it would tell."""
+    for node in ast.walk(tree):
+        known = constant_value(node) if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant) else None
+        if known is not None and not np.isfinite(known).all():
+            raise FormulaError(f"formula term {code!r}: {ast.unparse(node)} is not a finite number; write one.")
+
+
+def _check_levels(code: str, walker: Walker, schema: Schema) -> None:
+    """Refuse a response of kind "levels" that is not one column with declared levels."""
+    column = walker.columns[0]
+    if not walker.is_plain:
+        raise FormulaError(
+            f"the response {code!r} is computed, but this family models the levels of one column; "
+            f"write '{column} ~ ...' and declare levels={{{column!r}: [...]}}, or choose a family for numbers."
+        )
+    if schema.is_declared_number(column):
+        raise FormulaError(
+            f"the response {code!r} is declared as a number, but this family models levels; give "
+            f"levels={{{column!r}: [...]}} in place of bounds or moments, or choose a family for numbers."
+        )
+    check_levels(column, schema)

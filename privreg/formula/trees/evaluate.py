@@ -1,0 +1,226 @@
+"""Expression trees over batches of records: parts that several trees share are computed once.
+
+Every operation is NumPy's own on doubles, number by number, so that how rows are cut can't change a bit. What depends
+on one factor alone is looked up by the codes of its levels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privreg.data.cells import Floats
+from privreg.schema.declarations import Schema
+
+__all__ = ["Program"]
+
+_NUMBERS: Final = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "mod": np.remainder,
+    "floordiv": np.floor_divide,
+    "pow": np.power,
+    "min": np.minimum,
+    "max": np.maximum,
+    "log": np.log,
+    "log1p": np.log1p,
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+    "abs": np.absolute,
+    "round": np.rint,
+}
+_COMPARISONS: Final = {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
+_CONDITIONS: Final = {"and": np.logical_and, "or": np.logical_or, "not": np.logical_not}
+
+
+class _Node(NamedTuple):
+    """A part of a tree."""
+
+    op: str
+    args: tuple[int, ...]  # Numbers of the parts that it is computed from
+    given: Any  # Whatever else the operation needs
+
+
+class Program:
+    """Trees, ready to be computed of batches.
+
+    Parameters
+    ----------
+    trees : sequence of nested lists
+        See `privreg.formula.trees.compile`.
+    schema : Schema
+        Whose levels the codes of factors are of.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Raw columns that they read.
+    """
+
+    def __init__(self, trees: Sequence[Any], schema: Schema) -> None:
+        self._schema = schema
+        self._nodes: list[_Node] = []
+        self._numbers: dict[str, int] = {}
+        self._factors: list[
+            frozenset[str] | None
+        ] = []  # of each part: all that it depends on; None if it reads numbers
+        self._wanted = [self._add(tree) for tree in trees]
+        self.columns = tuple(dict.fromkeys(n.given for n in self._nodes if n.op in {"col", "codes"}))
+        self._steps = self._needed()
+
+    def _add(self, tree: Any) -> int:
+        """Number of a part, the same for equal ones."""
+        key = json.dumps(tree)
+        if key in self._numbers:
+            return self._numbers[key]
+        op, *rest = tree
+        given: Any = None
+        args: tuple[int, ...] = ()
+        reads: frozenset[str] | None = frozenset()
+        if op == "const":
+            given = float.fromhex(rest[0])
+        elif op == "col":
+            given, reads = rest[0], None
+        elif op == "level":
+            codes = self._codes(rest[0])
+            args, given, reads = (codes,), rest[1], frozenset({rest[0]})
+        else:
+            more = {"bspline": 1, "cr": 1}.get(op, len(rest))
+            given, rest = self._given(op, rest, more)
+            args = tuple(self._add(arg) for arg in rest)
+            found = [self._factors[k] for k in args]
+            reads = None if None in found else frozenset().union(*(f for f in found if f is not None))
+        node = self._table(op, args, given, reads) if reads is not None and len(reads) == 1 else _Node(op, args, given)
+        return self._append(key, node, reads)
+
+    def _given(self, op: str, rest: list[Any], trees: int) -> tuple[Any, list[Any]]:
+        """What an operation needs beside trees, and these."""
+        if op in {"cmp", "numpy"}:
+            return rest[0], rest[1:]
+        if op == "bspline":
+            return (rest[1], _floats(rest[2]), rest[3]), rest[:trees]
+        if op == "cr":
+            return tuple(map(_floats, rest[1:])), rest[:trees]
+        return None, rest
+
+    def _append(self, key: str, node: _Node, reads: frozenset[str] | None) -> int:
+        self._nodes.append(node)
+        self._factors.append(reads)
+        self._numbers[key] = len(self._nodes) - 1
+        return self._numbers[key]
+
+    def _codes(self, name: str) -> int:
+        key = json.dumps(["codes", name])
+        if key not in self._numbers:
+            self._append(key, _Node("codes", (), name), frozenset({name}))
+        return self._numbers[key]
+
+    def _table(self, op: str, args: tuple[int, ...], given: Any, reads: frozenset[str]) -> _Node:
+        """What depends on one factor alone, computed for each of its levels."""
+        (name,) = reads
+        levels = self._schema.levels[name]
+        if op == "level":
+            values = np.array([type(v) is type(given) and v == given for v in levels])
+        else:
+            held = [self._nodes[k] for k in args]
+            of = [node.given[1] if node.op == "table" else node.given for node in held]
+            with np.errstate(all="ignore"):
+                values = np.broadcast_to(_computed(op, given, of), len(levels))
+        return _Node("table", (self._codes(name),), (name, values))
+
+    def _needed(self) -> list[int]:
+        """Numbers of the parts that the trees need, in order."""
+        needed, waiting = set[int](), list(self._wanted)
+        while waiting:
+            k = waiting.pop()
+            if k not in needed:
+                needed.add(k)
+                waiting += self._nodes[k].args
+        return sorted(needed)
+
+    def __call__(self, rows: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """Compute all trees.
+
+        Parameters
+        ----------
+        rows : mapping of str to ndarray, shape (n,)
+            Numbers as doubles, factors as codes of their declared levels, none of them below 0.
+
+        Returns
+        -------
+        list
+            A value for each tree: ndarray, shape (n,), of doubles or truth values; or a number, the same for all rows.
+        """
+        values: list[Any] = [None] * len(self._nodes)
+        with np.errstate(all="ignore"):  # a warning would tell of one value
+            for k in self._steps:
+                op, args, given = self._nodes[k]
+                if op in {"col", "codes"}:
+                    values[k] = rows[given]
+                elif op == "table":
+                    values[k] = given[1].take(values[args[0]])
+                else:
+                    values[k] = _computed(op, given, [values[a] for a in args])
+        return [values[k] for k in self._wanted]
+
+
+def _floats(texts: Sequence[str]) -> Floats:
+    return np.array([float.fromhex(t) for t in texts])
+
+
+def _computed(op: str, given: Any, args: Sequence[Any]) -> Any:
+    """One operation, on arrays or numbers."""
+    if op == "const":
+        return given
+    if op in _NUMBERS:
+        return _NUMBERS[op](*args, dtype=np.float64)
+    if op == "cmp":
+        return _COMPARISONS[given](*args)
+    if op in _CONDITIONS:
+        return _CONDITIONS[op](*args)
+    if op == "where":
+        return np.where(*args)
+    if op == "numpy":
+        return getattr(np, given)(*args)
+    return (_bspline if op == "bspline" else _cubic)(np.asarray(args[0], dtype=np.float64), *given)
+
+
+def _bspline(x: Floats, degree: int, knots: Floats, i: int) -> Floats:
+    """One basis function of B-splines; not finite outside the knots."""
+    from scipy.interpolate import splev
+
+    inside = (x >= knots[0]) & (x <= knots[-1])
+    if not inside.any():  # FITPACK wants somebody
+        return np.full(np.shape(x), np.nan)
+    out = np.asarray(splev(np.where(inside, x, knots[0]), (knots, np.eye(len(knots) - degree - 1)[i], degree)))
+    return np.where(inside, out, np.nan)
+
+
+def _cubic(x: Floats, knots: Floats, values: Floats, curvatures: Floats) -> Floats:
+    """A cubic spline of given values and second derivatives at its knots; not finite outside them.
+
+    References
+    ----------
+    Wood, Generalized Additive Models, 2006, section 4.1.2.
+    """
+    j = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
+    h = np.diff(knots)[j]
+    above, below = knots[j + 1] - x, x - knots[j]
+    bent_left = above * above * above / (6.0 * h) - h * above / 6.0
+    bent_right = below * below * below / (6.0 * h) - h * below / 6.0
+    out = above / h * values[j] + below / h * values[j + 1]
+    out = out + bent_left * curvatures[j] + bent_right * curvatures[j + 1]
+    return np.where((x >= knots[0]) & (x <= knots[-1]), out, np.nan)

@@ -1,0 +1,337 @@
+"""Several results side by side, what they cost together, and what one has beside another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pandas as pd
+
+from privreg.errors import OptionError, interval_level
+from privreg.families.family import check_ratios
+from privreg.inference.methods import METHODS
+from privreg.options.unknown import all_known_arguments, known_arguments
+from privreg.privacy.ledger import compose, within
+from privreg.results.postestimation.hypothesis import WaldTest, wald_test
+from privreg.results.results import PrivateResults
+from privreg.tables import MARK, Paragraph, Table, View, in_one_format, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privreg.results.data import ResultData
+    from privreg.tables import Part
+
+__all__ = ["Comparison", "anova", "compare"]
+
+_TITLE = "Private Online Regressions Compared"
+
+
+@known_arguments
+def compare(
+    results: Sequence[PrivateResults] | Mapping[str, PrivateResults] | PrivateResults,
+    *more: PrivateResults,
+    names: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    exponentiate: bool = False,
+) -> Comparison:
+    """Put results side by side, with the budget they use up together.
+
+    Parameters
+    ----------
+    results : sequence of PrivateResults, mapping of str to PrivateResults, or PrivateResults
+        One or more, with their names as keys of a mapping; ``compare(res1, res2)`` is ``compare([res1, res2])``.
+    *more : PrivateResults
+        Those after a first that is not in a sequence.
+    names : sequence of str, optional
+        Names of the results; "(1)", "(2)", … by default.
+    alpha : float
+        One minus the level of the intervals.
+    exponentiate : bool
+        Show exp(estimate) with its limits in place of the estimate with its standard error; see
+        `PrivateResults.tidy`.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    OptionError
+        If there is no result, something is not a result, names don't match, `alpha` is not in (0, 1), or coefficients
+        are to be exponentiated that are no logs of ratios.
+    """
+    if isinstance(results, Mapping) and not more:
+        names, results = list(results) if names is None else names, list(results.values())
+    if isinstance(results, PrivateResults):
+        results = [results, *more]
+    elif more or not isinstance(results, Sequence) or not results:
+        raise OptionError("compare() takes one or more results, such as compare([res1, res2]).")
+    for i, r in enumerate(results, 1):
+        if not isinstance(r, PrivateResults):
+            raise OptionError(f"item {i} is of type {type(r).__name__}, not results; compare what fit() returns.")
+    labels = [f"({i})" for i in range(1, len(results) + 1)]
+    if names is not None:
+        labels = [] if isinstance(names, str | Mapping) else [plain(n) for n in names]
+        if len(labels) != len(results) or len(set(labels)) != len(labels):
+            raise OptionError(f"names must be {len(results)} different names, one a result.")
+    for r in results if exponentiate else ():
+        check_ratios(r.family, r._fit.design.endog_name)
+    return Comparison(tuple(results), tuple(labels), interval_level(alpha), bool(exponentiate))
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class Comparison(View):
+    """Results side by side. Made by :func:`compare`.
+
+    Parameters
+    ----------
+    results : tuple of PrivateResults
+    names : tuple of str
+    alpha : float
+    exponentiate : bool
+    """
+
+    results: tuple[PrivateResults, ...]
+    names: tuple[str, ...]
+    alpha: float
+    exponentiate: bool
+
+    @property
+    def total_mu(self) -> float:
+        """GDP parameter per person of all these results together; ``inf`` if one is not private.
+
+        Holds for people who are in all of them. A result that is listed twice, or with several of its methods, is one
+        release, and so are several results along one stream: they are made of the same reports. After saving and
+        loading nothing tells that they are, and they count as several.
+        """
+        return compose(self._releases().values())
+
+    def _releases(self) -> dict[object, float]:
+        """GDP parameter per person of each release, by its reports."""
+        out: dict[object, float] = {}
+        for r in self.results:
+            out[r._fit.origin] = max(r.privacy.total_mu, out.get(r._fit.origin, 0.0))
+        return out
+
+    def frame(self) -> pd.DataFrame:
+        """Numbers of the table.
+
+        Returns
+        -------
+        DataFrame
+            Index: terms in order of first appearance, "level:term" for multinomial results. Columns: (result,
+            quantity), the quantities of `PrivateResults.tidy`; NaN where a result lacks the term.
+        """
+        with np.errstate(over="ignore"):  # exp of an intercept in large units is infinite
+            tidy = [(r._fit, r.tidy(self.exponentiate, alpha=self.alpha)) for r in self.results]
+            tables = [fit.flat(table).set_index("term") for fit, table in tidy]
+        order = dict.fromkeys(t for table in tables for t in table.index)
+        return pd.concat(tables, axis=1, keys=self.names, names=["result", "quantity"]).reindex(
+            pd.Index(list(order), name="term")
+        )
+
+    def plot(
+        self, ax: Any = None, *, intercept: bool = False, scaled: bool = True, exponentiate: bool | None = None
+    ) -> Axes | NDArray[Any]:
+        """Draw the coefficients; see `privreg.results.plots.coefficients.coefficients`.
+
+        Parameters
+        ----------
+        ax : Axes or sequence of Axes, optional
+        intercept : bool
+        scaled : bool
+        exponentiate : bool, optional
+            As the table has it, by default.
+
+        Returns
+        -------
+        Axes or ndarray of Axes
+            An array if the results have several units.
+        """
+        from privreg.results.plots import coefficients
+
+        ratios = self.exponentiate if exponentiate is None else exponentiate
+        more: Any = {"intercept": intercept, "scaled": scaled, "exponentiate": ratios}
+        return coefficients.coefficients(self.results, labels=self.names, alpha=self.alpha, ax=ax, **more)
+
+    # --- what the views show -----------------------------------------------------------------------------
+
+    def _layout(self) -> list[Part]:
+        frame = self.frame()
+        columns = [self._column(cast("pd.DataFrame", frame[name])) for name in self.names]
+        rows = [list(row) for row in zip(*columns, strict=True)]
+        table = Table([str(t) for t in frame.index], self.names, rows, _TITLE, facts=self._facts())
+        return [table, Paragraph("\n".join(self._notes()))]
+
+    def _column(self, table: pd.DataFrame) -> list[str]:
+        """Estimates of a result, marked where not to be relied on, and what stands below them; "" where it has none."""
+        there = table[table["estimate"].notna()]
+        known = there.get("std_error", pd.Series(math.nan, index=there.index))
+        told = min((e for e in known if e > 0.0 and math.isfinite(e)), default=math.nan)
+        shown = {"estimate": in_one_format(there["estimate"], 3, told)}
+        for k in {"std_error", "conf_low", "conf_high"} & set(there):
+            shown[k] = in_one_format(there[k], 3, told)
+        out = dict.fromkeys(table.index, "")
+        for i, (term, reliable) in enumerate(zip(there.index, there["reliable"], strict=True)):
+            top = shown["estimate"][i] + (MARK if reliable == 0 else "")
+            below = f"[{shown['conf_low'][i]}, {shown['conf_high'][i]}]" if "conf_low" in shown else ""
+            below = below if self.exponentiate or not below else f"({shown['std_error'][i]})"
+            out[term] = f"{top}\n{below}" if below and not math.isnan(known.iloc[i]) else top
+        return list(out.values())
+
+    def _facts(self) -> list[tuple[str, list[str]]]:
+        """Rows below the coefficients."""
+        out: list[tuple[str, list[str]]] = []
+        titles = [dict(r._fit.title) for r in self.results]
+        rows = ("Dep. variable", "n", "Family", "Baseline", "Tuning", "Inference", "Budget")
+        columns = [
+            (
+                plain(t.get("Dep. Variable", "")),
+                f"{r.nobs:,}",
+                r.family.name,
+                plain(r._fit.baseline[0]) if r._fit.baseline else "",
+                t.get("Tuning", "").partition(":")[0].partition(",")[0],
+                METHODS[r.methods[0]].title if r.methods else "none",
+                r.privacy.short,
+            )
+            for r, t in zip(self.results, titles, strict=True)
+        ]
+        for i, label in enumerate(rows):
+            if label != "Baseline" or any(c[i] for c in columns):
+                out.append((label, [c[i] for c in columns]))
+        return out
+
+    def _notes(self) -> list[str]:
+        level = f"{100 * (1 - self.alpha):.6g}%"
+        below = f"[{level} limits]" if self.exponentiate else "(standard errors)"
+        what = "exp(estimates)" if self.exponentiate else "Estimates"
+        out = [f"{what} with {below} below."] if any(r.methods for r in self.results) else [f"{what} only."]
+        if not self.exponentiate and len({r._estimate(None).pivot for r in self.results if r.methods}) > 1:
+            out.append("Standard errors of these results have different limit laws: compare intervals.")
+        if len({r._fit.baseline[0] for r in self.results if r._fit.baseline}) > 1:
+            out.append("Multinomial coefficients with different baselines say different things: don't compare them.")
+        doubts = [f"{name}: {note}." for name, r in zip(self.names, self.results, strict=True) for note in r._doubts()]
+        out += [f"{MARK} Not to be relied on, as follows.", *doubts] if doubts else []
+        total, k = self.total_mu, len(self._releases())
+        if math.isinf(total):
+            out.append("NOT PRIVATE in all: at least one of these results was fitted with mu=None.")
+        elif k > 1:
+            out.append(
+                f"Composed over these {k} releases: {within(total, 4)}-GDP per person, if the same people are in "
+                "all of them."
+            )
+        else:
+            out.append(f"One release: {within(total, 4)}-GDP per person.")
+        return out
+
+
+# --- nested fits ---------------------------------------------------------------------------------------------
+
+
+@known_arguments
+def anova(
+    small: PrivateResults, large: PrivateResults | None = None, *, method: str | None = None
+) -> WaldTest | pd.DataFrame:
+    """Test what a larger fit has beside a smaller one; of one fit, each of its terms.
+
+    Parameters
+    ----------
+    small : PrivateResults
+    large : PrivateResults, optional
+        A fit to the same people with all terms of the smaller one, and more. In either order.
+    method : str, optional
+        An inference method of the larger fit; its first by default.
+
+    Returns
+    -------
+    WaldTest
+        Of the terms that the smaller fit lacks, within the larger one. DataFrame of `PrivateResults.anova` if there is
+        one fit only.
+
+    Raises
+    ------
+    OptionError
+        If these are not two results, or not nested: other people (by their number), another response, family, baseline,
+        offset or exposure, other bounds or levels of the columns that both use, or columns that the larger one lacks.
+    InferenceError
+        As for `PrivateResults.wald_test`.
+
+    Notes
+    -----
+    This is the Wald test within the larger fit that its additional coefficients are all 0. Both fits are made of
+    reports with noise of their own, so that no difference between them, as of likelihoods or of residual sums of
+    squares, has a known law; nor are these released. The smaller fit therefore says nothing here: it is another
+    release, at a cost, for which ``large.wald_test([...])`` tells the same without it.
+
+    Two fits spend the budget twice. Where the question is whether terms matter, fit the larger model alone:
+    ``large.anova()`` tests each of its terms, and ``large.wald_test(["bmi", "C(region)"])`` several together.
+
+    Whether both were fitted to the same people can't be seen from results; that they are as many is checked.
+    """
+    for r in (small, large):
+        if not isinstance(r, PrivateResults) and not (r is None and r is large):
+            listed = "; give the results one by one, not in a list" if isinstance(r, list | tuple) else ""
+            raise OptionError(
+                f"anova() takes what fit() returns, such as anova(small, large); got {type(r).__name__}{listed}."
+            )
+    if large is None:
+        return small.anova(method=method)
+    if len(large._fit.design.names) < len(small._fit.design.names):
+        small, large = large, small
+    a, b = small._fit, large._fit
+    _check_nested(small, large)
+    lacking = [t.name for t in b.design.terms if any(b.design.names[j] not in a.design.names for j in t.columns)]
+    width = len(b.design.names)
+    at = [j for j in range(len(b.names)) if b.design.names[j % width] not in a.design.names]
+    cov, pivot = large._full_cov(method, "anova")
+    words = (
+        f"Wald test within the larger fit: {', '.join(lacking)}. The smaller fit has noise of its own and isn't used: "
+        f"the larger fit's wald_test({lacking!r}) says the same without it."
+    )
+    return wald_test(b.names, b.params, cov, pivot, np.eye(len(b.names))[at], large._doubts(method), about=words)
+
+
+def _check_nested(small: PrivateResults, large: PrivateResults) -> None:
+    """Refuse fits of which the first is not the second without some of its terms, to as many people."""
+    a, b = small._fit, large._fit
+    reason = None
+    if type(small) is not type(large):
+        reason = "one is of people's reports, the other a curator's"
+    elif a.nobs != b.nobs:
+        reason = f"they are of {a.nobs:,} and {b.nobs:,} records; fit both to the same"
+    elif a.design.endog_name != b.design.endog_name or a.baseline != b.baseline:
+        reason = f"their responses are {_response(a)} and {_response(b)}"
+    elif repr(a.family) != repr(b.family):
+        reason = f"their families are {a.family!r} and {b.family!r}"
+    elif (a.design.offset, a.design.exposure) != (b.design.offset, b.design.exposure):
+        reason = "they have not the same offset and exposure"
+    elif not set(a.design.names) <= set(b.design.names):
+        extra = [n for n in a.design.names if n not in b.design.names]
+        reason = f"the larger one lacks {', '.join(extra)}"
+    elif other := _declared_otherwise(a.design, b.design):
+        reason = f"{', '.join(other)} have other bounds or levels in one than in the other"
+    elif len(a.design.names) == len(b.design.names):
+        reason = "they have the same terms; compare() puts them side by side"
+    if reason is not None:
+        raise OptionError(f"anova() compares nested fits, and these are not: {reason}.")
+
+
+def _response(fit: ResultData) -> str:
+    base = f" (baseline {fit.baseline[0]})" if fit.baseline else ""
+    return f"{fit.design.endog_name}{base}"
+
+
+def _declared_otherwise(a: Any, b: Any) -> list[str]:
+    """Columns of both designs that are declared otherwise."""
+    both = set(a.columns) & set(b.columns)
+    kinds: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
+        (a.schema.bounds, b.schema.bounds),
+        (a.schema.levels, b.schema.levels),
+    ]
+    return sorted(c for c in both if any(one.get(c) != other.get(c) for one, other in kinds))

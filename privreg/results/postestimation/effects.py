@@ -1,0 +1,342 @@
+"""Marginal effects on the mean at public covariate values, with standard errors by the delta method.
+
+Nothing here reads private rows: effects are functions of the released coefficients and of rows the user calls public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from privreg.diagnostics import Diagnostic
+from privreg.errors import DataError, NotPrivateError, OptionError, interval_level
+from privreg.inference.methods import Bootstrap
+from privreg.options.unknown import all_known_arguments
+from privreg.protocol import codes
+from privreg.results.postestimation.prediction import probabilities
+from privreg.tables import View, estimates_table, noted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from privreg.families.family import Family
+    from privreg.inference.methods import Pivot
+    from privreg.results.data import ResultData
+    from privreg.tables.parts import Part as Shown
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "MarginalEffects",
+    "Part",
+    "Rows",
+    "estimand_words",
+    "marginal_effects",
+    "means_at",
+    "replaced",
+    "with_error",
+]
+
+_STEP: Final = 6e-6
+"""About the third root of the rounding unit: best for central differences."""
+_FLOOR: Final = 1e-4
+"""The step of a number near 0, in steps of its public scale: logarithms bend there."""
+_JUMP: Final = 1e-3
+"""Share of its range on the public box by which no continuous design column moves in such a step."""
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class MarginalEffects(View):
+    """Effects of covariates on the mean; see `PrivateResults.marginal_effects`.
+
+    Parameters
+    ----------
+    effect, se : ndarray, shape (q,)
+        Effects and their standard errors (delta method).
+    pivot : Pivot
+        Law of their ratio to zero effects.
+    index : Index
+        Labels: term, before it the level for multinomial fits, before these the row if effects are not averaged.
+    title : str
+    notes : tuple of Diagnostic
+        Whatever takes the standard errors back; shown with them.
+    """
+
+    effect: Array
+    se: Array
+    pivot: Pivot
+    index: pd.Index
+    title: str
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def tvalue(self) -> Array:
+        """Effect over standard error, shape (q,); NaN for an effect that is 0 whatever the coefficients."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.effect / self.se)
+
+    @property
+    def pvalue(self) -> Array:
+        """Two-sided p-values of zero effects, shape (q,)."""
+        return self.pivot.two_sided(self.tvalue)
+
+    def conf_int(self, alpha: float = 0.05) -> Array:
+        """Confidence limits of the effects, shape (q, 2)."""
+        half = self.pivot.critical(interval_level(alpha)) * self.se
+        return np.column_stack([self.effect - half, self.effect + half])
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Columns effect, std err, t, P>|t|, Conf. Int. Low, Conf. Int. Upp."""
+        limits = self.conf_int(alpha)
+        columns = {"effect": self.effect, "std err": self.se, "t": self.tvalue, "P>|t|": self.pvalue}
+        columns |= {"Conf. Int. Low": limits[:, 0], "Conf. Int. Upp.": limits[:, 1]}
+        return pd.DataFrame(columns, index=self.index)
+
+    def _layout(self) -> list[Shown]:
+        return [estimates_table(self.summary_frame(), f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
+
+
+def marginal_effects(
+    fit: ResultData, at: Any, average: bool, cov: Array, pivot: Pivot, notes: tuple[Diagnostic, ...] = ()
+) -> MarginalEffects:
+    """Effects at public rows, by the covariance of all coefficients; see `PrivateResults.marginal_effects`.
+
+    Notes
+    -----
+    With h the inverse link, the derivative of the mean by a raw number v is h′(η) ∂η/∂v with ∂η/∂v = (∂x/∂v)ᵀβ: the
+    design's part by differences of public rows through the formula, so that polynomials, splines, logarithms and
+    interactions count; the rest, and the gradient by β, h″(η) (∂η/∂v) x + h′(η) ∂x/∂v, analytically. A factor's effect
+    is h(η) at a level less h(η) at its reference, other columns as they are in the row.
+
+    References
+    ----------
+    Bartus (2005), Estimation of marginal effects using margeff, Stata Journal 5, 309-329.
+    """
+    if fit.family.link == "margin":
+        raise OptionError(
+            f"{fit.family!r} has a margin, which is no mean and no probability, and so no marginal effects; its "
+            "coefficients are the margin's. Fit Logistic() for effects on a probability."
+        )
+    if at is None:
+        raise NotPrivateError(
+            "marginal_effects() without rows would average over the private data; give public covariate values, as in "
+            "marginal_effects(pd.DataFrame({...}))."
+        )
+    x, offset = fit.design.encode_new(at)
+    if not len(x):
+        raise DataError("marginal_effects() got no rows; give at least one row of public covariate values.")
+    terms, effects, errors, gradients = [], [], [], []
+    for term, change in _changes(fit, at, x, offset):
+        parts = [with_error(part, average, cov) for part in change]
+        terms.append(term)
+        effects.append([part[0] for part in parts])
+        errors.append([part[1] for part in parts])
+        if isinstance(pivot, Bootstrap):  # the only law that differs from effect to effect
+            gradients.append([part[2] for part in parts])
+    if not terms:
+        raise OptionError("the model has no covariates, so there are no marginal effects; predict() gives its mean.")
+    rows = at.index.to_flat_index() if isinstance(at, pd.DataFrame) else pd.RangeIndex(len(x))
+    over = f", averaged over {len(x):,} public row{'s' * (len(x) > 1)}" if average else ""
+    return MarginalEffects(
+        np.array(effects).T.reshape(-1),  # terms of a level, levels of a row
+        np.array(errors).T.reshape(-1),
+        pivot.along(np.array(gradients).transpose(2, 1, 0, 3).reshape(-1, len(cov))) if gradients else pivot,
+        _index(fit, terms, None if average else rows),
+        f"Marginal effects on {estimand_words(fit)}{over}",
+        notes,
+    )
+
+
+def _index(fit: ResultData, terms: list[str], rows: pd.Index | None) -> pd.Index:
+    """Labels of the effects."""
+    labels: list[Any] = [*([] if rows is None else [rows]), *([list(fit.levels)] if fit.levels else []), terms]
+    names = [*([] if rows is None else ["row"]), *([fit.design.endog_name] if fit.levels else []), "term"]
+    if len(labels) == 1:
+        return pd.Index(terms)
+    made: pd.Index = pd.MultiIndex.from_product(labels, names=names)
+    return made
+
+
+def estimand_words(fit: ResultData) -> str:
+    """What the effects are on, in words."""
+    name, family = fit.design.endog_name, fit.family
+    if fit.levels:
+        return f"the probabilities of {name}"
+    if family.link == "logit":
+        levels = fit.design.endog_levels
+        return f"P({name} = {1 if levels is None else levels[1]})"
+    if family.code in {codes.QUANTILE, codes.EXPECTILE}:
+        return f"the {family.tau:g}-{family.name.lower()} of {name}"
+    return f"the mean of {name}"
+
+
+# --- the mean's change, and its gradient -----------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """Change of one mean at each row: of the response, or of one class's probability.
+
+    Attributes
+    ----------
+    value : ndarray, shape (n,)
+    gradient : for each block of coefficients, pairs of ndarray of shapes (n,) and (n, p)
+        The gradient of row i by a block is the sum of the pairs' products at i.
+    """
+
+    value: Array
+    gradient: list[list[tuple[Array, Array]]]
+
+
+def with_error(part: Part, average: bool, cov: Array) -> tuple[Array, Array, Array]:
+    """Effects, standard errors and gradients, shapes (m,), (m,) and (m, q) with m = 1 or n and q coefficients."""
+    n = len(part.value)
+    if average:
+        value = part.value.mean(keepdims=True)
+        blocks = [np.sum([c @ x for c, x in pairs], axis=0)[None, :] / n for pairs in part.gradient]
+    else:
+        value = part.value
+        blocks = [np.sum([c[:, None] * x for c, x in pairs], axis=0) for pairs in part.gradient]
+    g = np.hstack(blocks)
+    return value, np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", g, cov, g), 0.0)), g
+
+
+class Rows(NamedTuple):
+    """Encoded rows, or their derivative by a raw number."""
+
+    x: Array
+    offset: Array
+
+
+def _slope(fit: ResultData, rows: Rows, by: Rows) -> list[Part]:
+    """Derivatives of the means, if the rows move by `by`."""
+    if not fit.levels:
+        eta, speed = rows.x @ fit.params + rows.offset, by.x @ fit.params + by.offset
+        first, second = fit.family.inverse_link_derivative(eta), _second_derivative(fit.family, eta)
+        return [Part(first * speed, [[(second * speed, rows.x), (first, by.x)]])]
+    beta = fit.params.reshape(len(fit.levels) - 1, -1)
+    shares = probabilities(rows.x @ beta.T)
+    speeds = np.column_stack([np.zeros(len(by.x)), by.x @ beta.T])
+    ahead = speeds - np.sum(shares * speeds, axis=1, keepdims=True)  # of the mean predictor
+    out = []
+    for k, share in enumerate(shares.T):
+        gradient = []
+        for j in range(1, shares.shape[1]):
+            tilt = _tilt(shares, k, j)
+            gradient.append([(tilt * ahead[:, k] - share * shares[:, j] * ahead[:, j], rows.x), (tilt, by.x)])
+        out.append(Part(share * ahead[:, k], gradient))
+    return out
+
+
+def means_at(fit: ResultData, rows: Rows) -> list[Part]:
+    """Means at the rows: of the response, or of each class's probability."""
+    if not fit.levels:
+        eta = rows.x @ fit.params + rows.offset
+        return [Part(fit.family.inverse_link(eta), [[(fit.family.inverse_link_derivative(eta), rows.x)]])]
+    beta = fit.params.reshape(len(fit.levels) - 1, -1)
+    shares = probabilities(rows.x @ beta.T)
+    others = range(1, shares.shape[1])
+    return [Part(share, [[(_tilt(shares, k, j), rows.x)] for j in others]) for k, share in enumerate(shares.T)]
+
+
+def _difference(fit: ResultData, rows: Rows, base: Rows) -> list[Part]:
+    """Means at `rows` less those at `base`."""
+    out = []
+    for one, zero in zip(means_at(fit, rows), means_at(fit, base), strict=True):
+        less = [[(-c, x) for c, x in pairs] for pairs in zero.gradient]
+        gradient = [own + other for own, other in zip(one.gradient, less, strict=True)]
+        out.append(Part(one.value - zero.value, gradient))
+    return out
+
+
+def _tilt(shares: Array, k: int, j: int) -> Array:
+    """Derivative of class k's probability by class j's predictor, shape (n,)."""
+    return np.asarray(shares[:, k] * (float(k == j) - shares[:, j]))
+
+
+def _second_derivative(family: Family, eta: Array) -> Array:
+    """Second derivative of the inverse link, same shape."""
+    if family.link == "logit":
+        return family.inverse_link_derivative(eta) * (1.0 - 2.0 * family.inverse_link(eta))
+    return family.inverse_link(eta) if family.link == "log" else np.zeros_like(eta)
+
+
+# --- what moves ------------------------------------------------------------------------------------------
+
+
+def _changes(fit: ResultData, at: Any, x: Array, offset: Array) -> Iterator[tuple[str, list[Part]]]:
+    """Each effect's name, and the changes of the means."""
+    design, rows = fit.design, Rows(x, offset)
+    if design.formula is None:
+        moving = design.limits[0] < design.limits[1]
+        for j in np.flatnonzero(moving):
+            by = np.zeros_like(x)
+            by[:, j] = 1.0
+            yield design.names[j], _slope(fit, rows, Rows(by, np.zeros(len(x))))
+        return
+    held = at[[c for c in design.columns if c in at]] if isinstance(at, pd.DataFrame) else dict(at)
+    for name in dict.fromkeys(c for made_of in design.sources for c in made_of):
+        if name not in design.schema.levels:
+            yield name, _slope(fit, rows, _derivative(design, held, name))
+            continue
+        levels = design.schema.levels[name]
+        at_levels = [Rows(*design.encode_new(replaced(held, name, np.full(len(x), v, object)))) for v in levels]
+        reference = _reference(design, name, at_levels)
+        for v, there in zip(levels, at_levels, strict=True):
+            if v is not levels[reference]:
+                label = f"{name}[{v} - {levels[reference]}]"
+                yield label, _difference(fit, there, at_levels[reference])
+
+
+def replaced(held: Any, name: str, values: Any) -> Any:
+    """Rows with one column replaced."""
+    return held.assign(**{name: values}) if isinstance(held, pd.DataFrame) else {**held, name: values}
+
+
+def _reference(design: Any, name: str, at_levels: list[Rows]) -> int:
+    """Position of the level whose own design columns are all 0, as the formula codes it; 0 if it isn't one level."""
+    own = [j for j, made_of in enumerate(design.sources) if made_of == (name,)]
+    zero = [i for i, rows in enumerate(at_levels) if own and not rows.x[:, own].any()]
+    return zero[0] if len(zero) == 1 else 0
+
+
+def _derivative(design: Any, held: Any, name: str) -> Rows:
+    """Derivative of the encoded rows by a raw number: of the parabola through three points about each value.
+
+    The points stay within the public bounds if the value does, so that splines and logarithms can be computed there.
+
+    Raises
+    ------
+    DataError
+        If a design column jumps between them.
+    """
+    value = design.values_of(held, name)
+    size = design.schema.scale(name)[1]
+    if name in design.schema.private:  # has no public scale
+        size = np.abs(value).max() or 1.0
+    low, high = design.schema.limits(name)
+    low, high = np.where(value < low, -np.inf, low), np.where(value > high, np.inf, high)
+    step = np.minimum(_STEP * np.clip(np.abs(value), _FLOOR * size, size), (high - low) / 2)
+    middle = np.clip(value, low + step, high - step)
+    t0, t1, t2 = (np.clip(middle + k * step, low, high) for k in (-1, 0, 1))
+    before, centre, after = (Rows(*design.encode_new(replaced(held, name, t))) for t in (t0, t1, t2))
+    span = np.ptp(design.probe, axis=0)
+    moved = np.maximum(np.abs(before.x - centre.x), np.abs(after.x - centre.x)).max(axis=0)
+    jumping = moved > _JUMP * np.where(span > 0, span, 1.0)
+    if jumping.any():
+        term = design.names[int(np.argmax(jumping))]
+        raise DataError(
+            f"the design column {term!r} jumps where a public row has its value of {name!r}, so there is no "
+            "derivative; give rows away from the jump, or take differences of predict()."
+        )
+    left = (2 * value - t1 - t2) / ((t0 - t1) * (t0 - t2))
+    right = (2 * value - t0 - t1) / ((t2 - t0) * (t2 - t1))
+    return Rows(
+        left[:, None] * (before.x - centre.x) + right[:, None] * (after.x - centre.x),
+        left * (before.offset - centre.offset) + right * (after.offset - centre.offset),
+    )

@@ -1,0 +1,466 @@
+"""A factor's levels compared: pairwise differences of its coefficients, and marginal means with their contrasts.
+
+Nothing here reads private rows: all of it follows from released coefficients, public declarations and public rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from privreg.diagnostics import Diagnostic
+from privreg.errors import DataError, OptionError, choose, interval_level, shown
+from privreg.options.unknown import all_known_arguments
+from privreg.results.postestimation.effects import Part, Rows, estimand_words, means_at, replaced, with_error
+from privreg.results.postestimation.hypothesis import ContrastTest, contrast_test
+from privreg.results.postestimation.prediction import note_outside
+from privreg.schema.dates import iso
+from privreg.tables import Table, View, cells, estimates_table, noted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.inference.methods import Pivot
+    from privreg.results.data import ResultData
+    from privreg.tables.parts import Part as Shown
+
+    Array = NDArray[np.float64]
+
+__all__ = ["ADJUSTMENTS", "MarginalMeans", "PairwiseTests", "marginal_means", "pairwise"]
+
+ADJUSTMENTS: Final = {
+    "holm": "h",
+    "bonferroni": "b",
+    "sidak": "s",
+    "holm-sidak": "hs",
+    "simes-hochberg": "sh",
+    "hommel": "ho",
+    "fdr_bh": "fdr_bh",
+    "fdr_by": "fdr_by",
+    "fdr_tsbh": "fdr_tsbh",
+    "fdr_tsbky": "fdr_tsbky",
+}
+"""Ways of adjusting p-values, by the names and short names of statsmodels' `multipletests`."""
+
+LARGEST: Final = 700.0
+"""Logarithm of a number, at most."""
+
+_GRID: Final = 10_000
+"""Rows of a reference grid, at most."""
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class PairwiseTests(View):
+    """Differences between the levels of a factor, with p-values adjusted for their number.
+
+    Parameters
+    ----------
+    tests : ContrastTest
+        Each difference by itself.
+    method : str
+        How p-values were adjusted.
+    alpha : float
+        Probability of a false rejection (a false discovery rate of the ``fdr`` methods); one minus the intervals'
+        level.
+    title : str
+    """
+
+    tests: ContrastTest
+    method: str
+    alpha: float
+    title: str
+
+    @property
+    def pvalue(self) -> Array:
+        """Two-sided p-values, each by itself, shape (q,)."""
+        return self.tests.pvalue
+
+    @property
+    def pvalue_adjusted(self) -> Array:
+        """P-values adjusted for the number of differences, shape (q,); NaN where there is none."""
+        return self._adjusted()[1]
+
+    @property
+    def reject(self) -> NDArray[np.bool_]:
+        """Which differences are told from 0 at level `alpha`, all differences counted, shape (q,)."""
+        return self._adjusted()[0]
+
+    @property
+    def result_frame(self) -> pd.DataFrame:
+        """As statsmodels' `t_test_pairwise` has it: summary_frame() of the tests, pvalue-METHOD, reject-METHOD.
+
+        The limits are those of each difference alone; ``tests.conf_int(simultaneous=True)`` has wider ones.
+        """
+        reject, adjusted = self._adjusted()
+        frame = self.tests.summary_frame(self.alpha)
+        return frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
+
+    def _adjusted(self) -> tuple[NDArray[np.bool_], Array]:
+        from statsmodels.stats.multitest import multipletests  # slow to import
+
+        p = self.tests.pvalue
+        known = np.isfinite(p)
+        reject, adjusted = np.zeros(len(p), dtype=np.bool_), np.full(len(p), np.nan)
+        if known.any():
+            reject[known], adjusted[known], *_ = multipletests(p[known], self.alpha, ADJUSTMENTS[self.method])
+        return reject, adjusted
+
+    def _layout(self) -> list[Shown]:
+        columns = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]
+        frame = self.tests.summary_frame(self.alpha).set_axis(columns, axis=1).assign(p_value=self.pvalue_adjusted)
+        head, rows = cells(frame, self.alpha)
+        head[3] = f"P {self.method}"
+        title = f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {len(rows)}, limits not)"
+        return [Table(list(self.tests.labels), head, rows, title), *noted(self.tests.notes)]
+
+
+def check_adjustment(method: str) -> str:
+    """Return the full name of a way of adjusting p-values, given by it or by its short name.
+
+    Raises
+    ------
+    OptionError
+        If there is no such way.
+    """
+    short = {s: name for name, s in ADJUSTMENTS.items()}
+    if isinstance(method, str) and method in short:
+        return short[method]
+    return str(choose("method", method, tuple(ADJUSTMENTS)))
+
+
+def factor_of(fit: ResultData, factor: Any) -> str:
+    """Column of a factor of the model, given by its name or by that of its term; None is the only one.
+
+    Raises
+    ------
+    OptionError
+        If it is no such factor; the message lists those there are.
+    """
+    design = fit.design
+    known = [c for c in dict.fromkeys(c for t in design.terms for c in t.reads) if c in design.schema.levels]
+    terms = {**{f"C({c})": c for c in known}, **{t.name: t.reads[0] for t in design.terms if t.levels}}
+    if isinstance(factor, str) and (factor in terms or factor in known):
+        return str(terms.get(factor, factor))
+    if not known:
+        raise OptionError(
+            "this model has no factor whose levels could be compared; declare one by levels= and name it in a formula. "
+            "get_prediction(new) has means at values of numbers."
+        )
+    if factor is None:
+        if len(known) > 1:
+            raise OptionError(f"this model has several factors; name one of {', '.join(map(repr, known))}.")
+        return str(known[0])
+    if isinstance(factor, list | tuple):
+        raise OptionError(
+            f"the factor must be one, of {', '.join(map(repr, known))}; get_prediction(new) has "
+            "means at combinations of several, given a row of public values for each."
+        )
+    numbers = [c for t in design.terms for c in t.reads if c not in known]
+    if isinstance(factor, str) and factor in numbers:
+        raise OptionError(
+            f"{factor!r} is a number and has no levels; get_prediction(new) has means at values of it, given a row of "
+            f"public values for each. Factors are {', '.join(map(repr, known))}."
+        )
+    return str(choose("the factor", factor, known))
+
+
+def pairwise(
+    fit: ResultData, cov: Array, pivot: Pivot, factor: Any, method: str, alpha: float, notes: tuple[Diagnostic, ...]
+) -> PairwiseTests:
+    """Test the differences between a factor's levels; see `PrivateResults.t_test_pairwise`."""
+    column, how = factor_of(fit, factor), check_adjustment(method)
+    term = next((t for t in fit.design.terms if t.levels and t.reads == (column,)), None)
+    if term is None:
+        raise OptionError(
+            f"{column!r} has no term of its own, only with others; marginal_means({column!r}).pairwise() compares its "
+            "levels at public covariates."
+        )
+    width, responses = len(fit.design.names), fit.baseline[1:] or ("",)
+    rows, labels = [], []
+    for k, response in enumerate(responses):
+        for i, j in itertools.combinations(range(len(term.levels)), 2):
+            row = np.zeros(len(fit.names))
+            row[[k * width + c for c in term.columns]] = term.coding[j] - term.coding[i]
+            rows.append(row)
+            labels.append(f"{response}: {term.levels[j]}-{term.levels[i]}" if response else _minus(term.levels, j, i))
+    tests = contrast_test(fit.names, fit.params, cov, pivot, np.array(rows), notes)
+    more = [t.name for t in fit.design.terms if column in t.reads and t.name != term.name]
+    if more:
+        said = f"{column} is in {', '.join(more)} too: these differences hold where what it is multiplied by is 0; "
+        said += f"marginal_means({column!r}).pairwise() has them at public covariates"
+        notes = (*tests.notes, Diagnostic("remark", said))
+    else:
+        notes = tests.notes
+    named = ContrastTest(tests.effect, tests.sd, tests.value, tests.pivot, tuple(labels), notes, tests.cov)
+    return PairwiseTests(named, how, interval_level(alpha), f"Differences between levels of {column}")
+
+
+def _minus(levels: Sequence[Any], j: int, i: int) -> str:
+    return f"{levels[j]}-{levels[i]}"
+
+
+# --- marginal means --------------------------------------------------------------------------------------
+
+
+@all_known_arguments
+@dataclass(frozen=True, repr=False)
+class MarginalMeans(View):
+    """Means at each level of a factor; see `PrivateResults.marginal_means`.
+
+    Parameters
+    ----------
+    mean, se : ndarray, shape (q,)
+        Means and their standard errors (delta method).
+    gradient : ndarray, shape (q, p)
+        Of the means by the coefficients.
+    cov : ndarray, shape (p, p)
+        Reported covariance of the coefficients.
+    pivot : Pivot
+        Law of the coefficients' t-ratios.
+    index : Index
+        Levels; of a multinomial fit the level of the response before them.
+    factor : str
+    title : str
+    notes : tuple of Diagnostic
+        Whatever takes the standard errors back; shown with them.
+    scale : {"identity", "logit", "log"}
+        On which limits lie evenly about the mean, so that they are possible means.
+    """
+
+    mean: Array
+    se: Array
+    gradient: Array
+    cov: Array
+    pivot: Pivot
+    index: pd.Index
+    factor: str
+    title: str
+    notes: tuple[Diagnostic, ...] = ()
+    scale: str = "identity"
+
+    def conf_int(self, alpha: float = 0.05) -> Array:
+        """Confidence limits of the means, shape (q, 2)."""
+        half = self.pivot.along(self.gradient).critical(interval_level(alpha)) * self.se
+        if self.scale == "identity":
+            return np.column_stack([self.mean - half, self.mean + half])
+        tiny = np.finfo(np.float64).tiny
+        mean, rest = np.maximum(self.mean, tiny), np.maximum(1.0 - self.mean, tiny)
+        with np.errstate(over="ignore"):  # of a mean that is hardly known a limit may be infinite
+            if self.scale == "log":
+                return np.column_stack([mean * np.exp(-half / mean), mean * np.exp(half / mean)])
+            away = np.minimum(half / (mean * rest), LARGEST)
+        return np.column_stack([mean / (mean + rest * np.exp(away)), mean / (mean + rest * np.exp(-away))])
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper; one line a level."""
+        limits = self.conf_int(alpha)
+        columns = {"mean": self.mean, "mean_se": self.se, "mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
+        return pd.DataFrame(columns, index=self.index)
+
+    def pairwise(self, method: str = "holm", *, alpha: float = 0.05) -> PairwiseTests:
+        """Compare the means of every two levels.
+
+        Parameters
+        ----------
+        method : str
+            How p-values are adjusted; see `PrivateResults.t_test_pairwise`.
+        alpha : float
+            One minus the level of the limits.
+
+        Returns
+        -------
+        PairwiseTests
+            Differences of means, later less earlier level.
+        """
+        how, several = check_adjustment(method), isinstance(self.index, pd.MultiIndex)
+        pairs = [
+            (i, j)
+            for i, j in itertools.combinations(range(len(self.mean)), 2)
+            if not several or self.index[i][0] == self.index[j][0]
+        ]
+        at, to = np.array(pairs, dtype=int).T
+        g = self.gradient[to] - self.gradient[at]
+        joint = g @ self.cov @ g.T
+        levels: list[Any] = [i[-1] if isinstance(i, tuple) else i for i in self.index]
+        labels = [f"{self.index[j][0]}: {_minus(levels, j, i)}" if several else _minus(levels, j, i) for i, j in pairs]
+        effect, sd = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
+        zero = np.zeros(len(pairs))
+        tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), self.notes, joint)
+        return PairwiseTests(
+            tests, how, interval_level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}"
+        )
+
+    def _layout(self) -> list[Shown]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = self.mean / self.se
+        frame = self.summary_frame()
+        shown = pd.DataFrame(
+            {"mean": self.mean, "se": self.se, "t": t, "p": self.pivot.along(self.gradient).two_sided(t)},
+            index=self.index,
+        ).assign(low=frame["mean_ci_lower"], high=frame["mean_ci_upper"])
+        return [estimates_table(shown, f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
+
+
+def marginal_means(
+    fit: ResultData,
+    factor: Any,
+    at: Any,
+    which: str,
+    cov: Array,
+    pivot: Pivot,
+    notes: tuple[Diagnostic, ...] = (),
+) -> MarginalMeans:
+    """Means at each level of a factor, averaged over public rows; see `PrivateResults.marginal_means`.
+
+    References
+    ----------
+    Searle, Speed & Milliken (1980), Population marginal means in the linear model, American Statistician 34, 216-221.
+    """
+    column, design = factor_of(fit, factor), fit.design
+    choose("which", which, ("mean", "linear"))
+    if which == "mean" and fit.family.link == "margin":
+        raise OptionError(f"{fit.family!r} has a margin, which is no mean; ask for which='linear'.")
+    held, over = _completed(design, column, {} if at is None else _public_rows(at, column, design))
+    if at is not None:
+        note_outside(fit, held, design.encode_new(held)[0], "marginal_means", stacklevel=4)
+    values, errors, gradients = [], [], []
+    for v in design.schema.levels[column]:
+        n = _rows_of(held)
+        rows = Rows(*design.encode_new(replaced(held, column, np.full(n, v, object))))
+        parts = means_at(fit, rows) if which == "mean" else _linear(fit, rows)
+        found = [with_error(part, True, cov) for part in parts]
+        values.append([f[0][0] for f in found])
+        errors.append([f[1][0] for f in found])
+        gradients.append([f[2][0] for f in found])
+    levels = list(design.schema.levels[column])
+    index = pd.Index(levels, name=column)
+    if fit.levels:
+        responses = list(fit.levels if which == "mean" else fit.levels[1:])
+        index = pd.MultiIndex.from_product([responses, levels], names=[design.endog_name, column])
+    what = estimand_words(fit) if which == "mean" else "the linear predictor"
+    title = f"Marginal means of {what.removeprefix('the mean of ')} by {column}, {'; '.join(over)}"
+    flat = np.array(gradients).transpose(1, 0, 2).reshape(-1, len(cov))
+    mean, se = np.array(values).T.reshape(-1), np.array(errors).T.reshape(-1)
+    scale = "identity" if which != "mean" else "logit" if fit.levels else fit.family.link
+    return MarginalMeans(mean, se, flat, cov, pivot, index, column, title, notes, scale)
+
+
+def _public_rows(at: Any, factor: str, design: Any) -> Any:
+    """Return `at` if it says where means are wanted.
+
+    Raises
+    ------
+    OptionError
+        If it is no table of covariates, or has the factor itself, which takes all of its levels.
+    """
+    if not isinstance(at, Mapping | pd.DataFrame):
+        if isinstance(at, str) and at in design.schema.levels:
+            why = "means by two factors are those of get_prediction(new), given a row for each pair of levels"
+        elif isinstance(at, str) and at in {"mean", "means", "overall", "average", "median"}:
+            why = "means of the records are private, and no fit releases them"
+        else:
+            why = "columns have names"
+        name = next((c for c in design.columns if c != factor and c not in design.endog_sources), "age")
+        raise OptionError(
+            f"marginal_means({factor!r}, at) takes public values of other covariates, as in {{{name!r}: ...}} or a "
+            f"DataFrame, got {shown(at)}: {why}. Without at it takes the middle of what is declared."
+        )
+    if factor in at and isinstance(at, Mapping):
+        raise OptionError(
+            f"at= has {factor!r} itself, of which every level gets a mean; leave it out. get_prediction(new) has the "
+            "means at rows of your own."
+        )
+    return at
+
+
+def _rows_of(held: Any) -> int:
+    sizes = [len(held)] if isinstance(held, pd.DataFrame) else [np.size(v) for v in held.values()]
+    n = max(sizes, default=1)
+    if not n:
+        raise DataError("marginal_means() got no rows; give at least one row of public covariate values.")
+    return n
+
+
+def _linear(fit: ResultData, rows: Rows) -> list[Part]:
+    """Linear predictors; of a multinomial fit those of all levels but the baseline."""
+    k = max(len(fit.levels) - 1, 1)
+    ones, none = np.ones(len(rows.x)), np.zeros(len(rows.x))
+    etas = rows.x @ fit.params.reshape(k, -1).T + rows.offset[:, None]
+    return [Part(etas[:, i], [[(ones if i == j else none, rows.x)] for j in range(k)]) for i in range(k)]
+
+
+def _completed(design: Any, factor: str, at: Any) -> tuple[Any, list[str]]:
+    """Public rows with a reference grid of what they lack, and in words what is averaged over.
+
+    Of what is lacking, numbers are at the middle of what is declared, and factors take every combination of levels.
+
+    Raises
+    ------
+    OptionError
+        If a column is none of the model's, a number's scale is private, or there are too many combinations.
+    """
+    schema, read = design.schema, list(dict.fromkeys(c for t in design.terms for c in t.reads))
+    given = [c for c in design.columns if c in at]
+    if isinstance(at, Mapping):
+        for name in at:
+            if name not in design.columns:
+                choose("the covariate", name, [c for c in read if c != factor])
+    lacking = [c for c in read if c not in given and c != factor]
+    private = [c for c in lacking if c in schema.private]
+    if private:
+        raise OptionError(
+            f"nothing public is known of {', '.join(private)}; give public covariate values, as in "
+            f"marginal_means({factor!r}, {{{private[0]!r}: [...]}})."
+        )
+    others = [c for c in lacking if c in schema.levels]
+    m = math.prod(len(schema.levels[c]) for c in others)
+    own = [c for c in given if c != factor]
+    n = _rows_of(at) if own else 1
+    if m * n > _GRID and others:
+        of = "" if n == 1 else f", for each of {n:,} rows"
+        raise OptionError(
+            f"the levels of {', '.join(others)} have {m:,} combinations{of}; give public rows to average over, as in "
+            f"marginal_means({factor!r}, pd.DataFrame({{...}}))."
+        )
+    words = [f"averaged over {n:,} public rows" if n > 1 else f"at {', '.join(f'{c} = {_one(at[c])}' for c in own)}"]
+    words = words if own else []
+    held = _repeated(at, given, n, m)
+    for c in lacking:
+        if c not in schema.levels:
+            held = replaced(held, c, np.full(n * m, schema.scale(c)[0]))
+    if middle := [f"{c} = {_middle(schema, c)}" for c in lacking if c not in schema.levels]:
+        words.append(f"at the middle of what is declared, {', '.join(middle)}")
+    combined = list(itertools.product(*(schema.levels[c] for c in others))) * n
+    for i, c in enumerate(others):
+        held = replaced(held, c, np.array([row[i] for row in combined], dtype=object))
+    held = replaced(held, factor, np.full(n * m, schema.levels[factor][0], dtype=object))
+    if others:
+        words.append(f"equal weights of the levels of {', '.join(others)}")
+    return held, words or ["the only covariate"]
+
+
+def _one(values: Any) -> Any:
+    """The value of a column of one row."""
+    return values if np.ndim(values) == 0 else next(iter(values))
+
+
+def _repeated(at: Any, given: Sequence[str], n: int, m: int) -> Any:
+    """The given columns of public rows, each row `m` times."""
+    if isinstance(at, pd.DataFrame):
+        return at[list(given)].iloc[np.repeat(np.arange(n), m)]
+    held = {c: [at[c]] * n if np.ndim(at[c]) == 0 else at[c] for c in given}
+    return held if m == 1 else {c: pd.Series(v).repeat(m).to_numpy() for c, v in held.items()}
+
+
+def _middle(schema: Any, name: str) -> str:
+    value = schema.scale(name)[0]
+    return iso(value) if name in schema.dates else f"{value:.6g}"

@@ -1,0 +1,256 @@
+"""What may be asked of estimates whose covariance is known: tests of coefficients, terms and levels, and effects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from privreg.errors import flag
+from privreg.privacy.ledger import refuse_fitted
+from privreg.results.base import Results
+from privreg.results.postestimation.effects import MarginalEffects, marginal_effects
+from privreg.results.postestimation.hypothesis import ContrastTest, WaldTest, contrast_test, wald_test
+from privreg.results.postestimation.levels import MarginalMeans, PairwiseTests, marginal_means, pairwise
+from privreg.results.postestimation.terms import TermTests, places, term_tests
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from privreg.results.data import ResultData
+
+__all__ = ["TestedResults"]
+
+
+class TestedResults(Results):
+    """Results that can be tested."""
+
+    _fit: ResultData
+
+    def t_test(self, r_matrix: Any, *, method: str | None = None) -> ContrastTest:
+        """Test linear combinations one by one.
+
+        Parameters
+        ----------
+        r_matrix : str, array of shape (q, p), or (array, values)
+            As in statsmodels: ``"age = bmi"`` or ``"age - bmi, smoker[T.yes] = 0"``. Coefficients of a multinomial
+            fit are called "level:term", as in ``"mid:age = high:age"``; in an array they come level by level. The name
+            of a term, such as "C(region)" or "region", stands for all its coefficients, and so do several such names,
+            ``"smoker, region"`` or a list.
+        method : str, optional
+            An inference method of this fit; its first by default.
+
+        Returns
+        -------
+        ContrastTest
+            effect, sd, tvalue, pvalue of shape (q,), conf_int(alpha), summary_frame(); both take simultaneous=True.
+
+        Raises
+        ------
+        FormulaError
+            If the string can't be read; names that begin with an operator or a bracket need the array.
+        OptionError
+            If the array doesn't fit.
+        InferenceError
+            If the method was not asked for or keeps only variances.
+        """
+        cov, pivot = self._full_cov(method, "t_test")
+        return contrast_test(
+            self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method), places(self._fit)
+        )
+
+    def wald_test(self, r_matrix: Any, *, method: str | None = None) -> WaldTest:
+        """Test linear restrictions jointly, exactly for the method's limit law.
+
+        Parameters
+        ----------
+        r_matrix
+            As in :meth:`t_test`.
+        method : str, optional
+            An inference method of this fit; its first by default.
+
+        Returns
+        -------
+        WaldTest
+            statistic (formed with :meth:`cov_params`), pvalue, df_num, fvalue, df_denom, and ``citation`` as reports
+            have it.
+
+        Raises
+        ------
+        FormulaError, OptionError
+            As for :meth:`t_test`.
+        InferenceError
+            If restrictions are redundant, or the method was not asked for or keeps only variances, or has had too few
+            updates for so many restrictions (random scaling).
+        """
+        cov, pivot = self._full_cov(method, "wald_test")
+        return wald_test(
+            self._fit.names, self._fit.params, cov, pivot, r_matrix, self._doubts(method), places(self._fit)
+        )
+
+    def wald_test_terms(self, *, skip_single: bool = False, method: str | None = None) -> TermTests:
+        """Test each term jointly, given all others.
+
+        Parameters
+        ----------
+        skip_single : bool
+            Leave out terms of one coefficient.
+        method : str, optional
+            An inference method of this fit; its first by default.
+
+        Returns
+        -------
+        TermTests
+            ``table`` has a line a term: statistic, pvalue, df_constraint, fvalue, df_denom, reliable. Of a multinomial
+            fit a term is tested over all levels of the response together.
+
+        Raises
+        ------
+        InferenceError
+            If the method was not asked for or keeps only variances.
+        OptionError
+            If no term is left.
+        """
+        flag("skip_single", skip_single)
+        cov, pivot = self._full_cov(method, "wald_test_terms")
+        return term_tests(self._fit, cov, pivot, self._doubts(method), skip_single=skip_single)
+
+    def anova(self, *, method: str | None = None) -> pd.DataFrame:
+        """Test each term but the intercept, given all others (type III by the Wald test).
+
+        Parameters
+        ----------
+        method : str, optional
+            An inference method of this fit; its first by default.
+
+        Returns
+        -------
+        DataFrame
+            One line a term, its name as index: df, df_denom, chi2 (the Wald statistic), F, PR(>F), reliable (whether no
+            note of the summary takes a coefficient of it back). df_denom is infinite under normal limits, where df × F
+            is χ² with df degrees of freedom, and Hotelling's under Student's t; it and F are NaN under laws that are
+            no F, whose p-values are exact all the same.
+
+        Raises
+        ------
+        InferenceError
+            If the method was not asked for or keeps only variances.
+
+        Notes
+        -----
+        There are no sums of squares, which would need every residual. With interactions a test of a main effect
+        depends on how factors are coded, as always with type III; `privreg.anova` tests nested fits.
+        :meth:`wald_test_terms` has the same tests as a view with ``save("tests.docx")`` and ``to_markdown()``.
+        """
+        cov, pivot = self._full_cov(method, "anova")
+        return term_tests(self._fit, cov, pivot, self._doubts(method), skip_single=False).anova()
+
+    def t_test_pairwise(
+        self, term_name: str | None = None, method: str = "holm", *, alpha: float = 0.05, inference: str | None = None
+    ) -> PairwiseTests:
+        """Test the differences between every two levels of a factor, by its coefficients.
+
+        Parameters
+        ----------
+        term_name : str, optional
+            The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
+        method : str
+            How p-values are adjusted for the number of differences, as in statsmodels' `multipletests`: "holm"
+            (default), "bonferroni", "sidak", "holm-sidak" ("hs"), "simes-hochberg", "hommel", "fdr_bh", "fdr_by",
+            "fdr_tsbh" or "fdr_tsbky". Holm's holds whatever the tests have to do with each other.
+        alpha : float
+            Probability of a false rejection, and one minus the level of the limits.
+        inference : str, optional
+            An inference method of this fit; its first by default. (It is called method elsewhere.)
+
+        Returns
+        -------
+        PairwiseTests
+            ``result_frame`` as in statsmodels; pvalue, pvalue_adjusted, reject. Differences are later less earlier
+            level, in the order of declaration.
+
+        Raises
+        ------
+        OptionError
+            If it is no factor with a term of its own, or there is no such adjustment.
+        InferenceError
+            If the inference method was not asked for or keeps only variances.
+        """
+        cov, pivot = self._full_cov(inference, "t_test_pairwise")
+        return pairwise(self._fit, cov, pivot, term_name, method, alpha, self._doubts(inference))
+
+    def marginal_effects(self, at: Any = None, *, average: bool = True, method: str | None = None) -> MarginalEffects:
+        """Effects of the covariates on the mean, at public covariate values, with standard errors (delta method).
+
+        Parameters
+        ----------
+        at : DataFrame, mapping of str to array, or array of shape (n, p) for array models
+            Public rows, as in :meth:`predict`; nothing is clamped.
+        average : bool
+            Average over the rows; otherwise one effect for each of them.
+        method : str, optional
+            An inference method of this fit; its first by default.
+
+        Returns
+        -------
+        MarginalEffects
+            effect, se, tvalue, pvalue, conf_int(alpha), summary_frame(alpha). Of a formula model one effect for each
+            raw number (a derivative, through all terms that hold it) and for each level of a factor but its reference
+            (a difference); of an array model one for each column but the constant. Of a multinomial fit the effects on
+            the probability of each level, which sum to 0. The mean is what :meth:`predict` gives.
+
+        Raises
+        ------
+        NotPrivateError
+            Without `at`, or with rows that were fitted privately in this process.
+        OptionError
+            For a classifier whose margin has no mean, or a model without covariates.
+        InferenceError
+            If the method was not asked for or keeps only variances.
+        DataError, SchemaError
+            If the rows can't be encoded, or a term jumps at one of them.
+        """
+        flag("average", average)
+        refuse_fitted(at, "effects at them")
+        cov, pivot = self._full_cov(method, "marginal_effects")
+        return marginal_effects(self._fit, at, average, cov, pivot, self._doubts(method))
+
+    def marginal_means(
+        self, factor: str | None = None, at: Any = None, *, which: str = "mean", method: str | None = None
+    ) -> MarginalMeans:
+        """Means at each level of a factor, other covariates alike, with standard errors (delta method).
+
+        Parameters
+        ----------
+        factor : str, optional
+            The factor's column or term: "region" or "C(region)"; of a model with one factor it may be left out.
+        at : DataFrame or mapping of str to array, optional
+            Public rows to average over, each taken at every level of the factor; nothing is clamped. Covariates that
+            it leaves out come from a reference grid of what is declared: numbers at the middle of their bounds or at
+            their declared mean, all combinations of other factors' levels with equal weights. R's emmeans takes
+            numbers at the means of the data, which are private. The title of the table says what was taken.
+        which : {"mean", "linear"}
+            As in :meth:`predict`: averages of means (default), or of the linear predictor.
+        method : str, optional
+            An inference method of this fit; its first by default.
+
+        Returns
+        -------
+        MarginalMeans
+            mean, se, conf_int(alpha), summary_frame(alpha), and ``pairwise(method="holm")``: their differences. Of a
+            multinomial fit for each level of the response. Limits of probabilities and counts lie evenly about the
+            mean on the scale of its logit or logarithm, so that they are possible values.
+
+        Raises
+        ------
+        OptionError
+            If it is no factor of the model, the family has no mean, or the grid can't be made of declarations.
+        NotPrivateError
+            With rows that were fitted privately in this process.
+        InferenceError
+            If the method was not asked for or keeps only variances.
+        DataError, SchemaError
+            If the rows can't be encoded.
+        """
+        if at is not None:
+            refuse_fitted(at, "means at them")
+        cov, pivot = self._full_cov(method, "marginal_means")
+        return marginal_means(self._fit, factor, at, which, cov, pivot, self._doubts(method))

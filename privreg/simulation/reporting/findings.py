@@ -1,0 +1,281 @@
+"""What a fit by rounds has found out beside its coefficients: what its notes are made of. Reports only."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.special import ndtr
+
+from privreg.collector import clamping, coordinates, curvature, estimate
+from privreg.collector.covariates import moments, rarity, thresholds, whitening
+from privreg.collector.pilot import FARTHEST
+from privreg.diagnostics import Diagnostic
+from privreg.inference.resampling import FIRST
+from privreg.simulation.reporting.notes import RARE, Findings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.collector.curvature import Curvature
+    from privreg.collector.plan import Estimated, Frame, Plan, Progress
+    from privreg.inference.methods import Estimate
+    from privreg.simulation.rounds import RoundsRun
+    from privreg.simulation.settings import Settings
+
+    Array = NDArray[np.float64]
+
+__all__ = ["before_role", "found_of", "wanted"]
+
+ENOUGH: Final = 400.0
+"""Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/validity)."""
+
+TOLD: Final = 2.5
+"""Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0. With 2,
+one of eight fits of design "charges" to a million records wasn't marked; with 3, a quarter of those of "upper" was."""
+
+LESS: Final = 2.6
+"""Or by which it may be below the mean over all directions at most. With 2, one fit of six to 60,000 records of a right
+model was marked."""
+
+BELIEVED: Final = 0.7
+"""Curvature, relative to that mean, that must be believed if it isn't: with a valley where most responses
+should lie, states hardly move and the law alone makes intervals short (design "charges" of benchmarks/validity)."""
+
+SETTLED: Final = 3.0
+"""Standard errors by which a coefficient may move one way over the main rounds. In 20 designs chance alone moved one of
+a thousand so far; in "charges", whose states creep through a valley, every fourth."""
+
+RESTING: Final = 1.5
+"""Standard errors by which the last two thirds of them must move less than steadily, if only the start was poor.
+Without it nearly all fits of design "response" were marked, which cover; with it a tenth is, and of "charges", whose
+states move until the end, as many as before."""
+
+MANY: Final = 4
+"""Main rounds from which on that is looked at."""
+
+BLURRED: Final = 0.4
+"""Standard error of the curvature along a coefficient, relative to that mean, from which on reports tell nothing."""
+
+HARDLY: Final = 0.2
+"""Curvature, relative to that mean, that is no reason to wait for more precise reports if it is believed."""
+
+FLAT: Final = 1e-4
+"""Residual scale, relative to the response's declared range, below which it is taken for nothing at all."""
+
+PINNED: Final = 0.01
+"""The same where the mean prediction lies at an end of that range, as if most responses were clamped there."""
+
+AT_END: Final = 3.0
+"""Residual scales from an end of the range within which it is taken to lie there."""
+
+ROUNDED: Final = 1e-6
+"""Share of the records that rounded sums may take away where there is no noise."""
+
+IMPRECISE: Final = 1.5
+"""Sd of a linear predictor's error, along one direction of whitened covariates, from which on curvature that depends on
+it isn't known: in design "counts, mostly none" of benchmarks/validity, slopes of fits beyond it covered 81%, of others
+94%."""
+
+CHANCE: Final = 1e-6
+"""Of a note that people come in an order that matters, where it doesn't."""
+
+FAR: Final = 10.0
+"""Residual scale, relative to the learned or declared sd of an unbounded response, that no answers can bring about."""
+
+
+def found_of(
+    run: RoundsRun,
+    progress: Progress,
+    found: Estimated | None,
+    settings: Settings,
+    estimates: tuple[Estimate, ...],
+    order: NDArray[np.intp],
+) -> Findings:
+    """All of it together.
+
+    Parameters
+    ----------
+    run : RoundsRun
+    progress : Progress
+        With what the present round has reported.
+    found : Estimated or None
+    settings : Settings
+    estimates : tuple of Estimate
+    order : ndarray of int, shape (d,)
+        Columns of the design in the order inside.
+    """
+    plan, have = run.plan, bool(estimates)
+    scatter, fitted, d = progress.scatter, progress.fitted, plan.d
+    shares = np.full(d, np.nan) if progress.shares is None else progress.shares
+    tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
+    share, error = scatter.told
+    unusable = run.unusable and share < 1.0 - max(moments.SURE * error, ROUNDED)
+    wide: list[tuple[int, float]] = []
+    if have and plan.wide is None:
+        wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
+    low, high = plan.y_low, plan.y_high
+    learned = fitted is not None and plan.rules.track and not plan.rules.moving
+    nonresponse = flat = False
+    if have and learned and fitted is not None:
+        scale = fitted.scale * progress.state.y_scale
+        bounded = math.isfinite(high - low)
+        flat = bounded and _flat(plan, progress, scale, progress.state.theta if found is None else found.theta)
+        nonresponse = run.unusable and (
+            plan.rules.ratio * scale > 0.5 * (high - low) if bounded else fitted.scale > FAR
+        )
+    strength = 0.0 if found is None or plan.rules.track or not plan.rules.moving else _strength(plan, found.theta)
+    strong = FARTHEST if have and not nonresponse and strength > 0.95 * FARTHEST else 0.0
+    lost = [j for j, ok in zip(plan.unscaled, thresholds.settled(progress.places), strict=True) if not ok]
+    people = sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main")
+    needed = wanted(plan)
+    return Findings(
+        have=have,
+        people=run.people,
+        rows=plan.rows,
+        constant=plan.layout.constant,
+        shares=shares,
+        tied=tied,
+        lost=lost if fitted is not None else [],
+        rare=rarity.found(plan, progress, run.people, run.to_user[order, :d]) if have else rarity.Rare(),
+        bare=_bare(run, progress, found) if have and found is not None and people >= needed else [],
+        wide=wide,
+        nonresponse=nonresponse,
+        unanswered=(1.0 - share, error) if unusable else None,
+        asked=sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
+        repeated=plan.nonresponse,
+        flat=flat,
+        changing=have and found is not None and _changing(plan, progress, found),
+        diagonal=None
+        if plan.wide is None
+        else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < RARE).tolist(),
+        measures=plan.gauge is not None,
+        measuring=progress.state.role == "measures",
+        clamped=clamping.shares_of(plan, progress),
+        at_limit=have and found is not None and _at_limit(plan, progress, found),
+        strong=strong,
+        imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
+        early=_early(run, settings, estimates, round(people), begun=found is not None),
+        needed=needed / max(people, 1.0) * run.people if people < needed else None,
+        studied=False,
+    )
+
+
+def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
+    """Coefficients along which reports tell hardly any curvature, or states still move."""
+    frame, learned = found.frame, found.curvature
+    if frame is None or learned is None or not learned.whole:
+        return []
+    alone = curvature.learn(frame.rounds, frame.noise, alone=True)
+    linear = run.to_user @ coordinates.linear(run.plan, progress.state) @ np.linalg.inv(frame.root.T)
+    along: Array = np.asarray(np.linalg.solve(curvature.floored(learned.mean), linear.T).T)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    mean, sd = curvature.told(alone, along)
+    believed, _ = curvature.told(learned, along)
+    usual = float(np.trace(learned.mean)) / len(learned.mean)
+    clear = (sd < BLURRED * usual) | (believed < HARDLY * usual)
+    little = (mean < TOLD * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & clear
+    return np.flatnonzero(little | _creeping(progress, frame, learned, linear)).tolist()
+
+
+def _creeping(progress: Progress, frame: Frame, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
+    """Coefficients that moved one way from the first main round to the last, by more than noise moves a state.
+
+    States that only come near from a poor start move in the first third and rest in the others, which does no harm.
+    """
+    main = progress.main
+    if len(main) < MANY or not frame.noise.any():
+        return np.zeros(len(linear), dtype=np.bool_)
+    states = np.array([s.state.theta for s in main]) @ frame.root @ linear.T
+    people = np.array([s.weight.sum() for s in main])
+    by = linear @ np.linalg.inv(curvature.floored(learned.mean))
+    noise = np.einsum("ij,jk,ik->i", by, frame.noise, by)
+    whole, steps = _trend(states, people)
+    late, fewer = _trend(states[len(main) // 3 :], people[len(main) // 3 :])
+    whole, late = whole / np.sqrt(noise * steps), late / np.sqrt(noise * fewer)
+    steady = np.sqrt(fewer / steps) * np.abs(whole)  # of states that move by as much in each round
+    return np.asarray((np.abs(whole) > SETTLED) & (np.sign(whole) * late > steady - RESTING))
+
+
+def _trend(states: Array, people: Array) -> tuple[Array, float]:
+    """Sums of rounds' states by their order, and the variance that reports of unit noise give them."""
+    order = np.arange(len(people)) - np.average(np.arange(len(people)), weights=people)
+    return (people * order) @ states, float(people @ order**2)
+
+
+def _flat(plan: Plan, progress: Progress, scale: float, theta: Array) -> bool:
+    """Whether the response hardly varies inside its declared range, internal units, or lies at one end of it."""
+    width = plan.y_high - plan.y_low
+    if scale < FLAT * width or not plan.layout.constant:
+        return scale < FLAT * width
+    mean = progress.state.y_centre + progress.state.y_scale * float(theta[0])  # whitened covariates have mean 0
+    return scale < PINNED * width and min(mean - plan.y_low, plan.y_high - mean) < AT_END * scale
+
+
+def wanted(plan: Plan) -> float:
+    """Records in main rounds from whom on a fit doesn't say that they are few."""
+    return ENOUGH * plan.size**2 / plan.effective_mu**2
+
+
+def _strength(plan: Plan, theta: Array) -> float:
+    """Largest sd of a linear predictor, the constant aside."""
+    slopes = theta.reshape(-1, plan.d)[:, int(plan.layout.constant) :]
+    return float(np.linalg.norm(slopes, axis=1).max(initial=0.0))
+
+
+def _imprecise(plan: Plan, found: Estimated) -> float:
+    """Sd of a linear predictor's error along a direction, if curvature depends on it and may be anything."""
+    if plan.rules.track or not plan.rules.moving:
+        return 0.0
+    d = plan.d
+    blocks = [found.cov[k : k + d, k : k + d] for k in range(0, len(found.cov), d)]
+    sd = math.sqrt(max(0.0, *(float(np.linalg.eigvalsh(one)[-1]) for one in blocks)))  # rounding, where it is 0
+    return sd if sd > IMPRECISE else 0.0
+
+
+def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
+    """Whether the location of a response alone has ended at its public limits."""
+    if plan.size > 1 or plan.rules.moving or not plan.layout.constant:
+        return False
+    own = coordinates.inside(plan, progress.state, found.theta)[0]
+    return bool(np.isclose(own, (plan.y_low, plan.y_high), rtol=0.0, atol=1e-9).any())
+
+
+def _changing(plan: Plan, progress: Progress, found: Estimated) -> bool:
+    """Whether the first half of the main rounds tells other coefficients than the second, by far more than chance."""
+    moves, weights = estimate.corrections(plan, progress, found)
+    half = int(np.searchsorted(np.cumsum(weights), 0.5 * weights.sum()))
+    if half < 2 or len(weights) - half < 2:
+        return False
+    a, b = weights[:half], weights[half:]
+    apart = a @ moves[:half] / a.sum() - b @ moves[half:] / b.sum()
+    # each half has twice the variance of the whole, and what isn't known of the curvature
+    variance = 4.0 * np.diag(found.cov) + np.diag(found.unknown)
+    p_value = 2.0 * ndtr(-np.abs(apart) / np.sqrt(variance))
+    return bool(p_value.min() < CHANCE / plan.size)
+
+
+def before_role(plan: Plan, progress: Progress, *roles: str) -> int:
+    """Records in rounds before those of `roles`: of rounds that may yet be held at most so many."""
+    first = next(k for k, r in enumerate(plan.rounds) if r.role in roles)
+    held = progress.held[:first]
+    return sum(held) + sum(r.people for r in plan.rounds[len(held) : first])
+
+
+def _early(
+    run: RoundsRun, settings: Settings, estimates: tuple[Estimate, ...], senders: int, *, begun: bool
+) -> list[Diagnostic]:
+    """Why there are no intervals yet, by some methods asked for or by any."""
+    missing = sorted({m.name for m in settings.methods} - {e.method for e in estimates})
+    if not missing:
+        return []
+    if begun:  # all but those that begin later; what was asked for first, if it isn't there, hides the others
+        text = (
+            f"no intervals yet by anytime: they begin at {FIRST:,} people whose reports enter the estimate, and "
+            f"{senders:,} have"
+        )
+        return [Diagnostic("early", text, methods=("anytime",))]
+    before = before_role(run.plan, run.progress, "main")
+    text = f"no intervals yet: main rounds begin after {before:,} people, and {run.people:,} have reported"
+    return [Diagnostic("early", text)]

@@ -1,0 +1,372 @@
+"""What a fit says of its own results: the notes that its findings make, in order. Reports only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from privreg.collector.clamping import SMALL, shares_of
+from privreg.collector.covariates.diagonal import WIDE
+from privreg.collector.covariates.rarity import Rare
+from privreg.diagnostics import Diagnostic, doubt
+from privreg.families.measures import NORMAL_95
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from privreg.collector.clamping import Shares
+    from privreg.collector.plan import Plan, Progress
+
+    Array = NDArray[np.float64]
+
+__all__ = ["RARE", "Findings", "clamping_words", "notes"]
+
+MANY_MORE: Final = 1.25
+"""People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
+showed no loss of precision or coverage to speak of; with four times as many the rmse doubled."""
+
+SOME_MORE: Final = 1.05
+"""The same where those who come late tell measures of fit and send no score, so that each of them is lost."""
+
+MOST: Final = 0.9
+"""Share of the records that sent noise only, above which results are not to be relied on."""
+
+RARE: Final = 0.02
+"""Public share of a level below which a wide design's intervals are taken back: with 200 and 500 levels they missed a
+common error, that of the reference level, once the budget was so large that noise didn't hide it."""
+
+
+class Findings(NamedTuple):
+    """What a fit has found out of its records and of itself: columns by their places inside. Reports only."""
+
+    have: bool  # Whether there are intervals
+    people: int  # Records that have reported
+    rows: int | None  # Records expected, if known
+    constant: bool  # Whether the first column is the constant
+    shares: Array  # Share of the records with a column's rarest value, as far as told; shape (d,)
+    tied: NDArray[np.bool_]  # Whether that is the share that tells it from other factors' columns; shape (d,)
+    lost: Sequence[int] = ()  # Whose search for a scale did not settle
+    rare: Rare = Rare()  # Columns about a value that too few records have
+    bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports tell hardly any curvature
+    wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
+    nonresponse: bool = False  # Whether most records seem to be noise only
+    unanswered: tuple[float, float] | None = None  # Share of the records that surely were, and its standard error
+    asked: int = 0  # Records that told of it
+    repeated: bool = False  # Whether some may be as further rows of one person
+    unlearned: bool = False  # Whether their share isn't learned
+    flat: bool = False  # Whether the response hardly varies
+    changing: bool = False  # Whether those who came first tell something else
+    clamped: Shares | None = None  # Shares of the records that bounds clamp
+    at_limit: bool = False  # Whether the estimate lies at a public limit
+    strong: float = 0.0  # Sd of the linear predictor above which effects are too strong, if they are
+    imprecise: float = 0.0  # Sd of a linear predictor's error, if it is so large that curvature isn't known
+    diagonal: Sequence[int] | None = None  # Of a design whose correlations aren't learned, levels that few have
+    measures: bool = False  # Whether measures of fit were asked for
+    measuring: bool = False  # Whether they have begun
+    early: Sequence[Diagnostic] = ()  # Why there are no intervals yet
+    needed: float | None = None  # Records from which on intervals hold, if there were fewer
+    told: bool = False  # Whether reports made that number larger
+    studied: bool = True  # Whether that number is where simulations showed coverage to fall, or where they began
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody is left who could be of a rare level."""
+        return self.unanswered is not None and self.unanswered[0] > MOST
+
+
+class _Fit(NamedTuple):
+    found: Findings
+    names: Sequence[str]
+    place: Callable[[Iterable[int]], list[int]]  # Positions of the coefficients of columns, at every level
+
+    def called(self, columns: Iterable[int]) -> str:
+        """Names of columns."""
+        return _listed(self.names[j] for j in columns)
+
+
+def notes(found: Findings, names: Sequence[str], order: NDArray[np.intp], blocks: int) -> tuple[Diagnostic, ...]:
+    """What weakens results.
+
+    Parameters
+    ----------
+    found : Findings
+    names : sequence of str
+        Columns inside, and the response.
+    order : ndarray of int, shape (d,)
+        Places of those columns in the design.
+    blocks : int
+        Linear predictors of a record.
+    """
+
+    def place(columns: Iterable[int]) -> list[int]:
+        return [b * len(order) + int(order[j]) for b in range(blocks) for j in columns]
+
+    fit = _Fit(found, names, place)
+    # bounds first: where they are wrong, the others follow
+    return (
+        *(*_of_wide_designs(fit), *_of_declarations(fit), *_of_clamping(found), *_of_columns(fit), *_of_results(found)),
+        *(*_of_records(found), *found.early, *_of_few(found, blocks * len(order))),
+    )
+
+
+def _of_wide_designs(fit: _Fit) -> list[Diagnostic]:
+    """What a design of many coefficients does without."""
+    few = fit.found.diagonal
+    if few is None:
+        return []
+    text = (
+        f"more than {WIDE} coefficients: no correlations of the covariates are learned, and the Newton step is "
+        "diagonal; where columns are much correlated, estimates settle slowly and intervals can be too short: declare "
+        "correlations in moments="
+    )
+    out = [Diagnostic("diagonal", text)]
+    if fit.found.have and few:
+        text = (
+            f"{len(few)} columns stand for levels that about {100 * RARE:g}% of the records or fewer have, if levels "
+            "are equally frequent, and all are compared with one reference level that is as rare; merge levels"
+        )
+        out.append(doubt("levels", text, fit.place([*few, 0])))
+    return out
+
+
+def _of_declarations(fit: _Fit) -> list[Diagnostic]:
+    """Bounds that don't fit the values, and scales that were not found."""
+    found, out = fit.found, list[Diagnostic]()
+    if found.lost:
+        text = (
+            f"the search for the scale of {fit.called(found.lost)} did not settle, as for a column that is the same for"
+            " most records or varies little beside its distance from 0; declare bounds= or moments=, and levels= for a "
+            "rare indicator"
+        )
+        out.append(doubt("lost", text))
+    out += _of_bounds(fit) if found.have else []
+    if found.have and found.flat:
+        text = (
+            "the response hardly varies inside its declared range, as where all were clamped to one end of it; "
+            "see that bounds= are those of the response, in its units"
+        )
+        out.append(doubt("flat", text, of="the results"))
+    return out
+
+
+def _of_columns(fit: _Fit) -> list[Diagnostic]:
+    """Columns whose intervals are taken back; most records without a value come among them."""
+    found, out = fit.found, list[Diagnostic]()
+    if found.nonresponse:
+        text = (
+            "by the reports, most records sent noise only (a value missing or not declared, or more rows than "
+            "max_per_id), or there are too few for this budget; see that the declared levels match the data and dates "
+            "have dates as bounds, leave out a column that most records lack, give fewer rows of each person, raise "
+            "max_per_id= with a smaller budget, or ask more people"
+        )
+        out.append(doubt("nonresponse", text, of="the results"))
+    return out + (_of_levels(fit) + _of_curvature(fit) if found.have else [])
+
+
+def _of_levels(fit: _Fit) -> list[Diagnostic]:
+    found, out = fit.found, list[Diagnostic]()
+    rare = found.rare
+    together = [j for j in rare.columns if found.tied[j]]
+    own = [j for j in rare.columns if not found.tied[j]]
+    if together:
+        text = (
+            "levels of two factors or more go together in nearly all records: at this budget too few seem to "
+            f"distinguish {fit.called(together)} from the columns of other factors; leave out one of the factors, "
+            "merge levels, or ask more people"
+        )
+        out.append(doubt("confounded", text, fit.place([*together, *(rare.crossed if not own else ())])))
+    if found.gone or not (own or rare.compared):
+        return out
+    few = list[str]()
+    if own:
+        shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in own)
+        few.append(f"the rarest value of {fit.called(own)} (about {shares}, by the noisy reports)")
+    if rare.compared:
+        few.append(
+            f"a level that the coefficients of {fit.called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
+        )
+    first = "put a common level first in levels=, " if len(rare.compared) > 1 else ""
+    text = (
+        f"too few records at this budget seem to have {' or '.join(few)}; the interval of such a column can be far too "
+        f"short, and the others suffer: {first}ask more people, merge levels, or leave it out"
+    )
+    out.append(doubt("rare", text, fit.place(sorted({*own, *rare.compared, *rare.crossed, *rare.about}))))
+    return out
+
+
+def _of_curvature(fit: _Fit) -> list[Diagnostic]:
+    bare = list(fit.found.bare)
+    if not bare or fit.found.gone:
+        return []
+    columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
+    text = (
+        f"the reports suggest that few responses lie near the model's line along {fit.called(columns)}, or that the "
+        "fit had not settled there: a group's responses may differ in ways that the model leaves out, too few records "
+        "may have some of its values, or noise alone may look so; the interval of such a coefficient can be far too "
+        "short: add what is missing (an interaction, a curve), or ask more people"
+    )
+    return [doubt("curvature", text, bare)]
+
+
+def _of_bounds(fit: _Fit) -> list[Diagnostic]:
+    wide = fit.found.wide
+    if not wide:
+        return []
+    text = (
+        f"the bounds of {fit.called(j for j, _ in wide)} span {min(span for _, span in wide):.0f} or more times the "
+        "learned sd, given the other columns, as where nearly all records have one value: clamped to one end of "
+        "bounds= that are in other units or too narrow, a rare indicator (declare levels=), an amount that is mostly 0 "
+        "(as in I(x > 0)), a power beside its number (subtract the middle first, as in I((x - 50)**2)); where rows are "
+        "sorted by it (shuffle them); or where bounds= are far too wide"
+    )
+    # the constant stands for where these columns are 0, which is as little known
+    constant = [0] if fit.found.constant else []
+    return [doubt("wide", text, fit.place([*constant, *(j for j, _ in wide)]))]
+
+
+def _of_results(found: Findings) -> list[Diagnostic]:
+    """Whatever takes all of the results back, but for their being few."""
+    out = list[Diagnostic]()
+    if found.have and found.changing:
+        text = (
+            "the first records give other coefficients than the later ones. Rows are taken in the order they "
+            "come: shuffle a file that is sorted, by its response above all; if effects change over time, fit the "
+            "times one by one"
+        )
+        out.append(doubt("changing", text, of="the results"))
+    if found.have and found.at_limit:
+        text = (
+            "the estimate lies at a public limit of the response, where the search ran out of records; ask more "
+            "people, or spend more"
+        )
+        out.append(doubt("limit", text, of="the interval"))
+    if found.strong:
+        text = (
+            f"effects seem so strong (the linear predictor's sd is above {found.strong:g}) that scores hardly "
+            "show how strong, or there are few records and they are noise; predictions may serve, but coefficients "
+            "may be far too large or small"
+        )
+        out.append(doubt("strong", text))
+    elif found.imprecise and found.needed is None:
+        text = (
+            f"linear predictors are known to ± {found.imprecise:.2g} only along a direction of the covariates (the sd "
+            "of their error), and what reports tell of coefficients depends on them: intervals may be far too short or "
+            "too long; ask more people, spend more, leave out a column that hardly varies, or declare a smaller y_max= "
+            "of counts"
+        )
+        out.append(doubt("imprecise", text))
+    return out
+
+
+BENDS: Final = {
+    "response": "slopes are drawn towards 0",
+    "covariate": "the slope of a clamped covariate is too steep as a rule",
+    "offset": "estimates are biased by what was cut off",
+}
+"""What clamping does to a fit, by the part of the model that is clamped."""
+
+
+def _of_clamping(found: Findings) -> list[Diagnostic]:
+    """Columns of which bounds surely clamp more than a small share."""
+    shares = found.clamped
+    if shares is None or not shares.noted:
+        return []
+    told = list[str]()
+    for j in shares.noted:
+        percent, half = 100.0 * float(shares.share[j]), 100.0 * NORMAL_95 * float(shares.error[j])
+        verb = "of" if told else "bounds of"
+        some = f"{'' if told else ' clamp'} {min(round(percent), 100)}% (± {max(round(half), 1)}%)"
+        told.append(f"{verb} {shares.columns[j].name}{some}")
+    parts = {shares.columns[j].part for j in shares.noted}
+    bent = "; ".join(words for part, words in BENDS.items() if part in parts)
+    return [Diagnostic("clamping", f"{_listed(told)} of records: {bent}; declare wider bounds=")]
+
+
+def clamping_words(plan: Plan, progress: Progress) -> str | None:
+    """What the privacy statement says of clamping; None where nobody is asked."""
+    if all(r.role != "clamping" for r in plan.rounds):
+        return None
+    text, shares = "values outside these bounds were clamped", shares_of(plan, progress)
+    if shares is None:
+        return f"{text}; how many was not counted yet"
+    where = "the response" if plan.label else "any column"
+    said = f"surely at most {100.0 * shares.most:.2g}% of them in {where}"
+    if shares.noted:
+        names = _listed(shares.columns[j].name for j in shares.noted)
+        said = f"surely more than {100.0 * SMALL:g}% of them in {names} (see the notes)"
+    return f"{text}; looked at by {shares.people:,} records: {said}"
+
+
+def _of_records(found: Findings) -> list[Diagnostic]:
+    """Who came, and who had nothing to tell."""
+    rows, people, out = found.rows, found.people, list[Diagnostic]()
+    if found.measures and not found.measuring:
+        text = f"no measures of fit yet: they come from the last records of rows={rows:,}, and {people:,} have reported"
+        out.append(Diagnostic("later", text))
+    if found.unanswered is not None:
+        out.append(_unusable(found, *found.unanswered))
+    elif found.have and found.unlearned:
+        text = (
+            "if many rows beyond max_per_id came, intervals are too short by about as much: with a declared residual "
+            "scale their share is not learned; leave scale= out"
+        )
+        out.append(Diagnostic("excess", text))
+    if rows and found.measuring and people > SOME_MORE * rows:
+        text = (
+            f"rows={rows:,} was said and {people:,} records came: those beyond answered measures of fit and sent no "
+            "score, so estimates are no more precise for them; give rows= as it is"
+        )
+        out.append(Diagnostic("measured", text))
+    elif rows and people > MANY_MORE * rows:
+        text = (
+            f"rows={rows:,} was said and {people:,} records came, so the pilots were short for them; give rows= as it "
+            "is, or leave it out"
+        )
+        out.append(doubt("more", text))
+    return out
+
+
+def _unusable(found: Findings, share: float, error: float) -> Diagnostic:
+    percent = min(round(100 * share), 100)
+    told = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
+    text = (
+        f"about {percent}% (± {max(2 * round(100 * error), 1)}%) of {told} sent noise only, by their "
+        "reports: a value missing, no number or not among the declared levels, a term not finite"
+        + (", or a row beyond max_per_id" if found.repeated else "")
+        + (
+            "; see that the declared levels match the data, that texts have levels= and dates have dates as bounds, "
+            "that dates are written as 2020-12-31 and decimals with a point"
+            if percent > 50
+            else "; estimates are right if whether a record can be used depends on covariates alone"
+        )
+    )
+    if found.have and found.gone and not found.nonresponse:
+        return doubt("nonresponse", text, of="the results")
+    return Diagnostic("unusable", text)
+
+
+def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:
+    # of those, some say that more are wanted, and would make no number of it
+    if not found.have or found.nonresponse or found.strong or found.needed is None:
+        return []
+    told = "effects, correlations and nonresponse" if found.unanswered is not None else "effects and correlations"
+    how = "in simulations coverage fell below its level with" if found.studied else "simulations of many designs had no"
+    text = (
+        f"{found.people:,} records are few for {coefficients} coefficients at this budget; {how} fewer than about "
+        f"{_rounded_up(found.needed):,}" + (f", given what reports show of {told}" if found.told else "")
+    )
+    return [doubt("few", text)]
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names of columns, or numbers of theirs, with commas and an "and"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _rounded_up(people: float) -> int:
+    """To two digits."""
+    unit = 10.0 ** max(math.floor(math.log10(max(people, 1.0))) - 1, 0)
+    return math.ceil(math.ceil(people / unit) * unit)

@@ -1,0 +1,354 @@
+"""From the state of a fit to what its results hold: user's units, words, notes. Reports only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from privreg.collector import coordinates, curvature, estimate, many
+from privreg.errors import InferenceError
+from privreg.inference.batches import batches
+from privreg.inference.methods import METHODS, Estimate
+from privreg.inference.pivots import Normal, RandomScaling, StudentT
+from privreg.inference.resampling import FIRST, Anytime, Bootstrap
+from privreg.results.data import RoundHeld
+from privreg.results.equation import Equation
+from privreg.simulation.reporting.findings import before_role, found_of
+from privreg.simulation.reporting.notes import clamping_words, notes
+from privreg.tables import in_one_format
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from privreg.collector.many import Found
+    from privreg.collector.plan import Estimated, Many, Plan, Progress
+    from privreg.diagnostics import Diagnostic
+    from privreg.families.measures import Measure
+    from privreg.formula.units import Units
+    from privreg.simulation.rounds import RoundsRun
+    from privreg.simulation.settings import Settings
+
+    Array = NDArray[np.float64]
+
+__all__ = ["FitOutcome", "outside_of", "refuse_overflow", "report_of_rounds"]
+
+ROLES: Final = {
+    "location": "told where columns lie",
+    "moments": "reported second moments",
+    "pilot": "ran a pilot",
+    "clamping": "told what bounds clamp",
+}
+
+
+class FitOutcome(NamedTuple):
+    """What a fit in progress has to say; numbers in the user's units."""
+
+    params: Array  # Shape (p,), as `last`
+    last: Array
+    estimates: tuple[Estimate, ...]
+    senders: int  # People whose score entered an update
+    updates: int
+    trail_n: NDArray[np.int64]  # People so far, shape (m,)
+    trail_senders: NDArray[np.int64]  # Those of them whose score entered an update
+    trail_params: Array  # Shape (m, p), as `trail_variances`
+    trail_variances: Array
+    family: str  # The family with its constants
+    tuning: str  # For the header
+    spending: str  # What pilots and curvature took, for the privacy block
+    bound: str  # The score's bound, for the privacy block
+    notes: tuple[Diagnostic, ...]
+    measures: tuple[Measure, ...] = ()  # Privately released measures of fit
+    told: int = 0  # People who reported them
+    rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
+    equation: Equation | None = None  # That the estimates solve
+    clamping: str | None = None  # What reports have told of clamping, if anybody is asked
+    spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
+
+    def measure_words(self) -> tuple[tuple[str, str], ...]:
+        """Names of the measures of fit, each with its value and what it cost."""
+        cost = f"(se); from {self.told:,} records instead of a score"
+        told = [in_one_format([m.estimate, m.std_error], 0, m.std_error) for m in self.measures]
+        return tuple((m.name, f"{' ± '.join(words)} {cost}") for m, words in zip(self.measures, told, strict=True))
+
+
+def report_of_rounds(
+    run: RoundsRun, settings: Settings, units: Units, order: NDArray[np.intp], names: Sequence[str]
+) -> FitOutcome:
+    """Outcome of a fit by rounds.
+
+    Parameters
+    ----------
+    run : RoundsRun
+    settings : Settings
+    units : Units
+    order : ndarray of int, shape (p,)
+        Columns of the design in the order in which the run has them.
+    names : sequence of str
+        Columns in that order, and the response.
+
+    Raises
+    ------
+    InferenceError
+        While the first records' reports still set the scales.
+    """
+    plan, progress = run.plan, run.so_far()
+    if progress.fitted is None:
+        before = before_role(plan, run.progress, "pilot", "main")
+        raise InferenceError(
+            f"up to {before:,} records set the scales, and {run.people:,} have reported; estimates begin after them."
+        )
+    found = estimate.estimate(plan, progress)
+    theta = progress.fitted.theta if found is None else found.theta
+    linear = run.to_user @ coordinates.linear(plan, progress.state)
+
+    def outside(at: Array) -> Array:
+        return outside_of(coordinates.inside(plan, progress.state, at), order, units)
+
+    refuse_overflow(theta)
+    estimates = () if found is None else _estimates(plan, progress, found, settings, linear)
+    senders = _senders(progress)
+    trail = [] if found is None else _trail(plan, progress, found, linear, outside, run.came)
+    last = np.full(len(theta), np.nan) if found is None else np.diag(linear @ found.cov @ linear.T)
+    trail.append((run.people, senders, outside(theta), last))
+    people, sent, params, variances = zip(*trail, strict=True)
+    banded = {"anytime", "sandwich"} & {e.method for e in estimates}
+    errors = np.sqrt(_diagonal(last, estimates))
+    return FitOutcome(
+        params=outside(theta),
+        last=outside(progress.state.theta),
+        estimates=estimates,
+        senders=senders,
+        updates=len(progress.seen),
+        trail_n=np.array(people, dtype=np.int64),
+        trail_senders=np.array(sent, dtype=np.int64),
+        trail_params=np.array(params),
+        trail_variances=np.array(variances) if banded else np.full((len(trail), len(theta)), np.nan),
+        family=_family(plan, progress, settings, units),
+        tuning=_tuning(plan, sum(n > 0 for n in run.came)),
+        spending=_spending(plan, run),
+        bound=_bound(settings),
+        notes=notes(found_of(run, progress, found, settings, estimates, order), names, order, plan.blocks),
+        measures=run.measured(units.y_scale),
+        rounds=_rounds(run, progress, trail, outside, errors),
+        equation=None if found is None else _equation(plan, progress, found, order, settings),
+        told=run.at if progress.state.role == "measures" else 0,
+        clamping=clamping_words(plan, progress),
+        spreads=_spreads(plan, progress, order),
+    )
+
+
+def _diagonal(last: Array, estimates: tuple[Estimate, ...]) -> Array:
+    """Variances of the estimates: by the default method, or the sandwich's, `last`, where none was asked for."""
+    return estimates[0].variances if estimates else last
+
+
+def _rounds(
+    run: RoundsRun,
+    progress: Progress,
+    trail: Sequence[tuple[int, int, Array, Array]],
+    outside: Callable[[Array], Array],
+    errors: Array,
+) -> tuple[RoundHeld, ...]:
+    """Every round that has had anybody: how many, and how far it moved the estimate."""
+    plan, out = run.plan, list[RoundHeld]()
+    came = {s.state.number: float(s.weight.sum()) for s in progress.seen}
+    states = [s.state for s in progress.seen]
+    if not states or states[-1].number < run.progress.state.number:
+        states.append(run.progress.state)
+    estimates = iter([one[2] for one in trail])
+    moved: dict[int, Array] = {}
+    before = outside(states[0].theta) if states else np.zeros(0)
+    for seen, following in zip(progress.seen, [*states[1:], states[-1]], strict=False):
+        if seen.state.role == "main" and not seen.weight.any():
+            continue
+        after = next(estimates) if seen.state.role == "main" else outside(following.theta)
+        moved[seen.state.number], before = after - before, after
+    behind = iter(run.behind)
+    for number, people in enumerate([*progress.held, run.at]):
+        if not people:
+            continue
+        last = number == len(progress.held)
+        reports = run.reports if last else next(behind)
+        move = moved.get(number)
+        far = float("nan") if move is None else float(np.max(np.abs(move) / errors))
+        role = plan.rounds[min(number, len(plan.rounds) - 1)].role
+        out.append(RoundHeld(len(out) + 1, role, people, came.get(number, float(reports.weight.sum())), far))
+    return tuple(out)
+
+
+def _equation(
+    plan: Plan, progress: Progress, found: Estimated, order: NDArray[np.intp], settings: Settings
+) -> Equation:
+    """What the estimates solve."""
+    shape, state = plan.rules.shape, progress.state
+    weights, corners, offsets, bend = estimate.equation(plan, progress, found)
+    return Equation(
+        shape=(shape.family, shape.a, shape.b),
+        weighing=settings.weights.name,
+        rows=state.rows,
+        order=np.asarray(order, dtype=np.int64),
+        constant=plan.layout.constant,
+        y_centre=state.y_centre,
+        y_scale=state.y_scale,
+        weights=weights,
+        corners=corners,
+        offsets=offsets,
+        bend=bend,
+        theta=found.theta,
+    )
+
+
+def _tuning(plan: Plan, held: int) -> str:
+    roles = [r.role for r in plan.rounds if not r.optional]
+    many = "all further ones" if plan.rows is None else f"{roles.count('main')} of them"
+    return f"efficient: {held} rounds; {many} main, in {plan.groups} groups"
+
+
+def _spreads(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array | None:
+    learned = [(k, j) for k, j in enumerate(plan.unscaled) if j < len(order)]
+    out = np.full(len(order), np.nan)
+    for k, j in learned:
+        out[order[j]] = progress.places.scale[k]
+    return out if learned else None
+
+
+def _senders(progress: Progress) -> int:
+    """Records whose score entered the estimate."""
+    return round(sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main"))
+
+
+def _trail(
+    plan: Plan,
+    progress: Progress,
+    found: Estimated,
+    linear: Array,
+    outside: Callable[[Array], Array],
+    came: Sequence[int],
+) -> list[tuple[int, int, Array, Array]]:
+    """Estimates after each main round but the last."""
+    if found.many is not None:
+        return _trail_of_many(progress, found.many, linear, outside, came)
+    assert found.frame is not None
+    frame = found.frame
+    out, root = [], np.linalg.inv(frame.root.T)
+    for fewer in range(frame.main - 1, 0, -1):
+        some = frame.rounds[: len(frame.rounds) - fewer]
+        here = curvature.combine(some, frame.noise, frame.learned(fewer, brief=True), brief=True)
+        main = progress.main[: frame.main - fewer]
+        people = sum(came[: main[-1].state.number + 1])
+        move = linear @ root
+        senders = round(sum(float(s.weight.sum()) for s in main))
+        out.append((people, senders, outside(root @ here.x), np.asarray(((move @ here.cov) * move).sum(axis=1))))
+    return out
+
+
+def _trail_of_many(
+    progress: Progress, known: Many, linear: Array, outside: Callable[[Array], Array], came: Sequence[int]
+) -> list[tuple[int, int, Array, Array]]:
+    box, out = progress.box, []
+    found: list[Found] = []
+    assert box is not None
+    main = progress.main
+    for k in range(1, len(main)):
+        some = known.rounds[:k]
+        found.append(many.combine(some, box, many.learn(some, box)))
+        people = sum(came[: main[k - 1].state.number + 1])
+        senders = round(sum(float(s.weight.sum()) for s in main[:k]))
+        out.append((people, senders, outside(found[-1].theta)))
+    variances = known.found.variances(box, linear, found)
+    return [(*one, variance) for one, variance in zip(out, variances, strict=True)]
+
+
+def _estimates(
+    plan: Plan, progress: Progress, found: Estimated, settings: Settings, linear: Array
+) -> tuple[Estimate, ...]:
+    """Estimates of precision by each method, user's units."""
+    out = []
+    senders = _senders(progress)
+    if settings.methods[:1] == (METHODS["anytime"],) and senders < FIRST:
+        return ()  # who looks all the time must not be shown early what holds at one look only
+    moves, weights = estimate.corrections(plan, progress, found)
+    total = float(weights.sum())
+    unknown = linear @ found.unknown @ linear.T
+    for m in settings.methods:
+        if m.name in {"sandwich", "plug_in", "path_curvature", "anytime"}:
+            law = Anytime(senders) if m.name == "anytime" else Normal()
+            if m.name != "anytime" or senders >= FIRST:
+                out.append(Estimate(m.name, np.asarray(linear @ found.cov @ linear.T), law))
+            continue
+        if m.name == "between_lanes":
+            out.append(_between(progress, found, linear, unknown))
+            continue
+        sums = (moves * weights[:, None]) @ linear.T
+        mean = sums.sum(axis=0) / total
+        if m.scaling:
+            path = np.cumsum(sums - weights[:, None] * mean, axis=0) / total
+            share = weights / total
+            cov = 6.0 * (path * share[:, None]).T @ path + unknown
+            out.append(Estimate(m.name, cov, RandomScaling(1, len(weights))))
+        elif m.blocks:
+            seen = batches(sums, weights, mean, total)
+            if m.name == "batch_means":
+                out.append(Estimate(m.name, seen.cov + unknown, StudentT(seen.df)))
+            else:
+                out.append(Estimate(m.name, seen.cov, Bootstrap(seen.moves, m.name == "block_bootstrap_t")))
+    return tuple(out)
+
+
+def _between(progress: Progress, found: Estimated, linear: Array, unknown: Array) -> Estimate:
+    """Precision as random groups differ; what all of them share, what isn't known of the curvature, is added."""
+    each, weights = estimate.of_groups(progress, found)
+    share = weights / weights.sum()
+    apart = ((each - share @ each) * share[:, None]) @ linear.T
+    groups = len(share)
+    return Estimate("between_lanes", groups / (groups - 1.0) * apart.T @ apart + unknown, StudentT(groups - 1))
+
+
+def _family(plan: Plan, progress: Progress, settings: Settings, units: Units) -> str:
+    rules = plan.rules
+    if not rules.track or rules.moving or progress.fitted is None:
+        return settings.score_text
+    scale = progress.fitted.scale * progress.state.y_scale * units.y_scale
+    name, _, _ = settings.score_text.partition(",")
+    if name.startswith("Quantile"):
+        return f"{name}, density there that of a normal with sd {scale:.4g} (learned)"
+    return f"{name}, c = {rules.ratio:.4g} × residual scale {scale:.4g} (learned)"
+
+
+def _spending(plan: Plan, run: RoundsRun) -> str:
+    counts = dict.fromkeys(ROLES, 0)
+    came = run.came
+    roles = [plan.rounds[min(k, len(plan.rounds) - 1)].role for k in range(len(came))]
+    for role, people in zip(roles, came, strict=True):
+        if role in counts:
+            counts[role] += people
+    words = ROLES if plan.wide is None else ROLES | {"moments": "reported means and squares"}
+    parts = [f"{n:,} {words[k]} (noise sd {plan.sd(k):.4g})" for k, n in counts.items() if n]
+    return f"{', '.join(parts)}; each person in one role, no extra budget"
+
+
+def outside_of(theta: Array, order: NDArray[np.intp], units: Units) -> Array:
+    """Coefficients in the user's units and order, block by block."""
+    blocks = theta.reshape(-1, len(order))
+    out = np.empty_like(blocks)
+    out[:, order] = blocks
+    return np.concatenate([units.params_outside(block) for block in out])
+
+
+def refuse_overflow(*thetas: Array) -> None:
+    """Raise an `InferenceError` if an estimate is not finite."""
+    if not all(np.isfinite(t).all() for t in thetas):
+        raise InferenceError("the estimates overflowed: the steps are too large; leave step= out or make it smaller.")
+
+
+def _bound(settings: Settings) -> str:
+    """The score's bound, for the privacy statement."""
+    efficient = settings.efficient
+    assert efficient is not None
+    if efficient.reports.label:
+        return "1 (ψ / bound): one number of known range, times covariates that are public, or the constant 1"
+    how = "whitened" if efficient.whitened else "scaled"
+    return f"{settings.bound:.4g} (ψ / bound), weights ω = 1/‖z‖, z the {how} covariates"

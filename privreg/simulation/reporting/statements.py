@@ -1,0 +1,170 @@
+"""What a fit in progress states beside its numbers: header, privacy statement, notes. Public and randomised values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from privreg.audit import reports
+from privreg.diagnostics import Diagnostic
+from privreg.formula.spec import CLAMPING
+from privreg.privacy.ledger import Release, within
+from privreg.results.statement import PrivacyStatement
+from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD, closing_notes, opening_notes
+from privreg.simulation.plan import device_plan
+from privreg.simulation.rounds import RoundsRun
+
+if TYPE_CHECKING:
+    from privreg.formula.spec import ModelSpec
+    from privreg.privacy.mechanisms import Mechanism
+    from privreg.protocol.plans import Plan
+    from privreg.simulation.published.sgd import AveragedSGD
+    from privreg.simulation.reporting.outcome import FitOutcome
+    from privreg.simulation.settings import Settings
+
+__all__ = ["statement", "title"]
+
+PROTECTS: Final = {
+    "record": WHOLE_RECORD,
+    "response": f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours "
+    "replace one response",
+}
+SMALLER: Final = 0.25
+"""Weight of a budget half the largest, for which personal budgets are audited too."""
+
+
+def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tuple[tuple[str, str], ...]:
+    """Entries of the header, in order."""
+    weights = s.weights.name
+    if s.efficient is not None and s.efficient.reports.label:
+        weights = s.weights.formula
+    elif s.efficient is not None:
+        weights = "unit, whitened" if s.efficient.whitened else "unit, scaled"
+    out = [
+        ("Dep. Variable", spec.design.endog_name),
+        ("Family", report.family),
+        ("Formula", spec.formula),
+        ("No. Observations", f"{people:,}"),
+        ("Score weights", weights),
+        ("Tuning", report.tuning),
+        ("Inference", ", ".join(m.title for m in s.methods) or "none (estimates only)"),
+        ("Estimand", spec.family.estimand),
+    ]
+    return tuple(out)
+
+
+def statement(
+    spec: ModelSpec,
+    s: Settings,
+    run: AveragedSGD | RoundsRun,
+    report: FitOutcome,
+    release: Release,
+    *,
+    seeded: bool,
+    total_mu: float,
+) -> PrivacyStatement:
+    """Make the privacy statement of a release."""
+    central = any(m.central for m in s.methods)
+    budget, p = s.mechanism.budget, len(spec.design.names)
+    spending = report.spending
+    if central:
+        spending = f"raw curvature and scores released once with noise by a curator: another {budget}"
+    return PrivacyStatement(
+        budget=budget,
+        trust="central plug-in" if central else "simulated",
+        mechanism=s.mechanism.title,
+        noise_sd=s.noise_sd(p),
+        noise=s.noise_text(p),
+        protects=PROTECTS[spec.private],
+        mu_max=spec.people.mu is not None,
+        per_id=spec.people.max_per_id,
+        people=run.people,
+        linked=spec.private == "response" and not spec.alone,
+        mechanics=_mechanics(s, run),
+        fit_measures=report.measure_words(),
+        bound=s.bound,
+        weights=report.bound,
+        curvature=spending,
+        release=release,
+        declared=_declared(spec, s, report),
+        notes=_notes(spec, s, report, seeded=seeded, total_mu=total_mu),
+        seeded=seeded and spec.budget.private,
+        leaked=spec.design.schema.leaked,
+    )
+
+
+def _declared(spec: ModelSpec, s: Settings, report: FitOutcome) -> tuple[tuple[str, str], ...]:
+    """Public declarations in words, public rows and what was told of clamping among them."""
+    out = spec.declared()
+    if report.clamping is not None:
+        out = tuple((name, report.clamping if (name, text) == CLAMPING else text) for name, text in out)
+    public = None if s.efficient is None else s.efficient.covariates
+    return out if public is None else (*out, ("covariates", public.words))
+
+
+def curator_sds(mechanism: Mechanism, plan: Plan) -> tuple[float, float]:
+    """Noise sds of the curator's release: of curvatures, and of the scores' outer products."""
+    return mechanism.central_sd(plan.curvature_bound), mechanism.central_sd(plan.bound**2)
+
+
+def _mechanics(s: Settings, run: AveragedSGD | RoundsRun) -> tuple[dict[str, Any], ...]:
+    """What is needed to audit the reports: numbers only."""
+    mechanism = s.mechanism
+    if not isinstance(run, RoundsRun):
+        plan, theta = run.plan, run.state.theta
+        out = [reports.of_chain("score", "chain", plan, theta, alone=s.alone)]
+        if plan.curvature_share:
+            out.append(reports.of_chain("curvature", "curvature", plan, theta, alone=s.alone))
+        if plan.central:
+            sds = curator_sds(mechanism, plan)
+            out.append(reports.of_chain("curator's release", "central", plan, theta, alone=s.alone, sds=sds))
+        return tuple(out)
+    return _of_rounds(run)
+
+
+def _of_rounds(run: RoundsRun) -> tuple[dict[str, Any], ...]:
+    """The reports of every role that has had its rounds."""
+    plan, out, seen = run.plan, [], set()
+    for k in range(len(run.progress.held) + 1):
+        role = plan.rounds[min(k, len(plan.rounds) - 1)].role
+        if role in seen or (role == "moments" and plan.label):
+            continue
+        seen.add(role)
+        m = plan.numbers(role)
+        given = plan.mechanism.channel(m), plan.radius(role)
+        if role == "location":
+            out.append(reports.of_numbers("location", "numbers", *given, m))
+        elif role == "clamping":
+            out.append(reports.of_numbers("clamping", "numbers", *given, m))
+        elif role == "measures":
+            out.append(reports.of_numbers("measures of fit", "numbers", *given, m))
+        elif role == "moments" and plan.wide is not None:
+            out.append(reports.of_numbers("moments", "numbers", *given, m))
+        elif role == "moments":
+            out.append(
+                reports.of_numbers("moments", "moments", *given, plan.d + plan.extra + int(plan.layout.response))
+            )
+        else:
+            state = run.progress.state._replace(role=role)
+            out.append(reports.of_scores(f"score, {role}", device_plan(plan, state), state.theta, state.corner))
+    if run.personal:  # smaller budgets by more noise
+        out += [reports.of_smaller_budget(m, SMALLER) for m in out]
+    return tuple(out)
+
+
+def _notes(
+    spec: ModelSpec, s: Settings, report: FitOutcome, *, seeded: bool, total_mu: float
+) -> tuple[Diagnostic, ...]:
+    schema, design = spec.design.schema, spec.design
+    out = opening_notes(spec.budget, seeded=seeded, leaked=schema.leaked, missing=spec.people.missing)
+    if spec.family.of_residuals and schema.bounds.get(design.endog_bare) == (0.0, 1.0):
+        text = (
+            f"{design.endog_bare} is declared within 0 and 1: if it is a yes or no, this family's line is drawn to the "
+            "more frequent answer; family='logistic' gives log-odds, Squared() differences of shares"
+        )
+        out.append(Diagnostic("binary", text))
+    if any(m.central for m in s.methods):
+        total = within(total_mu, 4)
+        text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
+        out.append(Diagnostic("curator", text))
+    found = (*(note for e in report.estimates for note in e.notes), *report.notes)
+    return (*out, *found, *closing_notes(spec.budget, s.mechanism.budget))

@@ -1,0 +1,216 @@
+"""One fit by rounds over many files: blocks of rows are dealt to rounds, and workers play pieces of a round.
+
+A piece is a run of records that answer one public state. Whoever plays it returns its sums with their noise, as whole
+multiples of a public step; the noise belongs to the piece, so that one that is worked on twice, after a failure or to
+be sure, gives the same sums, and is counted once. What goes from one place to another is public state, names of files,
+numbers of rows, keys that print as nothing, and noised sums; no rows. Neither the number of workers nor their order
+changes a bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from privreg.data.sources.order import PUBLIC, spread
+from privreg.errors import DataError, OptionError
+from privreg.privacy.noise import Key, derived_key
+from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
+from privreg.simulation.stream import begin
+from privreg.simulation.workers.tasks import Each, Part, Span, Work, quiet
+
+if TYPE_CHECKING:
+    from privreg.formula.spec import ModelSpec
+    from privreg.protocol.rounds import State
+    from privreg.simulation.settings import FitOptions
+    from privreg.simulation.stream import Stream
+
+__all__ = ["blocks_of", "fit_blocks"]
+
+FEWEST: Final = 64
+"""Blocks that are dealt, at least: fewer and larger ones are cut."""
+
+TASKS: Final = 16
+"""Tasks of a round, unless pieces are larger than that."""
+
+FEWEST_OF_LINES: Final = 8
+"""The same where no file has row groups: what lies before a block is read, too."""
+
+
+def blocks_of(files: Sequence[Span], spec: ModelSpec) -> list[Span]:
+    """Blocks of rows: row groups of Parquet files, and even pieces of these, or of other files, where there are few.
+
+    Parameters
+    ----------
+    files : sequence of Span
+        Whole ones.
+    spec : ModelSpec
+
+    Returns
+    -------
+    list of Span
+        The same for any number of workers.
+    """
+    held: list[Span] = []
+    groups = [spec.open(file.path).blocks for file in files]
+    for file, rows_each in zip(files, groups, strict=True):
+        first = 0
+        for rows in rows_each or (file.rows,):
+            held += [file._replace(first=first, rows=rows)] if rows else []
+            first += rows
+    pieces = math.ceil((FEWEST if any(groups) else FEWEST_OF_LINES) / max(len(held), 1))
+    out = []
+    for block in held:
+        edges = [block.first + block.rows * k // pieces for k in range(pieces + 1)]
+        out += [block._replace(first=a, rows=b - a) for a, b in pairwise(edges) if b > a]
+    return out
+
+
+@quiet
+def _play(
+    work: Work, part: Part, rows: int, sizes: Sequence[int], keys: Sequence[Key | None], state: State
+) -> list[Sent]:
+    """Play the records of some pieces, which follow each other, at a public state; their sums, with their noise."""
+    stream = work.stream()
+    run = PieceRun(_rounds(stream), state, sizes, [None if key is None else key.value for key in keys])
+    stream._run = run
+    for _ in stream._update_all(work.batches(part, rows), 1):
+        pass
+    if len(run.sent) < len(sizes):
+        raise DataError("rows are missing")
+    return run.sent
+
+
+def fit_blocks(
+    spec: ModelSpec, asked: FitOptions, start: Any, seed: int | None, blocks: Sequence[Span], each: Each
+) -> Stream:
+    """Fit all blocks of some files; a stream that has had everybody.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    asked : FitOptions
+    start : mapping or sequence or None
+        The user's first guess.
+    seed : int or None
+        For simulation only.
+    blocks : sequence of Span
+    each : callable
+        How functions are called; see `work.Each`.
+
+    Returns
+    -------
+    Stream
+
+    Raises
+    ------
+    OptionError, InferenceError
+        If an option or a method can't be used.
+    """
+    rows = sum(block.rows for block in blocks)
+    _refuse(spec, asked)
+    work = Work(spec, replace(asked, covariates=None), start, rows)  # of which what records are asked is no part
+    stream = begin(spec, asked, start, seed, rows)
+    run, left = _rounds(stream), Part(tuple(_dealt(blocks, asked.order, stream)))
+    while left.rows:
+        number, state, given = len(run.progress.held), run.progress.state, []
+        pieces = run.pieces(left.rows)
+        for some in _together([n for _, n in pieces], max(PIECE, sum(n for _, n in pieces) // TASKS)):
+            sizes = [pieces[k][1] for k in some]
+            keys = [None if run.key is None else Key(derived_key(run.key, f"piece {number} {k}")) for k in some]
+            given.append((work, left.before(sum(sizes)), sum(sizes), sizes, keys, state))
+            left = left.after(sum(sizes))
+        sums = [one for sent in each(_play, given) for one in sent]
+        for (part, n), one in zip(pieces, sums, strict=True):
+            run.add(part, n, one)
+            stream.rows_read += n
+        if run.key is not None:
+            run.key = derived_key(run.key, "following")  # that of noise that was used is forgotten
+    return stream
+
+
+def _together(sizes: Sequence[int], most: int = PIECE) -> list[list[int]]:
+    """Numbers of the pieces that are one task of so many records: row groups are read from their beginning."""
+    out: list[list[int]] = []
+    held = most
+    for k, n in enumerate(sizes):
+        if held + n > most:
+            out.append([])
+            held = 0
+        out[-1].append(k)
+        held += n
+    return out
+
+
+def _dealt(blocks: Sequence[Span], order: Any, stream: Stream) -> list[Span]:
+    """Blocks in the order in which rounds take them."""
+    if order == "position":
+        return list(blocks)
+    key = stream.deal_key
+    return [blocks[k] for k in spread(PUBLIC if key is None else key, 1, len(blocks))[0]]
+
+
+def _rounds(stream: Stream) -> RoundsRun:
+    assert isinstance(stream._run, RoundsRun)
+    return stream._run
+
+
+def _refuse(spec: ModelSpec, asked: FitOptions) -> None:
+    if asked.tuning == "published":
+        raise OptionError("tuning='published' is a single chain, which can't be cut into parts; leave tuning= out.")
+    if asked.measures is not None:
+        raise OptionError("measures= takes the last people of one stream, and can't be used with parts; leave it out.")
+    if spec.people.id is not None:
+        raise OptionError("id= counts a person's rows, which workers can't do for each other; leave id= or Dask out.")
+    if spec.people.missing == "drop":
+        raise OptionError("missing='drop' can't be used with Dask; missing='noise' keeps secret who answered, too.")
+    if spec.family.score is not None:
+        raise OptionError("a family of your own can't be sent to workers, as code is never sent; fit it here.")
+
+
+class PieceRun(RoundsRun):
+    """Pieces of one round, one after another, whose sums are collected elsewhere.
+
+    Parameters
+    ----------
+    run : RoundsRun
+        Of the same plan; it has had nobody.
+    state : State
+        What the records answer.
+    sizes : sequence of int
+        Records of each piece.
+    keys : sequence of bytes or None
+        Of each piece's noise and of no other's.
+    """
+
+    def __init__(self, run: RoundsRun, state: State, sizes: Sequence[int], keys: Sequence[bytes | None]) -> None:
+        if any((key is None) != (run.key is None) for key in keys):
+            raise ValueError("a piece needs a key where the fit has one")
+        super().__init__(run.plan, run.to_user, keys[0], personal=run.personal, unusable=run.unusable)
+        self.columns = run.columns
+        self.progress = self.progress._replace(state=state)
+        self.sent: list[Sent] = []
+        self._left = list(zip(sizes, keys, strict=True))
+        self._follow()
+
+    def asks_clamping(self, rows: int) -> bool:
+        """Whether these records are asked whether bounds clamp them; all of a piece answer one state."""
+        del rows
+        return self.progress.state.role == "clamping"
+
+    def _follow(self) -> None:
+        self.size, self.key = self._left.pop(0)
+        self._begin(self.size, 1)
+
+    def _finish(self) -> None:
+        """Keep the piece's sums, with their noise, and begin the next."""
+        self.close()
+        whole = np.rint(np.clip(self.total[0] / STEP, -MOST, MOST))
+        self.sent.append(Sent(self.weight[0], np.asarray(whole, dtype=np.int64)))
+        if self._left:
+            self._follow()
