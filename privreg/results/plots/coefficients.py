@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["about_steps", "coefficients", "dated", "step_words", "steps_of", "unit_of"]
 
+_TICK: Final = 0.65
+"""Inches that a label of six digits and a sign takes beside the next one."""
+
 
 def coefficients(
     results: Sequence[PrivateResults],
@@ -309,6 +312,8 @@ def _draw(ax: Any, drawn: _Drawn, unit: _Unit, width: float, *, names: bool = Tr
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_yticks(range(len(rows)), [""] * len(rows))
     width -= _name_rows(ax, rows, 0.45 * width) if names else 0.0
+    if not drawn.exponentiate:
+        ax.locator_params(axis="x", nbins=min(max(int(width / _TICK), 2), 9))
     words = unit.stepped if any(r.step for r in rows) else unit.plain
     ax.set_xlabel(textwrap.fill(words, max(int(72.0 * width / (0.56 * ax.xaxis.label.get_fontsize())), 10)))
 
