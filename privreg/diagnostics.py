@@ -50,6 +50,7 @@ CODES: Final = {
     "later": Code("info", "no measures of fit yet"),
     "measured": Code("info", "records beyond rows= answered measures of fit only"),
     "no_errors": Code("info", "there are no standard errors"),
+    "repeated": Code("caution", "rows of one person may be alike"),
     "remark": Code("info", "as a note of an earlier version says"),
     "unusable": Code("info", "some records could not be used"),
     # about plans
@@ -61,6 +62,7 @@ CODES: Final = {
     "unreliable": Code("caution", "a fit would say that its intervals can't be relied on"),
     "widths": Code("info", "the intervals that the widths refer to"),
     # that take rows back
+    "alike": Code("doubt", "rows of one person are taken for independent"),
     "answers": Code("doubt", "fewer than 10 records gave, or did not give, some answer"),
     "before": Code("doubt", "as a note of an earlier version says"),
     "changing": Code("doubt", "the first records give other coefficients than the later ones"),

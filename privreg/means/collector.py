@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -98,6 +99,25 @@ def _least(plan: Plan, theta: Array) -> Array:
         own, other = m.variances()
         out[here] = share * own + (1.0 - share) * (other + share)
     return out
+
+
+def alike(plan: Plan, state: State, rows: int) -> float:
+    """By how much errors exceed standard errors, at most, if `rows` rows of each person are the same; from reports."""
+    if rows == 1 or state.people < 2:
+        return 1.0
+    theta, cov = _raw(state, plan)
+    noise = np.zeros(plan.size)
+    if plan.vector is not None:
+        noise += plan.vector.mechanism.sd(plan.vector.radius, plan.vector.size) ** 2
+    for item in plan.items if plan.vector is None else ():
+        here, m = slice(item.at, item.at + item.size), item.mechanism
+        if isinstance(m, NumberMechanism):
+            noise[here] = m.variance(theta[here])
+        else:
+            own, other = m.variances()
+            noise[here] = other + np.clip(theta[here], 0.0, 1.0) * (own - other)
+    values = np.clip(1.0 - noise / np.maximum(np.diag(state.counts) * np.diag(cov), 1e-300), 0.0, 1.0)
+    return math.sqrt(1.0 + (rows - 1.0) * float(values.max()))
 
 
 def few(plan: Plan, state: State) -> frozenset[int]:

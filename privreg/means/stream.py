@@ -151,6 +151,10 @@ class MeansStream:
                 seeded=self._seed is not None,
                 people=self.nobs,
                 few=frozenset().union(*few),
+                alike=max(
+                    collector.alike(plan, state, spec.people.max_per_id)
+                    for plan, state in zip(spec.plans, self._states, strict=True)
+                ),
             ),
             group_reliable=~np.array(
                 [spec.concerned(own) for own in few if spec.by is not None], dtype=np.bool_

@@ -14,7 +14,7 @@ from privreg.means.plan import Plan
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import WHOLE_RECORD, closing_notes, opening_notes
+from privreg.results.wording import WHOLE_RECORD, closing_notes, opening_notes, repeated_notes
 from privreg.schema.dates import EPOCH_TEXT
 
 __all__ = ["header", "is_biased", "statement"]
@@ -97,9 +97,18 @@ def _declared(spec: Spec) -> tuple[tuple[str, str], ...]:
 
 
 def statement(
-    spec: Spec, release: Release, *, seeded: bool, people: int, few: frozenset[int] = frozenset()
+    spec: Spec,
+    release: Release,
+    *,
+    seeded: bool,
+    people: int,
+    few: frozenset[int] = frozenset(),
+    alike: float = 1.0,
 ) -> PrivacyStatement:
-    """Make the privacy statement of a release; `few` are the terms of which too few people gave some answer."""
+    """Make the privacy statement of a release.
+
+    `few` are the terms of which too few people gave some answer, `alike` is what people's rows may do to errors.
+    """
     budget = spec.spent
     notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing)
     if few:
@@ -114,6 +123,7 @@ def statement(
             "the budget fixes; mechanism='square_wave' inverts it"
         )
         notes.append(Diagnostic("biased", text))
+    notes += repeated_notes(spec.people.max_per_id, alike)
     notes += closing_notes(spec.budget, budget)
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
     return PrivacyStatement(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scipy.special import ndtr
 
-from privreg.diagnostics import Diagnostic
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import BudgetError
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
@@ -109,6 +109,13 @@ SETTINGS: Final = {
 }
 """By front door: regression from reports, means, a trusted curator, federated fits."""
 
+ALIKE: Final = 1.3
+"""Part by which standard errors may be too small, as rows of one person are alike, from which on nobody should rely on
+95% intervals: they cover 87%, or less."""
+
+LITTLE: Final = 1.05
+"""The same, below which it isn't worth a note."""
+
 
 def success(mu: float) -> float:
     """How often a guess between two records sent with equal odds is right at best, under pure ε too: Φ(μ/2)."""
@@ -169,6 +176,27 @@ def opening_notes(
         out.append(Diagnostic("seeded", text))
     out += [Diagnostic("leaked", text) for what, text in LEAKED.items() if what in leaked]
     return out + ([Diagnostic("missing", MISSING[missing])] if missing in MISSING else [])
+
+
+def repeated_notes(rows: int, times: float) -> list[Diagnostic]:
+    """What several rows of one person may do to standard errors.
+
+    Parameters
+    ----------
+    rows : int
+        Of one person that count.
+    times : float
+        By which errors are larger than standard errors say if a person's rows are all alike.
+    """
+    if rows == 1 or times < LITTLE:
+        return []
+    text = (
+        f"up to {rows:,} rows of one person count, and standard errors take them for independent: if they are alike, "
+        f"errors are up to {times:.2g} times as large at this budget"
+    )
+    if times < ALIKE:
+        return [Diagnostic("repeated", text)]
+    return [doubt("alike", f"{text}; use one row of each person (max_per_id=1), or a smaller budget a row")]
 
 
 def closing_notes(asked: Budget, kept: Budget) -> list[Diagnostic]:

@@ -1,6 +1,7 @@
 """Means and frequencies end to end: estimates, intervals, subgroups, missing values, sources, ledger, files."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -180,6 +181,18 @@ def test_further_rows_of_a_person_tell_nothing():
     both = estimate(twice, ["age"], id="id", max_per_id=2, epsilon=6, seed=0)
     assert abs(both.params["age"] - twice["age"].mean()) < 4.5 * both.bse["age"]
     assert both.privacy.total.epsilon == 12.0
+
+
+@pytest.mark.parametrize(("mu", "column", "times"), [(None, "x", 2.0), (6, "x", 1.67), (6, "c", 2.0), (1, "x", 1.06)])
+def test_rows_of_a_person_that_may_be_alike_are_noted_by_what_they_do_to_errors(mu, column, times):
+    """√(1 + 3 v/(v + s²)) times, v the variance of values and s² that of noise: 2/μ², as a bit is sent, too."""
+    x = np.tile(np.linspace(-1.0, 1.0, 1001), 40)
+    data = pd.DataFrame({"x": x, "c": np.where(x > 0.0, "a", "b"), "id": np.arange(len(x)) // 4})
+    given = {"bounds": {"x": (-1.0, 1.0)}, "levels": {"c": ["a", "b"]}, "progress": False}
+    res = pr.means.estimate(data, [column], mu=mu, id="id", max_per_id=4, seed=1, **given)
+    (note,) = (note for note in res.privacy.notes if note.code in {"alike", "repeated"})
+    assert float(re.search(r"up to ([\d.]+) times", note)[1]) == pytest.approx(times, abs=0.06)
+    assert (note.code == "alike") == (times > 1.3)
 
 
 def test_without_privacy_it_is_the_arithmetic(tmp_path):

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import chi2
 
 import privreg as pr
 from privreg import central, diagnostics
@@ -463,3 +464,38 @@ def test_a_response_that_is_clamped_to_one_end_is_doubted(low, high, reliable):
         res = model.fit(seed=2, progress=False)
     assert res.tidy()["reliable"].all() == reliable
     assert any(note.code == "flat" for note in res.privacy.notes) == (not reliable)
+
+
+# --- rows of one person ----------------------------------------------------------------------------------
+
+
+def by_person(mu, seed, rows=20_000, each=5, **given):
+    """Rows of which each person has several that are the same but for a little."""
+    rng = np.random.default_rng(seed)
+    person = np.repeat(np.arange(rows // each), each)
+    x, error = rng.standard_normal((2, rows // each))[:, person]
+    data = pd.DataFrame({"id": person, "x": x, "y": x + error + 0.1 * rng.standard_normal(rows)})
+    bounds = {"x": (-4, 4), "y": (-8, 8)}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x", data, mu=mu, bounds=bounds, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)
+        return model.fit(seed=seed, progress=False)
+
+
+@pytest.mark.parametrize(("mu", "each", "code"), [(1, 5, "repeated"), (3, 5, "alike"), (3, 1, None), (0.2, 5, None)])
+def test_several_rows_of_a_person_are_noted_by_what_they_can_do_to_standard_errors(mu, each, code):
+    res = by_person(mu, 1, 60_000, id="id", max_per_id=each)
+    codes = [note.code for note in res.privacy.notes if note.code in {"repeated", "alike"}]
+    assert codes == ([code] if code else [])
+    assert res.tidy()["reliable"].any() == (code != "alike")
+
+
+@pytest.mark.slow
+def test_standard_errors_are_too_small_for_rows_that_are_alike_by_no_more_than_is_said():
+    """Without noise √5 times; the largest and smallest of 40 fits' sd by chance in one of 1,000 studies each."""
+    fits = [by_person(None, seed, id="id", max_per_id=5) for seed in range(40)]
+    (note,) = (note for note in fits[0].privacy.notes if note.code == "alike")
+    assert "up to 2.2 times" in note
+    z = np.array([(fit.params["x"] - 1.0) / fit.bse["x"] for fit in fits])
+    low, high = np.sqrt(chi2.ppf([0.001, 0.999], len(z)) / len(z))
+    assert low < np.sqrt(np.mean(z**2)) / 5**0.5 < high

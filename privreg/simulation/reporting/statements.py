@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.audit import reports
@@ -9,7 +10,7 @@ from privreg.diagnostics import Diagnostic
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import Release, within
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD, closing_notes, opening_notes
+from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD, closing_notes, opening_notes, repeated_notes
 from privreg.simulation.plan import device_plan
 from privreg.simulation.rounds import RoundsRun
 
@@ -30,6 +31,9 @@ PROTECTS: Final = {
 }
 SMALLER: Final = 0.25
 """Weight of a budget half the largest, for which personal budgets are audited too."""
+
+SCORES: Final = 0.7
+"""Mean squared length of a score report before noise, about, of one row: its bound is 1."""
 
 
 def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tuple[tuple[str, str], ...]:
@@ -166,5 +170,14 @@ def _notes(
         total = within(total_mu, 4)
         text = f"plug_in_central is one release by a trusted curator, not local privacy: {total}-GDP with the reports"
         out.append(Diagnostic("curator", text))
+    out += _repeated(spec, s) if report.estimates else []
     found = (*(note for e in report.estimates for note in e.notes), *report.notes)
     return (*out, *found, *closing_notes(spec.budget, s.mechanism.budget))
+
+
+def _repeated(spec: ModelSpec, s: Settings) -> list[Diagnostic]:
+    """What it would do to standard errors if all rows of one person had the same score. Public numbers."""
+    rows, p = spec.people.max_per_id, len(spec.coefficients)
+    noise, own = p * s.mechanism.sd(1.0, p) ** 2, SCORES
+    times = math.sqrt((noise + rows * own) / (noise + own))
+    return repeated_notes(rows, times)
