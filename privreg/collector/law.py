@@ -106,13 +106,16 @@ def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expect
 
 
 def secant(law: Law, state: Array, c: float, theta: Array, s: float) -> Array:
-    """Matrix S with E ψ(state) = S (state − θ) under the law, shape (b d, b d); symmetric for one predictor."""
+    """S with E ψ(state) − E ψ(θ) = S (state − θ) under the law, shape (b d, b d); symmetric for one predictor."""
     if law.blocks > 1:
         return _blocks_secant(law, state, theta)
     z, w = law.points, law.weight * law.answering / len(law.points)
     here, there = z @ state, z @ theta
     apart = here - there
     score, slope = _scalar(law.rules, here, there, c, s, brief=True)
+    # it is 0 at θ but for corners that aren't in proportion to s, and counts that are predicted above their largest
+    if law.rules.centre != 0.0 or law.rules.shape.family == codes.POISSON:
+        score = score - _scalar(law.rules, there, there, c, s, brief=True)[0]
     near = np.abs(apart) < SMALL * (c if law.scaled else 1.0)
     kappa = np.where(near, -slope, score / np.where(near, 1.0, apart))
     return np.asarray((z * (w * kappa)[:, None]).T @ z)

@@ -85,7 +85,7 @@ def test_a_secant_leads_from_a_state_to_the_truth(kind, unit):
         rng = np.random.default_rng(seed)
         state, theta = rng.standard_normal((2, D))
         secant = law.secant(said, state, 0.8, theta, 0.9)
-        expected = law.expected(said, state, 0.8, theta, 0.9).score
+        expected = law.expected(said, state, 0.8, theta, 0.9).score - law.expected(said, theta, 0.8, theta, 0.9).score
         near = np.abs(said.points @ (state - theta)) < law.SMALL * 0.8
         assert not near.any()
         np.testing.assert_allclose(secant @ (state - theta), expected, rtol=1e-9, atol=1e-12)
@@ -93,6 +93,26 @@ def test_a_secant_leads_from_a_state_to_the_truth(kind, unit):
         slope = law.expected(said, theta, 0.8, theta, 0.9).slope
         np.testing.assert_allclose(tangent, -slope, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(tangent, tangent.T, rtol=1e-12)
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("corner", [0.3, 0.8, 2.0])
+def test_secants_of_states_near_the_truth_are_near_the_tangent(kind, corner):
+    """At another corner an expectile's mean score isn't 0 there: divided by a small distance it was anything."""
+    said, rng = made(kind), np.random.default_rng(4)
+    theta, away = 0.3 * rng.standard_normal((2, D))
+    tangent = law.secant(said, theta, corner, theta, 0.9)
+    for distance in (1e-2, 1e-3, 1e-4):
+        secant = law.secant(said, theta + distance * away, corner, theta, 0.9)
+        np.testing.assert_allclose(secant, tangent, rtol=0.1, atol=0.02)
+
+
+def test_counts_predicted_above_their_largest_bring_no_curvature_out_of_nothing():
+    said, rng = made("poisson"), np.random.default_rng(5)
+    theta, away = np.array([3.5, 0.5, 0.5])[:D], rng.standard_normal(D)
+    assert np.mean(said.points @ theta > np.log(said.rules.shape.a)) > 0.3
+    for distance in (1e-2, 1e-3, 1e-4):
+        assert abs(law.secant(said, theta + distance * away, 1.0, theta, 1.0)).max() < 2.0
 
 
 @pytest.mark.parametrize("blocks", [2, 3])
