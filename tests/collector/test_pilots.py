@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
 from privreg.audit.devices import moment_report, round_report, threshold_report
-from privreg.collector.covariates import factors, thresholds
+from privreg.collector.covariates import factors, moments, thresholds
 from privreg.collector.covariates import moments as whitening
 from privreg.collector.covariates.moments import Layout
 from privreg.collector.covariates.reference import moment_diagonal
@@ -257,6 +257,22 @@ def test_heavy_tails_do_no_harm():
 
     values = np.linalg.eigvalsh((w := whitened(draw, Layout(False, False), 4, 20_000, rounds=5).rows) @ cov @ w.T)
     assert np.abs(values / values.mean() - 1.0).max() < sampling_error(4, 20_000)
+
+
+def test_what_is_left_of_many_locations_way_is_believed_though_each_is_lost_in_noise():
+    """20 locations left a tenth on one side put the intercept, where all are 0, three standard errors off."""
+    d, left, layout = 21, 0.1, moments.Layout(constant=True, response=False)
+    noise2, way = np.full((d, d), 2.0 * left**2), np.r_[0.0, np.ones(d - 1)]
+    kept = {"on": [], "alone": [], "noise": []}
+    for seed in range(200):
+        rng = np.random.default_rng([9, seed])
+        for name, moved, here in (("on", way, left), ("alone", None, left), ("noise", way, 0.0)):
+            deviation = np.zeros((d, d))
+            deviation[1:, 0] = deviation[0, 1:] = here + left * rng.standard_normal(d - 1)
+            kept[name].append(moments._believed(deviation, noise2, layout, moved)[1:, 0].mean())
+    assert 0.85 * left < np.mean(kept["on"]) < 1.05 * left
+    assert np.mean(kept["alone"]) < 0.6 * left
+    assert abs(np.mean(kept["noise"])) < 4.0 * left / np.sqrt(20.0 * 200.0)
 
 
 def test_noise_alone_is_not_believed():

@@ -165,7 +165,7 @@ def found_of(
 def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
     """Coefficients along which reports tell hardly any curvature, or states still move."""
     frame, learned = found.frame, found.curvature
-    if frame is None or learned is None or not learned.whole:
+    if frame is None or learned is None:
         return []
     alone = curvature.learn(frame.rounds, frame.noise, alone=True)
     linear = run.to_user @ coordinates.linear(run.plan, progress.state) @ np.linalg.inv(frame.root.T)
