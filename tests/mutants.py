@@ -795,10 +795,34 @@ MUTANTS = (
         ("tests/collector/test_estimate.py::test_an_even_covariate_s_stand_ins_keep_within_its_bounds",),
     ),
     Mutant(
+        "secants of asymmetric scores are not of differences",
+        "privreg/collector/law.py",
+        "if law.rules.centre != 0.0 or law.rules.shape.family == codes.POISSON:",
+        "if False:",
+        ("tests/collector/test_law.py::test_secants_of_states_near_the_truth_are_near_the_tangent",),
+    ),
+    Mutant(
+        "what is left of locations' way is lost in noise",
+        "privreg/collector/covariates/moments.py",
+        "out[at] += part * cells.keep(part, noise)",
+        "out[at] = deviation[at] * cells.keep(deviation[at], noise)",
+        (
+            "tests/collector/test_pilots.py::"
+            "test_what_is_left_of_many_locations_way_is_believed_though_each_is_lost_in_noise",
+        ),
+    ),
+    Mutant(
+        "of many coefficients a multiple alone is learned",
+        "privreg/collector/curvature.py",
+        "mean * np.eye(q) + 0.5 * (apart + apart.T)",
+        "mean * np.eye(q)",
+        ("tests/collector/test_curvature.py",),
+    ),
+    Mutant(
         "outer quantiles are estimated from the pilot, too",
         "privreg/collector/estimate.py",
-        "shape.a != MEDIAN",
-        "shape.a == MEDIAN",
+        " or rules.centre != 0.0:",
+        ":",
         ("tests/collector/test_estimate.py::test_quantiles_but_the_median_are_estimated_from_main_rounds_alone",),
     ),
     # collectors, and who reads them

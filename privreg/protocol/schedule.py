@@ -23,6 +23,10 @@ MOMENTS: Final = (0.2, 0.3, 0.5)
 MEANS: Final = (400.0, 20.0)
 """Records that report means and squares, for each column: in units of 1/μ², and besides."""
 
+CENTRES: Final = 300.0
+"""Records of a wide design who tell means of numbers, for each pair of them, in units of 1/μ². Errors of all means add
+up: with fewer, steps of 110 numbers that lie off the middle of their bounds went too far, and fits diverged."""
+
 MOST_MEANS: Final = 0.05
 
 PILOTS: Final = 4
@@ -123,7 +127,8 @@ def schedule(
     if located:
         out += [held("location", located, LOCATION / LOCATIONS)] * LOCATIONS
     if wide is not None:
-        out += [held("moments", d * (MEANS[0] * noise / 4.0 + MEANS[1]), MOST_MEANS)] if wide else []
+        asked = d * (MEANS[0] * noise / 4.0 + MEANS[1]) + CENTRES * wide**2 * noise / 4.0
+        out += [held("moments", asked, MOST_MEANS)] if wide else []
     elif numbers and label:
         out += [held("moments", 15.0 * max(d, 4) ** 2, 0.01), held("moments", 105.0 * max(d, 4) ** 2, 0.03)]
     elif numbers:

@@ -34,12 +34,6 @@ __all__ = [
 WIDE: Final = 100
 """Coefficients up to which correlations are learned, and random scaling keeps the whole matrix."""
 
-PEOPLE: Final = (400.0, 20.0)
-"""People who report means and squares, for each column: in units of 1/μ², and besides."""
-
-SHARE: Final = 0.05
-"""At most this share of a stream of known length."""
-
 USUAL: Final = 0.25
 """Mean square of a column relative to its public edge, until it is learned: bounds at two sd."""
 
@@ -179,6 +173,17 @@ def learn(wide: Wide, rows: Array, total: Array, people: float, sd: float, const
     out[0, wide.columns] = 1.0 / (wide.edges[wide.columns] * scale)
     out[1, wide.columns] = -kept * means / scale
     return out
+
+
+def centre_errors(wide: Wide, rows: Array, people: int, sd: float) -> float:
+    """Squared errors of the learned means, in learned sd, summed: 0 where all are taken to be the middles.
+
+    Errors of all of them act together, between the constant and one direction of the others.
+    """
+    if not people or not rows[1, wide.columns].any():
+        return 0.0
+    noise2 = (sd**2 + 0.1) / people
+    return float(4.0 * noise2 * np.sum((rows[0, wide.columns] * wide.edges[wide.columns]) ** 2))
 
 
 def _kept(part: Array, noise2: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from privreg.collector import clamping, coordinates, curvature, estimate
-from privreg.collector.covariates import moments, rarity, thresholds, whitening
+from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
 from privreg.inference.resampling import FIRST
@@ -81,6 +81,10 @@ it isn't known: in design "counts, mostly none" of benchmarks/validity, slopes o
 CHANCE: Final = 1e-6
 """Of a note that people come in an order that matters, where it doesn't."""
 
+OFF: Final = 2.5
+"""Squared errors of all means of a design of many columns, in their sd, from which on steps between the constant and
+the others go too far: with 18 for 110 columns fits diverged, with 2 intervals held."""
+
 FAR: Final = 10.0
 """Residual scale, relative to the learned or declared sd of an unbounded response, that no answers can bring about."""
 
@@ -129,7 +133,13 @@ def found_of(
     strong = FARTHEST if have and not nonresponse and strength > 0.95 * FARTHEST else 0.0
     lost = [j for j, ok in zip(plan.unscaled, thresholds.settled(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main")
-    needed = wanted(plan)
+    needed, asked = (
+        wanted(plan),
+        sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
+    )
+    if plan.wide is not None:
+        off = diagonal.centre_errors(plan.wide, scatter.rows, asked, plan.sd("moments"))
+        needed = max(needed, people * off / OFF)
     return Findings(
         have=have,
         people=run.people,
@@ -143,7 +153,7 @@ def found_of(
         wide=wide,
         nonresponse=nonresponse,
         unanswered=(1.0 - share, error) if unusable else None,
-        asked=sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
+        asked=asked,
         repeated=plan.nonresponse,
         flat=flat,
         changing=have and found is not None and _changing(plan, progress, found),
