@@ -164,6 +164,19 @@ def _correlated(rng: Generator, n: int) -> Rows:
     return dict(zip("abcde", x.T, strict=True)) | {"y": 1 + x.sum(axis=1) + SD * rng.standard_normal(n)}
 
 
+def _numbers(p: int, rng: Generator, n: int) -> Rows:
+    """Every other covariate skewed, so that the intercept lies far from most people."""
+    x = rng.standard_normal((p, n))
+    x[::2] = np.minimum(np.exp(0.6 * x[::2]), 10.0)
+    y = np.linspace(-0.5, 0.5, p) @ x + rng.standard_normal(n)
+    return {f"x{j}": x[j] for j in range(p)} | {"y": y}
+
+
+def _many(p: int) -> Design:
+    bounds = {f"x{j}": FAR if j % 2 else (0.0, 10.0) for j in range(p)}
+    return Design("y ~ " + " + ".join(bounds), partial(_numbers, p), bounds | {"y": (-20.0, 25.0)})
+
+
 def _skewed(rng: Generator, n: int) -> Rows:
     x = _normal(rng, n)
     return x | {"y": 1 + x["a"] + x["b"] + x["c"] + rng.standard_exponential(n)}
@@ -261,6 +274,8 @@ DESIGNS: Final = {
     "correlated": Design(
         "y ~ a + b + c + d + e", _correlated, dict.fromkeys("abcde", FAR) | {"y": (-17.0, 19.0)}
     ),
+    "ten numbers": _many(10),
+    "forty numbers": _many(40),
     "skewed": Design(_ABC, _skewed, _THREE | _Y),
     "skewed, fanned": Design("y ~ a + b", _skewed_and_fanned, {"a": (0.0, 2.0), "b": FAR, "y": (-4.0, 20.0)}),
     "heavy": Design(_ABC, _heavy, _THREE | _Y),
