@@ -68,6 +68,9 @@ NARROWEST: Final = 0.12
 MOST: Final = 24
 """Coefficients up to which all entries of M are learned together; of more row by row."""
 
+SMALLEST: Final = 1e-12
+"""Noise of a direction, relative to the largest, at least."""
+
 SPREADS: Final = (0.12, 0.2, 0.3, 0.45, 0.7)
 """Prior sds of the eigenvalues then, of which reports choose one. Noise of many moments alone makes it .35 of 40
 coefficients: taken for .12, intervals of 40 and 60 covered 91 to 93% and 73 to 83%."""
@@ -101,19 +104,23 @@ class Answered(NamedTuple):
     weight: Array  # Records, or their weights summed; shape (groups,)
 
 
+class ByRows(NamedTuple):
+    """What isn't known of M = m I + ½ (A + Aᵀ), A = Q Ã Vᵀ with independent entries of Ã."""
+
+    multiple: float  # Variance of m
+    left: Array  # Q, shape (q, q)
+    right: Array  # V, shape (q, q)
+    variance: Array  # Of Ã; shape (q, q)
+
+
 class Curvature(NamedTuple):
-    """Posterior of M: entries of its lower triangle, row by row."""
+    """Posterior of M."""
 
     mean: Array  # shape (q, q)
-    # Of the entries, shape (q (q + 1) / 2,) squared, or of each row of a matrix of which M is the symmetric part, shape
-    # (q, q); (0, 0) if not asked for
+    # Of the entries of its lower triangle, row by row, shape (q (q + 1) / 2,) squared; (0, 0) if not asked for
     cov: Array
     spread: float  # Prior sd of its eigenvalues that was taken
-
-    @property
-    def by_rows(self) -> bool:
-        """Whether it was learned row by row."""
-        return len(self.mean) > MOST
+    rows: ByRows | None = None  # In place of the covariance, if M was learned row by row
 
 
 def learn(
@@ -160,7 +167,7 @@ def learn(
         more, by = _between(rounds[-main:], noise)
         gram, cross = gram + more, cross + by
     if q > MOST:
-        return _by_rows(float(np.trace(noise)) / q, gram, cross, common=common, alone=alone, brief=brief)
+        return _by_rows(noise, precision, gram, cross, ALONE[1] if alone else common, ALONE[:1] if alone else SPREADS)
     scores = precision @ cross  # Σ n Ω⁻¹ g x'
     shared = ALONE[1] if alone else common
     row, col = np.tril_indices(q)
@@ -193,29 +200,34 @@ def learn(
     return Curvature(np.tril(mean_m) + np.tril(mean_m, -1).T, cov, spread)
 
 
-def _by_rows(noise: float, gram: Array, cross: Array, *, common: float, alone: bool, brief: bool) -> Curvature:
-    """Posterior of M where it has too many entries to be learned together, noise being about even.
+def _by_rows(
+    noise: Array, precision: Array, gram: Array, cross: Array, common: float, spreads: Sequence[float]
+) -> Curvature:
+    """Posterior of M where it has too many entries to be learned together: M = m I + ½ (A + Aᵀ).
 
-    M = m I + ½ (A + Aᵀ): a multiple, and a matrix whose rows are independent, each a regression on states.
+    A has independent entries a priori. So has Qᵀ A V, and what reports tell of these is independent, too, Q being the
+    eigenvectors of the noise and V those of the states' squares.
     """
-    q, shared = len(gram), ALONE[1] if alone else common
-    have = float(np.trace(gram)) / noise + shared**-2
-    mean = (float(np.trace(cross)) / noise + shared**-2) / have
-    size, vectors = np.linalg.eigh(gram)
+    q = len(gram)
+    have = float(np.sum(precision * gram)) + common**-2
+    mean = (float(np.sum(precision * cross)) + common**-2) / have
+    each_row, left = np.linalg.eigh(noise)
+    each_row = np.maximum(each_row, SMALLEST * max(float(each_row[-1]), SMALLEST))[:, None]
+    size, right = np.linalg.eigh(gram)
     size = np.maximum(size, 0.0)
-    left = (cross - mean * gram) @ vectors
+    told = left.T @ (cross - mean * gram) @ right
     best: tuple[float, Array, float] | None = None
-    for spread in ALONE[:1] if alone else SPREADS:
-        each = 2.0 * spread**2 / (q + 1.0)  # of an entry of A, the prior variance
-        shrunk = each / (each * size + noise)
-        evidence = 0.5 * float(np.sum(left**2 * shrunk)) / noise - 0.5 * q * float(np.log1p(each * size / noise).sum())
+    for spread in spreads:
+        each = 2.0 * spread**2 / (q + 1.0)  # prior variance of an entry of A
+        shrunk = each / (each * size + each_row)
+        evidence = 0.5 * float(np.sum(told**2 * shrunk / each_row) - np.log1p(each * size / each_row).sum())
         if best is None or evidence > best[0]:
             best = evidence, shrunk, spread
     assert best is not None
     _, shrunk, spread = best
-    apart = (left * shrunk) @ vectors.T
-    cov = np.zeros((0, 0)) if brief else np.asarray((vectors * (noise * shrunk)) @ vectors.T + np.eye(q) / have)
-    return Curvature(mean * np.eye(q) + 0.5 * (apart + apart.T), cov, spread)
+    apart = left @ (told * shrunk) @ right.T
+    rows = ByRows(1.0 / have, left, right, each_row * shrunk)
+    return Curvature(mean * np.eye(q) + 0.5 * (apart + apart.T), np.zeros((0, 0)), spread, rows)
 
 
 def _between(rounds: Sequence[Answered], noise: Array) -> tuple[Array, Array]:
@@ -305,8 +317,12 @@ def told(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
     directions : ndarray, shape (m, q)
     """
     mean = np.einsum("ij,jk,ik->i", directions, curvature.mean, directions)
-    if curvature.by_rows:
-        return mean, np.sqrt(np.einsum("ij,jk,ik->i", directions, curvature.cov, directions))
+    rows = curvature.rows
+    if rows is not None:
+        variance = np.einsum(
+            "ij,jk,ik->i", (directions @ rows.left) ** 2, rows.variance, (directions @ rows.right) ** 2
+        )
+        return mean, np.sqrt(variance + rows.multiple)
     row, col = np.tril_indices(len(curvature.mean))
     by = directions[:, row] * directions[:, col] * np.where(row == col, 1.0, 2.0)
     return mean, np.sqrt(np.einsum("ij,jk,ik->i", by, curvature.cov, by))
@@ -406,13 +422,15 @@ def _draws(curvature: Curvature) -> Array:
     """Draws of M from its posterior, always the same ones, in pairs about the mean; shape (draws, q, q)."""
     q = len(curvature.mean)
     rng = np.random.Generator(np.random.PCG64(20_000 + q))
-    low = np.linalg.cholesky(curvature.cov)
-    if curvature.by_rows:
-        rows = rng.standard_normal((DRAWS // 2, q, q)) @ low.T
-        apart = 0.5 * (rows + rows.transpose(0, 2, 1))
+    rows = curvature.rows
+    if rows is not None:
+        e = rng.standard_normal((DRAWS // 2, q, q)) * np.sqrt(rows.variance)
+        half = 0.5 * (rows.left @ e @ rows.right.T)
+        apart = half + half.transpose(0, 2, 1)
+        apart += math.sqrt(rows.multiple) * rng.standard_normal((DRAWS // 2, 1, 1)) * np.eye(q)
     else:
         row, col = np.tril_indices(q)
-        e = rng.standard_normal((DRAWS // 2, len(row))) @ low.T
+        e = rng.standard_normal((DRAWS // 2, len(row))) @ np.linalg.cholesky(curvature.cov).T
         apart = np.zeros((len(e), q, q))
         apart[:, row, col] = e
         apart[:, col, row] = e

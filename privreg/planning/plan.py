@@ -364,12 +364,18 @@ def targets(plan: StudyPlan) -> dict[str, dict[float, str]]:
 
 def people_for(plan: StudyPlan, each: Precision) -> int:
     """Least number of people that reach the plan's goal, to three digits; above `MOST_PEOPLE` if none does."""
-    n = float(START)
+    n, low, high = float(START), float(FEWEST), 2.0 * MOST_PEOPLE
     for _ in range(TRIALS):
         apart = distance(plan, n, each)
-        n = min(max(n * apart**2, FEWEST), 2.0 * MOST_PEOPLE)
-        if abs(apart - 1.0) < CLOSE or n in {FEWEST, 2.0 * MOST_PEOPLE}:
+        if apart > 1.0:
+            low = max(low, n)
+        else:
+            high = min(high, n)
+        if abs(apart - 1.0) < CLOSE or low >= 2.0 * MOST_PEOPLE or high <= FEWEST:
             break
+        step = min(max(n * apart**2, FEWEST), 2.0 * MOST_PEOPLE)
+        # few people's errors fall faster than by their square root, so that such a step goes too far
+        n = step if low < step < high or (step == high == 2.0 * MOST_PEOPLE) else math.sqrt(low * high)
     out = _rounded(n)
     while out <= MOST_PEOPLE and distance(plan, out, each) > 1.0:
         out = _rounded(out * 1.002)

@@ -192,7 +192,7 @@ def repeated_notes(rows: int, times: float) -> list[Diagnostic]:
         return []
     text = (
         f"up to {rows:,} rows of one person count, and standard errors take them for independent: if they are alike, "
-        f"errors are up to {times:.2g} times as large at this budget"
+        f"errors are up to {times:.2f} times as large at this budget"
     )
     if times < ALIKE:
         return [Diagnostic("repeated", text)]

@@ -31,7 +31,7 @@ SMALLEST_SHARE: Final = 0.035
 MOST_SHARE: Final = 0.35
 """A value that more people have isn't called rare, however few they are in all."""
 
-MOST_OF_IT: Final = 0.5
+MOST_OF_IT: Final = 0.3
 """Part of a coefficient's variance from which on it is about the levels that bring it."""
 
 
@@ -81,54 +81,49 @@ def found(plan: Plan, progress: Progress, people: int, to_user: Array) -> Rare:
     for group in plan.cells:
         least[group.columns] = max(usual, min(leads.least_share(plan, group), MOST_SHARE))
     low = np.nan_to_num(progress.shares, nan=1.0) < least
-    few, about, share, alone = low.copy(), set[int](), math.inf, False
+    few, beside, share = low.copy(), set[int](), math.inf
+    whole, rare = np.zeros((2, plan.d))  # variances of coefficients, of all cells and of those that too few have
     for group, p in zip(plan.cells, cells.shrunk(plan.cells, progress.scatter.shares), strict=True):
-        rows = _variances(group, p, to_user, constant=plan.layout.constant)
-        mine = rows[:, p < least[group.columns[0]]].sum(axis=1) > MOST_OF_IT * rows.sum(axis=1)
-        own = len(mine) - len(group.columns)  # where columns' begin
-        few[group.columns] = np.where(tied[group.columns], low[group.columns], mine[own:])
-        if mine.any():
-            share = min(share, float(p.min()))
-        if mine[:own].any():
-            about |= _beside(plan, group.columns.tolist())
-            alone |= not mine[own:].any()
+        seldom = p < least[group.columns[0]]
+        share = min(share, float(p[seldom].min(initial=math.inf)))
+        # coefficients of cells are sums of cells' means, whose variances are inverse to their shares
+        each, at_zero = (m**2 / p for m in _means(group, len(p), to_user, constant=plan.layout.constant))
+        whole += each.sum(axis=1)
+        rare += each[:, seldom].sum(axis=1)
+        if at_zero[seldom].sum() > MOST_OF_IT * at_zero.sum():
+            beside |= {k for c in plan.crossed if set(group.columns.tolist()) & set(c.levels) for k in c.numbers}
     told = {int(j) for g in plan.cells for j in g.columns}
+    mine = rare > MOST_OF_IT * whole
+    for j in told:
+        few[j] = low[j] if tied[j] else mine[j]
+    about = {0} if plan.layout.constant and mine[0] else set[int]()
     if plan.layout.constant and few.any():
         mean = np.linalg.inv(progress.scatter.rows[: plan.d, : plan.d])[:, 0]  # inside, where two values are at ±1
         for j in np.flatnonzero(few & ~tied & (mean > 0.0)).tolist():
-            about |= _beside(plan, [j]) if j not in told else set()
+            if j not in told:
+                about.add(0)
+                beside |= {k for c in plan.crossed if j in c.levels for k in c.numbers}
     crossed = tuple(c.column for c in plan.crossed if few[_levels(plan, c)].any())
     others = few.copy()
-    others[0] |= alone and plan.layout.constant
     others[list(crossed)] = False
+    others[0] |= bool(about) and not others.any()
     return Rare(
         tuple(np.flatnonzero(others & (low | tied)).tolist()),
         tuple(np.flatnonzero(others & ~low & ~tied).tolist()),
         share,
         crossed,
-        tuple(sorted(about)),
+        tuple(sorted(about | beside)),
     )
 
 
-def _variances(group: Cells, p: Array, to_user: Array, *, constant: bool) -> Array:
-    """What each cell brings to the variance of each coefficient: of the constant, if cells need one, and the columns.
-
-    Cells' coefficients are sums of cells' means, whose variances are inverse to their shares.
-    """
-    whole = len(group.columns) == len(p)
-    coded = group.values if whole else np.column_stack([np.ones(len(p)), group.values])
-    linear = np.eye(len(p))
-    at = group.columns if whole or not constant else np.concatenate([[0], group.columns])
-    linear[len(p) - len(at) :, len(p) - len(at) :] = to_user[np.ix_(at, at)]
-    return np.asarray((linear @ np.linalg.inv(coded)) ** 2 / p)
-
-
-def _beside(plan: Plan, levels: list[int]) -> set[int]:
-    """What holds where these columns are 0: the constant, or the levels that stand for it, and slopes by themselves."""
-    slopes = {k for c in plan.crossed if set(levels) & set(c.levels) for k in c.numbers}
-    if plan.layout.constant:
-        return {0, *slopes}
-    return slopes | {int(j) for g in plan.cells if len(g.columns) == len(g.values) for j in g.columns}
+def _means(group: Cells, c: int, to_user: Array, *, constant: bool) -> tuple[Array, Array]:
+    """The user's coefficients by means of a group's cells, shape (d, c), and where the group's columns are 0, (c,)."""
+    if len(group.columns) == c:
+        return to_user[:, group.columns] @ np.linalg.inv(group.values), np.zeros(c)
+    inverse, at = np.linalg.inv(np.column_stack([np.ones(c), group.values])), np.concatenate([[0], group.columns])
+    if not constant:
+        return to_user[:, group.columns] @ inverse[1:], inverse[0]
+    return to_user[:, at] @ inverse, to_user[0, at] @ inverse
 
 
 def _levels(plan: Plan, one: Crossed) -> list[int]:

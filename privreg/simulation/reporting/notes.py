@@ -184,10 +184,9 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
         shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in own)
         few.append(f"the rarest value of {fit.called(own)} (about {shares}, by the noisy reports)")
     if rare.compared:
-        few.append(
-            f"a level that the coefficients of {fit.called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
-        )
-    first = "put a common level first in levels=, " if len(rare.compared) > 1 else ""
+        compared = f"that the coefficients of {fit.called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
+        few.append(f"a level, such as the reference level, {compared}")
+    first = "compare levels with a common one (the first in levels=, or that of Treatment()), " if rare.compared else ""
     text = (
         f"too few records at this budget seem to have {' or '.join(few)}; the interval of such a column can be far too "
         f"short, and the others suffer: {first}ask more people, merge levels, or leave it out"
