@@ -156,7 +156,7 @@ def learn(
     Curvature
     """
     q = len(noise)
-    precision = np.asarray(np.linalg.inv(noise), dtype=np.float64)
+    precision = _inverted(noise)
     gram, cross = np.zeros((q, q)), np.zeros((q, q))
     for r in rounds:
         x = r.x - r.weight @ r.x / r.weight.sum()
@@ -184,9 +184,11 @@ def learn(
         prior, log_det = _precision(each, np.column_stack([common_part, slope * directions]))
         pull = prior[:, on].sum(axis=1)  # of the prior's mean, 1 on the diagonal
         posterior, right = info + prior, linear + pull
-        root, failed = dpotrf(posterior.T, lower=0, overwrite_a=1)  # Rᵀ R
-        if failed:
-            raise np.linalg.LinAlgError("a posterior precision that is not positive definite")
+        root, failed = dpotrf(posterior, lower=0)  # Rᵀ R
+        if failed:  # rounding, where nobody has some of the levels and there is no noise
+            values, vectors = np.linalg.eigh(posterior)
+            posterior = (vectors * np.maximum(values, SMALLEST * float(values[-1]))) @ vectors.T
+            root, _ = dpotrf(posterior + SMALLEST * float(values[-1]) * np.eye(len(row)), lower=0)
         half_way, _ = dtrtrs(root, right, lower=0, trans=1)
         evidence = 0.5 * float(half_way @ half_way) - float(np.log(np.diag(root)).sum())
         evidence -= 0.5 * (float(pull[on].sum()) + log_det)
@@ -299,6 +301,25 @@ def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDAr
     info[once] *= 0.5
     info[:, once] *= 0.5
     return info
+
+
+def _root(cov: Array) -> Array:
+    """R with R Rᵀ a covariance, which rounding may have made a little less than one."""
+    try:
+        return np.asarray(np.linalg.cholesky(cov), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(cov)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _inverted(noise: Array) -> Array:
+    """Inverse of a covariance, none of whose eigenvalues is taken for 0."""
+    try:
+        return np.asarray(np.linalg.inv(noise), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(noise)
+        values = np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300))
+        return np.asarray((vectors / values) @ vectors.T)
 
 
 def _inverse(root: Array) -> Array:
@@ -430,7 +451,7 @@ def _draws(curvature: Curvature) -> Array:
         apart += math.sqrt(rows.multiple) * rng.standard_normal((DRAWS // 2, 1, 1)) * np.eye(q)
     else:
         row, col = np.tril_indices(q)
-        e = rng.standard_normal((DRAWS // 2, len(row))) @ np.linalg.cholesky(curvature.cov).T
+        e = rng.standard_normal((DRAWS // 2, len(row))) @ _root(curvature.cov).T
         apart = np.zeros((len(e), q, q))
         apart[:, row, col] = e
         apart[:, col, row] = e

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -43,6 +43,10 @@ ALONE = 5.0
 
 TOGETHER = 256
 """Rows of the public box that are looked at together."""
+
+NEARLY: Final = 0.1
+"""Middle of a product's range, relative to half of it, below which it is taken to be 0. Scales of public covariates are
+told by geometric means: with 3e-5 for records of the other level slopes of a factor were anything."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,8 @@ def public_units(design: Design | ArrayDesign, *, scale_response: bool) -> Units
                 middle, half = schema.scale(name)
             else:
                 middle, half = (low[j] + high[j]) / 2, (high[j] - low[j]) / 2
+                if abs(middle) < NEARLY * half:  # where a product is 0 for most records it is to stay so
+                    middle, half = 0.0, max(abs(low[j]), abs(high[j]))
             if p > WIDE and name is None and low[j] == 0.0 and all(c in schema.levels for c in design.sources[j]):
                 middle, half = 0.0, high[j]  # a level of a factor with many: most people have 0, which is to stay
             if constant is None:
