@@ -125,5 +125,6 @@ def stretched(plan: Plan, progress: Progress, state: State, said: Law, frame: Fr
     along = (said.points @ vectors) ** 2
     reach = np.sqrt((said.weight @ along**2) / np.maximum(said.weight @ along, 1e-300))
     most = np.clip(FARTHEST / np.maximum(each * reach, 1e-300), 1.0, LONGEST)
-    times = np.clip(values.mean() / np.maximum(values, 1e-300), 1.0, most)
+    usually = max(float(values.mean()), 1e-290)
+    times = np.clip(usually / np.maximum(values, 1e-9 * usually), 1.0, most)
     return progress._replace(stretch=np.eye(plan.size) + (vectors * (times - 1.0)) @ vectors.T)
