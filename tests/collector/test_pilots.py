@@ -262,7 +262,8 @@ def test_heavy_tails_do_no_harm():
 def test_what_is_left_of_many_locations_way_is_believed_though_each_is_lost_in_noise():
     """20 locations left a tenth on one side put the intercept, where all are 0, three standard errors off."""
     d, left, layout = 21, 0.1, moments.Layout(constant=True, response=False)
-    noise2, way = np.full((d, d), 2.0 * left**2), np.r_[0.0, np.ones(d - 1)]
+    noise2, way = np.full((d, d), 2.0 * left**2), np.zeros((d, d))
+    way[1:, 0] = way[0, 1:] = 1.0
     kept = {"on": [], "alone": [], "noise": []}
     for seed in range(200):
         rng = np.random.default_rng([9, seed])
