@@ -776,8 +776,8 @@ MUTANTS = (
     Mutant(
         "what is compared with a rare reference level passes",
         "privreg/collector/covariates/rarity.py",
-        "np.where(tied[group.columns], low[group.columns], mine[own:])",
-        "low[group.columns]",
+        "few[j] = low[j] if tied[j] else mine[j]",
+        "few[j] = low[j]",
         ("tests/results/test_reliability.py::test_a_rare_reference_level_takes_back_all_that_is_compared_with_it",),
     ),
     Mutant(
