@@ -275,7 +275,6 @@ DESIGNS: Final = {
         "y ~ a + b + c + d + e", _correlated, dict.fromkeys("abcde", FAR) | {"y": (-17.0, 19.0)}
     ),
     "ten numbers": _many(10),
-    "forty numbers": _many(40),
     "skewed": Design(_ABC, _skewed, _THREE | _Y),
     "skewed, fanned": Design("y ~ a + b", _skewed_and_fanned, {"a": (0.0, 2.0), "b": FAR, "y": (-4.0, 20.0)}),
     "heavy": Design(_ABC, _heavy, _THREE | _Y),

@@ -67,7 +67,7 @@ PAIRS: Final = 20
 
 NUMBERS: Final = 4
 """Numbers from which on their correlations are told apart from those with levels. Beside 20 levels the correlations of
-eight numbers were taken for half of what they are, and their intervals covered 75%; now 85%."""
+eight numbers were taken for half of what they are."""
 
 FEWEST: Final = 0.1
 """Share of people who have something to tell, at least: noise may make it none, or less."""
