@@ -72,8 +72,8 @@ SMALLEST: Final = 1e-12
 """Noise of a direction, relative to the largest, at least."""
 
 SPREADS: Final = (0.12, 0.2, 0.3, 0.45, 0.7)
-"""Prior sds of the eigenvalues then, of which reports choose one. Noise of many moments alone makes it
-a third and more."""
+"""Prior sds of the eigenvalues then, of which reports choose one. Noise of many moments alone makes it a third
+and more."""
 
 LEAST, LARGEST = 0.1, 3.0
 """Eigenvalues of M that are believed."""
