@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 
 from privreg import datasets
+from privreg.datasets import drawing, writing
 from privreg.errors import DataError, OptionError
 from privreg.schema.declarations import Schema
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = {"us_insurance": datasets.us_insurance, "ride_sharing": datasets.ride_sharing}
-BLOCK = datasets._BLOCK
+BLOCK = drawing.BLOCK
 
 
 def standardised_ols(frame: pd.DataFrame, slopes: list[str], response: str, train: int) -> tuple[np.ndarray, float]:
@@ -237,7 +238,7 @@ def test_a_failed_write_leaves_the_target_as_it_was(wrong, before, tmp_path, mon
     target = tmp_path / "people.csv"
     if before is not None:
         target.write_text(before)
-    inner, seen = datasets._frame, []
+    inner, seen = writing.frame_of, []
 
     def fail_on_the_second(*args, **kwargs):
         seen.append([p.stat().st_size for p in tmp_path.glob(".people.csv.*.part")])
@@ -245,7 +246,7 @@ def test_a_failed_write_leaves_the_target_as_it_was(wrong, before, tmp_path, mon
             raise wrong
         return inner(*args, **kwargs)
 
-    monkeypatch.setattr(datasets, "_frame", fail_on_the_second)
+    monkeypatch.setattr(writing, "frame_of", fail_on_the_second)
     with pytest.raises(type(wrong)):
         datasets.write_csv("us_insurance", target, BLOCK + 1, progress=False)
     assert len(seen) == 2

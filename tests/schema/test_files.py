@@ -14,6 +14,7 @@ import privreg as pr
 from privreg import datasets
 from privreg.cli.app import main
 from privreg.data.inspect import described, mismatches, template
+from privreg.datasets import drawing, writing
 from privreg.errors import (
     MissingExtraError,
     OptionError,
@@ -398,7 +399,7 @@ def test_data_writes_by_the_suffix_with_its_schema(name, tmp_path, monkeypatch, 
 
 
 def test_parquet_holds_the_rows_of_the_frame_a_block_a_group(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "_BLOCK", 1000)
+    monkeypatch.setattr(drawing, "BLOCK", 1000)
     path = datasets.write_parquet("us-insurance", tmp_path / "p.parquet", 2500, seed=3, progress=False)
     frame = datasets.us_insurance(2500, seed=3)
     found = pd.read_parquet(path)
@@ -413,8 +414,8 @@ def test_parquet_holds_the_rows_of_the_frame_a_block_a_group(tmp_path, monkeypat
 def test_a_failed_parquet_leaves_the_target_as_it_was(tmp_path, monkeypatch):
     target = tmp_path / "p.parquet"
     target.write_text("kept")
-    monkeypatch.setattr(datasets, "_BLOCK", 1000)
-    inner, seen = datasets._frame, []
+    monkeypatch.setattr(drawing, "BLOCK", 1000)
+    inner, seen = writing.frame_of, []
 
     def fail_on_the_second(*args, **kwargs):
         seen.append(1)
@@ -422,7 +423,7 @@ def test_a_failed_parquet_leaves_the_target_as_it_was(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return inner(*args, **kwargs)
 
-    monkeypatch.setattr(datasets, "_frame", fail_on_the_second)
+    monkeypatch.setattr(writing, "frame_of", fail_on_the_second)
     with pytest.raises(KeyboardInterrupt):
         datasets.write_parquet("us_insurance", target, 2000, progress=False)
     assert target.read_text() == "kept"

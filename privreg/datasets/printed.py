@@ -1,0 +1,39 @@
+"""Printed numbers of published tables."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+from privreg.errors import choose
+
+
+def published(name: str) -> dict[str, Any]:
+    """Read printed numbers of a published table, for comparison with what privreg computes.
+
+    Parameters
+    ----------
+    name : {"xsjkh_table1", "xsjkh_table3", "dette_graw"}
+        Simulated coverage and lengths, or the US insurance coefficients, of arXiv 2505.08227; or coverage and
+        lengths of arXiv 2405.12553.
+
+    Returns
+    -------
+    dict
+        The table; ``source`` says where it is printed and ``about`` what its numbers are.
+
+    Raises
+    ------
+    OptionError
+        If `name` is unknown.
+
+    Examples
+    --------
+    >>> published("xsjkh_table3")["test_mse"]["OLS"]
+    0.0607
+    """
+    table = choose("name", name, ("xsjkh_table1", "xsjkh_table3", "dette_graw"))
+    text = resources.files("privreg").joinpath("experiments", "published", f"{table}.json").read_text("utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
