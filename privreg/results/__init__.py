@@ -1,8 +1,9 @@
 """What a statistician is handed. Reports only.
 
-`results` has the public class, `base` what results share, `data` what they know, `saving` how they are kept.
-`summary` and `views` are its tables, `statement` and `wording` the privacy statement, `equation` what the estimates
-solve. `postestimation` answers what is asked of estimates afterwards; `plots` has its figures.
+`results` has the public class: `base` is what all results share, `estimates` their numbers, `data` what they know,
+`saving` how they are kept. `summary` and `views` are its tables, `statement` and `wording` the privacy statement,
+`equation` what the estimates solve. `postestimation` answers what is asked of estimates afterwards; `plots` has its
+figures.
 """
 
 from privreg.results.results import PrivateResults

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -12,14 +11,12 @@ import pandas as pd
 from privreg import evaluation
 from privreg.errors import InferenceError, flag
 from privreg.estimand import estimand
-from privreg.families.family import Family, check_ratios
 from privreg.families.measures import frame as measures_frame
 from privreg.files import archive
 from privreg.options.unknown import all_known_arguments
-from privreg.results import saving, views
-from privreg.results.data import ModelNames, ResultData
-from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
-from privreg.results.postestimation.testing import TestedResults
+from privreg.results import saving
+from privreg.results.data import ResultData
+from privreg.results.estimates import EstimatedResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +30,7 @@ __all__ = ["PrivateResults"]
 
 
 @all_known_arguments
-class PrivateResults(TestedResults):
+class PrivateResults(EstimatedResults):
     """Results of a private online regression.
 
     Parameters
@@ -44,31 +41,6 @@ class PrivateResults(TestedResults):
 
     _fit: ResultData
     _kind: ClassVar = "results"  # Of its files
-
-    @property
-    def params_last(self) -> pd.Series | pd.DataFrame:
-        """Last iterate in the user's units, shaped like :attr:`params` and noisier."""
-        return self._fit.shaped(self._fit.last)
-
-    @property
-    def bse(self) -> pd.Series | pd.DataFrame:
-        """Standard errors of the default method; √(6 V̂ / n) under random scaling, so that t reads as usual."""
-        return self._fit.shaped(self._errors())
-
-    @property
-    def tvalues(self) -> pd.Series | pd.DataFrame:
-        """Estimate over standard error."""
-        return self._fit.shaped(self._ratios())
-
-    @property
-    def pvalues(self) -> pd.Series | pd.DataFrame:
-        """Two-sided p-values of zero coefficients, exact for the method's limit law."""
-        return self._fit.shaped(self._estimate().pivot.two_sided(self._ratios()))
-
-    @property
-    def nobs(self) -> int:
-        """People who sent a report."""
-        return self._fit.nobs
 
     @property
     def fit_measures(self) -> pd.DataFrame:
@@ -173,274 +145,9 @@ class PrivateResults(TestedResults):
         """
         return evaluation.plot_calibration(self, public_test, groups, ax=ax)
 
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """Inference methods at hand; the first is the default."""
-        return tuple(e.method for e in self._fit.estimates)
-
-    @property
-    def family(self) -> Family:
-        """The family that was fitted."""
-        return self._fit.family
-
-    @property
-    def model(self) -> ModelNames:
-        """Public names: endog_names, exog_names (of all coefficients) and formula, as other libraries look for them."""
-        fit = self._fit
-        return ModelNames(str(fit.design.endog_name), list(fit.names), fit.design.formula)
-
-    def cov_params(self, method: str | None = None) -> pd.DataFrame:
-        """Covariance of the estimates on the scale of :attr:`bse`, DataFrame of shape (p, p).
-
-        Of a multinomial fit rows and columns are labelled by (level, term), as in statsmodels' MNLogit.
-
-        Raises
-        ------
-        InferenceError
-            If the method was not asked for or keeps only variances.
-        """
-        return self._covariance(method)
-
-    def conf_int(
-        self, alpha: float = 0.05, cols: Any = None, *, method: str | None = None, simultaneous: bool = False
-    ) -> pd.DataFrame:
-        """Confidence intervals, one coefficient a row.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level, in (0, 1); above 0.5 it warns that it may be the level itself.
-        cols : list of str or int, optional
-            Coefficients wanted; all by default. Of a multinomial fit they are called "level:term".
-        method : str, optional
-            An inference method of this fit; its first by default.
-        simultaneous : bool
-            Whether the intervals that are returned are to hold all together at that level; they are wider then, by
-            the law of the largest t-ratio (see `privreg.inference.simultaneous`).
-
-        Returns
-        -------
-        DataFrame
-            Columns 0 and 1: lower and upper limit. Of a multinomial fit the index is (level, term) and the columns are
-            "lower" and "upper", all as in statsmodels' MNLogit.
-
-        Raises
-        ------
-        OptionError
-            If `alpha` is not in (0, 1).
-        InferenceError
-            If the method was not asked for.
-
-        Notes
-        -----
-        Anytime intervals cover more than their level at one look. Under published tuning all but random scaling are
-        below their level on short streams; see benchmarks/validity.py and benchmarks/intervals.py.
-        """
-        at = np.arange(len(self._fit.names)) if cols is None else np.array(self._fit.places(cols), dtype=int)
-        half = self._half(alpha, method, simultaneous, at)
-        lower, upper = ("lower", "upper") if self._fit.levels else (0, 1)
-        params, index = self._fit.params[at], self._fit.index[at]
-        return pd.DataFrame({lower: params - half, upper: params + half}, index=index)
-
-    def tidy(
-        self,
-        exponentiate: bool = False,
-        *,
-        alpha: float = 0.05,
-        conf_level: float | None = None,
-        method: str | None = None,
-        simultaneous: bool = False,
-    ) -> pd.DataFrame:
-        """Build the one table that every view renders.
-
-        Parameters
-        ----------
-        exponentiate : bool
-            Report exp(estimate) and exp(limits): odds ratios of Logistic, rate ratios of Poisson, relative risk ratios
-            against the baseline of multinomial fits, and ratios of y where the response is ``np.log(y)``; the standard
-            error stays that of the estimate itself.
-        alpha : float
-            One minus the level of the intervals.
-        conf_level : float, optional
-            Their level in place of `alpha`, as in R's broom.
-        method : str, optional
-        simultaneous : bool
-            Whether the intervals of all coefficients are to hold together, as in :meth:`conf_int`; p-values stay those
-            of each coefficient alone.
-
-        Returns
-        -------
-        DataFrame
-            term, estimate, std_error, statistic, p_value, conf_low, conf_high, reliable (whether no note of the summary
-            takes the row back); before them the level for multinomial fits.
-
-        Raises
-        ------
-        OptionError
-            If coefficients are to be exponentiated that are no logs of ratios, or `alpha` is not in (0, 1).
-        """
-        flag("simultaneous", simultaneous)
-        if flag("exponentiate", exponentiate):
-            check_ratios(self._fit.family, self._fit.design.endog_name)
-        alpha = views.alpha_of(alpha, conf_level)
-        out = self._table(alpha, method, simultaneous)
-        if exponentiate:
-            with np.errstate(over="ignore"):  # exp of a wild estimate is inf, and means it
-                for c in {"estimate", "conf_low", "conf_high"} & set(out):
-                    out[c] = np.exp(out[c])
-        return out
-
-    def glance(self) -> pd.DataFrame:
-        """One line about the whole fit, as R's broom has it, to be stacked with those of other fits.
-
-        Returns
-        -------
-        DataFrame
-            nobs, coefficients (how many), response, family, inference, guarantee (in words), mu (of this release),
-            mu_total (of all releases from these data so far in this process), releases, epsilon (of this release at
-            delta = 1e-6, or as asked of a pure budget), delta, private (False without noise, or with a seed), reliable
-            (whether no note takes a row back); then each of :attr:`fit_measures`.
-        """
-        return views.glance(self)
-
     # --- predictions -----------------------------------------------------------------------------------
 
-    def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
-        """Predict at new covariate values, on the response's scale.
-
-        Parameters
-        ----------
-        exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Every value is needed. Nothing is clamped to the declared bounds; columns that lie outside are named in a
-            warning. An offset that is left out is 0, an exposure 1.
-        which : {"mean", "linear", "class"}
-            "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile (Quantile) or
-            tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
-            second level (Logistic), the probability of each level (Multinomial). For Hinge and SmoothedHinge it is the
-            margin, which is no probability: its sign is the class, its size no measure of certainty.
-            "linear" is the linear predictor.
-            "class" is the likelier class, for Logistic, Multinomial and the hinges: the declared level, or 0/1 for a
-            response without levels.
-
-        Returns
-        -------
-        Series, shape (n,)
-            For Multinomial a DataFrame: rows by levels, with "linear" without the baseline, whose predictor is 0.
-
-        Notes
-        -----
-        Coefficients are private, so predictions at public covariate values are too. A prediction for somebody's own
-        row is as secret as that row: it is computed from it without noise, and what the statement of privacy says
-        does not cover it.
-
-        Warns
-        -----
-        PrivregWarning
-            If covariates lie outside their declared bounds; it names the columns.
-
-        Raises
-        ------
-        OptionError
-            If the family has no such predictions.
-        UnsupportedArgumentError
-            For arguments of other libraries; the message says what to write.
-        NotPrivateError
-            Without `exog`, or with rows that were fitted privately in this process (unless with a seed, in a
-            simulation).
-        DataError, SchemaError
-            If the new rows can't be encoded.
-        """
-        which = check_which(which, self._fit.family)
-        x, offset, index = self._exog(exog, "predict")
-        return predicted(self._fit, x, offset, index, which)
-
-    def get_prediction(self, exog: Any = None, *, method: str | None = None) -> Prediction | ClassPrediction:
-        """Predictions with standard errors and confidence intervals of the mean.
-
-        Parameters
-        ----------
-        exog
-            As in :meth:`predict`.
-        method : str, optional
-
-        Returns
-        -------
-        Prediction
-            predicted_mean, se_mean, conf_int(alpha), summary_frame(alpha), notes (which take limits back); "mean" is
-            what :meth:`predict` gives. Limits are those of the linear predictor through the inverse link.
-        ClassPrediction
-            The same of a multinomial fit: probabilities, rows by levels; the frame is long, one line for each row and
-            level. Limits are those of the logit of each probability, so that they stay in (0, 1).
-
-        Notes
-        -----
-        Predictions for private rows are not protected; see :meth:`predict`. These are limits of the mean. There are no
-        prediction intervals of single responses, which need their spread; fits with ``Quantile(0.025)`` and
-        ``Quantile(0.975)``, two more releases, estimate such limits.
-
-        Warns
-        -----
-        PrivregWarning
-            As for :meth:`predict`.
-
-        Raises
-        ------
-        InferenceError
-            If the method was not asked for or keeps only variances.
-        NotPrivateError, DataError, SchemaError
-            As for :meth:`predict`.
-        """
-        x, offset, index = self._exog(exog, "get_prediction")
-        cov, pivot = self._full_cov(method, "get_prediction")
-        return with_errors(self._fit, x, offset, index, cov, pivot, self._doubts(method))
-
     # --- views -----------------------------------------------------------------------------------------
-
-    def trajectory(self, alpha: float = 0.05, *, method: str | None = None) -> pd.DataFrame:
-        """Estimates along the stream, at people counts that grow geometrically.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the bands, pointwise.
-        method : str, optional
-            Method that the bands must be of; they are of one only, see below.
-
-        Returns
-        -------
-        DataFrame
-            term, n, estimate, low, high; before them the level for multinomial fits. The bands are those of anytime
-            if it was asked for, else of sandwich, or of random scaling with published tuning; NaN where there are
-            none, as before main rounds begin. Only those of anytime hold at all n at once.
-
-        Raises
-        ------
-        InferenceError
-            If the bands are not of `method`.
-        """
-        return views.trajectory(self._fit, alpha, method)
-
-    def using(self, method: str) -> Self:
-        """Return the same results with another of this fit's inference methods as the default of every view."""
-        first = self._estimate(method)
-        rest = tuple(e for e in self._fit.estimates if e is not first)
-        return type(self)(replace(self._fit, estimates=(first, *rest)))
-
-    def inference_table(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Compare the intervals of every inference method of this fit.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            One line for each method and coefficient: term, method, std_error, statistic, p_value, conf_low, conf_high,
-            length, law (of the statistic) and note (whatever takes the interval back).
-        """
-        return views.inference_table(self, alpha)
 
     def plot_inference(self, *, alpha: float = 0.05, ax: Any = None) -> Axes:
         """Draw how long the intervals of every method are, relative to those of the first.

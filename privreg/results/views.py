@@ -14,7 +14,7 @@ from privreg.privacy.ledger import REPORTED_DELTA
 
 if TYPE_CHECKING:
     from privreg.results.data import ResultData
-    from privreg.results.results import PrivateResults
+    from privreg.results.estimates import EstimatedResults
 
 __all__ = ["BANDS", "alpha_of", "band", "glance", "inference_table", "trajectory"]
 
@@ -59,7 +59,7 @@ def trajectory(fit: ResultData, alpha: float, method: str | None = None) -> pd.D
     return fit.labels(m).assign(n=n, estimate=estimate, low=estimate - half, high=estimate + half)
 
 
-def inference_table(results: PrivateResults, alpha: float) -> pd.DataFrame:
+def inference_table(results: EstimatedResults, alpha: float) -> pd.DataFrame:
     """Intervals by every method of the fit; see `PrivateResults.inference_table`."""
     parts = []
     for method in results.methods:
@@ -88,7 +88,7 @@ def alpha_of(alpha: float, conf_level: float | None) -> float:
         raise OptionError(f"conf_level={shown(conf_level)} must be a number in (0, 1), such as 0.95.") from None
 
 
-def glance(results: PrivateResults) -> pd.DataFrame:
+def glance(results: EstimatedResults) -> pd.DataFrame:
     """One line about the whole fit; see `PrivateResults.glance`."""
     fit, stated = results._fit, results.privacy
     private = stated.budget.private
