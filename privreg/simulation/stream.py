@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 import warnings
@@ -18,7 +17,6 @@ import numpy as np
 
 from privreg.data.sources.open import chunk_of, one_batch, pieces, rows_of
 from privreg.errors import (
-    InferenceError,
     PrivregError,
     PrivregWarning,
     SavedFileError,
@@ -41,6 +39,7 @@ from privreg.simulation.reporting.outcome import report_of_rounds
 from privreg.simulation.reporting.statements import statement, title
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.settings import FitOptions, Settings
+from privreg.simulation.storage import document_of, plan_told, refuse_unstorable
 from privreg.simulation.tuning import resolve_tuning
 from privreg.simulation.workers.crew import Crew, Task
 
@@ -59,13 +58,6 @@ __all__ = ["Stream"]
 
 AHEAD: Final = 2
 """Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""
-
-
-def _plain(value: Any) -> Any:
-    """Nested tuples as JSON has them; infinities by name."""
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 class Stream:
@@ -438,31 +430,11 @@ class Stream:
         InferenceError
             If it holds what must not be stored.
         """
-        if any(m.central for m in self._settings.methods):
-            raise InferenceError("a stream with plug_in_central holds raw sums and can't be saved; use plug_in.")
-        if self._counter is not None:
-            raise InferenceError(
-                "a stream with id= keeps in memory how often each person came, and that is never stored; save its "
-                "results() instead."
-            )
-        if self._spec.family.score is not None:
-            raise InferenceError(
-                "a stream of a family of your own can't be saved, as code is never stored; save its results() instead."
-            )
-        document = {
-            "design": self._spec.design.to_json(),
-            "family": self._spec.family.to_json(),
-            "budget": [self._spec.budget.form, list(self._spec.budget.asked)],
-            "options": self._options,
-            "private": [self._spec.score_weights, self._spec.mechanism, self._spec.private],
-            "people": self._spec.people.to_json(),
-            "seed": self._seed,
-            "plan": self._plan(),
-            "start": self._start,
-            "covariates": None if self._public is None else self._public.told,
-            # functions are known by name only: what they make of public rows tells one from another
-            "probe": hashlib.sha256(self._spec.design.probe.astype(np.float32).tobytes()).hexdigest(),
-        }
+        refuse_unstorable(self._spec, self._settings)
+        told = None if self._public is None else self._public.told
+        document = document_of(
+            self._spec, self._options, seed=self._seed, start=self._start, plan=plan_told(self._run), covariates=told
+        )
         run = self._run
         if close:
             self._settle()
@@ -488,7 +460,7 @@ class Stream:
     def _restore(self, path: Path, document: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Take over a saved state, and take the keys out of its file."""
         run = self._run
-        if self._plan() != document["plan"]:
+        if plan_told(self._run) != document["plan"]:
             raise SavedFileError(f"{path.name!r} was saved under rules this version doesn't follow; finish it there.")
         run.from_arrays(arrays)
         secrets = {k: v for k, v in arrays.items() if k.startswith("secret_")}
@@ -509,13 +481,6 @@ class Stream:
             document = {k: v for k, v in document.items() if k not in {"kind", "format"}}
             archive.write_archive(path, archive.STREAM, document, rest)
         run.take_secrets(secrets)
-
-    def _plan(self) -> list[Any]:
-        """Public numbers by which a saved stream is known to be this one's."""
-        run = self._run
-        if not isinstance(run, RoundsRun):
-            return [_plain(run.plan), _plain(run.steps)]
-        return [_plain(run.plan.rounds), run.plan.mechanism.name, run.plan.d, run.plan.blocks, run.plan.groups]
 
     def __reduce__(self) -> str:
         raise TypeError("a stream holds a secret key and can't be pickled; use save(path) and privreg.load(path)")
