@@ -31,7 +31,7 @@ FIT = """
 import os, sys
 from pathlib import Path
 import privreg as pr
-from privreg.simulation.stream import Stream
+from privreg.simulation.streaming.stream import Stream
 path, kept, said, every = sys.argv[1:]
 take = Stream._take
 def noted(self, rows):

@@ -29,7 +29,7 @@ from privreg.regression import PrivateOnlineRegression
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.simulation.stream import Stream
+    from privreg.simulation.streaming.stream import Stream
 
     Array = NDArray[np.float64]
 

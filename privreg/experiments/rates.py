@@ -17,7 +17,7 @@ from privreg.experiments.figures import rate_figure
 from privreg.families.builtin import Huber
 from privreg.regression import PrivateOnlineRegression
 from privreg.simulation.settings import FitOptions
-from privreg.simulation.stream import Stream
+from privreg.simulation.streaming.stream import Stream
 from privreg.simulation.tuning import resolve_tuning
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from privreg.families.family import Family
     from privreg.results.results import PrivateResults
-    from privreg.simulation.stream import Stream
+    from privreg.simulation.streaming.stream import Stream
 
     Array = NDArray[np.float64]
 

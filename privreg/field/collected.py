@@ -18,7 +18,7 @@ from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
 from privreg.protocol.wire import MessageError, Record
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.stream import begin
+from privreg.simulation.streaming.stream import begin
 
 if TYPE_CHECKING:
     from privreg.collector.plan import Plan

@@ -14,7 +14,7 @@ from privreg.protocol import lattice, messages
 from privreg.protocol.messages import Report
 from privreg.simulation.devices import Block, Devices
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.stream import begin
+from privreg.simulation.streaming.stream import begin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

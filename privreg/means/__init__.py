@@ -1,8 +1,7 @@
 """Means and frequencies under local differential privacy: estimates, the benchmark of mechanisms, shrinking.
 
 `model` is the front door, `spec`, `terms` and `plan` what is asked of whom, `device` and `factors` what is sent,
-`collector` and `stream` what becomes of it. `results`, `summary`, `words` and `plots` show it, `shrinkage` and
-`theory` are the benchmark, `verification` audits.
+`collector` and `stream` what becomes of it. `results` shows it, `comparison` is the benchmark, `verification` audits.
 
 Examples
 --------
@@ -14,12 +13,12 @@ Examples
 ['term', 'estimate', 'std_error', 'conf_low', 'conf_high', 'reliable']
 """
 
+from privreg.means.comparison.plots import plot_benchmark
+from privreg.means.comparison.shrinkage import hdr4me, james_stein, shrink, soft_threshold, sure_threshold
+from privreg.means.comparison.theory import benchmark, break_even, corrections, moments
 from privreg.means.model import PrivateMeans, estimate
-from privreg.means.plots import plot_benchmark
-from privreg.means.results import MeansResults
-from privreg.means.shrinkage import hdr4me, james_stein, shrink, soft_threshold, sure_threshold
+from privreg.means.results.results import MeansResults
 from privreg.means.stream import MeansStream
-from privreg.means.theory import benchmark, break_even, corrections, moments
 from privreg.unavailable import public_names
 
 __all__ = [

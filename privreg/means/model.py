@@ -11,7 +11,7 @@ from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
 from privreg.errors import DataError, OptionError
 from privreg.means.plan import Plan
-from privreg.means.results import MeansResults
+from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, declared
 from privreg.means.stream import MeansStream
 from privreg.means.terms import declared_terms, read_columns, read_formula

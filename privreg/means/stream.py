@@ -11,9 +11,9 @@ from privreg.data.participants import Counter
 from privreg.data.sources.open import CHUNK, chunk_of, one_batch, pieces
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
-from privreg.means.results import MeansFit, MeansResults
+from privreg.means.results.results import MeansFit, MeansResults
+from privreg.means.results.words import header, is_biased, statement
 from privreg.means.spec import Spec
-from privreg.means.words import header, is_biased, statement
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 

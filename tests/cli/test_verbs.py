@@ -393,7 +393,7 @@ def interrupt(*_: object, **__: object) -> None:
 
 
 def test_an_interrupted_fit_leaves_files_as_they_were(fit, tmp_path, monkeypatch):
-    from privreg.simulation.stream import Stream
+    from privreg.simulation.streaming.stream import Stream
 
     report = tmp_path / "report.html"
     report.write_text("old")

@@ -275,10 +275,10 @@ def keys(monkeypatch):
         made.append(noise_module.derived_key(key, label))
         return made[-1]
 
-    monkeypatch.setattr("privreg.simulation.stream.fresh_key", fresh)
+    monkeypatch.setattr("privreg.simulation.streaming.stream.fresh_key", fresh)
     for module in ("published.sgd", "published.fit"):
         monkeypatch.setattr(f"privreg.simulation.{module}.NoiseStream", Spy)
-    for module in ("published.sgd", "published.fit", "stream", "rounds"):
+    for module in ("published.sgd", "published.fit", "streaming.stream", "rounds"):
         monkeypatch.setattr(f"privreg.simulation.{module}.derived_key", derived)
     return made
 

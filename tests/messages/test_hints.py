@@ -11,7 +11,7 @@ import privreg as pr
 from privreg.central.results import CentralResults
 from privreg.errors import FormulaError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.federated.results import FederatedResults
-from privreg.means.results import MeansResults
+from privreg.means.results.results import MeansResults
 from privreg.results.postestimation import effects, hypothesis, prediction
 from privreg.results.postestimation.comparison import Comparison
 from privreg.results.results import PrivateResults

@@ -23,7 +23,7 @@ from privreg.errors import (
 from privreg.planning.plan import StudyPlan, least
 from privreg.planning.precision import ASKED
 from privreg.planning.rehearsal import enough_in_main
-from privreg.simulation.stream import begin
+from privreg.simulation.streaming.stream import begin
 
 INSURED = {
     "bounds": {"age": (18, 65), "bmi": (18, 50), "charges": (0, 35_000)},

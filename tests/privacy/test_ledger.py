@@ -107,7 +107,9 @@ def test_a_limit_of_the_process_refuses_fits_before_they_spend(limited, monkeypa
     assert model.fit(progress=False).privacy.release.number == 1
     limited(1.5)
     assert model.fit(progress=False).privacy.release.number == 2  # what was spent before the limit counts
-    monkeypatch.setattr("privreg.simulation.stream.Stream._update_all", lambda *_: pytest.fail("somebody has reported"))
+    monkeypatch.setattr(
+        "privreg.simulation.streaming.stream.Stream._update_all", lambda *_: pytest.fail("somebody has reported")
+    )
     with pytest.raises(
         BudgetError, match=r"release 3 .*\(1.415-GDP is spent, 1-GDP .* allows 1.5-GDP; ask for mu=0.5 "
     ):

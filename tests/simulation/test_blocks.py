@@ -298,7 +298,7 @@ def test_errors_of_workers_quote_no_row(folder, monkeypatch):
     def fail(*_, **__):
         raise ValueError("secret-cell")
 
-    monkeypatch.setattr("privreg.simulation.stream.Stream._update_all", fail)
+    monkeypatch.setattr("privreg.simulation.streaming.stream.Stream._update_all", fail)
     with pytest.raises(DataError, match=r"could not be worked on \(ValueError; its text is withheld") as caught:
         fitted(whole(folder))
     assert "secret" not in "".join(map(str, (caught.value, caught.value.__context__, caught.value.__cause__)))

@@ -17,7 +17,7 @@ from privreg.data.sources.open import CHUNK, file_mark
 from privreg.errors import DataError, InferenceError, OptionError, SavedFileError, UnsupportedArgumentError
 from privreg.files import archive
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.stream import Stream
+from privreg.simulation.streaming.stream import Stream
 
 N = 150_000
 EVERY = 40_000

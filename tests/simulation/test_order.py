@@ -7,7 +7,7 @@ import pytest
 import privreg as pr
 from privreg.data.sources import order, source
 from privreg.errors import OptionError, SavedFileError, UnsupportedArgumentError
-from privreg.simulation.stream import Stream
+from privreg.simulation.streaming.stream import Stream
 
 TRUTH = np.array([0.5, 1.0, -1.0])
 PUBLIC = {"mu": 1, "bounds": {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}}

@@ -20,7 +20,7 @@ import privreg as pr
 from privreg.cli import app
 from privreg.errors import OptionError, SavedFileError
 from privreg.files import archive, sealing
-from privreg.simulation.stream import Stream
+from privreg.simulation.streaming.stream import Stream
 
 N = 3000
 PUBLIC = {"mu": 1, "bounds": {"x": (-1, 1), "y": (-1, 1)}}

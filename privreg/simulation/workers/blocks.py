@@ -21,14 +21,14 @@ from privreg.data.sources.order import PUBLIC, spread
 from privreg.errors import DataError, OptionError
 from privreg.privacy.noise import Key, derived_key
 from privreg.simulation.rounds import MOST, PIECE, STEP, RoundsRun, Sent
-from privreg.simulation.stream import begin
+from privreg.simulation.streaming.stream import begin
 from privreg.simulation.workers.tasks import Each, Part, Span, Work, quiet
 
 if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.protocol.rounds import State
     from privreg.simulation.settings import FitOptions
-    from privreg.simulation.stream import Stream
+    from privreg.simulation.streaming.stream import Stream
 
 __all__ = ["blocks_of", "fit_blocks"]
 

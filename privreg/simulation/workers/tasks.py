@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from privreg.data.sources.open import Batch, file_mark, first, rows_of
 from privreg.errors import DataError, PrivregError
 from privreg.formula.spec import ModelSpec
-from privreg.simulation.stream import begin
+from privreg.simulation.streaming.stream import begin
 
 if TYPE_CHECKING:
     from privreg.simulation.settings import FitOptions
-    from privreg.simulation.stream import Stream
+    from privreg.simulation.streaming.stream import Stream
 
 __all__ = ["Each", "Part", "Span", "Work", "quiet"]
 

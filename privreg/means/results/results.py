@@ -13,8 +13,8 @@ import pandas as pd
 from privreg.errors import InferenceError, NotPrivateError, OptionError, interval_level
 from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
-from privreg.means.shrinkage import shrink
-from privreg.means.summary import summarise
+from privreg.means.comparison.shrinkage import shrink
+from privreg.means.results.summary import summarise
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
@@ -208,7 +208,7 @@ class MeansResults(Results):
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals, each on its public range scaled to [0, 1]."""
-        from privreg.means.plots import estimates
+        from privreg.means.comparison.plots import estimates
 
         return estimates(self, alpha=alpha, ax=ax)
 

@@ -26,7 +26,7 @@ from privreg.version import __version__
 
 if TYPE_CHECKING:
     from privreg.data.sources.open import Source
-    from privreg.simulation.stream import Stream
+    from privreg.simulation.streaming.stream import Stream
 
 __all__ = ["Checkpoints", "forget", "read_checkpoint", "take_all"]
 

@@ -9,7 +9,7 @@ from privreg.results.summary import Summary, caution, marked
 from privreg.tables import Paragraph, Table, cells
 
 if TYPE_CHECKING:
-    from privreg.means.results import MeansResults
+    from privreg.means.results.results import MeansResults
 
 __all__ = ["summarise"]
 

@@ -33,13 +33,13 @@ from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
 from privreg.results.data import ResultData
 from privreg.results.results import PrivateResults
-from privreg.simulation.encoding import Encoder, Rows
 from privreg.simulation.plan import plan_of
 from privreg.simulation.reporting.outcome import report_of_rounds
 from privreg.simulation.reporting.statements import statement, title
 from privreg.simulation.rounds import RoundsRun
 from privreg.simulation.settings import FitOptions, Settings
-from privreg.simulation.storage import document_of, plan_told, refuse_unstorable
+from privreg.simulation.streaming.encoding import Encoder, Rows
+from privreg.simulation.streaming.storage import document_of, plan_told, refuse_unstorable
 from privreg.simulation.tuning import resolve_tuning
 from privreg.simulation.workers.crew import Crew, Task
 

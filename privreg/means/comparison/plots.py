@@ -22,7 +22,7 @@ from privreg.results.plots.style import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privreg.means.results import MeansResults
+    from privreg.means.results.results import MeansResults
 
 __all__ = ["estimates", "plot_benchmark"]
 
