@@ -90,8 +90,9 @@ class StudyPlan(View):
     assumed : Assumed
     alpha : float
         One minus the level of intervals and tests.
-    reliable : int
-        People from whom on the fit's intervals can be relied on.
+    reliable : float
+        People from whom on intervals of the goal's coefficients can be relied on, of all without a goal; inf if no
+        number is enough.
     needed : int
         People that the goal alone would need; `n` where it was given.
     """
@@ -102,7 +103,7 @@ class StudyPlan(View):
     goal: Goal
     assumed: Assumed
     alpha: float
-    reliable: int
+    reliable: float
     needed: int
     _precision: Precision = field(repr=False, compare=False)
 
@@ -255,8 +256,8 @@ class StudyPlan(View):
 
     def _answer(self) -> str:
         what = f"{self.spec.family!r}, {self.spec.budget} per person"
-        if self.reliable > MOST_PEOPLE:
-            rare = "No number of records is enough to rely on the intervals, as a level is too rare."
+        if self.asked == "people" and self.reliable > MOST_PEOPLE:
+            rare = f"No number of records is enough to rely on the intervals of {self._rare()}: a level is too rare."
             return f"{rare} Below: {self.n:,} records ({what})."
         if self.asked == "people":
             return f"{self.n:,} records are needed ({what})."
@@ -265,6 +266,11 @@ class StudyPlan(View):
                 f"A budget of {self.spec.budget} per person is needed with {self.n:,} records ({self.spec.family!r})."
             )
         return f"{self.n:,} records ({what})."
+
+    def _rare(self) -> str:
+        """Coefficients that a fit of so many people takes back, as too few have a level; in words."""
+        columns, names = self._precision.rare(self.n), self.spec.coefficients
+        return ", ".join(c for k, c in enumerate(names) if k % len(self.spec.design.names) in columns)
 
     def _assumptions(self) -> list[tuple[str, str]]:
         out = self.assumed.words(self.spec)
@@ -292,11 +298,15 @@ class StudyPlan(View):
             )
         elif self.reliable > MOST_PEOPLE:
             out["unreliable"] = (
-                "don't rely on intervals, with any number of records: a level is too rare, so that its interval is far "
-                "too short and the others suffer; merge levels, or leave it out"
+                f"don't rely on the intervals of {self._rare()}, with any number of records: a level that they depend "
+                "on is too rare; merge levels, compare with a common one, or leave it out"
             )
         elif self.n < self.reliable:
             out["unreliable"] = f"don't rely on intervals with so few records: {self.reliable:,} are needed for that"
+        elif rare := self._rare():
+            out["rare"] = (
+                f"don't rely on the intervals of {rare}: too few of so many records have a level that they depend on"
+            )
         outside = self.assumed.outside(self.spec)
         if outside > MOST_OUTSIDE:
             out["clamped"] = (
@@ -392,9 +402,13 @@ def _value(table: pd.DataFrame, name: str, column: str) -> float:
     return float(table[column].to_numpy()[table.index.get_loc(name)])
 
 
-def reliable_from(plan: StudyPlan) -> int:
-    """People from whom on the fit doesn't say that its intervals can't be relied on."""
-    return least(plan._precision.reliable)
+def reliable_from(plan: StudyPlan) -> float:
+    """People from whom on the fit doesn't say that intervals of the goal's coefficients can't be relied on; or inf."""
+    names = list(plan.spec.coefficients)
+    goal = {*plan.goal.widths, *plan.goal.effects} or names
+    columns = {names.index(c) % len(plan.spec.design.names) for c in goal}
+    found = least(lambda n: plan._precision.reliable(n, columns))
+    return found if found <= MOST_PEOPLE else math.inf
 
 
 def least(enough: Callable[[int], bool]) -> int:

@@ -111,7 +111,7 @@ def plan(
     params : mapping or sequence, optional
         Coefficients to expect, where precision depends on them (logistic, multinomial, Poisson): 0 by default.
     shares : mapping of str to sequence, optional
-        How frequent the levels of factors are; equally by default.
+        How frequent the levels of factors are, as positive numbers in proportion; equally by default.
     covariates : DataFrame, optional
         Public or made-up rows to take the covariates from. By default numbers are uniform on their bounds, or normal
         with their declared moments and correlations, and independent of factors. Public declarations that the rows
@@ -191,7 +191,7 @@ def plan(
         out = replace(out, n=needed, asked="people", needed=needed)
     out = replace(out, reliable=reliable_from(out))
     raised = out.asked == "people" and out.reliable <= MOST_PEOPLE
-    return replace(out, n=max(out.n, out.reliable)) if raised else out
+    return replace(out, n=max(out.n, int(out.reliable))) if raised else out
 
 
 def _find_budget(plan: StudyPlan, n: int) -> StudyPlan:

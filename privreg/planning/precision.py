@@ -7,6 +7,7 @@ mathematics: it reads assumed rows, never anybody's.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -116,11 +117,18 @@ class Precision:
         values = [math.log(float(self._node(k)[coef])) for k in nodes]
         return np.asarray(np.exp(PchipInterpolator(nodes, values)(at)) / np.sqrt(size))
 
-    def reliable(self, n: int) -> bool:
-        """Whether a fit of so many people says nothing that takes intervals back for their being few."""
-        plan = self.plan(n)
-        if rarity.found(plan, self._mapped, n, self.to_user).any:
+    def rare(self, n: int) -> frozenset[int]:
+        """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
+        plan, order, _ = _plan(self.spec, n)
+        rare = rarity.found(plan, self._mapped, n, self.to_user)
+        columns = (*rare.columns, *rare.compared, *rare.crossed, *rare.about) if rare.any else ()
+        return frozenset(int(order[j]) for j in columns)
+
+    def reliable(self, n: int, columns: Collection[int]) -> bool:
+        """Whether a fit of so many people takes no interval of these columns back for their being few."""
+        if not self.rare(n).isdisjoint(columns):
             return False
+        plan = self.plan(n)
         return enough_in_main(plan, self.people, self._begun, wanted(plan))
 
 

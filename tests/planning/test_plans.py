@@ -499,8 +499,22 @@ def test_rare_levels_are_told_as_the_fit_tells_them(share):
     if share == 0.03:
         wanted = pr.plan("y ~ g", width={"g": 0.3}, scale=0.3, shares={"g": [1 - share, share]}, **declared)
         assert wanted.n == wanted.needed
-        assert any("with any number of records: a level is too rare" in note for note in wanted.notes)
-        assert "No number of records is enough to rely on the intervals" in str(wanted)
+        assert any("with any number of records: a level that they depend on is too rare" in n for n in wanted.notes)
+        assert "No number of records is enough to rely on the intervals of g[T.b]" in str(wanted)
+        assert wanted.reliable == math.inf
+
+
+def test_a_rare_level_does_not_keep_other_coefficients_from_being_planned_for():
+    declared = {"bounds": {"y": (-4, 4), "x": (-1, 1)}, "levels": {"g": ["a", "b", "c"]}, "mu": 1, "scale": 1}
+    found = pr.plan("y ~ x + g", width={"x": 0.2}, shares={"g": [0.7, 0.28, 0.02]}, **declared)
+    assert found.n == found.needed > found.reliable
+    (told,) = [note for note in found.notes if note.code == "rare"]
+    assert "the intervals of g[T.c]:" in told
+    of_reference = pr.plan("y ~ x + g", width={"x": 0.2}, shares={"g": [0.02, 0.5, 0.48]}, **declared)
+    (told,) = [note for note in of_reference.notes if note.code == "rare"]
+    assert "the intervals of Intercept, g[T.b], g[T.c]:" in told
+    even = pr.plan("y ~ x + g", width={"x": 0.2}, **declared)
+    assert not [note for note in even.notes if "don't rely" in note]
 
 
 def test_levels_of_several_types_are_planned_for():
