@@ -24,6 +24,7 @@ from privreg.results.wording import (
     releases_in_all,
     shuffled_words,
     success,
+    whole_records,
 )
 from privreg.tables import Notes, Pairs, View
 from privreg.tables.writing import save_parts
@@ -326,7 +327,9 @@ class PrivacyStatement(View):
             return f"Nobody is protected: {said.carries[0]}."
         right = success(self.total_mu) if self.right is None else self.right
         told = often(success(self.release.total_mu), right) if self._again else often(right)
-        pair = "two possible records" if self.protects == WHOLE_RECORD else "two records that differ as protected"
+        pair = "two records that differ as protected"
+        if self.protects in {WHOLE_RECORD, whole_records(self.per_id)}:
+            pair = "two possible records" if self.per_id == 1 else "two possible sets of records"
         text = (
             f"Whoever sees {said.sees_all.format(k) if self._again else said.sees}, {said.guess.format(pair)} is right "
             f"{told}; blind guessing is right 50%.{said.after}"

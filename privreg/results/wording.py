@@ -17,10 +17,17 @@ from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, wi
 if TYPE_CHECKING:
     from privreg.results.statement import PrivacyStatement
 
-__all__ = ["SETTINGS", "WHOLE_RECORD", "Setting", "often", "success"]
+__all__ = ["SETTINGS", "WHOLE_RECORD", "Setting", "often", "success", "whole_records"]
 
 WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
 RESPONSE_ALONE: Final = "one person's response"
+
+
+def whole_records(rows: int) -> str:
+    """What is protected of a person of whom up to so many rows count."""
+    if rows == 1:
+        return WHOLE_RECORD
+    return f"all of one person's records, up to {rows}, each used once; neighbours replace all records of one person"
 
 
 class Setting(NamedTuple):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import privreg as pr
 from privreg.data.participants import Counter, Participants
 from privreg.data.sources.open import open_table
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError
@@ -304,3 +305,21 @@ IDS = {
 @pytest.mark.parametrize(("call", "error", "pieces"), cases(options=OPTIONS, budgets=BUDGETS, ids=IDS))
 def test_wrong_calls(call, error, pieces, tmp_path):
     check_refusal(call, error, pieces, tmp_path)
+
+
+def test_several_rows_are_protected_together():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"who": np.arange(3000), "x": rng.uniform(-1, 1, 3000)})
+    rows["y"] = rows["x"] + 0.3 * rng.standard_normal(3000)
+    told = {}
+    for most in (1, 3):
+        more = {"id": "who", "max_per_id": most, "bounds": {"x": (-1, 1), "y": (-3, 3)}}
+        model = pr.PrivateOnlineRegression.from_formula("y ~ x", rows, mu=1, **more)
+        told[most] = model.fit(progress=False, seed=1)
+    one, several = (dict(told[most].privacy.rows()) for most in (1, 3))
+    assert "neighbours replace one" in one["Protects"]
+    assert "up to 3, each used once; " in several["Protects"]
+    assert several["Protects"].endswith("of one person")
+    assert several["Protects"] in " ".join(str(told[3].summary()).split())
+    assert "which of two possible records a person sent" in one["In words"]
+    assert "which of two possible sets of records a person sent" in several["In words"]

@@ -14,7 +14,7 @@ from privreg.means.plan import Plan
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import WHOLE_RECORD, closing_notes, opening_notes, repeated_notes
+from privreg.results.wording import closing_notes, opening_notes, repeated_notes, whole_records
 from privreg.schema.dates import EPOCH_TEXT
 
 __all__ = ["header", "is_biased", "statement"]
@@ -131,7 +131,7 @@ def statement(
         budget=budget,
         release=release,
         trust="simulated",
-        protects=WHOLE_RECORD if spec.by is None else WITHIN,
+        protects=whole_records(spec.people.max_per_id) if spec.by is None else WITHIN,
         noise_sd=0.0,
         bound=1.0,
         curvature="",

@@ -10,7 +10,7 @@ from privreg.diagnostics import Diagnostic
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import Release, within
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import RESPONSE_ALONE, WHOLE_RECORD, closing_notes, opening_notes, repeated_notes
+from privreg.results.wording import RESPONSE_ALONE, closing_notes, opening_notes, repeated_notes, whole_records
 from privreg.simulation.plan import device_plan
 from privreg.simulation.rounds import RoundsRun
 
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["statement", "title"]
 
-PROTECTS: Final = {
-    "record": WHOLE_RECORD,
-    "response": f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours "
-    "replace one response",
-}
+OF_RESPONSES: Final = (
+    f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
+)
 SMALLER: Final = 0.25
 """Weight of a budget half the largest, for which personal budgets are audited too."""
 
@@ -78,7 +76,7 @@ def statement(
         mechanism=s.mechanism.title,
         noise_sd=s.noise_sd(p),
         noise=s.noise_text(p),
-        protects=PROTECTS[spec.private],
+        protects=OF_RESPONSES if spec.private == "response" else whole_records(spec.people.max_per_id),
         mu_max=spec.people.mu is not None,
         per_id=spec.people.max_per_id,
         people=run.people,
