@@ -155,11 +155,6 @@ class Units:
         """Coefficients in internal units."""
         return np.asarray(np.linalg.solve(self.matrix, params - self.shift))
 
-    def cov_outside(self, cov: Array) -> Array:
-        """Covariance of coefficients in the user's units, shape (p, p)."""
-        t = self.matrix
-        return t @ cov @ t.T
-
 
 def public_units(design: Design | ArrayDesign, *, scale_response: bool) -> Units:
     """Choose internal units from the public schema of a design.

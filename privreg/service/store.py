@@ -168,11 +168,6 @@ class Store:
         with self._reading() as c:
             return c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one()
 
-    def set_analyst(self, digest: bytes) -> None:
-        """Exchange the token by which results may be read."""
-        with self.engine.begin() as c:
-            c.execute(t.study.update().where(t.study.c.slug == self.slug).values(analyst=digest))
-
     def close(self) -> None:
         """Mark the study as closed."""
         with self.engine.begin() as c:
