@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.results.data import ResultData
-    from privreg.results.results import PrivateResults
+    from privreg.results.estimates import EstimatedResults
 
     Array = NDArray[np.float64]
 
@@ -182,12 +182,12 @@ def calibration(fit: ResultData, public_test: Any, groups: int = 10) -> pd.DataF
     return out if fit.baseline else out.drop(columns="level")
 
 
-def plot_calibration(results: PrivateResults, public_test: Any, groups: int = 10, *, ax: Axes | None = None) -> Axes:
+def plot_calibration(results: EstimatedResults, public_test: Any, groups: int = 10, *, ax: Axes | None = None) -> Axes:
     """Draw observed against predicted means by group, with the line on which they agree.
 
     Parameters
     ----------
-    results : PrivateResults
+    results : EstimatedResults
     public_test, groups
         As for :func:`calibration`: *public* rows, and how many groups they make.
     ax : Axes, optional

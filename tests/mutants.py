@@ -651,7 +651,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows looked at together",
-        "privreg/formula/design.py",
+        "privreg/formula/response.py",
         "    if not alone:\n",
         "    if alone is None:\n",
         ("tests/formula/test_checks.py",),

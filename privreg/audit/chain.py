@@ -18,7 +18,7 @@ from privreg.simulation.published import sgd_kernels as kernels
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.audit.reports import Row
+    from privreg.audit.neighbours import Row
 
     Array = NDArray[np.float64]
 

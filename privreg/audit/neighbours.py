@@ -27,6 +27,14 @@ _THRESHOLDS: Final = 400
 """Thresholds tried on the first half: enough that the best of them is as good as any."""
 
 
+class Row(NamedTuple):
+    """A made-up person, in the coordinates of the report; NaN for one who has nothing to tell."""
+
+    x: Array
+    y: float
+    offset: float = 0.0
+
+
 class Audit(NamedTuple):
     """How well reports of two neighbours were told apart."""
 

@@ -10,11 +10,12 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from privreg.audit.devices import scored, second_moments
+from privreg.audit.neighbours import Row
 from privreg.audit.verification import Trial
 from privreg.families import scores
 from privreg.privacy.channels import randomised, width
@@ -45,14 +46,6 @@ NUMBERS: Final = frozenset({"moments", "numbers"})
 
 LANES: Final = (0, 1, 5, 6, 7, 8, 9, 10, 11)
 """Places of a `ScorePlan`'s numbers among those that version 0.1 saved of its lanes."""
-
-
-class Row(NamedTuple):
-    """A made-up person, in the coordinates of the report; NaN for one who has nothing to tell."""
-
-    x: Array
-    y: float
-    offset: float = 0.0
 
 
 # --- what is kept of a fit: numbers only, for JSON -------------------------------------------------------

@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple
 from privreg.central.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.families.builtin import Hinge, Huber, Logistic, Quantile, SmoothedHinge
-from privreg.families.constants import CLASSICAL_C
-from privreg.families.family import Family
+from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
 
 __all__ = ["LOSSES", "Absolute", "Loss", "PowerFamily", "QHinge", "QNorm", "resolve", "resolve_loss", "restored"]

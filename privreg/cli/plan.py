@@ -14,7 +14,7 @@ from privreg.cli.values import budget, check_order, family, given
 from privreg.errors import OptionError
 
 if TYPE_CHECKING:
-    from privreg.planning.plan import StudyPlan
+    from privreg.planning.study_plan import StudyPlan
 
 __all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
 

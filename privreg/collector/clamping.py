@@ -13,16 +13,17 @@ import numpy as np
 from scipy.special import ndtri
 
 from privreg.collector.covariates import moments
+from privreg.collector.plan import Clamped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.collector.plan import Plan, Progress
+    from privreg.collector.plan import Bounded, Plan, Progress
     from privreg.protocol.rounds import Reports
 
     Array = NDArray[np.float64]
 
-__all__ = ["ERROR", "SMALL", "Bounded", "Clamped", "Shares", "later", "people_for", "quantile", "shares_of", "told"]
+__all__ = ["ERROR", "SMALL", "Shares", "later", "people_for", "quantile", "shares_of", "told"]
 
 SMALL: Final = 0.01
 """Share of the records of which nothing is said."""
@@ -32,22 +33,6 @@ ERROR: Final = 0.04
 
 ALPHA: Final = 0.05
 """Chance that any column is named though none has more than a small share."""
-
-
-class Bounded(NamedTuple):
-    """A raw column with bounds that a record tells of."""
-
-    name: str
-    part: str  # Of the model: "response", "covariate" or "offset"
-
-
-class Clamped(NamedTuple):
-    """What a round has told."""
-
-    number: int  # Of the round
-    weight: float  # Records, or weights of those with smaller budgets, summed
-    total: Array  # Sum of the reports; shape (D,)
-    people: int
 
 
 class Shares(NamedTuple):

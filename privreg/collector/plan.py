@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.collector.clamping import Bounded, Clamped
     from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.covariates.moments import Layout, Scatter
@@ -32,6 +31,22 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = ["Crossed", "Estimated", "Frame", "Many", "Plan", "Progress", "Seen"]
+
+
+class Bounded(NamedTuple):
+    """A raw column with bounds that a record tells of."""
+
+    name: str
+    part: str  # Of the model: "response", "covariate" or "offset"
+
+
+class Clamped(NamedTuple):
+    """What a round has told."""
+
+    number: int  # Of the round
+    weight: float  # Records, or weights of those with smaller budgets, summed
+    total: Array  # Sum of the reports; shape (D,)
+    people: int
 
 
 class Crossed(NamedTuple):

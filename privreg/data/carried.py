@@ -16,7 +16,6 @@ from privreg.data.sources.files import FEATHER, PARQUET, arrow_schema, files_of,
 from privreg.errors import SchemaError, quietly
 from privreg.files.optional import comes_from
 from privreg.schema.declarations import Schema
-from privreg.schema.files import declared
 
 __all__ = ["KEY", "completed"]
 
@@ -85,7 +84,7 @@ def _read(where: str, doc: Any) -> Schema:
     """Declarations, checked like a user's own."""
     plain = {k: v for k, v in doc.items() if v or k not in _EMPTY} if isinstance(doc, Mapping) else doc
     try:
-        return declared(plain)
+        return Schema.from_document(plain)
     except SchemaError as e:
         problem = SchemaError(f"attrs[{KEY!r}] of {where}: {e}")
     raise problem

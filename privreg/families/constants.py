@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
-if TYPE_CHECKING:
-    from privreg.families.family import Family
-
-__all__ = ["CLASSICAL_C", "ScoreRules", "auto_c", "normal_expectile", "score_rules"]
-
-CLASSICAL_C: Final = 1.345
-"""Huber's constant with 95% efficiency for normal errors of sd 1."""
+__all__ = ["ScoreRules", "auto_c", "normal_expectile", "score_rules"]
 
 QUANTILE_RATIO: Final = 0.5
 """Half-width, in residual sd, of the window about the quantile line by which the density there is learned."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from privreg.errors import OptionError, SchemaError
 from privreg.families.compiled import compiled
-from privreg.families.constants import CLASSICAL_C
 from privreg.families.scores import Score
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
@@ -24,7 +23,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Family", "check_ratios", "check_response", "from_json", "with_counts"]
+__all__ = ["CLASSICAL_C", "Family", "check_ratios", "check_response", "from_json", "with_counts"]
+
+CLASSICAL_C: Final = 1.345
+"""Huber's constant with 95% efficiency for normal errors of sd 1."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from privreg.tables import plain, shorten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privreg.federated.results import FederatedResults
+    from privreg.results.data import ResultData
 
 __all__ = ["over_rounds"]
 
@@ -33,25 +33,25 @@ MOST: Final = 12
 """Curves drawn unless terms are named: more can't be told apart."""
 
 
-def over_rounds(results: FederatedResults, terms: Any, ax: Any) -> Axes:
-    """Draw coefficients against rounds; see `FederatedResults.plot`."""
+def over_rounds(fit: ResultData, told: str, terms: Any, ax: Any) -> Axes:
+    """Draw coefficients against rounds, and below them what is `told` of privacy; see `FederatedResults.plot`."""
     pyplot()
-    known = list(results._fit.names)
-    slopes = [name for name, term in zip(known, results._fit.labels()["term"], strict=True) if term not in CONSTANTS]
+    known = list(fit.names)
+    slopes = [name for name, term in zip(known, fit.labels()["term"], strict=True) if term not in CONSTANTS]
     wanted = (slopes or known)[:MOST] if terms is None else [terms] if isinstance(terms, str) else terms
     if not isinstance(wanted, Sequence) or not wanted:
         raise OptionError(f"terms={shown(terms)} must be the name of a coefficient or several: {', '.join(known)}.")
     places = [known.index(choose("terms", t, known)) for t in wanted]
-    steps = steps_of([results._fit])
-    values = results._fit.trail_params[:, places] * [steps[known[j]] for j in places]
-    days = dated([results._fit])
+    steps = steps_of([fit])
+    values = fit.trail_params[:, places] * [steps[known[j]] for j in places]
+    days = dated([fit])
     said = {name: step_words(step, "days" if name in days else "") for name, step in steps.items()}
     labels = [", ".join(filter(None, [short, said[name]])) for name, short in _shortened(known, places)]
-    words = unit_of(results._fit, exponentiate=False)
+    words = unit_of(fit, exponentiate=False)
     unit = words.stepped if any(steps[known[j]] != 1.0 for j in places) else words.plain
-    about = about_steps([results._fit], {known[j] for j in places if said[known[j]]})
+    about = about_steps([fit], {known[j] for j in places if said[known[j]]})
     some = [] if len(places) == len(known) else [f"{len(places)} of {len(known)} terms"]
-    footer = "; ".join([*about, results.privacy.headline, *some])
+    footer = "; ".join([*about, told, *some])
     if ax is not None:
         _curves(ax, values, labels, unit)
         add_corner(ax, footer)

@@ -142,7 +142,7 @@ class FederatedResults(Results):
         """
         from privreg.federated.plots import over_rounds
 
-        return over_rounds(self, terms, ax)
+        return over_rounds(self._fit, self.privacy.headline, terms, ax)
 
     def summary(self) -> Summary:
         """Header, coefficients and privacy statement; prints as text, shows as HTML in notebooks."""

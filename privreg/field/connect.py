@@ -11,6 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from html import escape
 from http.client import HTTPException
 from pathlib import Path
@@ -249,9 +250,9 @@ class Study:
         While the study is open, intervals for one look are not valid for stopping early; the band that is valid at
         every look begins at 30,000 reports that enter the estimate.
         """
-        from privreg.field.live import live
+        from privreg.field.live import Followed, live
 
-        return live(self, every)
+        return live(Followed(self.signed.study, partial(self._get, "progress"), self._estimated), every)
 
     @property
     def rounds(self) -> pd.DataFrame:

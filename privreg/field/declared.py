@@ -81,7 +81,7 @@ def read(path: str | Path) -> Declared:
             raise SchemaError(f"a study needs the key {key!r}.")
     if isinstance(doc["mu"], bool) or not isinstance(doc["mu"], int | float):
         raise SchemaError(f"mu of a study is a number, such as 1, got {shown(doc['mu'])}.")
-    schema = files.declared({k: doc[k] for k in _SCHEMA if doc.get(k) is not None})
+    schema = Schema.from_document({k: doc[k] for k in _SCHEMA if doc.get(k) is not None})
     asked = {k: doc[k] for k in (*_MODEL, *_PLAN) if doc.get(k) is not None}
     text = json.dumps({"schema": schema.to_json(), "asked": asked}, ensure_ascii=False, allow_nan=False)
     return Declared(_about(doc, text), fit_of(text))

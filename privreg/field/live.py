@@ -9,7 +9,7 @@ import json
 import threading
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from privreg.errors import OptionError, StudyError, shown
 from privreg.field.picture import picture
@@ -17,17 +17,27 @@ from privreg.files.optional import need
 from privreg.protocol import wire
 
 if TYPE_CHECKING:
-    from privreg.field.connect import Study
+    from collections.abc import Callable
 
-__all__ = ["live"]
+    from privreg.results.results import PrivateResults
+
+__all__ = ["Followed", "live"]
 
 LEAST: Final = 0.5
 LONGEST: Final = 60.0
 """Seconds between two questions, at least, and at most while the server can't be reached."""
 
 
-def live(study: Study, every: float) -> Any:
-    """See `Study.live`."""
+class Followed(NamedTuple):
+    """A study, as far as it is followed."""
+
+    name: str
+    counts: Callable[[], bytes]  # What its server tells of its progress
+    estimated: Callable[[], PrivateResults]  # Of sums that were verified
+
+
+def live(study: Followed, every: float) -> Any:
+    """See `privreg.field.connect.Study.live`."""
     if isinstance(every, bool) or not isinstance(every, int | float) or not LEAST <= every <= 3600:
         raise OptionError(f"every={shown(every)} must be a number of seconds, {LEAST} to 3600.")
     widget = _class()()
@@ -57,7 +67,7 @@ def _class() -> Any:
         results = traits.Dict().tag(sync=True)
         said = traits.Unicode("").tag(sync=True)
 
-        def follow(self, study: Study, every: float) -> None:
+        def follow(self, study: Followed, every: float) -> None:
             """Ask every so many seconds, beginning now."""
             self._over = threading.Event()
             self._thread = threading.Thread(target=_follow, args=(self, study, every), daemon=True, name="privreg-live")
@@ -75,7 +85,7 @@ def _class() -> Any:
     return Live
 
 
-def _follow(widget: Any, study: Study, every: float) -> None:
+def _follow(widget: Any, study: Followed, every: float) -> None:
     """Ask until told to stop, or until no report counts any more."""
     before: Any = None
     wait = every
@@ -83,7 +93,7 @@ def _follow(widget: Any, study: Study, every: float) -> None:
         try:
             progress = _progress(study)
             at = progress["people"], progress["state"], progress["open"]
-            results = widget.results if at == before else picture(study._estimated)
+            results = widget.results if at == before else picture(study.estimated)
             before, wait = at, every
             with widget.hold_sync():  # both at once: coefficients are shown by the study's status
                 widget.progress, widget.results, widget.said = progress, results, ""
@@ -96,7 +106,7 @@ def _follow(widget: Any, study: Study, every: float) -> None:
             return
 
 
-def _progress(study: Study) -> dict[str, Any]:
+def _progress(study: Followed) -> dict[str, Any]:
     """Counts as the server tells them.
 
     Raises
@@ -104,10 +114,10 @@ def _progress(study: Study) -> dict[str, Any]:
     StudyError
     """
     try:
-        said: dict[str, Any] = json.loads(study._get("progress"))
+        said: dict[str, Any] = json.loads(study.counts())
         record = wire.Record(said, "the counts")
         record.fixed("v", wire.VERSION)
-        if record.text("study", 63) != study.signed.study:
+        if record.text("study", 63) != study.name:
             raise StudyError("the counts are those of another study.")
         record.integer("people", 0, 1 << 48), record.integer("state", 0, 1 << 31), record.flag("open")
         record.choice("status", ("open", "closing", "closed"))

@@ -22,8 +22,8 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.unknown import NO_COLUMN
 from privreg.options.values import refuse_arrays
 from privreg.privacy.ledger import Budget
+from privreg.schema.combining import combined
 from privreg.schema.declarations import Schema
-from privreg.schema.files import combined
 
 if TYPE_CHECKING:
     from privreg.families.family import Family

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.collector.clamping import Bounded
+from privreg.collector.plan import Bounded
 from privreg.data.participants import Participants
 from privreg.data.sources.open import open_table
 from privreg.errors import OptionError, SchemaError

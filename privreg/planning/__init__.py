@@ -1,6 +1,6 @@
 """Sample size and power before there are data.
 
-`power` asks (``pr.plan``), `plan` answers and `plots` draws it, from `scenario` (what is assumed of people) and
-`precision` (what fits of so many show), for which `rehearsal` holds a fit's rounds on expected reports; `check` tries
-it by fits of made-up people.
+`power` asks (``pr.plan``), `study_plan` answers by the numbers of `plan`, and `plots` draws it, from `scenario` (what
+is assumed of people) and `precision` (what fits of so many show), for which `rehearsal` holds a fit's rounds on
+expected reports; `check` tries it by fits of made-up people.
 """

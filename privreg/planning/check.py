@@ -16,7 +16,7 @@ from privreg.regression import PrivateOnlineRegression
 from privreg.simulation.streaming.stream import begin
 
 if TYPE_CHECKING:
-    from privreg.planning.plan import StudyPlan
+    from privreg.planning.plan import Planned
 
 __all__ = ["simulate"]
 
@@ -25,7 +25,7 @@ MOST_ROWS: Final = 10**8
 SURE: Final = 0.999
 
 
-def simulate(plan: StudyPlan, reps: int, seed: int | None, done: Callable[[], Any]) -> pd.DataFrame:
+def simulate(plan: Planned, reps: int, seed: int | None, done: Callable[[], Any]) -> pd.DataFrame:
     """Fit `reps` samples of people as the plan assumes them; see `StudyPlan.check`."""
     if plan.n * reps > MOST_ROWS:
         most = MOST_ROWS // plan.n

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pandas as pd
@@ -14,14 +14,12 @@ from scipy.stats import norm
 
 from privreg.diagnostics import Diagnostic
 from privreg.errors import OptionError, nearest, shown
-from privreg.options.progress import progress_bar
 from privreg.options.table import check
 from privreg.planning.precision import Precision, precision_of, worth
 from privreg.privacy.ledger import Budget
 from privreg.tables import Lines, Notes, Paragraph, Table, View, in_one_format
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from privreg.formula.spec import ModelSpec
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_PEOPLE",
     "Goal",
-    "StudyPlan",
+    "Planned",
     "distance",
     "find",
     "least",
@@ -75,8 +73,8 @@ class Goal:
 
 
 @dataclass(frozen=True, repr=False)
-class StudyPlan(View):
-    """What a regression with so many people at such a budget will show. Made by :func:`plan`.
+class Planned(View):
+    """What a regression with so many people at such a budget will show: its numbers and words; see `StudyPlan`.
 
     Parameters
     ----------
@@ -193,55 +191,7 @@ class StudyPlan(View):
         slopes = table.drop(index="Intercept", errors="ignore")
         return str((slopes if len(slopes) else table)["width"].idxmax())
 
-    def plot(self, coef: str | None = None, *, ax: Axes | None = None) -> Axes:
-        """Contours of an interval's mean width over budget and people.
-
-        Parameters
-        ----------
-        coef : str, optional
-            By default the one with the most demanding goal.
-        ax : Axes, optional
-
-        Returns
-        -------
-        Axes
-        """
-        from privreg.planning import plots
-
-        name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
-        return plots.contours(self, name, ax=ax)
-
-    def check(self, reps: int = 20, *, seed: int | None = None, progress: bool | None = None) -> pd.DataFrame:
-        """Simulate people as assumed, fit them, and compare.
-
-        Parameters
-        ----------
-        reps : int
-            Replications; each is a fit of `n` made-up people.
-        seed : int, optional
-            For the same numbers again.
-        progress : bool, optional
-
-        Returns
-        -------
-        DataFrame
-            Indexed by coefficient: planned and simulated mean width, their ratio with its standard error, and how often
-            intervals held the truth, with exact 99.9% limits of that share if they hold at their level. Where effects
-            were asked for, how often they were told from zero.
-
-        Raises
-        ------
-        OptionError
-            If the response is an expression, or there are more than 10⁸ rows to fit.
-        """
-        from privreg.planning.check import simulate
-
-        if isinstance(reps, bool) or not isinstance(reps, int) or reps < 2:
-            raise OptionError(f"reps={shown(reps)} must be a whole number, at least 2.")
-        with progress_bar(reps, progress) as bar:
-            return simulate(self, reps, check("local.fit", "seed", seed), lambda: bar.update(1))
-
-    def summary(self) -> StudyPlan:
+    def summary(self) -> Self:
         """The plan itself, which prints as a table."""
         return self
 
@@ -330,8 +280,8 @@ class StudyPlan(View):
 # --- precision -------------------------------------------------------------------------------------------
 
 
-def table_of(plan: StudyPlan, n: int, each: Precision) -> pd.DataFrame:
-    """Precision of all coefficients with `n` people; see `StudyPlan.table`."""
+def table_of(plan: Planned, n: int, each: Precision) -> pd.DataFrame:
+    """Precision of all coefficients with `n` people; see `Planned.table`."""
     names = list(plan.spec.coefficients)
     se = each.std_errors(n)
     crit = float(norm.isf(plan.alpha / 2.0))
@@ -348,19 +298,19 @@ def _power(shift: Any, crit: float) -> Any:
     return norm.sf(crit - shift) + norm.cdf(-crit - shift)
 
 
-def distance(plan: StudyPlan, n: float, each: Precision) -> float:
+def distance(plan: Planned, n: float, each: Precision) -> float:
     """Standard errors with `n` people, relative to those that the plan's goal allows; the hardest one's."""
     hard = _hardness(plan, n, each)
     return max(hard.values())
 
 
-def _hardness(plan: StudyPlan, n: float, each: Precision) -> dict[str, float]:
+def _hardness(plan: Planned, n: float, each: Precision) -> dict[str, float]:
     se = dict(zip(plan.spec.coefficients, each.std_errors(n), strict=True))
     crit = float(norm.isf(plan.alpha / 2.0))
     return {c: 2.0 * crit * float(se[c]) / min(asked) for c, asked in targets(plan).items()}
 
 
-def targets(plan: StudyPlan) -> dict[str, dict[float, str]]:
+def targets(plan: Planned) -> dict[str, dict[float, str]]:
     """Mean widths that the plan's goal allows, by coefficient; each with what it is for, in words."""
     out: dict[str, dict[float, str]] = {c: {w: f"target {w:,g}"} for c, w in plan.goal.widths.items()}
     if plan.goal.effects:
@@ -372,7 +322,7 @@ def targets(plan: StudyPlan) -> dict[str, dict[float, str]]:
     return out
 
 
-def people_for(plan: StudyPlan, each: Precision) -> int:
+def people_for(plan: Planned, each: Precision) -> int:
     """Least number of people that reach the plan's goal, to three digits; above `MOST_PEOPLE` if none does."""
     n, low, high = float(START), float(FEWEST), 2.0 * MOST_PEOPLE
     for _ in range(TRIALS):
@@ -402,7 +352,7 @@ def _value(table: pd.DataFrame, name: str, column: str) -> float:
     return float(table[column].to_numpy()[table.index.get_loc(name)])
 
 
-def reliable_from(plan: StudyPlan) -> float:
+def reliable_from(plan: Planned) -> float:
     """People from whom on the fit doesn't say that intervals of the goal's coefficients can't be relied on; or inf."""
     names = list(plan.spec.coefficients)
     goal = {*plan.goal.widths, *plan.goal.effects} or names

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privreg.planning.plan import StudyPlan
+    from privreg.planning.plan import Planned
 
     Array = NDArray[np.float64]
 
@@ -35,14 +35,14 @@ APART: Final = 0.1
 """Nor to another label; so much in widths of the axes."""
 
 
-def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
+def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
     """Mean width of a coefficient's interval over budget and people; the plan itself and its goal are marked.
 
     Below the dashed line people are so few that a fit would say not to rely on its intervals.
 
     Parameters
     ----------
-    plan : StudyPlan
+    plan : Planned
     coef : str
     ax : Axes, optional
 
@@ -62,7 +62,7 @@ def contours(plan: StudyPlan, coef: str, *, ax: Any = None) -> Axes:
         return _draw(axes[0, 0], plan, coef, table, reliable, at)
 
 
-def _draw(ax: Any, plan: StudyPlan, coef: str, table: pd.DataFrame, reliable: Array, at: float) -> Axes:
+def _draw(ax: Any, plan: Planned, coef: str, table: pd.DataFrame, reliable: Array, at: float) -> Axes:
     width = table.to_numpy()
     grid = table.columns.to_numpy(float), table.index.to_numpy(float)
     kept = width[grid[1][:, None] >= reliable]

@@ -28,7 +28,6 @@ from privreg.options.unknown import refuse_unknown
 from privreg.planning.plan import (
     MOST_PEOPLE,
     Goal,
-    StudyPlan,
     distance,
     find,
     people_for,
@@ -38,6 +37,7 @@ from privreg.planning.plan import (
 )
 from privreg.planning.precision import SEED, precision_of, worth
 from privreg.planning.scenario import USUAL_SCALE, Assumed, read_scale, read_shares
+from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.results.statement import PrivacyStatement
-    from privreg.results.summary import Summary
+    from privreg.tables import View
 
     Array = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Results(ABC):
         return stated
 
     @abstractmethod
-    def summary(self) -> Summary:
+    def summary(self) -> View:
         """Header, estimates and privacy block, as text, HTML or LaTeX."""
 
     # --- precision -------------------------------------------------------------------------------------

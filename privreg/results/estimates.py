@@ -10,6 +10,8 @@ import pandas as pd
 
 from privreg.errors import flag
 from privreg.families.family import Family, check_ratios
+from privreg.inference.methods import METHODS
+from privreg.privacy.ledger import REPORTED_DELTA
 from privreg.results import views
 from privreg.results.data import ModelNames, ResultData
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
@@ -181,7 +183,30 @@ class EstimatedResults(TestedResults):
             delta = 1e-6, or as asked of a pure budget), delta, private (False without noise, or with a seed), reliable
             (whether no note takes a row back); then each of :attr:`fit_measures`.
         """
-        return views.glance(self)
+        fit, stated = self._fit, self.privacy
+        private = stated.budget.private
+        line: dict[str, Any] = {
+            "nobs": fit.nobs,
+            "coefficients": len(fit.names),
+            "response": str(fit.design.endog_name),
+            "family": fit.family.name,
+            "inference": METHODS[self.methods[0]].title if self.methods else "none",
+            "guarantee": stated.short,
+            "mu": stated.total_mu,
+            "mu_total": stated.release.total_mu if stated.release.number else stated.total_mu,
+            "releases": max(stated.release.number, 1),
+            "epsilon": np.inf,
+            "delta": 0.0,
+            "private": private and not stated.seeded,
+            "reliable": bool(self._table()["reliable"].all()),
+        }
+        if private:
+            total = stated.total
+            pure = total.pure
+            line |= {"epsilon": total.epsilon if pure else total.epsilon_at(REPORTED_DELTA)}
+            line |= {"delta": 0.0 if pure else REPORTED_DELTA}
+        line |= {m.name: m.estimate for m in fit.measures}
+        return pd.DataFrame([line])
 
     def predict(self, exog: Any = None, *, which: str = "mean") -> pd.Series | pd.DataFrame:
         """Predict at new covariate values, on the response's scale.
@@ -316,4 +341,10 @@ class EstimatedResults(TestedResults):
             One line for each method and coefficient: term, method, std_error, statistic, p_value, conf_low, conf_high,
             length, law (of the statistic) and note (whatever takes the interval back).
         """
-        return views.inference_table(self, alpha)
+        parts = []
+        for method in self.methods:
+            table = self.tidy(alpha=alpha, method=method).drop(columns="estimate")
+            table.insert(list(table.columns).index("std_error"), "method", METHODS[method].title)
+            law, doubts = self._estimate(method).pivot.label, self._doubts(method)
+            parts.append(table.assign(length=table["conf_high"] - table["conf_low"], law=law, note="; ".join(doubts)))
+        return pd.concat(parts, ignore_index=True) if parts else self.tidy(alpha=alpha)

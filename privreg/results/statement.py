@@ -14,6 +14,7 @@ from privreg.diagnostics import to_json as notes_to_json
 from privreg.errors import BudgetError
 from privreg.files import archive
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
+from privreg.results.shuffling import shuffled_words
 from privreg.results.wording import (
     RESPONSE_ALONE,
     SETTINGS,
@@ -22,7 +23,6 @@ from privreg.results.wording import (
     guarantee_in_all,
     often,
     releases_in_all,
-    shuffled_words,
     success,
     whole_records,
 )
@@ -414,7 +414,27 @@ class PrivacyStatement(View):
         ----------
         Feldman, McMillan & Talwar (2021), Hiding among the clones, Theorem III.1; `privacy.amplification.shuffled`.
         """
-        return shuffled_words(self, n, delta)
+        if self.said.no_shuffling:
+            raise BudgetError(self.said.no_shuffling)
+        if not self.budget.pure:
+            raise BudgetError(
+                f"shuffling amplifies pure epsilon, and this fit is {self.short}; ask for epsilon=1.0 without delta."
+            )
+        if self.linked:
+            raise BudgetError(
+                "with private='response' each report is multiplied by its sender's public covariates, which tell who "
+                "sent it, so a shuffler hides nobody; ask for private='record', or for a model without covariates, "
+                "'y ~ 1'."
+            )
+        if self.per_id > 1 or self.mu_max or self.central:
+            what = "several rows per person" if self.per_id > 1 else "personal budgets" if self.mu_max else "a curator"
+            raise BudgetError(
+                f"the theorem on shuffling is about one local report per person under one budget for all, not {what}."
+            )
+        if n is None and not self.people:
+            raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
+        n = self.people if n is None else n
+        return shuffled_words(n, self.budget.epsilon, delta, seeded=self.seeded, leaked=self.leaked)
 
     # --- storage -----------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from privreg.diagnostics import Diagnostic
     from privreg.inference.methods import Estimate
-    from privreg.results.results import PrivateResults
+    from privreg.results.estimates import EstimatedResults
     from privreg.results.statement import PrivacyStatement
     from privreg.tables import Part
 
@@ -185,7 +185,7 @@ RATIOS: Final = "exp(coef) is exp(estimate), with the limits exponentiated too; 
 
 
 def summarise(
-    results: PrivateResults,
+    results: EstimatedResults,
     alpha: float,
     method: str | None,
     simultaneous: bool,

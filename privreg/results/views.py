@@ -1,4 +1,4 @@
-"""Tables of a result beside its summary: one line about it, the way its estimates took, intervals by every method."""
+"""The way that estimates took, and the band along it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import pandas as pd
 from privreg.errors import InferenceError, OptionError, choose, interval_level, level, shown
 from privreg.inference.methods import METHODS, Anytime
 from privreg.inference.resampling import FIRST
-from privreg.privacy.ledger import REPORTED_DELTA
 
 if TYPE_CHECKING:
     from privreg.results.data import ResultData
-    from privreg.results.estimates import EstimatedResults
 
-__all__ = ["BANDS", "alpha_of", "band", "glance", "inference_table", "trajectory"]
+__all__ = ["BANDS", "alpha_of", "band", "trajectory"]
 
 
 BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
@@ -59,17 +57,6 @@ def trajectory(fit: ResultData, alpha: float, method: str | None = None) -> pd.D
     return fit.labels(m).assign(n=n, estimate=estimate, low=estimate - half, high=estimate + half)
 
 
-def inference_table(results: EstimatedResults, alpha: float) -> pd.DataFrame:
-    """Intervals by every method of the fit; see `PrivateResults.inference_table`."""
-    parts = []
-    for method in results.methods:
-        table = results.tidy(alpha=alpha, method=method).drop(columns="estimate")
-        table.insert(list(table.columns).index("std_error"), "method", METHODS[method].title)
-        law, doubts = results._estimate(method).pivot.label, results._doubts(method)
-        parts.append(table.assign(length=table["conf_high"] - table["conf_low"], law=law, note="; ".join(doubts)))
-    return pd.concat(parts, ignore_index=True) if parts else results.tidy(alpha=alpha)
-
-
 def alpha_of(alpha: float, conf_level: float | None) -> float:
     """One minus the level of intervals, of which either is given.
 
@@ -86,31 +73,3 @@ def alpha_of(alpha: float, conf_level: float | None) -> float:
         return level(round(1.0 - float(conf_level), 12))
     except (TypeError, ValueError, OptionError):
         raise OptionError(f"conf_level={shown(conf_level)} must be a number in (0, 1), such as 0.95.") from None
-
-
-def glance(results: EstimatedResults) -> pd.DataFrame:
-    """One line about the whole fit; see `PrivateResults.glance`."""
-    fit, stated = results._fit, results.privacy
-    private = stated.budget.private
-    line: dict[str, Any] = {
-        "nobs": fit.nobs,
-        "coefficients": len(fit.names),
-        "response": str(fit.design.endog_name),
-        "family": fit.family.name,
-        "inference": METHODS[results.methods[0]].title if results.methods else "none",
-        "guarantee": stated.short,
-        "mu": stated.total_mu,
-        "mu_total": stated.release.total_mu if stated.release.number else stated.total_mu,
-        "releases": max(stated.release.number, 1),
-        "epsilon": np.inf,
-        "delta": 0.0,
-        "private": private and not stated.seeded,
-        "reliable": bool(results._table()["reliable"].all()),
-    }
-    if private:
-        total = stated.total
-        pure = total.pure
-        line |= {"epsilon": total.epsilon if pure else total.epsilon_at(REPORTED_DELTA)}
-        line |= {"delta": 0.0 if pure else REPORTED_DELTA}
-    line |= {m.name: m.estimate for m in fit.measures}
-    return pd.DataFrame([line])

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from scipy.special import ndtr
 
 from privreg.diagnostics import Diagnostic, doubt
-from privreg.errors import BudgetError
-from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
-
-if TYPE_CHECKING:
-    from privreg.results.statement import PrivacyStatement
 
 __all__ = ["SETTINGS", "WHOLE_RECORD", "Setting", "often", "success", "whole_records"]
 
@@ -219,55 +213,3 @@ def closing_notes(asked: Budget, kept: Budget) -> list[Diagnostic]:
         )
         out.append(Diagnostic("rounding", text))
     return out
-
-
-# --- shuffling -------------------------------------------------------------------------------------------
-
-
-def shuffled_words(told: PrivacyStatement, n: int | None, delta: float) -> str:
-    """Say what reports would be worth behind a trusted shuffler; see `PrivacyStatement.shuffled`."""
-    if told.said.no_shuffling:
-        raise BudgetError(told.said.no_shuffling)
-    if not told.budget.pure:
-        raise BudgetError(
-            f"shuffling amplifies pure epsilon, and this fit is {told.short}; ask for epsilon=1.0 without delta."
-        )
-    if told.linked:
-        raise BudgetError(
-            "with private='response' each report is multiplied by its sender's public covariates, which tell who sent "
-            "it, so a shuffler hides nobody; ask for private='record', or for a model without covariates, 'y ~ 1'."
-        )
-    if told.per_id > 1 or told.mu_max or told.central:
-        what = "several rows per person" if told.per_id > 1 else "personal budgets" if told.mu_max else "a curator"
-        raise BudgetError(
-            f"the theorem on shuffling is about one local report per person under one budget for all, not {what}."
-        )
-    if n is None and not told.people:
-        raise BudgetError("shuffled() needs the number of people who sent reports, n=10_000 say.")
-    n = told.people if n is None else n
-    here = told.budget.epsilon
-    whole = shuffled(here, n, delta)
-    limit = shuffling_limit(n, delta)
-    lead = "NOT AS RUN, because of seed=; with secret noise, i" if told.seeded else "I"
-    if told.leaked:
-        lead = f"Not counting {' and '.join(told.leaked)}, taken from the raw data: {lead.lower()}"
-    out = [
-        f"{lead}f, and only if, a trusted shuffler stood between the {n:,} people and the collector, all their "
-        f"reports together would be ({at_least(whole, 3)}, {delta:g})-DP towards whoever sees no more than the "
-        f"shuffler passes on (Feldman, McMillan & Talwar 2021, Theorem III.1, neighbours replacing one record; it "
-        f"asks for a local epsilon up to log(n/(16 log(2/delta))) = {limit:.3g}, here {here:g}). It assumes that",
-        f"each person sends one report, which alone is pure {here:g}-DP;",
-        "people are called in an order that is uniformly random and unknown to the attacker; the randomiser may "
-        "depend on earlier reports and on the place in the order, never on who is called;",
-        "nothing else, such as an address or a time of arrival, tells who sent which report.",
-    ]
-    last = (
-        "This package sends the current state to one person after another and shuffles nothing. Whoever runs the "
-        f"exchange knows who answered when: against them, only the local {here:g}-DP holds."
-    )
-    lines = [textwrap.fill(out[0], 78)]
-    lines += [
-        textwrap.fill(f"[{i}] {text}", 78, subsequent_indent="    ", break_on_hyphens=False)
-        for i, text in enumerate(out[1:], 1)
-    ]
-    return "\n".join([*lines, textwrap.fill(last, 78)])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.errors import SchemaError, real, shown
+from privreg.errors import SchemaError, nearest, real, shown
 from privreg.schema.dates import EPOCH_TEXT, day_of, iso
+from privreg.schema.files import PARTS, checked_path, document, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -313,9 +314,40 @@ class Schema:
         ...     Schema.from_file(path).levels
         {'smoker': ('no', 'yes')}
         """
-        from privreg.schema.files import read
+        file = checked_path(path)
+        try:
+            return cls.from_document(document(file))
+        except SchemaError as e:
+            problem = SchemaError(f"{file.name}: {e}")
+        raise problem
 
-        return read(path)
+    @classmethod
+    def from_document(cls, doc: Any) -> Schema:
+        """Declarations of a document of plain values, each checked like a user's own.
+
+        Raises
+        ------
+        SchemaError
+            If it is no such document, or a declaration is malformed; the message names the key.
+        """
+        if not isinstance(doc, dict):
+            raise SchemaError(
+                f"it holds a {type(doc).__name__}; write keys among {', '.join(PARTS)}, each with columns."
+            )
+        for key in doc:
+            if key not in PARTS:
+                near = nearest(str(key), PARTS)
+                hint = "" if near is None else f" Did you mean {near!r}?"
+                raise SchemaError(f"there is no key {shown(key)} in a schema; the keys are {', '.join(PARTS)}.{hint}")
+        parts = {kind: public_mapping(kind, doc.get(kind)) for kind in PARTS[:3]}
+        for kind, columns in parts.items():
+            for name, value in columns.items():
+                if value is None or value == []:
+                    raise SchemaError(f"{kind}[{name!r}] is empty; fill it in, or leave the column out.")
+        numbers = {kind: {k: _numbers(v) for k, v in parts[kind].items()} for kind in ("bounds", "moments")}
+        return cls.declare(
+            numbers["bounds"], parts["levels"], {**numbers["moments"], **dict(_pairs(doc.get("correlations")))}
+        )
 
     def to_file(self, path: str | Path) -> None:
         """Write the declarations to a file that :meth:`from_file` reads; .yaml, .yml or .json.
@@ -329,9 +361,21 @@ class Schema:
         SavedFileError
             If the file can't be written.
         """
-        from privreg.schema.files import write
+        self.refuse_leaked()
+        write(self.to_json(), path)
 
-        write(self, path)
+    def refuse_leaked(self) -> None:
+        """Refuse what was learned from rows where only public declarations may be.
+
+        Raises
+        ------
+        SchemaError
+        """
+        if self.leaked:
+            raise SchemaError(
+                f"{', '.join(map(repr, self.leaked_columns))} were taken from the rows by allow_leak= and are no "
+                "public declaration; declare them yourself."
+            )
 
     def declares(self, name: str) -> bool:
         """Whether a column's kind is known: by a declaration, or as a number whose scale is learned privately."""
@@ -430,3 +474,33 @@ class Schema:
 
 def _out(x: float | str) -> float | str:
     return x if isinstance(x, str) or math.isfinite(x) else str(x)
+
+
+def _pairs(given: Any) -> Iterator[tuple[tuple[str, str], Any]]:
+    """Correlations, written as a list of [column, column, correlation]."""
+    if given is None:
+        return
+    wrong = SchemaError("correlations must be a list of [column, column, correlation], such as [x1, x2, 0.9].")
+    if not isinstance(given, list):
+        raise wrong
+    seen = set()
+    for entry in given:
+        if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(c, str) for c in entry[:2]):
+            raise wrong
+        a, b, rho = entry
+        if frozenset((a, b)) in seen:
+            raise SchemaError(f"correlations has {a!r} and {b!r} twice; keep one.")
+        seen.add(frozenset((a, b)))
+        yield (a, b), rho
+
+
+def _numbers(value: Any) -> Any:
+    """Pairs whose numbers may be texts: JSON knows no infinity, and YAML takes 1e5 for a text."""
+    return [_number(v) for v in value] if isinstance(value, list) else value
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value

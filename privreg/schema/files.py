@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from privreg.errors import SchemaError, nearest, quietly, shown
+from privreg.errors import SchemaError, quietly, shown
 from privreg.files import archive
 from privreg.files.optional import need
-from privreg.schema.declarations import Schema, public_mapping
 
-__all__ = ["combined", "declared", "document", "quoted", "read", "text_of", "write"]
+__all__ = ["PARTS", "checked_path", "document", "quoted", "text_of", "write"]
 
-_PARTS: Final = ("bounds", "levels", "moments", "correlations")
+PARTS: Final = ("bounds", "levels", "moments", "correlations")
 _YAML: Final = (".yaml", ".yml")
 _LARGEST: Final = 1 << 20
 """Bytes of a file of declarations; anything longer is something else, such as the data."""
@@ -33,24 +31,6 @@ _LOOKS_TYPED: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+
 # --- reading ---------------------------------------------------------------------------------------------
 
 
-def read(path: str | Path) -> Schema:
-    """Read the declarations of a file, each checked like a user's own.
-
-    Raises
-    ------
-    SchemaError
-        If the file is missing, not a schema, or a declaration is malformed; the message names file and key.
-    MissingExtraError
-        If the file is YAML and PyYAML is not installed.
-    """
-    file = _path(path)
-    try:
-        return declared(document(file))
-    except SchemaError as e:
-        problem = SchemaError(f"{file.name}: {e}")
-    raise problem
-
-
 def document(path: str | Path) -> Any:
     """What a YAML or JSON file holds, no key given twice, and nothing that YAML takes for something else.
 
@@ -61,12 +41,13 @@ def document(path: str | Path) -> Any:
     MissingExtraError
         If the file is YAML and PyYAML is not installed.
     """
-    file = _path(path)
+    file = checked_path(path)
     text = quietly(lambda: _text(file), SchemaError(f"can't read the schema {str(file)!r}; give a text file in UTF-8."))
     return _json(text) if file.suffix.lower() == ".json" else _yaml(text)
 
 
-def _path(path: object) -> Path:
+def checked_path(path: object) -> Path:
+    """The path of a schema's file, by its suffix."""
     if not isinstance(path, str | Path):
         raise SchemaError(
             f"a schema is a Schema or the path of a file, got {type(path).__name__}; declarations in Python are "
@@ -145,123 +126,26 @@ def _check_level(yaml: Any, name: str, level: Any) -> None:
     )
 
 
-def declared(doc: Any) -> Schema:
-    """Declarations of a document of plain values, each checked like a user's own.
-
-    Raises
-    ------
-    SchemaError
-        If it is no such document, or a declaration is malformed; the message names the key.
-    """
-    if not isinstance(doc, dict):
-        raise SchemaError(f"it holds a {type(doc).__name__}; write keys among {', '.join(_PARTS)}, each with columns.")
-    for key in doc:
-        if key not in _PARTS:
-            near = nearest(str(key), _PARTS)
-            hint = "" if near is None else f" Did you mean {near!r}?"
-            raise SchemaError(f"there is no key {shown(key)} in a schema; the keys are {', '.join(_PARTS)}.{hint}")
-    parts = {kind: public_mapping(kind, doc.get(kind)) for kind in _PARTS[:3]}
-    for kind, columns in parts.items():
-        for name, value in columns.items():
-            if value is None or value == []:
-                raise SchemaError(f"{kind}[{name!r}] is empty; fill it in, or leave the column out.")
-    numbers = {kind: {k: _numbers(v) for k, v in parts[kind].items()} for kind in ("bounds", "moments")}
-    return Schema.declare(
-        numbers["bounds"], parts["levels"], {**numbers["moments"], **dict(_pairs(doc.get("correlations")))}
-    )
-
-
-def _pairs(given: Any) -> Iterator[tuple[tuple[str, str], Any]]:
-    """Correlations, written as a list of [column, column, correlation]."""
-    if given is None:
-        return
-    wrong = SchemaError("correlations must be a list of [column, column, correlation], such as [x1, x2, 0.9].")
-    if not isinstance(given, list):
-        raise wrong
-    seen = set()
-    for entry in given:
-        if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(c, str) for c in entry[:2]):
-            raise wrong
-        a, b, rho = entry
-        if frozenset((a, b)) in seen:
-            raise SchemaError(f"correlations has {a!r} and {b!r} twice; keep one.")
-        seen.add(frozenset((a, b)))
-        yield (a, b), rho
-
-
-def _numbers(value: Any) -> Any:
-    """Pairs whose numbers may be texts: JSON knows no infinity, and YAML takes 1e5 for a text."""
-    return [_number(v) for v in value] if isinstance(value, list) else value
-
-
-def _number(value: Any) -> Any:
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-
-
-# --- beside declarations in Python -----------------------------------------------------------------------
-
-
-def combined(schema: object, bounds: object, levels: object, moments: object) -> Schema:
-    """Declarations of a schema, or of a file, and those given beside it, which take precedence column by column.
-
-    Raises
-    ------
-    SchemaError
-        If one makes a factor of what the other makes a number.
-    """
-    if schema is None:
-        return Schema.declare(bounds, levels, moments)
-    base = schema if isinstance(schema, Schema) else read(schema)  # type: ignore[arg-type]
-    _refuse_leaked(base)
-    low, cats, mean = (
-        public_mapping(kind, given) for kind, given in (("bounds", bounds), ("levels", levels), ("moments", moments))
-    )
-    for name in cats:
-        if base.is_declared_number(name):
-            raise SchemaError(f"{name!r} is a number in the schema and a factor in levels=; mend the one or the other.")
-    for kind, given in (("bounds", low), ("moments", mean)):
-        for name in given:
-            if name in base.levels:
-                raise SchemaError(
-                    f"{name!r} is a factor in the schema and a number in {kind}=; mend the one or the other."
-                )
-    kept = {k: v for k, v in base.correlations.items() if k not in mean and k[::-1] not in mean}
-    return Schema.declare({**base.bounds_as_given(), **low}, {**base.levels, **cats}, {**base.moments, **kept, **mean})
-
-
-def _refuse_leaked(schema: Schema) -> None:
-    if schema.leaked:
-        raise SchemaError(
-            f"{', '.join(map(repr, schema.leaked_columns))} were taken from the rows by allow_leak= and are no public "
-            "declaration; declare them yourself."
-        )
-
-
 # --- writing ---------------------------------------------------------------------------------------------
 
 
-def write(schema: Schema, path: str | Path) -> None:
+def write(doc: dict[str, Any], path: str | Path) -> None:
     """Write declarations as YAML or JSON, by the suffix; a killed process leaves the old file or the new one.
 
     Raises
     ------
     SchemaError
-        If the suffix is another one, or a declaration was learned from rows.
+        If the suffix is another one.
     SavedFileError
         If the file can't be written.
     """
-    file = _path(path)
-    archive.write_bytes(file, text_of(schema, yaml=file.suffix.lower() != ".json").encode())
+    file = checked_path(path)
+    archive.write_bytes(file, text_of(doc, yaml=file.suffix.lower() != ".json").encode())
 
 
-def text_of(schema: Schema, *, yaml: bool = True) -> str:
-    """Declarations as the text of a file."""
-    _refuse_leaked(schema)
-    full = schema.to_json()
-    doc: dict[str, Any] = {part: full[part] for part in _PARTS if full[part]}
+def text_of(doc: dict[str, Any], *, yaml: bool = True) -> str:
+    """Declarations, as plain values, as the text of a file."""
+    doc = {part: doc[part] for part in PARTS if doc[part]}
     if not yaml:
         return json.dumps(doc, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     out = ""

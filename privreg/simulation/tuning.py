@@ -24,7 +24,7 @@ from privreg.inference.resampling import FIRST
 from privreg.options.table import check, find
 from privreg.protocol.codes import BALANCED, EXPECTILE, MULTINOMIAL, POISSON
 from privreg.protocol.rounds import GROUPS, LEAST_GROUPS, MOST_GROUPS
-from privreg.simulation.published.intervals import BATCHES
+from privreg.simulation.published.path import BATCHES
 from privreg.simulation.settings import Efficient, FitOptions, ScoreReports, Settings
 
 if TYPE_CHECKING:

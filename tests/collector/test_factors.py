@@ -8,7 +8,7 @@ from scipy.stats import binom
 import privreg as pr
 from privreg.collector.covariates import factors, moments
 from privreg.formula.design import formula_design
-from privreg.schema.files import combined
+from privreg.schema.combining import combined
 from privreg.simulation.plan import order_of
 
 BOUNDS = {"x": (-2.0, 2.0), "y": (-20.0, 20.0)}

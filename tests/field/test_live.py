@@ -85,8 +85,9 @@ def test_it_says_that_the_server_is_gone_and_goes_on(world, followed):
 )
 def test_what_is_no_answer_of_a_collector_is_said(world, study, told):
     world.changed = lambda path, body: told if path == "progress" else body
+    followed = live.Followed("sleep", lambda: study._get("progress"), study._estimated)
     with pytest.raises(StudyError):
-        live._progress(study)
+        live._progress(followed)
 
 
 def test_it_ends_when_the_study_has_closed(world, followed):

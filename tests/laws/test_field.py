@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privreg.collector import chain, field
-from privreg.collector.clamping import Bounded
 from privreg.collector.covariates.diagonal import Wide
+from privreg.collector.plan import Bounded
 from privreg.device import answer
 from privreg.device.design import Row
 from privreg.errors import OptionError

@@ -1,9 +1,10 @@
-"""Each folder says what it is for, and what every file in it does."""
+"""Each folder says what it is for, and what every file in it does; no files import each other in a circle."""
 
 import ast
 import re
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2] / "privreg"
@@ -17,3 +18,15 @@ def test_a_folder_names_every_file_in_it(folder):
     there = {p.stem for p in folder.glob("*.py")} | {p.name for p in folder.iterdir() if (p / "__init__.py").exists()}
     assert there - {"__init__"} <= said
     assert said <= there | {p.name for p in ROOT.iterdir() if p.is_dir()}
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Also where an import is for types alone."""
+    graph = grimp.build_graph("privreg", cache_dir=None)
+    left = {file: graph.find_modules_directly_imported_by(file) for file in graph.modules}
+    assert len(left) > 300
+    while ready := [file for file, imports in left.items() if not imports & left.keys()]:
+        for file in ready:
+            del left[file]
+    # what is left imports what is left: the circles, and who imports them
+    assert {file: sorted(imports & left.keys()) for file, imports in left.items()} == {}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privreg.audit.devices import moment_report, round_report, threshold_report
-from privreg.collector.clamping import Bounded
+from privreg.collector.plan import Bounded
 from privreg.families import measures, scores
 from privreg.families.measures import Gauge
 from privreg.privacy import channels

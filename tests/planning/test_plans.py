@@ -20,9 +20,10 @@ from privreg.errors import (
     PrivregError,
     SchemaError,
 )
-from privreg.planning.plan import StudyPlan, least
+from privreg.planning.plan import least
 from privreg.planning.precision import ASKED
 from privreg.planning.rehearsal import enough_in_main
+from privreg.planning.study_plan import StudyPlan
 from privreg.simulation.streaming.stream import begin
 
 INSURED = {

@@ -9,7 +9,8 @@ from scipy.stats import binom, norm
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.collector.clamping import Bounded, people_for, quantile, shares_of
+from privreg.collector.clamping import people_for, quantile, shares_of
+from privreg.collector.plan import Bounded
 from privreg.diagnostics import CODES
 from privreg.formula.design import Design
 from privreg.privacy.noise import seeded_key

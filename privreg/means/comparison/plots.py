@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from privreg.errors import OptionError
 from privreg.results.plots.style import (
     COLUMN,
     DASHES,
     MARKERS,
-    add_footer,
-    guarantee,
     inks_for,
-    literal,
     panels,
     pyplot,
 )
@@ -22,41 +17,8 @@ from privreg.results.plots.style import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from privreg.means.results.results import MeansResults
 
-__all__ = ["estimates", "plot_benchmark"]
-
-
-def estimates(results: MeansResults, *, alpha: float = 0.05, ax: Any = None) -> Any:
-    """Draw estimates with their intervals, each on its public range scaled to [0, 1].
-
-    Parameters
-    ----------
-    results : MeansResults
-    alpha : float
-        One minus the level of the intervals.
-    ax : Axes, optional
-
-    Returns
-    -------
-    Axes
-    """
-    f = results._fit
-    low, length = f.centres - f.halves, 2.0 * f.halves
-    table = results.tidy(alpha=alpha)
-    middle, left, right = ((table[c] - low) / length for c in ("estimate", "conf_low", "conf_high"))
-    if ax is None:
-        with panels(1, 1, (COLUMN, 0.9 + 0.2 * len(f.names))) as (_, axes):
-            ax = axes[0, 0]
-    at, inks = np.arange(len(f.names)), inks_for(ax)
-    ax.errorbar(middle, at, xerr=[middle - left, right - middle], fmt=MARKERS[0], color=inks[0], ms=3, lw=1)
-    ax.set_yticks(at, [literal(n) for n in f.names])
-    ax.set_ylim(len(f.names) - 0.5, -0.5)
-    ax.set_xlabel("share of the public range")
-    ax.axvline(0.0, color=inks.grey, lw=0.5)
-    ax.axvline(1.0, color=inks.grey, lw=0.5)
-    add_footer(ax, f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}", COLUMN)
-    return ax
+__all__ = ["plot_benchmark"]
 
 
 def plot_benchmark(table: pd.DataFrame, *, ax: Any = None) -> Any:

@@ -1,1 +1,1 @@
-"""Estimated means and frequencies as they are handed out: `results`, their `summary`, and the `words` of its notes."""
+"""Estimated means and frequencies as they are handed out: `results`, the `words` of their notes, and their `plots`."""

@@ -14,18 +14,17 @@ from privreg.errors import InferenceError, NotPrivateError, OptionError, interva
 from privreg.files import archive
 from privreg.inference.methods import Estimate, Normal
 from privreg.means.comparison.shrinkage import shrink
-from privreg.means.results.summary import summarise
 from privreg.means.verification import trials
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
 from privreg.results.data import Labelled
 from privreg.results.statement import PrivacyStatement
+from privreg.results.summary import Summary, caution, marked
+from privreg.tables import Paragraph, Table, cells
 from privreg.unavailable import needs_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from privreg.results.summary import Summary
 
     Array = NDArray[np.float64]
 
@@ -204,13 +203,22 @@ class MeansResults(Results):
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Header, estimates and privacy block, as text, HTML or LaTeX."""
-        return summarise(self, alpha)
+        table, statement = self.tidy(alpha=alpha), self.privacy
+        law = f"limits are normal; {100 * (1 - alpha):.6g}% critical value {Normal().critical(alpha):.3f}"
+        if self.biased:
+            law += "; THESE ARE NOT MEANS: see the notes"
+        below = (Paragraph(law), *caution(table, statement.notes, statement.doubts))
+        shown = Table(marked(table), *cells(table, alpha, "estimate", 4))
+        return Summary("Private Means and Frequencies", self.header, shown, below, statement)
 
     def plot(self, *, alpha: float = 0.05, ax: Any = None) -> Any:
         """Draw the estimates with their intervals, each on its public range scaled to [0, 1]."""
-        from privreg.means.comparison.plots import estimates
+        from privreg.means.results.plots import estimates
+        from privreg.results.plots.style import guarantee
 
-        return estimates(self, alpha=alpha, ax=ax)
+        f, table = self._fit, self.tidy(alpha=alpha)[["estimate", "conf_low", "conf_high"]]
+        shares = table.sub(f.centres - f.halves, axis=0).div(2.0 * f.halves, axis=0)
+        return estimates(f.names, shares, f"{100 * (1 - alpha):.6g}% intervals; {guarantee([f.statement])}", ax)
 
     def __repr__(self) -> str:
         f = self._fit

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.results.data import ResultData
-    from privreg.results.results import PrivateResults
+    from privreg.results.estimates import EstimatedResults
 
 __all__ = ["about_steps", "coefficients", "dated", "step_words", "steps_of", "unit_of"]
 
@@ -49,7 +49,7 @@ _TICK: Final = 0.65
 
 
 def coefficients(
-    results: Sequence[PrivateResults],
+    results: Sequence[EstimatedResults],
     terms: Any = None,
     *,
     labels: Sequence[str] | None = None,
@@ -65,7 +65,7 @@ def coefficients(
 
     Parameters
     ----------
-    results : sequence of PrivateResults
+    results : sequence of EstimatedResults
         One or more; a coefficient that a result lacks is left out there.
     terms : str or sequence of str, optional
         Coefficients wanted, or terms, such as a factor, that the first result has; all by default.

@@ -19,17 +19,17 @@ from privreg.results.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privreg.results.results import PrivateResults
+    from privreg.results.estimates import EstimatedResults
 
 __all__ = ["lengths"]
 
 
-def lengths(results: PrivateResults, *, alpha: float = 0.05, ax: Any = None) -> Axes:
+def lengths(results: EstimatedResults, *, alpha: float = 0.05, ax: Any = None) -> Axes:
     """Draw the lengths of all methods' intervals relative to those of the first, a dot for each coefficient.
 
     Parameters
     ----------
-    results : PrivateResults
+    results : EstimatedResults
     alpha : float
         One minus the level of the intervals.
     ax : Axes, optional

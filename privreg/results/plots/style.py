@@ -18,7 +18,7 @@ from privreg.tables import plain, shorten
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.results.results import PrivateResults
+    from privreg.results.estimates import EstimatedResults
     from privreg.results.statement import PrivacyStatement
 
 __all__ = [
@@ -147,14 +147,14 @@ def guarantee(statements: Sequence[PrivacyStatement]) -> str:
     return f"per person: {', '.join(each)}" if len(each) > 1 else each[0].replace("-GDP", "-GDP per person", 1)
 
 
-def in_all(results: Sequence[PrivateResults]) -> str:
+def in_all(results: Sequence[EstimatedResults]) -> str:
     """What several releases cost together, as `Comparison` says it; nothing of one."""
     releases = {r._fit.origin: r.privacy.total_mu for r in results}
     total = compose(releases.values())
     return f", {within(total, 4)}-GDP in all" if len(releases) > 1 and math.isfinite(total) else ""
 
 
-def baselines(results: Sequence[PrivateResults]) -> list[str]:
+def baselines(results: Sequence[EstimatedResults]) -> list[str]:
     """What coefficients of multinomial results are relative to."""
     fits = [r._fit for r in results]
     words = dict.fromkeys(f"baseline {f.design.endog_name} = {f.baseline[0]}" for f in fits if f.baseline)

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.results.data import ResultData
-    from privreg.results.results import PrivateResults
+    from privreg.results.estimates import EstimatedResults
 
 __all__ = ["trajectory"]
 
 
 def trajectory(
-    results: PrivateResults,
+    results: EstimatedResults,
     terms: Any = None,
     *,
     alpha: float = 0.05,
@@ -54,7 +54,7 @@ def trajectory(
 
     Parameters
     ----------
-    results : PrivateResults
+    results : EstimatedResults
     terms : str or sequence of str, optional
         Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a name
         without the level for all levels.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privreg.errors import InferenceError
-from privreg.inference import blocks as marks
-from privreg.inference.batches import Batches, batches, growing_batches, path_sandwich, regression
+from privreg.inference.batches import Batches, path_sandwich, regression
 from privreg.inference.methods import Anytime, Bootstrap, Estimate, Normal, RandomScaling, StudentT
 from privreg.inference.resampling import FIRST
 from privreg.inference.sandwich import KAPPA, Sandwich, local_sandwich
+from privreg.simulation.published.path import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["BATCHES", "chain_variances", "of_batches", "of_chain"]
-
-BATCHES: Final = 20
-"""Growing batches of the published algorithm."""
+__all__ = ["of_batches", "of_chain"]
 
 
 def of_chain(
@@ -59,7 +56,9 @@ def _of_chain(
     user = run.outside
     p, name = len(chain.mean), method.name
     if method.blocks:
-        found = _chain_batches(run, chain, growing=name in {"batch_means", "anytime"})
+        assert run.blocks is not None
+        kept = run.blocks, run.state.origin, run.steps.alpha
+        found = batches_of(chain, *kept, growing=name in {"batch_means", "anytime"})
         return of_batches(name, found, run.to_user, chain.people)
     if method.scaling:
         law = RandomScaling(chain.lanes, chain.updates)
@@ -84,29 +83,6 @@ def _of_chain(
     else:
         out = release_central(chain)
     return Estimate(name, user(out.cov), Normal(), out.notes)
-
-
-def chain_variances(run: AveragedSGD, chain: Chain) -> Array | None:
-    """Variances by growing batches, user's units; None before there are two."""
-    if run.blocks is None or len(run.blocks.sums) < 2:
-        return None
-    cov = _chain_batches(run, chain, growing=True).cov
-    return np.asarray(((run.to_user @ cov) * run.to_user).sum(axis=1))
-
-
-def _chain_batches(run: AveragedSGD, chain: Chain, *, growing: bool) -> Batches:
-    """Batches of the chain's path: growing ones, the first thrown away, or equal ones."""
-    found, mean = run.blocks, chain.mean - run.state.origin
-    assert found is not None
-    if not growing:
-        sums, weights = marks.parts(found)
-        return batches(sums, weights, mean, float(chain.updates))
-    ends = np.array(found.layout.edges)
-    if len(ends) and ends[-1] == chain.updates and len(found.edge_sums) == len(ends):
-        return growing_batches(found.edge_sums[:, 0], ends, mean)
-    wished = np.array(marks.growing_edges(chain.updates, BATCHES, run.steps.alpha))
-    at = np.unique(np.clip(np.rint(wished / found.length), 1, len(found.sums))).astype(int)
-    return growing_batches(found.sums[at - 1, 0], at * found.length, mean)
 
 
 def of_batches(name: str, found: Batches, linear: Array | None, people: int) -> Estimate:

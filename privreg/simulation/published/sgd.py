@@ -21,7 +21,7 @@ from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, HISTORY
 from privreg.protocol.plans import Plan, State
 from privreg.simulation.published import sgd_kernels as kernels
-from privreg.simulation.published.intervals import chain_variances
+from privreg.simulation.published.path import batches_of
 from privreg.simulation.published.sgd_device import Device
 
 if TYPE_CHECKING:
@@ -277,8 +277,10 @@ class AveragedSGD:
         scaling; NaN if there are none, shape (p,).
         """
         if self.anytime:
-            found = chain_variances(self, path)
-            return np.full(len(path.mean), np.nan) if found is None else found
+            if self.blocks is None or len(self.blocks.sums) < 2:  # growing batches begin with two
+                return np.full(len(path.mean), np.nan)
+            cov = batches_of(path, self.blocks, self.state.origin, self.steps.alpha, growing=True).cov
+            return np.asarray(((self.to_user @ cov) * self.to_user).sum(axis=1))
         if self.mapped is not None:
             return 6.0 * sgd.variances(self.state, self.mapped) / path.updates
         return 6.0 * scaling_variances(path.scaling, self.to_user) / path.updates
