@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
     Severity = Literal["info", "caution", "doubt"]
 
-__all__ = ["CODES", "Diagnostic", "caution", "doubt", "doubts", "for_reading", "from_json", "reliable", "to_json"]
+__all__ = [
+    "CODES",
+    "Diagnostic",
+    "along",
+    "caution",
+    "doubt",
+    "doubts",
+    "for_reading",
+    "from_json",
+    "reliable",
+    "to_json",
+]
 
 
 class Code(NamedTuple):
@@ -56,9 +67,11 @@ CODES: Final = {
     # about plans
     "clamped": Code("caution", "assumed responses lie outside the declared range"),
     "covariates_assumed": Code("info", "covariates were taken for even and independent"),
+    "missed": Code("caution", "so many records don't reach what was asked for"),
     "power": Code("info", "the test that the power refers to"),
     "raised": Code("info", "more records than the precision needs, so that intervals can be relied on"),
     "scale_assumed": Code("info", "the residual sd was not given"),
+    "seldom": Code("caution", "too few of so many records would have a level"),
     "unreliable": Code("caution", "a fit would say that its intervals can't be relied on"),
     "widths": Code("info", "the intervals that the widths refer to"),
     # that take rows back
@@ -85,6 +98,9 @@ CODES: Final = {
 """Every code that a note can have."""
 
 _MOST: Final = 6
+
+ROUNDED: Final = 1e-12
+"""Weight of a coefficient in a combination, relative to the largest, that is nothing but rounding."""
 
 
 class Diagnostic(str):
@@ -155,6 +171,12 @@ def reliable(notes: Iterable[Diagnostic], p: int) -> NDArray[np.bool_]:
     for note in doubts(notes):
         out[slice(None) if note.rows is None else list(note.rows)] = False
     return out
+
+
+def along(notes: Iterable[Diagnostic], matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which linear combinations, the rows of a matrix of shape (q, p), no note takes back, shape (q,)."""
+    enters = np.abs(matrix) > ROUNDED * np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
+    return np.asarray(~enters[:, ~reliable(notes, matrix.shape[1])].any(axis=1))
 
 
 def caution(

@@ -310,7 +310,7 @@ def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
         lopsided = loss.code in {HINGE, Q_HINGE} or (loss.code == PINBALL and loss.a != 0.5)
         stationary_sd = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * least_curvature(1.0, p)))
         if plan.perturbation == "gradient" and lopsided and stationary_sd > KINKED:
-            return _few(stationary_sd / KINKED * sum(plan.sizes))
+            return _few(stationary_sd / KINKED, sum(plan.sizes))
         return None
     flat = least_curvature(c.holder, p)
     steps = plan.steps(size)
@@ -324,14 +324,14 @@ def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
         stationary_sd = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * flat))
         limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC
         if stationary_sd * loss.holder / loss.slope > limit:
-            return _few(stationary_sd * loss.holder / loss.slope / limit * sum(plan.sizes))
+            return _few(stationary_sd * loss.holder / loss.slope / limit, sum(plan.sizes))
     return None
 
 
-def _few(records: float) -> Diagnostic:
+def _few(times: float, records: int) -> Diagnostic:
     text = (
         "there are few records for this budget, and noisy iterates wander where the loss is no longer quadratic: "
-        f"some {records:,.2g} records, or as many times the budget, would do"
+        f"some {float(f'{times * records:.2g}'):,.0f} records, or {times:,.2g} times the budget, would do"
     )
     return doubt("few", text)
 

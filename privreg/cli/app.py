@@ -75,7 +75,7 @@ def _run(arguments: Sequence[str]) -> int:
     if first.startswith("-"):
         top.check_options([first])
     else:
-        verbs[choose("verb", first, verbs)].check_options(rest)
+        verbs[choose("verb", first, [*verbs, *FIELD])].check_options(rest)
     a = top.parse_args(spread(arguments))
     if getattr(a, "quiet", False):  # files say it too
         warnings.simplefilter("ignore", ReliabilityWarning)

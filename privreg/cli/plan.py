@@ -6,14 +6,19 @@ Needs the standard library only until it runs, so that ``--help`` answers at onc
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from privreg.cli import output
+from privreg.cli.spelling import in_shell
 from privreg.cli.values import budget, check_order, family, given
 from privreg.errors import OptionError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from privreg.planning.study_plan import StudyPlan
 
 __all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
@@ -49,9 +54,12 @@ def run(a: argparse.Namespace) -> int:
 
     from privreg.families.builtin import FAMILIES
     from privreg.planning.power import plan
+    from privreg.tables.text import as_text
 
+    if "covariates" in options:
+        options["covariates"] = _public(options["covariates"])
     found = plan(a.formula, family=FAMILIES[name](**own), alpha=output.alpha(a), **spent, **options)
-    print(found)
+    print(as_text([_spelt(part) for part in found._layout()]))
     if a.at_n is not None or a.at_mu is not None:
         print(f"\n{_grid(found, a)}")
     if a.check is not None:
@@ -59,6 +67,23 @@ def run(a: argparse.Namespace) -> int:
     if a.plot is not None:
         _draw(found, a)
     return 0
+
+
+def _public(path: str) -> pd.DataFrame:
+    """Public rows of a file."""
+    import pandas as pd
+
+    kinds: dict[str, Callable[[str], pd.DataFrame]] = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+    if Path(path).suffix.lower() not in kinds or not Path(path).is_file():
+        raise OptionError(f"--covariates {path!r}: give a file that exists, named {' or '.join(kinds)}.")
+    return kinds[Path(path).suffix.lower()](path)
+
+
+def _spelt(part: Any) -> Any:
+    """A part of what is printed, with options as the command line spells them."""
+    from privreg.tables import Notes
+
+    return replace(part, notes=[in_shell(note, "plan") for note in part.notes]) if isinstance(part, Notes) else part
 
 
 def _list(option: str, text: str | None) -> list[float] | None:
@@ -71,9 +96,13 @@ def _list(option: str, text: str | None) -> list[float] | None:
 
 
 def _grid(found: StudyPlan, a: argparse.Namespace) -> str:
+    import pandas as pd
+
     table = found.table(n=_list("--at-n", a.at_n), mu=_list("--at-mu", a.at_mu), coef=a.coef)
-    body = table.to_string(float_format=lambda v: f"{v:.4g}")
-    return f"mean width of the intervals of {table.attrs['coef']}\n{body}"
+    trusted = pd.DataFrame(table.attrs["reliable"], index=table.index)
+    body = table.map("{:.4g}".format) + trusted.replace({True: "  ", False: " †"})
+    said = "" if trusted.to_numpy().all() else "\n† a fit would say not to rely on such an interval"
+    return f"mean width of the intervals of {table.attrs['coef']}\n{body.to_string()}{said}"
 
 
 def _draw(found: StudyPlan, a: argparse.Namespace) -> None:

@@ -122,6 +122,11 @@ def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[Any, 
     out: dict[str, tuple[Any, Any]] = {}
     for item in given:
         name, equals, value = item.rpartition("=")
+        if re.search(r"=[^=]*:[^=]*,[^=,]*$", name):
+            raise SchemaError(
+                f"{option}: {item!r} holds several declarations; put blanks between them, as in {option} age=18:65 "
+                "income=0:90000."
+            )
         times = _TWO_TIMES.fullmatch(value) if option == "--bounds" else None
         if times and name:
             _once(option, name, out)

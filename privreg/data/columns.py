@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-_MEND: Final = "drop or fill such rows, or let them send noise (missing='noise', the default of fits and means)."
+_MEND: Final = "drop or fill such rows; fits and means let them send noise by missing='noise', their default."
 _MEND_NEW: Final = "drop or fill such rows: new rows need every value."
 
 
@@ -113,7 +113,7 @@ def missing(name: str, labels: Iterable[Any]) -> DataError:
         )
     near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
     near = [c for c in names if c.lower() == near[0].lower()] if near else []
-    hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the formula."
+    hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the name where it is used."
     return DataError(f"column {name!r} is missing from the data, which have {len(names)} columns. {hint}")
 
 

@@ -31,6 +31,22 @@ CAP: Final = 5.0
 
 NORMAL_95: Final = 1.959963984540054
 
+LEAST: Final = dict.fromkeys(
+    (
+        "residual sd",
+        "share below",
+        "mean deviance",
+        "mean response",
+        "mean prediction",
+        "accuracy",
+        "hinge loss",
+        "log-loss",
+    ),
+    0.0,
+)
+MOST: Final = dict.fromkeys(("R²", "deviance explained", "share below", "accuracy"), 1.0)
+"""Least and largest possible values of measures that have one."""
+
 REACH: Final = 3.0
 """Learned sd to which residuals and responses are clipped."""
 
@@ -214,6 +230,8 @@ def frame(measures: Sequence[Measure]) -> pd.DataFrame:
     """Table of measures, with normal 95% limits."""
     out = pd.DataFrame(list(measures), columns=["measure", "estimate", "std_error", "meaning"])
     half = NORMAL_95 * out["std_error"]
-    out.insert(3, "conf_low", out["estimate"] - half)
-    out.insert(4, "conf_high", out["estimate"] + half)
+    low, high = (out["measure"].map(end).astype(float) for end in (LEAST, MOST))
+    # where a limit lies beyond what is possible, what is possible is as good
+    out.insert(3, "conf_low", (out["estimate"] - half).clip(lower=low.fillna(-np.inf)))
+    out.insert(4, "conf_high", (out["estimate"] + half).clip(upper=high.fillna(np.inf)))
     return out

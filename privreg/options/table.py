@@ -228,7 +228,8 @@ TABLE: Final = (
            help="coefficients (default 0); they matter for logistic and the like"),
     Option("shares", "plan", "plan", "numbers", group=EXPECTED, metavar="NAME=A,B,...",
            help="how frequent a factor's levels are (default: equally)"),
-    Option("covariates", "plan"),
+    Option("covariates", "plan", "plan", group=EXPECTED, metavar="FILE",
+           help="CSV or Parquet file of public or made-up rows to take the covariates from"),
     Option("covariates", "local.run", "fit", group=FACTS, metavar="FILE", curator=_REPORTS,
            help="file of public rows, of a census or an earlier study, that look like people's covariates: curvature "
            "is computed from them before reports tell it"),
@@ -316,7 +317,7 @@ TABLE: Final = (
            help="random groups, which answer slightly different states: 8, 16 (default), 32 or 64"),
     Option("rounds", "local.run", "fit", "whole", 20, low=10, high=100, group="fit", metavar="R", curator=_REPORTS,
            what="a whole number of public states, {low:,} to {high:,}",
-           help="public states in all: for moments, the pilot and main rounds (default 20)"),
+           help="public states in all: for moments, the pilot and main rounds (default 20, to which a few may come)"),
     Option("threads", "local.run", "fit", "whole", low=1, high=256, what=_COUNT.format(what="threads"), group="fit",
            metavar="T", help="processor threads that play the devices", curator=_REPORTS,
            elsewhere="n_jobs workers num_threads n_threads", hint="processor threads are threads=, of fit()"),

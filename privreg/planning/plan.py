@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -133,7 +133,8 @@ class Planned(View):
         -------
         DataFrame
             Indexed by coefficient, with columns std_error, width (mean length of the interval) and, where effects were
-            asked for, effect and power. Or indexed by n, with a column for each budget.
+            asked for, effect and power. Or indexed by n, with a column for each budget; ``attrs["reliable"]`` has by
+            budget, for each n, whether a fit would let the interval be relied on.
 
         Raises
         ------
@@ -155,14 +156,16 @@ class Planned(View):
         else:
             label, budgets = "budget", {str(self.budget): self.budget}
         name = self.critical if coef is None else find(coef, self.spec.coefficients)[0]
-        out = {}
+        column = list(self.spec.coefficients).index(name) % len(self.spec.design.names)
+        out, trusted = {}, dict[float | str, list[bool]]()
         for key, budget in budgets.items():
             own = budget == self.budget
             each = self._precision if own else precision_of(replace(self.spec, budget=budget), self.assumed)
             out[key] = [_value(table_of(self, k, each), name, "width") for k in people]
+            trusted[key] = [each.reliable(k, {column}) for k in people]
         found = pd.DataFrame(out, index=pd.Index(people, name="n"))
         found.columns.name = label
-        found.attrs["coef"] = name
+        found.attrs |= {"coef": name, "reliable": trusted}
         return found
 
     def _nearby(self, people: list[int], budgets: list[float], coef: str, *, pure: bool) -> tuple[pd.DataFrame, Array]:
@@ -207,7 +210,8 @@ class Planned(View):
     def _answer(self) -> str:
         what = f"{self.spec.family!r}, {self.spec.budget} per person"
         if self.asked == "people" and self.reliable > MOST_PEOPLE:
-            rare = f"No number of records is enough to rely on the intervals of {self._rare()}: a level is too rare."
+            never = self._named(self._precision.rare(MOST_PEOPLE))
+            rare = f"No number of records is enough to rely on the intervals of {never}: a level is too rare."
             return f"{rare} Below: {self.n:,} records ({what})."
         if self.asked == "people":
             return f"{self.n:,} records are needed ({what})."
@@ -217,10 +221,42 @@ class Planned(View):
             )
         return f"{self.n:,} records ({what})."
 
-    def _rare(self) -> str:
-        """Coefficients that a fit of so many people takes back, as too few have a level; in words."""
-        columns, names = self._precision.rare(self.n), self.spec.coefficients
+    def _named(self, columns: Collection[int]) -> str:
+        """Coefficients of these columns of the design."""
+        names = self.spec.coefficients
         return ", ".join(c for k, c in enumerate(names) if k % len(self.spec.design.names) in columns)
+
+    def _doubts(self) -> dict[str, str]:
+        """Why a fit of so many people would say not to rely on intervals."""
+        out, each = dict[str, str](), self._precision
+        enough = least(lambda n: each.reliable(n, ()))
+        if self.n < enough:
+            out["unreliable"] = f"don't rely on intervals with so few records: {enough:,} are needed for that"
+        never = each.rare(MOST_PEOPLE)
+        few = each.rare(self.n) - never
+        if few:
+            would = least(lambda n: each.rare(n).isdisjoint(few))
+            out["seldom"] = (
+                f"don't rely on the intervals of {self._named(few)} with so few records: too few have a level that "
+                f"they depend on; {would:,} records would do"
+            )
+        if never:
+            out["rare"] = (
+                f"don't rely on the intervals of {self._named(never)}, with any number of records: a level that they "
+                "depend on is too rare; merge levels, compare with a common one, or leave it out"
+            )
+        return out
+
+    def _missed(self) -> str:
+        """Which goals so many people don't reach, in words."""
+        table, out = table_of(self, self.n, self._precision), []
+        for name, most in self.goal.widths.items():
+            if _value(table, name, "width") > most * (1.0 + CLOSE):
+                out.append(f"the width of {name} was to be {most:g} at most")
+        for name in self.goal.effects:
+            if _value(table, name, "power") < self.goal.power - CLOSE:
+                out.append(f"the power for {name} was to be {self.goal.power:g}")
+        return ", ".join(out)
 
     def _assumptions(self) -> list[tuple[str, str]]:
         out = self.assumed.words(self.spec)
@@ -246,19 +282,12 @@ class Planned(View):
                 f"{self.needed:,} records would do for that precision, but intervals can be relied on from "
                 f"{self.reliable:,} on"
             )
-        elif self.reliable > MOST_PEOPLE:
-            out["unreliable"] = (
-                f"don't rely on the intervals of {self._rare()}, with any number of records: a level that they depend "
-                "on is too rare; merge levels, compare with a common one, or leave it out"
-            )
-        elif self.n < self.reliable:
-            out["unreliable"] = f"don't rely on intervals with so few records: {self.reliable:,} are needed for that"
-        elif rare := self._rare():
-            out["rare"] = (
-                f"don't rely on the intervals of {rare}: too few of so many records have a level that they depend on"
-            )
+        if self.asked == "precision" and (missed := self._missed()):
+            out["missed"] = f"so many records at this budget don't reach what was asked for: {missed}"
+        out |= self._doubts()
+        guessed = self.spec.family.scaled and self.assumed.usual  # from the range itself
         outside = self.assumed.outside(self.spec)
-        if outside > MOST_OUTSIDE:
+        if outside > MOST_OUTSIDE and not guessed:
             out["clamped"] = (
                 f"some {100.0 * outside:.0f}% of the responses, as assumed, lie outside the declared range and would "
                 "be clamped, which moves the estimates and is not planned for: declare a wider range, or mend params="
@@ -268,11 +297,12 @@ class Planned(View):
                 "covariates are taken for independent and even, which is the easiest case: real ones, skewed or "
                 "related, may need up to 20 times as many records; give public rows like them in covariates="
             )
-        if self.spec.family.scaled and self.assumed.usual:
+        if guessed:
             low_, high = self.spec.design.endog_limits
             out["scale_assumed"] = (
                 f"the residual sd was not given: {self.assumed.spread} is a quarter of the declared range of "
-                f"{self.spec.design.endog_name}, {low_:g} to {high:g}; widths go with it, so give scale= if it is known"
+                f"{self.spec.design.endog_name}, {low_:,.10g} to {high:,.10g}; widths go with it, so give scale= if it "
+                "is known"
             )
         return tuple(Diagnostic(code, text) for code, text in out.items())
 

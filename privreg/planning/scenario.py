@@ -205,8 +205,8 @@ class Assumed:
     def spread(self) -> str:
         """Sd of the residuals, in words."""
         if np.ndim(self.scale) == 0:
-            return f"{self.scale:.4g}"
-        return f"{np.min(self.scale):.4g} to {np.max(self.scale):.4g}, by row"
+            return _read(float(self.scale))
+        return f"{_read(float(np.min(self.scale)))} to {_read(float(np.max(self.scale)))}, by row"
 
     def words(self, spec: ModelSpec) -> list[tuple[str, str]]:
         """Assumptions by column, in words."""
@@ -226,6 +226,11 @@ class Assumed:
             else:
                 out.append((c, "uniform on {} to {}".format(*schema.bounds_text(c))))
         return out
+
+
+def _read(value: float) -> str:
+    """A number of four digits, none of them in an exponent unless it is huge or tiny."""
+    return f"{float(f'{value:.4g}'):,.12g}"
 
 
 def _levels(given: Sequence[Any]) -> Any:

@@ -346,5 +346,6 @@ class EstimatedResults(TestedResults):
             table = self.tidy(alpha=alpha, method=method).drop(columns="estimate")
             table.insert(list(table.columns).index("std_error"), "method", METHODS[method].title)
             law, doubts = self._estimate(method).pivot.label, self._doubts(method)
-            parts.append(table.assign(length=table["conf_high"] - table["conf_low"], law=law, note="; ".join(doubts)))
+            notes = ["; ".join(d for d in doubts if d.rows is None or k in d.rows) for k in range(len(table))]
+            parts.append(table.assign(length=table["conf_high"] - table["conf_low"], law=law, note=notes))
         return pd.concat(parts, ignore_index=True) if parts else self.tidy(alpha=alpha)

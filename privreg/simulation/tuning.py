@@ -212,9 +212,10 @@ def warn_of_steps(asked: FitOptions, stacklevel: int) -> None:
     """Say that a fit by rounds has no steps, if some were asked for."""
     given = [f"{name}=" for name in ("step", "alpha", "batch_size") if getattr(asked, name) is not None]
     if given and asked.tuning == "efficient":
+        level = "; the level of intervals is conf_int(alpha=)'s or tidy(conf_level=)'s" if "alpha=" in given else ""
         warnings.warn(
             f"{', '.join(given)} has no meaning in a fit by rounds and is ignored; it belongs to tuning='published', "
-            "and the next version will refuse it here.",
+            f"and the next version will refuse it here{level}.",
             PrivregWarning,
             stacklevel=stacklevel + 1,
         )

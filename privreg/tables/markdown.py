@@ -26,7 +26,8 @@ def _block(part: Part) -> str:
         case Paragraph():
             return "\\\n".join(map(_escaped, part.words.split("\n")))
         case Notes():
-            return "\n".join(f"{i}. {_escaped(note)}" for i, note in enumerate(part.notes, 1))
+            notes = "\n".join(f"{i}. {_escaped(note)}" for i, note in enumerate(part.notes, 1))
+            return f"Notes:\n\n{notes}" if part.notes else notes
         case Header() | Pairs():
             bold = [f"**{_escaped(words)}**" for words in (part.title, part.loud) if words]
             return "\n\n".join([*bold, "\n".join(f"- {_escaped(a)}: {_escaped(b)}" for a, b in part.pairs)])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from privreg.tables.words import WIDTH, cells, fold, span
+from privreg.tables.words import MARK, WIDTH, cells, fold, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,8 +101,11 @@ Part = Lines | Paragraph | Notes | Pairs | Header | Table
 
 
 def estimates_table(frame: pd.DataFrame, title: str) -> Table:
-    """Lay out a `summary_frame`: estimate, standard error, t, p-value and 95% limits."""
+    """Lay out a `summary_frame`: estimate, standard error, t, p-value, 95% limits; lines not to rely on are marked."""
     names = [", ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in frame.index]
+    if "reliable" in frame:
+        names = [name if ok else f"{name} {MARK}" for name, ok in zip(names, frame["reliable"], strict=True)]
+        frame = frame.drop(columns="reliable")
     tidy = frame.set_axis(["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"], axis=1)
     return Table(names, *cells(tidy, 0.05, str(frame.columns[0])), title)
 

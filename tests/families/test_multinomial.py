@@ -245,7 +245,7 @@ def test_errors_of_probabilities_are_the_delta_methods(fitted):
         want = expit(logit(p) + sign * critical * se / (p * (1 - p)))
         np.testing.assert_allclose(found.conf_int(0.1)[..., limit], want, rtol=1e-6)
     frame = found.summary_frame(0.1)
-    assert list(frame.columns) == ["level", "mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
+    assert list(frame.columns) == ["level", "mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "reliable"]
     assert list(frame["level"]) == LEVELS * 3
     assert list(frame.index) == list(np.repeat([3, 4, 5], 3))
     np.testing.assert_array_equal(frame["mean"], found.predicted_mean.reshape(-1))
@@ -256,7 +256,7 @@ def test_errors_of_probabilities_are_the_delta_methods(fitted):
 def test_limits_of_sure_probabilities_stay_inside(fitted):
     results = made(fitted, scale=15.0)
     frame = results.get_prediction({"x1": np.linspace(0, 1, 50), "x2": np.linspace(-1, 1, 50)}).summary_frame()
-    assert np.isfinite(frame.drop(columns="level").to_numpy()).all()
+    assert np.isfinite(frame.drop(columns=["level", "reliable"]).to_numpy()).all()
     assert frame["mean"].max() > 1 - 1e-6
     assert (frame["mean_ci_lower"] > 0).all()
     assert (frame["mean_ci_upper"] <= 1).all()
@@ -274,8 +274,8 @@ def test_two_levels_are_logistic_regression(fitted):
     np.testing.assert_allclose(two.predict(new)["yes"], one.predict(new))
     assert list(two.predict(new, which="class")) == list(one.predict(new, which="class"))
     many, few = two.get_prediction(new).summary_frame(), one.get_prediction(new).summary_frame()
-    columns = list(few.columns)
-    np.testing.assert_allclose(many[many["level"] == "yes"][columns], few)
+    columns = list(few.columns.drop("reliable"))
+    np.testing.assert_allclose(many[many["level"] == "yes"][columns], few[columns])
     lower = many[many["level"] == "no"]
     np.testing.assert_allclose(1 - lower["mean_ci_upper"], few["mean_ci_lower"])
 
@@ -288,7 +288,7 @@ def test_arrays_predict_too():
     assert list(res.params.index) == ["const", "age"]
     assert res.predict(x[:5]).shape == (5, 3)
     assert set(res.predict(x[:50], which="class")) <= set(LEVELS)
-    assert res.get_prediction(x[:2]).summary_frame().shape == (6, 5)
+    assert res.get_prediction(x[:2]).summary_frame().shape == (6, 6)
 
 
 # --- views -----------------------------------------------------------------------------------------------

@@ -350,7 +350,7 @@ SLIPS = {
     "missing": ((*FIT, *ALL, "--missing", "nois"), "--missing nois is not known"),
     "undeclared": ((*FIT, "--mu", 1, "--bounds", "y=0:100"), "give --bounds age=LOW:HIGH, or --scaling private"),
     "undeclared in a plan": (("plan", "y ~ age", "--mu", 1, "--n", 99, "--bounds", "y=0:1"), "--bounds age=LOW:HIGH;"),
-    "gap": ((*GAP, "--missing", "raise"), "or let them send noise (--missing noise, the default of fits and means)"),
+    "gap": ((*GAP, "--missing", "raise"), "fits and means let them send noise by --missing noise, their default"),
 }
 
 

@@ -3,6 +3,7 @@
 import math
 import pickle
 import random
+import re
 
 import numpy as np
 import pandas as pd
@@ -199,7 +200,7 @@ def test_widths_of_one_coefficient_over_people_and_budgets():
 def test_a_scale_that_nobody_gave_is_a_quarter_of_the_range_and_said():
     found = pr.plan(FORMULA, mu=1, n=10**5, **INSURED)
     assert found.assumed.scale == 8750
-    assert any("8750 is a quarter of the declared range of charges" in note for note in found.notes)
+    assert any("8,750 is a quarter of the declared range of charges" in note for note in found.notes)
     declared = pr.plan(FORMULA, mu=1, n=10**5, family=pr.Huber(scale=2500), **INSURED)
     assert declared.assumed.scale == 2500
     assert not any("quarter" in note for note in declared.notes)
@@ -292,7 +293,7 @@ def test_a_plan_prints_pickles_and_shows():
     text = str(found)
     assert repr(found) == text == str(found.summary())
     assert f"{found.n:,} records are needed" in text
-    assert "residuals normal with sd 2500" in text
+    assert "residuals normal with sd 2,500" in text
     assert max(map(len, text.splitlines())) <= 80
     html = found._repr_html_()
     assert html.count("<tr>") == 5
@@ -362,12 +363,14 @@ def test_a_long_coefficient_has_a_line_of_the_title():
 def test_the_command_says_what_the_function_says(capsys, tmp_path):
     public = ["--bounds", "age=18:65", "bmi=18:50", "charges=0:35000", "--levels", "smoker=no,yes", "--scale", "2500"]
     assert main(["plan", FORMULA, "--mu", "1", "--width", "age=20", *public]) == 0
-    assert capsys.readouterr().out.strip() == str(insured(width={"age": 20}))
+    said = " ".join(str(insured(width={"age": 20})).split())
+    assert " ".join(capsys.readouterr().out.split()) == said.replace("in covariates=", "in --covariates")
     picture = tmp_path / "plan.png"
     given = ["--n", "1e5", "--at-n", "1e5,1e6", "--at-mu", "0.5,1", "--coef", "age", "--plot", str(picture)]
     assert main(["plan", FORMULA, "--mu", "1", *given, *public]) == 0
     out = capsys.readouterr().out
     assert "mean width of the intervals of age" in out
+    assert "†" not in out
     assert picture.read_bytes()[:4] == b"\x89PNG"
     assert main(["plan", FORMULA, "--mu", "1", "--width", "age=x", *public]) == 2
     assert "--width: 'age=x' must read NAME=NUMBER" in capsys.readouterr().err
@@ -510,12 +513,52 @@ def test_a_rare_level_does_not_keep_other_coefficients_from_being_planned_for():
     found = pr.plan("y ~ x + g", width={"x": 0.2}, shares={"g": [0.7, 0.28, 0.02]}, **declared)
     assert found.n == found.needed > found.reliable
     (told,) = [note for note in found.notes if note.code == "rare"]
-    assert "the intervals of g[T.c]:" in told
+    assert "the intervals of g[T.c], with any number" in told
     of_reference = pr.plan("y ~ x + g", width={"x": 0.2}, shares={"g": [0.02, 0.5, 0.48]}, **declared)
     (told,) = [note for note in of_reference.notes if note.code == "rare"]
-    assert "the intervals of Intercept, g[T.b], g[T.c]:" in told
+    assert "the intervals of Intercept, g[T.b], g[T.c], with any number" in told
+    shares = {"g": [0.7, 0.2, 0.1]}
+    few = pr.plan("y ~ x + g", n=60_000, shares=shares, **declared)
+    (told,) = [note for note in few.notes if note.code == "seldom"]
+    assert "the intervals of g[T.c] with so few records" in told
+    would = int(re.search(r"([\d,]+) records would do", told)[1].replace(",", ""))
+    assert few.reliable == would
+    enough = pr.plan("y ~ x + g", n=would, shares=shares, **declared)
+    assert not [note for note in enough.notes if "rely" in note]
+    grid = found.table(n=[1000, 10**6], coef="g[T.c]")
+    assert grid.attrs["reliable"] == {str(found.budget): [False, False]}
+    assert found.table(n=[1000, 10**6], mu=[1], coef="x").attrs["reliable"] == {1.0: [False, True]}
     even = pr.plan("y ~ x + g", width={"x": 0.2}, **declared)
     assert not [note for note in even.notes if "don't rely" in note]
+
+
+def test_what_so_many_records_do_not_reach_is_said():
+    given = {"n": 10**5, "bounds": {"x": (-1, 1), "y": (-4, 4)}, "mu": 1, "scale": 1}
+    (told,) = [note for note in pr.plan("y ~ x", width={"x": 0.01}, **given).notes if note.code == "missed"]
+    assert "the width of x was to be 0.01 at most" in told
+    (told,) = [note for note in pr.plan("y ~ x", effect={"x": 0.01}, **given).notes if note.code == "missed"]
+    assert "the power for x was to be 0.8" in told
+    for reached in ({"width": {"x": 1}}, {"effect": {"x": 1}}, {}):
+        assert not [note for note in pr.plan("y ~ x", **reached, **given).notes if note.code == "missed"]
+
+
+def test_a_guessed_scale_is_no_reason_for_a_wider_range():
+    for high in (100, 10_000):
+        found = pr.plan("y ~ x", mu=1, n=10**5, bounds={"x": (-1, 1), "y": (0, high)})
+        assert {"clamped", "scale_assumed"} & {note.code for note in found.notes} == {"scale_assumed"}
+
+
+def test_the_command_takes_public_rows(capsys, tmp_path):
+    rows = pd.DataFrame({"x": np.random.default_rng(0).lognormal(size=3000).clip(0, 20)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    given = ["--mu", "1", "--n", "1e5", "--bounds", "x=0:20", "y=-9:9", "--scale", "1"]
+    assert main(["plan", "y ~ x", *given, "--covariates", str(tmp_path / "rows.csv")]) == 0
+    own = pr.plan("y ~ x", mu=1, n=10**5, bounds={"x": (0, 20), "y": (-9, 9)}, scale=1, covariates=rows)
+    assert " ".join(capsys.readouterr().out.split()) == " ".join(str(own).split())
+    assert main(["plan", "y ~ x", *given, "--covariates", "rows.txt"]) == 2
+    assert "named .csv or .parquet" in capsys.readouterr().err
+    assert main(["plan", "y ~ x", *given, "--at-n", "1000,1e6"]) == 0
+    assert re.search(r"1000 .* †\n1000000 [^†]*\n† a fit would say", capsys.readouterr().out)
 
 
 def test_levels_of_several_types_are_planned_for():

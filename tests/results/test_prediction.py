@@ -170,7 +170,8 @@ def test_limits_go_through_the_inverse_link(base, link, pivot):
     np.testing.assert_allclose(found.se_mean, se * slope(ETA))
     np.testing.assert_allclose(found.conf_int(0.1), np.column_stack([inverse(ETA - half), inverse(ETA + half)]))
     frame = found.summary_frame(0.1)
-    assert list(frame.columns) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
+    assert list(frame.columns) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "reliable"]
+    assert (frame["reliable"] == res.tidy()["reliable"].all()).all()
     np.testing.assert_array_equal(frame["mean"], res.predict(NEW))
     assert list(frame.index) == list("abcd")
 

@@ -207,6 +207,29 @@ def test_states_that_creep_one_way_take_their_coefficient_back():
     assert not findings._creeping(SimpleNamespace(main=main), frame, learned, np.eye(2)).any()
 
 
+def test_what_depends_on_a_coefficient_that_is_taken_back_is_marked_too():
+    x, y = people(4000)
+    rows = pd.DataFrame({"x": x[:, 1], "g": np.resize(["a", "b", "c"], len(y)), "y": y})
+    declared = {"bounds": {"x": (-1, 1), "y": (-9, 9)}, "levels": {"g": ["a", "b", "c"]}}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ x + C(g)", rows, mu=None, **declared)
+    plain = model.fit(seed=1, progress=False)
+    names = list(plain.params.index)
+    res = with_notes(plain, doubt("rare", "this level is rare", [names.index("C(g)[T.c]")]))
+    assert res.t_test("C(g)[T.b] = 0, C(g)[T.c] = C(g)[T.b], x").summary_frame()["reliable"].tolist() == [1, 0, 1]
+    means, pairs = res.marginal_means("g"), res.t_test_pairwise("g")
+    assert means.summary_frame()["reliable"].tolist() == [True, True, False]
+    for frame in (means.pairwise().result_frame, pairs.result_frame):
+        assert frame["reliable"].tolist() == [True, False, False]
+    new = {"x": [0.0, 0.5, 0.1], "g": ["a", "c", "b"]}
+    assert res.get_prediction(new).summary_frame()["reliable"].tolist() == [True, False, True]
+    for shown, lines in ((means, 1), (pairs, 2), (res.t_test("x, C(g)[T.c]"), 1), (res.get_prediction(new), 2)):
+        assert str(shown).count("†") == lines  # of predictions the head of the column, too
+    notes = res.inference_table().set_index("term")["note"]
+    assert notes["C(g)[T.c]"].endswith("this level is rare")
+    assert not notes["x"]
+    assert "†" not in str(plain.marginal_means("g")) + str(plain.get_prediction(new))
+
+
 def test_columns_are_found_in_the_users_order_and_at_every_level():
     res = said(lambda: model(voters(3000)).fit(seed=1, progress=False))[1]
     one = with_notes(res, doubt("rare", "this", [1, 4]))

@@ -204,7 +204,7 @@ def test_pairs_of_levels_are_tested_as_in_statsmodels(base, rows, method):
     assert list(got.index) == list(expected.index) == ["b-a", "c-a", "c-b"]
     np.testing.assert_allclose(got.iloc[:, :7].astype(float), expected.iloc[:, :7].astype(float), rtol=1e-6, atol=1e-12)
     assert got.iloc[:, 7].tolist() == expected.iloc[:, 7].tolist() == tests.reject.tolist()
-    assert list(got)[6:] == [f"pvalue-{tests.method}", f"reject-{tests.method}"]
+    assert list(got)[6:] == [f"pvalue-{tests.method}", f"reject-{tests.method}", "reliable"]
 
 
 @pytest.mark.parametrize("right", ["0 + C(g) + x", "C(g, Sum) + x", "C(g, Treatment('c')) + x"])
@@ -272,7 +272,7 @@ def test_marginal_means_average_predictions(base, rows, family, response):
     gradient = np.array([(at_c(h * e) - at_c(-h * e)) / (2 * h) for e in np.eye(len(cov))])
     assert means.se[2] == pytest.approx(np.sqrt(gradient @ cov @ gradient), rel=1e-6)
     frame = means.summary_frame(0.1)
-    assert list(frame) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
+    assert list(frame) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "reliable"]
     link, slope = LINKS[family]
     for limit, sign in (("mean_ci_lower", -1.0), ("mean_ci_upper", 1.0)):  # even on the link's scale
         moved = (link(frame[limit]) - link(frame["mean"])) / slope(frame["mean"])

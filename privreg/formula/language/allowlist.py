@@ -368,8 +368,9 @@ def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bo
     kind = "a number or a date" if dates else "a number"
     private = ', or scaling="private" to learn its scale from privatised reports' if learnable and reports else ""
     leak = '; to take either from the data, allow_leak=("levels", "scale")' if reports else ""
+    known = ", ".join(map(repr, declared)) or "none"
     return (
-        f"column {name!r} is not declared; declared are {', '.join(map(repr, declared)) or 'none'}.{hint} "
+        f"column {name!r} is not declared; of those that are used here, {known} are.{hint} "
         f"If it is {kind}, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}"
         f"{leak}."
     )

@@ -43,7 +43,7 @@ def header(spec: Spec, people: int) -> tuple[tuple[str, str], ...]:
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
     out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", "; ".join(titles))]
     if spec.by is not None:
-        out.append(("Subgroups", f"{spec.by}, {len(spec.groups)}"))
+        out.append(("Subgroups", f"{spec.by}, {len(spec.groups)} (by_group())"))
     out.append(("Asked", _asked(spec)))
     return tuple(out)
 

@@ -250,6 +250,9 @@ def _stepped(table: pd.DataFrame, steps: dict[str, float], exponentiate: bool) -
     return out.assign(**{c: np.exp(out[c].clip(-_WILDEST, _WILDEST)) for c in columns}) if exponentiate else out
 
 
+_NEAR: Final = 0.06
+"""Of the axis' length, so near to the label of 1 none has room."""
+
 _WILDEST: Final = 200.0
 
 
@@ -306,8 +309,9 @@ def _draw(ax: Any, drawn: _Drawn, unit: _Unit, width: float, *, names: bool = Tr
         ax.plot(x, y, **look, markerfacecolor=ground(ax), zorder=4)
     if drawn.exponentiate:
         ax.set_xscale("log")
-        _ratio_ticks(ax)
     ax.axvline(1.0 if drawn.exponentiate else 0.0, color=inks.grey, linewidth=0.6, linestyle=":", zorder=0)
+    if drawn.exponentiate:
+        _ratio_ticks(ax)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_yticks(range(len(rows)), [""] * len(rows))
@@ -320,12 +324,14 @@ def _draw(ax: Any, drawn: _Drawn, unit: _Unit, width: float, *, names: bool = Tr
 
 def _ratio_ticks(ax: Any) -> None:
     """Few labels as plain numbers: matplotlib's own are powers of ten, of which most ratios lie within one."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     low, high = ax.get_xlim()
     decades = math.log10(high / low)
     few = MaxNLocator(5) if decades < 0.6 else LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=8)
-    ax.xaxis.set_major_locator(few)
+    inside = [float(v) for v in few.tick_values(low, high) if low <= v <= high]
+    beside = [v for v in inside if abs(math.log10(v)) > _NEAR * decades]
+    ax.xaxis.set_major_locator(FixedLocator([*beside, 1.0] if low <= 1.0 <= high else inside))  # no effect has a label
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())

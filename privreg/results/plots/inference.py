@@ -51,7 +51,7 @@ def lengths(results: EstimatedResults, *, alpha: float = 0.05, ax: Any = None) -
     noted = table["note"].to_numpy().reshape(len(names), -1)[:, 0] != ""
     footer = f"{100 * (1 - alpha):.6g}% intervals; {guarantee([results.privacy])}"
     if noted.any():
-        footer += "\nhollow: taken back by a note of the summary"
+        footer += "\nhollow: don't rely on them, see the notes of the summary"
     if ax is not None:
         _dots(ax, names, length / length[0], noted)
         add_corner(ax, footer)

@@ -45,7 +45,9 @@ def public_steps(design: Any, spreads: Array | None = None) -> Array:
 
     for j, (name, bare, made_of) in enumerate(zip(names, design.bare, design.sources, strict=True)):
         learned = math.nan if spreads is None else float(f"{2.0 * spreads[j]:.2g}")
-        if not high[j] > low[j] or all(c in schema.levels for c in made_of) or (low[j], high[j]) == (0.0, 1.0):
+        # a spline's last column goes from 0 to 1 as well
+        switch = (low[j], high[j]) == (0.0, 1.0) and (bare is not None or np.isin(design.probe[:, j], (0.0, 1.0)).all())
+        if not high[j] > low[j] or all(c in schema.levels for c in made_of) or switch:
             own[name] = 1.0
         elif any(name in schema.private for name in made_of):
             own[name] = learned

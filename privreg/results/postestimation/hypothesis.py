@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.diagnostics import Diagnostic
+from privreg.diagnostics import Diagnostic, along
 from privreg.errors import FormulaError, InferenceError, OptionError, flag, interval_level, nearest, shown
 from privreg.inference.pivots import Normal, StudentT
 from privreg.inference.simultaneous import joint_critical
@@ -49,6 +49,8 @@ class ContrastTest(View):
         Whatever takes these tests back; shown with them.
     cov : ndarray, shape (q, q), optional
         Covariance of the combinations.
+    reliable : ndarray of bool, shape (q,), optional
+        Which of them no note takes back; all by default.
     """
 
     effect: Array
@@ -58,6 +60,7 @@ class ContrastTest(View):
     labels: tuple[str, ...]
     notes: tuple[Diagnostic, ...] = ()
     cov: Array | None = None
+    reliable: NDArray[np.bool_] | None = None
 
     @property
     def tvalue(self) -> Array:
@@ -92,7 +95,10 @@ class ContrastTest(View):
         return np.column_stack([self.effect - half, self.effect + half])
 
     def summary_frame(self, alpha: float = 0.05, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns coef, std err, t, P>|t| (of each alone), Conf. Int. Low, Conf. Int. Upp.; see :meth:`conf_int`."""
+        """Columns coef, std err, t, P>|t| (of each alone), Conf. Int. Low, Conf. Int. Upp.; see :meth:`conf_int`.
+
+        The last, reliable, says whether no note takes a line back.
+        """
         limits = self.conf_int(alpha, simultaneous=simultaneous)
         return pd.DataFrame(
             {
@@ -102,6 +108,7 @@ class ContrastTest(View):
                 "P>|t|": self.pvalue,
                 "Conf. Int. Low": limits[:, 0],
                 "Conf. Int. Upp.": limits[:, 1],
+                "reliable": np.ones(len(self.effect), dtype=np.bool_) if self.reliable is None else self.reliable,
             },
             index=pd.Index(self.labels),
         )
@@ -261,7 +268,7 @@ def _unknown(names: Sequence[str], text: str, terms: Iterable[str]) -> tuple[str
     if levels:
         joint = ", ".join(f"{n} = 0" for n in levels)
         return f"{said} is a factor with the coefficients {', '.join(levels)}", f"for all of them write {joint!r}."
-    near = _meant(word, [*names, *terms])
+    near = next((t for t in terms if re.match(rf"\w+\({re.escape(word)}\b", t)), None) or _meant(word, [*names, *terms])
     fix = f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?"
     return f"{said} is no coefficient{' and no term' if terms else ''}", fix
 
@@ -352,7 +359,8 @@ def contrast_test(
     """Test each row of R θ = r on its own; see `PrivateResults.t_test`."""
     matrix, values, labels = _read(names, restrictions, terms)
     joint, said = matrix @ cov @ matrix.T, _concerning(notes, matrix)
-    return ContrastTest(matrix @ params, np.sqrt(np.diag(joint)), values, pivot.along(matrix), labels, said, joint)
+    ok = along(notes, matrix)
+    return ContrastTest(matrix @ params, np.sqrt(np.diag(joint)), values, pivot.along(matrix), labels, said, joint, ok)
 
 
 def _as_f(pivot: Pivot, statistic: float, q: int) -> tuple[float, float]:

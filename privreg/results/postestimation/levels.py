@@ -8,20 +8,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from privreg.diagnostics import Diagnostic
+from privreg.diagnostics import Diagnostic, along
 from privreg.errors import DataError, OptionError, choose, interval_level, shown
 from privreg.options.unknown import all_known_arguments
 from privreg.results.postestimation.effects import Part, Rows, estimand_words, means_at, replaced, with_error
 from privreg.results.postestimation.hypothesis import ContrastTest, contrast_test
 from privreg.results.postestimation.prediction import note_outside
 from privreg.schema.dates import iso
-from privreg.tables import Table, View, cells, estimates_table, noted
+from privreg.tables import MARK, Table, View, cells, estimates_table, noted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,11 +98,14 @@ class PairwiseTests(View):
     def result_frame(self) -> pd.DataFrame:
         """As statsmodels' `t_test_pairwise` has it: summary_frame() of the tests, pvalue-METHOD, reject-METHOD.
 
-        The limits are those of each difference alone; ``tests.conf_int(simultaneous=True)`` has wider ones.
+        The last column, reliable, says whether no note takes a difference back. The limits are those of each difference
+        alone; ``tests.conf_int(simultaneous=True)`` has wider ones.
         """
         reject, adjusted = self._adjusted()
         frame = self.tests.summary_frame(self.alpha)
-        return frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
+        known = frame.pop("reliable")
+        frame = frame.assign(**{f"pvalue-{self.method}": adjusted, f"reject-{self.method}": reject})
+        return frame.assign(reliable=known)
 
     def _adjusted(self) -> tuple[NDArray[np.bool_], Array]:
         from statsmodels.stats.multitest import multipletests  # slow to import
@@ -115,12 +118,14 @@ class PairwiseTests(View):
         return reject, adjusted
 
     def _layout(self) -> list[Shown]:
-        columns = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]
+        columns = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high", "reliable"]
         frame = self.tests.summary_frame(self.alpha).set_axis(columns, axis=1).assign(p_value=self.pvalue_adjusted)
         head, rows = cells(frame, self.alpha)
         head[3] = f"P {self.method}"
         title = f"{self.title} ({self.tests.pivot.label}; p-values adjusted for {len(rows)}, limits not)"
-        return [Table(list(self.tests.labels), head, rows, title), *noted(self.tests.notes)]
+        known = zip(self.tests.labels, frame["reliable"], strict=True)
+        names = [name if ok else f"{name} {MARK}" for name, ok in known]
+        return [Table(names, head, rows, title), *noted(self.tests.notes)]
 
 
 def check_adjustment(method: str) -> str:
@@ -200,7 +205,7 @@ def pairwise(
         notes = (*tests.notes, Diagnostic("remark", said))
     else:
         notes = tests.notes
-    named = ContrastTest(tests.effect, tests.sd, tests.value, tests.pivot, tuple(labels), notes, tests.cov)
+    named = replace(tests, labels=tuple(labels), notes=notes)
     return PairwiseTests(named, how, interval_level(alpha), f"Differences between levels of {column}")
 
 
@@ -261,10 +266,10 @@ class MarginalMeans(View):
         return np.column_stack([mean / (mean + rest * np.exp(away)), mean / (mean + rest * np.exp(-away))])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper; one line a level."""
+        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable (no note takes it back); a line a level."""
         limits = self.conf_int(alpha)
         columns = {"mean": self.mean, "mean_se": self.se, "mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
-        return pd.DataFrame(columns, index=self.index)
+        return pd.DataFrame(columns | {"reliable": along(self.notes, self.gradient)}, index=self.index)
 
     def pairwise(self, method: str = "holm", *, alpha: float = 0.05) -> PairwiseTests:
         """Compare the means of every two levels.
@@ -294,7 +299,8 @@ class MarginalMeans(View):
         labels = [f"{self.index[j][0]}: {_minus(levels, j, i)}" if several else _minus(levels, j, i) for i, j in pairs]
         effect, sd = self.mean[to] - self.mean[at], np.sqrt(np.maximum(np.diag(joint), 0.0))
         zero = np.zeros(len(pairs))
-        tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), self.notes, joint)
+        ok = along(self.notes, g)
+        tests = ContrastTest(effect, sd, zero, self.pivot.along(g), tuple(labels), self.notes, joint, ok)
         return PairwiseTests(
             tests, how, interval_level(alpha), f"Differences of {self.title[0].lower()}{self.title[1:]}"
         )
@@ -306,7 +312,7 @@ class MarginalMeans(View):
         shown = pd.DataFrame(
             {"mean": self.mean, "se": self.se, "t": t, "p": self.pivot.along(self.gradient).two_sided(t)},
             index=self.index,
-        ).assign(low=frame["mean_ci_lower"], high=frame["mean_ci_upper"])
+        ).assign(low=frame["mean_ci_lower"], high=frame["mean_ci_upper"], reliable=frame["reliable"])
         return [estimates_table(shown, f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
 
 

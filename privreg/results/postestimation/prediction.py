@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logsumexp
 
+from privreg.diagnostics import Diagnostic, along
 from privreg.errors import OptionError, PrivregWarning, choose, interval_level
 from privreg.inference.methods import Bootstrap
 from privreg.options.unknown import all_known_arguments
@@ -19,7 +20,6 @@ from privreg.options.unknown import all_known_arguments
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.diagnostics import Diagnostic
     from privreg.families.family import Family
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
@@ -75,9 +75,10 @@ def with_errors(
     if fit.levels:
         k, p = eta.shape[1], x.shape[1]
         covs = np.einsum("ia,jakb,ib->ijk", x, cov.reshape(k, p, k, p), x)
-        return ClassPrediction(eta, covs, pivot, fit.levels, index, x, notes)
+        ok = along(notes, np.tile(x, (1, k)))
+        return ClassPrediction(eta, covs, pivot, fit.levels, index, x, notes, ok)
     se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", x, cov, x), 0.0))
-    return Prediction(eta, se, pivot.along(x), fit.family, index, notes)
+    return Prediction(eta, se, pivot.along(x), fit.family, index, notes, along(notes, x))
 
 
 def _linear(fit: ResultData, x: Array, offset: Array) -> Array:
@@ -178,6 +179,8 @@ class Prediction(_Shown):
     index : Index
     notes : tuple of Diagnostic
         Whatever takes the limits back; shown with them.
+    reliable : ndarray of bool, shape (n,), optional
+        Which predictions no note takes back; all by default.
     """
 
     linear: Array
@@ -186,6 +189,7 @@ class Prediction(_Shown):
     family: Family
     index: pd.Index
     notes: tuple[Diagnostic, ...] = ()
+    reliable: NDArray[np.bool_] | None = None
 
     @property
     def predicted_mean(self) -> Array:
@@ -204,10 +208,10 @@ class Prediction(_Shown):
         return np.column_stack([self.family.inverse_link(low), self.family.inverse_link(high)])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper."""
+        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, reliable (whether no note takes it back)."""
         limits = self.conf_int(alpha)
-        columns = {"mean": self.predicted_mean, "mean_se": self.se_mean}
-        columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1]}
+        columns: dict[str, Any] = {"mean": self.predicted_mean, "mean_se": self.se_mean}
+        columns |= {"mean_ci_lower": limits[:, 0], "mean_ci_upper": limits[:, 1], "reliable": _known(self)}
         return pd.DataFrame(columns, index=self.index)
 
 
@@ -229,6 +233,8 @@ class ClassPrediction(_Shown):
     exog : ndarray, shape (n, p)
     notes : tuple of Diagnostic
         Whatever takes the limits back; shown with them.
+    reliable : ndarray of bool, shape (n,), optional
+        Of which rows no note takes the predictions back; of all by default.
     """
 
     linear: Array
@@ -238,6 +244,7 @@ class ClassPrediction(_Shown):
     index: pd.Index
     exog: Array
     notes: tuple[Diagnostic, ...] = ()
+    reliable: NDArray[np.bool_] | None = None
 
     @property
     def predicted_mean(self) -> Array:
@@ -257,7 +264,7 @@ class ClassPrediction(_Shown):
         return np.stack([expit(logit - half), expit(logit + half)], axis=-1)
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Long form, one line for each row and class: level, mean, mean_se, mean_ci_lower, mean_ci_upper."""
+        """Long form, one line for each row and class: level, mean, mean_se, mean_ci_lower, mean_ci_upper, reliable."""
         limits = self.conf_int(alpha).reshape(-1, 2)
         classes = pd.Index(self.levels)
         columns = {
@@ -266,6 +273,7 @@ class ClassPrediction(_Shown):
             "mean_se": self.se_mean.reshape(-1),
             "mean_ci_lower": limits[:, 0],
             "mean_ci_upper": limits[:, 1],
+            "reliable": np.repeat(_known(self), len(classes)),
         }
         return pd.DataFrame(columns, index=self.index.repeat(len(classes)))
 
@@ -305,6 +313,11 @@ SHOWN: Final = 30
 """Lines of a printed table of predictions; summary_frame() has them all."""
 
 
+def _known(found: Prediction | ClassPrediction) -> NDArray[np.bool_]:
+    """Which rows' predictions no note takes back."""
+    return np.ones(len(found.index), dtype=np.bool_) if found.reliable is None else found.reliable
+
+
 def _about(found: Prediction | ClassPrediction) -> str:
     rows = len(found.index)
     return f"Predictions for {rows:,} row{'' if rows == 1 else 's'} with 95% limits ({found.pivot.label})"
@@ -312,11 +325,13 @@ def _about(found: Prediction | ClassPrediction) -> str:
 
 def _formatted(found: Prediction | ClassPrediction) -> pd.DataFrame:
     """The frame with its numbers as the summary writes them."""
-    from privreg.tables import in_one_format
+    from privreg.tables import MARK, in_one_format
 
     out = found.summary_frame()
     told = min((e for e in out["mean_se"] if e > 0.0 and math.isfinite(e)), default=math.nan)
-    for column in out.columns.drop("level", errors="ignore"):
+    if not (ok := out.pop("reliable")).all():
+        out[MARK] = ok.map({True: "", False: MARK})
+    for column in out.columns.drop(["level", MARK], errors="ignore"):
         out[column] = in_one_format(out[column], 4 if column == "mean" else 3, told)
     return out
 

@@ -187,6 +187,8 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
         compared = f"that the coefficients of {fit.called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
         few.append(f"a level, such as the reference level, {compared}")
     first = "compare levels with a common one (the first in levels=, or that of Treatment()), " if rare.compared else ""
+    if found.unanswered is not None and own:  # a level that is spelt otherwise in the data sends noise
+        first = f"see that the declared levels match the data, {first}"
     text = (
         f"too few records at this budget seem to have {' or '.join(few)}; the interval of such a column can be far too "
         f"short, and the others suffer: {first}ask more people, merge levels, or leave it out"
@@ -217,8 +219,9 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
         f"the bounds of {fit.called(j for j, _ in wide)} span {min(span for _, span in wide):.0f} or more times the "
         "learned sd, given the other columns, as where nearly all records have one value: clamped to one end of "
         "bounds= that are in other units or too narrow, a rare indicator (declare levels=), an amount that is mostly 0 "
-        "(as in I(x > 0)), a power beside its number (subtract the middle first, as in I((x - 50)**2)); where rows are "
-        "sorted by it (shuffle them); or where bounds= are far too wide"
+        "(as in I(x > 0)), a power beside its number (subtract the middle first, as in I((x - 50)**2)); where other "
+        "columns add up to it (leave one out) or rows are sorted by it (shuffle them); or where bounds= are far too "
+        "wide"
     )
     # the constant stands for where these columns are 0, which is as little known
     constant = [0] if fit.found.constant else []
@@ -351,9 +354,9 @@ def _of_few(found: Findings, coefficients: int) -> list[Diagnostic]:
     if not found.have or found.nonresponse or found.strong or found.needed is None:
         return []
     told = "effects, correlations and nonresponse" if found.unanswered is not None else "effects and correlations"
-    how = "in simulations coverage fell below its level with" if found.studied else "simulations of many designs had no"
+    how = "in simulations coverage fell below its level" if found.studied else "no simulations tell of coverage"
     text = (
-        f"{found.people:,} records are few for {coefficients} coefficients at this budget; {how} fewer than about "
+        f"{found.people:,} records are few for {coefficients} coefficients at this budget; {how} with fewer than about "
         f"{_rounded_up(found.needed):,}" + (f", given what reports show of {told}" if found.told else "")
     )
     return [doubt("few", text)]

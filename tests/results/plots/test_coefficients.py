@@ -11,6 +11,7 @@ import pytest
 import privreg as pr
 from privreg.errors import OptionError
 from privreg.privacy.ledger import Release
+from privreg.results.plots import coefficients
 from privreg.results.plots.steps import public_steps
 from tests.results.plots.test_figures import nothing_is_clipped, words
 
@@ -142,6 +143,15 @@ def test_steps_are_those_of_the_schema_and_keep_through_files(res, tmp_path):
     assert drawn(again.plot_coef()) == drawn(res.plot_coef())
 
 
+def test_all_columns_of_a_spline_have_a_step():
+    rows = {"x": np.linspace(0, 9, 500), "y": np.zeros(500)}
+    formula = "y ~ bs(x, knots=[3, 6], lower_bound=0, upper_bound=9)"
+    model = pr.PrivateOnlineRegression.from_formula(formula, rows, mu=None, bounds={"x": (0, 9), "y": (-1, 1)})
+    steps = public_steps(model._spec.design)
+    assert steps[0] == 1.0
+    assert (steps[1:] <= 0.5).all()
+
+
 def test_steps_learned_from_reports_where_nobody_declared_any(tmp_path):
     res = fit("y ~ age + C(g)", n=20_000, bounds={}, moments={}, scaling="private")
     steps = dict(zip(res.params.index, public_steps(res._fit.design, res._fit.spreads), strict=True))
@@ -196,6 +206,18 @@ def test_ratios_stand_on_a_logarithmic_axis(formula, family, word):
     assert len(ticks) >= 2
     assert all("10^" not in t and float(t) > 0 for t in ticks)
     nothing_is_clipped(ax)
+
+
+@pytest.mark.parametrize("limits", [(0.81, 2.6), (0.9, 40.0), (1.2, 3.0)])
+def test_no_effect_has_a_label(limits):
+    _, ax = plt.subplots()
+    ax.set_xscale("log")
+    ax.set_xlim(limits)
+    coefficients._ratio_ticks(ax)
+    ticks = ax.get_xticks()
+    assert (1.0 in ticks) is (limits[0] <= 1.0)
+    assert len(ticks) >= 3
+    assert ((limits[0] <= ticks) & (ticks <= limits[1])).all()
 
 
 def test_ratios_of_differences_are_refused(res):
