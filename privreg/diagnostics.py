@@ -41,6 +41,7 @@ class Code(NamedTuple):
 CODES: Final = {
     # about privacy
     "curator": Code("caution", "one release needed a trusted curator"),
+    "delta": Code("caution", "delta is large"),
     "leaked": Code("caution", "a declaration was taken from the raw data"),
     "missing": Code("caution", "records that can't be used are treated in a way that reveals something"),
     "not_private": Code("caution", "no noise"),

@@ -211,7 +211,8 @@ def summarise(
     if fit.estimates or method is not None:  # with inference=None, asking for a method is an error
         e = results._estimate(method)
         table = results.tidy(exponentiate, alpha=alpha, method=method, simultaneous=simultaneous)
-        law = (Paragraph(_law(e, alpha, len(table), several=len(fit.estimates) > 1, simultaneous=simultaneous)),)
+        if not np.isnan(e.variances).all():
+            law = (Paragraph(_law(e, alpha, len(table), several=len(fit.estimates) > 1, simultaneous=simultaneous)),)
     else:
         table = results.tidy(exponentiate)
     if exponentiate:

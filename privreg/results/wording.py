@@ -114,6 +114,9 @@ ALIKE: Final = 1.3
 """Part by which standard errors may be too small, as rows of one person are alike, from which on nobody should rely on
 95% intervals: they cover 87%, or less."""
 
+LARGE_DELTA: Final = 1e-3
+"""δ above which a note says what it means."""
+
 LITTLE: Final = 1.05
 """The same, below which it isn't worth a note."""
 
@@ -206,6 +209,12 @@ def closing_notes(asked: Budget, kept: Budget) -> list[Diagnostic]:
     if kept.pure and not asked.pure:
         text = f"asked for was {asked}; the mechanism keeps it by {kept}, which is what is stated"
         out.append(Diagnostic("pure", text))
+    if asked.form == "epsilon, delta" and asked.asked[1] > LARGE_DELTA:
+        text = (
+            f"delta = {asked.asked[1]:g} is large: up to that probability nothing is promised; usual values are far "
+            "below one over the number of records"
+        )
+        out.append(Diagnostic("delta", text))
     if kept.private:
         text = (
             "noise is drawn in double precision: the guarantee holds up to floating-point rounding; where a single "

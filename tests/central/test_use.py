@@ -128,6 +128,7 @@ def test_one_lane_has_no_standard_errors_and_says_so():
     assert res.bse.isna().all()
     assert res.conf_int().isna().all(axis=None)
     assert "one lane tells nothing of its precision" in str(res.summary()).replace("\n    ", " ")
+    assert "refer to" not in str(res.summary())
 
 
 def test_intervals_that_should_not_be_relied_on_say_so():

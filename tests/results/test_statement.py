@@ -14,7 +14,7 @@ from privreg.errors import BudgetError, OptionError, SavedFileError
 from privreg.privacy.amplification import shuffled, shuffling_limit
 from privreg.privacy.ledger import Budget, Release, compose
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import WHOLE_RECORD
+from privreg.results.wording import WHOLE_RECORD, closing_notes
 
 declare = Budget.declare
 
@@ -321,3 +321,9 @@ def test_a_release_without_noise_leaves_nobody_protected_by_all_together():
     assert "69.2%" in after.in_words
     assert after.headline == "NOT PRIVATE in all 2 releases, this one 1-GDP"
     assert VARIANTS["none"].guarantee == dataclasses.replace(VARIANTS["none"], release=AGAIN).guarantee
+
+
+@pytest.mark.parametrize(("delta", "said"), [(1e-6, False), (1e-3, False), (0.01, True), (0.5, True)])
+def test_a_large_delta_is_said(delta, said):
+    asked = declare(epsilon=1, delta=delta)
+    assert ("delta" in {note.code for note in closing_notes(asked, asked)}) is said
