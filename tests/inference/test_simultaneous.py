@@ -274,7 +274,7 @@ def test_restrictions_tested_together(known):
     half = np.diff(test.conf_int(0.1, simultaneous=True), axis=1).ravel() / 2
     np.testing.assert_allclose(half, joint_critical(Normal(), joint_cov, 0.1) * test.sd)
     frame = test.summary_frame(0.1, simultaneous=True)
-    np.testing.assert_allclose(frame.iloc[:, 4:], test.conf_int(0.1, simultaneous=True))
+    np.testing.assert_allclose(frame.iloc[:, 4:6], test.conf_int(0.1, simultaneous=True))
     np.testing.assert_allclose(frame["P>|t|"], test.pvalue)
     np.testing.assert_allclose(test.conf_int(), test.conf_int(simultaneous=False))
     bare = dataclasses.replace(test, cov=None)
