@@ -53,9 +53,9 @@ Without it nearly all fits of design "response" were marked, which cover; with i
 states move until the end, as many as before."""
 
 PRECISE: Final = 8.0
-"""Standard errors of what reports alone tell of the curvature along a coefficient, from which on it may move so: where
-rounds are carried is then known. Else a quarter of the fits of designs "response" (200,000 records at μ = 3) and
-"charges" (10,000,000) were marked, whose intervals cover."""
+"""Standard errors of what reports alone tell of the curvature along a coefficient, from which on it may move so if that
+isn't low: where rounds are carried is then known. Else a quarter of the fits of designs "response" (200,000 records at
+μ = 3) and "charges" (10,000,000) were marked, whose intervals cover."""
 
 MANY: Final = 4
 """Main rounds from which on that is looked at."""
@@ -191,7 +191,8 @@ def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
     usual = float(np.trace(learned.mean)) / len(learned.mean)
     clear = (sd < BLURRED * usual) | (believed < HARDLY * usual)
     little = (mean < TOLD * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & clear
-    moving = _creeping(progress, frame, learned, linear) & (mean < PRECISE * sd)
+    unclear = (mean < PRECISE * sd) | (believed < BELIEVED * usual)  # through a valley curvature changes on the way
+    moving = _creeping(progress, frame, learned, linear) & unclear
     return np.flatnonzero(little | moving).tolist()
 
 
