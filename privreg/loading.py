@@ -25,7 +25,7 @@ from privreg.simulation.settings import FitOptions
 if TYPE_CHECKING:
     from privreg.formula.language.parse import Rowwise
 
-__all__ = ["load", "upgraded"]
+__all__ = ["load", "load_results", "upgraded"]
 
 
 def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, trust: str | Path | None = None) -> Any:
@@ -54,7 +54,34 @@ def load(path: str | Path, *, functions: Mapping[str, Rowwise] | None = None, tr
     SavedFileError
         If the file is missing, damaged, or was not saved by privreg; or is a stream that was not saved by you.
     """
+    return _load(path, functions, trust, streams=True)
+
+
+def load_results(path: str | Path) -> Any:
+    """Saved results; a stream is refused and left as it is, with its key.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    PrivateResults or MeansResults
+
+    Raises
+    ------
+    SavedFileError
+        If the file is missing, damaged, or holds no results.
+    """
+    return _load(path, None, None, streams=False)
+
+
+def _load(path: str | Path, functions: Any, trust: str | Path | None, *, streams: bool) -> Any:
     document, arrays = archive.read(path, trust)
+    if document["kind"] == archive.STREAM and not streams:
+        raise SavedFileError(
+            f"{str(path)!r} is a stream to go on with; in Python, privreg.load(...).results() are its results so far."
+        )
     try:
         return _rebuild(Path(path), document, arrays, functions)
     except SavedFileError:

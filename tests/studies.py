@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privreg.protocol import lattice
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS, Ask, FieldState, Gauge, Token
-from privreg.protocol.study import MEASURES, Cell, Held, Role, StudyPlan
+from privreg.protocol.study import MEASURES, Cell, Held, PublicPlan, Role
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import Envelope, hash_of, key_id, seal, signed_bytes
 
@@ -134,7 +134,7 @@ def study_plan(family="huber", mu=ONE, design=DESIGN, **more):
         "silent": False,
         "model": {"formula": "hours ~ C(shift) + age + age:bmi"},
     }
-    plan = StudyPlan(**{**given, **more})
+    plan = PublicPlan(**{**given, **more})
     return plan if plan.roles else plan._replace(roles=roles_of(plan))
 
 

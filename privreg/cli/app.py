@@ -1,4 +1,4 @@
-"""The command line: ``privreg fit``, ``means``, ``data``, ``plan``, ``schema`` and ``experiment``.
+"""The command line: ``privreg fit``, ``means``, ``show``, ``data``, ``plan``, ``schema`` and ``experiment``.
 
 Only the standard library and the error classes are imported here; numpy, pandas and the compiler wait until a
 verb needs them, so that ``--help`` answers at once. Nothing printed quotes a row: errors of
@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from privreg.cli import data, experiment, fit, means, plan, schema
+from privreg.cli import data, experiment, fit, means, plan, schema, show
 from privreg.cli.field import FIELD
 from privreg.cli.output import FAILED, complain
 from privreg.cli.parser import parsers, spread
@@ -35,7 +35,15 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
 UNEXPECTED: Final = 70
 
-VERBS: Final = {"fit": fit, "means": means, "data": data, "plan": plan, "schema": schema, "experiment": experiment}
+VERBS: Final = {
+    "fit": fit,
+    "means": means,
+    "show": show,
+    "data": data,
+    "plan": plan,
+    "schema": schema,
+    "experiment": experiment,
+}
 
 
 def _where(error: BaseException) -> str:

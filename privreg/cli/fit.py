@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from privreg.regression import PrivateOnlineRegression
+    from privreg.results.results import PrivateResults
 
-__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
+__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run", "shown"]
 
 ABOUT: Final = "fit a regression to a file"
 USAGE: Final = "privreg fit FORMULA DATA --mu MU --bounds NAME=LOW:HIGH ... [--levels NAME=A,B ...] [options]"
@@ -80,24 +81,29 @@ def run(a: argparse.Namespace) -> int:
     if "covariates" in asked:
         asked["covariates"] = _public(asked["covariates"], model)
     res = model.fit(progress=False if a.quiet else None, **asked)
-    shown = {"alpha": alpha, "simultaneous": a.simultaneous}
+    return output.deliver(shown(res, a, alpha), targets, a)
+
+
+def shown(res: PrivateResults, a: argparse.Namespace, alpha: float) -> output.Shown:
+    """Results of a regression as they are asked for.
+
+    Parameters
+    ----------
+    res : PrivateResults
+    a : Namespace
+        With `simultaneous` and `exponentiate`.
+    alpha : float
+        One minus the level.
+    """
+    limits = {"alpha": alpha, "simultaneous": a.simultaneous}
     head = {
         "family": repr(res.family),
         "inference": list(res.methods),
         "simultaneous": a.simultaneous,
         "exponentiated": a.exponentiate,
     }
-    return output.deliver(
-        output.Shown(
-            res,
-            res.summary(exponentiate=a.exponentiate, **shown),
-            res.tidy(a.exponentiate, **shown),
-            head,
-            "coefficients",
-        ),
-        targets,
-        a,
-    )
+    summary, table = res.summary(exponentiate=a.exponentiate, **limits), res.tidy(a.exponentiate, **limits)
+    return output.Shown(res, summary, table, head, "coefficients")
 
 
 def _public(path: str, model: PrivateOnlineRegression) -> pd.DataFrame:

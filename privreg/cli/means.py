@@ -6,13 +6,19 @@ Needs the standard library only until it runs, so that ``--help`` answers at onc
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from privreg.cli import output
 from privreg.cli.values import budget, check_order, given, single
 from privreg.errors import OptionError
 
-__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from privreg.means.results.results import MeansResults
+
+__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "deliver", "run"]
 
 ABOUT: Final = "estimate means and frequencies of a file's columns"
 USAGE: Final = "privreg means FORMULA DATA --epsilon E --bounds NAME=LOW:HIGH ... [--levels NAME=A,B ...] [options]"
@@ -54,8 +60,13 @@ def run(a: argparse.Namespace) -> int:
     own = {groups.get(name, name): value for name, value in given_own.items()}
     model = means.PrivateMeans.from_formula(a.formula, a.path, **budget(a), **options, by_budget=own or None)
     res = model.fit(progress=False if a.quiet else None, **given(a, "means.fit"))
+    return deliver(res, targets, a, alpha)
+
+
+def deliver(res: MeansResults, targets: Sequence[Path], a: argparse.Namespace, alpha: float) -> int:
+    """Write and print estimates, those of subgroups after them; the exit status."""
     status = output.deliver(output.Shown(res, res.summary(alpha), res.tidy(alpha=alpha), {}, "estimates"), targets, a)
-    if a.by is not None and not a.quiet:
+    if res.by is not None and not a.quiet:
         table = res.by_group(alpha=alpha)
         print(f"\n{table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}", flush=True)
     return status

@@ -69,7 +69,8 @@ def targets(a: argparse.Namespace) -> list[Path]:
         folder = target.parent
         if target.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
             raise OptionError(f"--out {str(target)!r}: give the name of a file in a folder that can be written.")
-        for kept, what in ((a.path, "data"), (a.schema, "schema")):
+        read = "results that are read" if a.verb == "show" else "data"
+        for kept, what in ((a.path, read), (getattr(a, "schema", None), "schema")):
             if kept is not None and target.resolve() == Path(kept).resolve():
                 raise OptionError(f"--out {str(target)!r} would overwrite the {what}; give another name.")
         if target.suffix.lower() == ".docx":
@@ -77,7 +78,8 @@ def targets(a: argparse.Namespace) -> list[Path]:
 
             need_docx()
     if a.quiet and not found:
-        raise OptionError("--quiet without --out would spend the budget and show nothing; add --out FILE.")
+        spent = "" if a.verb == "show" else "spend the budget and "
+        raise OptionError(f"--quiet without --out would {spent}show nothing; add --out FILE.")
     return found
 
 
@@ -87,7 +89,7 @@ def deliver(shown: Shown, files: Sequence[Path], a: argparse.Namespace) -> int:
     The budget is spent: one file that can't be written must not cost the others, or the summary.
     """
     problems = []
-    shown = shown._replace(summary=replace(shown.summary, whole=_whole(files)))
+    shown = shown._replace(summary=replace(shown.summary, whole=_whole([*files, Path(a.path)])))
     for target in files:
         try:
             if target.suffix.lower() == ".privreg":

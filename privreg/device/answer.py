@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..protocol import lattice
 from ..protocol.messages import Ask
-from ..protocol.study import FAMILIES, Role, StudyPlan
+from ..protocol.study import FAMILIES, PublicPlan, Role
 from . import score
 from .design import Row
 from .noise import Words, rounded_normal
@@ -21,12 +21,12 @@ __all__ = ["before_noise", "randomised", "values"]
 # --- numbers -------------------------------------------------------------------------------------------------
 
 
-def before_noise(plan: StudyPlan, ask: Ask, group: int, row: Row) -> list[float]:
+def before_noise(plan: PublicPlan, ask: Ask, group: int, row: Row) -> list[float]:
     """What a row says to a state, as real numbers: shape (numbers,) of the role; of moments, the direction u.
 
     Parameters
     ----------
-    plan : StudyPlan
+    plan : PublicPlan
     ask : Ask
     group : int
         Random group of the respondent's token.
@@ -58,7 +58,7 @@ def before_noise(plan: StudyPlan, ask: Ask, group: int, row: Row) -> list[float]
     return out
 
 
-def _measured(plan: StudyPlan, ask: Ask, z: Sequence[float], y: float, offset: float) -> list[float]:
+def _measured(plan: PublicPlan, ask: Ask, z: Sequence[float], y: float, offset: float) -> list[float]:
     assert ask.gauge is not None  # of every state that asks for measures
     gauge = score.Gauged(FAMILIES[plan.family], *ask.gauge, plan.y_max, plan.silent)
     d = plan.d

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from ..protocol.study import StudyPlan
+from ..protocol.study import PublicPlan
 from . import design
 
 __all__ = ["LIMITS", "guess", "plain", "words"]
@@ -33,12 +33,12 @@ def _day(seconds: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
-def words(plan: StudyPlan, unread: Sequence[str]) -> str:
+def words(plan: PublicPlan, unread: Sequence[str]) -> str:
     """Purpose, what is asked, and what it costs.
 
     Parameters
     ----------
-    plan : StudyPlan
+    plan : PublicPlan
     unread : sequence of str
         Columns whose answers are missing or can't be read.
     """

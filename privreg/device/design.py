@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..protocol import trees
-from ..protocol.study import Cell, StudyPlan
+from ..protocol.study import Cell, PublicPlan
 from ..protocol.trees import Column, label_text
 from .score import divide, exp, log
 
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 # --- answers -------------------------------------------------------------------------------------------------
 
 
-def used(plan: StudyPlan) -> tuple[Column, ...]:
+def used(plan: PublicPlan) -> tuple[Column, ...]:
     """Columns that the design uses, in the plan's order."""
     found = {n for c in (*plan.design, plan.response) for n in trees.names(c.tree)} | set(trees.names(plan.offset))
     return tuple(c for c in plan.columns if c.name in found)
@@ -88,17 +88,17 @@ def _beyond(column: Column, answer: object) -> float:
     return 0.0 if value is None else float(not column.low <= value <= column.high)
 
 
-def unread(plan: StudyPlan, answers: Mapping[str, object]) -> list[str]:
+def unread(plan: PublicPlan, answers: Mapping[str, object]) -> list[str]:
     """Names of columns that the design uses and the answers lack; for the respondent's own eyes."""
     return [c.name for c in used(plan) if read(c, answers.get(c.name)) is None]
 
 
-def row_of(plan: StudyPlan, answers: Mapping[str, object]) -> Row:
+def row_of(plan: PublicPlan, answers: Mapping[str, object]) -> Row:
     """A respondent's row of the design.
 
     Parameters
     ----------
-    plan : StudyPlan
+    plan : PublicPlan
     answers : mapping of str to object
         By column; what the plan doesn't name is not looked at.
 

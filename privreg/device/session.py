@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..protocol import messages, wire
 from ..protocol.messages import FieldState, Report, Token
-from ..protocol.study import StudyPlan, read_plan
+from ..protocol.study import PublicPlan, read_plan
 from ..protocol.wire import MessageError
 from . import answer, client, design, ed25519, noise
 from .client import Answer, Invitation, Transport
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
     sent: bool  # Whether the report has arrived
     words: str
-    plan: StudyPlan
+    plan: PublicPlan
 
 
 class _Session(NamedTuple):
@@ -195,7 +195,7 @@ def _until(s: _Session, end: float) -> float:
     return end if s.patience is None else min(end, s.clock() + s.patience)
 
 
-def _plan(s: _Session) -> tuple[StudyPlan, bytes]:
+def _plan(s: _Session) -> tuple[PublicPlan, bytes]:
     """The plan, verified by the pinned key, and the same as ever."""
     until = s.clock() + (PATIENCE if s.patience is None else min(s.patience, PATIENCE))
     payload = _opened(_got(s, "plan", "the plan", until), "plan", (s.root,))
@@ -208,7 +208,7 @@ def _plan(s: _Session) -> tuple[StudyPlan, bytes]:
     return plan, plan_hash
 
 
-def _check_plan(s: _Session, plan: StudyPlan, *, issued: bool) -> None:
+def _check_plan(s: _Session, plan: PublicPlan, *, issued: bool) -> None:
     mu = Fraction(*plan.mu)
     if mu > s.limits.mu:
         raise RefusedError(f"mu = {plan.title_of_mu} is more than this device allows, {float(s.limits.mu):g}.")
@@ -219,7 +219,7 @@ def _check_plan(s: _Session, plan: StudyPlan, *, issued: bool) -> None:
         raise RefusedError("the token has been used by this device; every token is good for one report.")
 
 
-def _turn(s: _Session, plan: StudyPlan, plan_hash: bytes) -> FieldState:
+def _turn(s: _Session, plan: PublicPlan, plan_hash: bytes) -> FieldState:
     """The state that this token answers: waits until it is its turn."""
     place, attempt = messages.place_of(plan_hash, s.token), 0
     until = _until(s, float(plan.closes))
@@ -238,7 +238,7 @@ def _turn(s: _Session, plan: StudyPlan, plan_hash: bytes) -> FieldState:
         attempt += 1
 
 
-def _check_chain(s: _Session, plan: StudyPlan, state: FieldState, own: bytes) -> None:
+def _check_chain(s: _Session, plan: PublicPlan, state: FieldState, own: bytes) -> None:
     """Refuse a state that goes back, or that isn't the one after the one before."""
     if state.number == 0 and state.before != state.plan:
         raise RefusedError("the first state doesn't follow the plan.")
@@ -257,7 +257,7 @@ def _check_chain(s: _Session, plan: StudyPlan, state: FieldState, own: bytes) ->
 # --- the report ----------------------------------------------------------------------------------------------
 
 
-def _report(s: _Session, plan: StudyPlan, state: FieldState, row: Mapping[str, object]) -> Report:
+def _report(s: _Session, plan: PublicPlan, state: FieldState, row: Mapping[str, object]) -> Report:
     """Make the report. Nothing here raises because of what the row holds."""
     place = messages.place_of(state.plan, s.token)
     ask = messages.ask_of(state, place)
@@ -270,7 +270,7 @@ def _report(s: _Session, plan: StudyPlan, state: FieldState, row: Mapping[str, o
     return Report(state.plan, state.number, ask.role, s.token, tuple(numbers))
 
 
-def _store(s: _Session, plan: StudyPlan, state: FieldState, report: Report) -> bytes:
+def _store(s: _Session, plan: PublicPlan, state: FieldState, report: Report) -> bytes:
     """Write the report ahead; the bytes to send."""
     body = messages.report_body(report)
     if len(body) > plan.limit:
@@ -295,7 +295,7 @@ def _store(s: _Session, plan: StudyPlan, state: FieldState, report: Report) -> b
     return stored.body
 
 
-def _send(s: _Session, plan: StudyPlan, body: bytes) -> Outcome:
+def _send(s: _Session, plan: PublicPlan, body: bytes) -> Outcome:
     """Send the stored bytes until they have arrived, or it is of no use."""
     until, attempt = _until(s, float(plan.closes + plan.grace)), 0
     while True:

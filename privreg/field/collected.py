@@ -22,7 +22,7 @@ from privreg.simulation.streaming.stream import begin
 
 if TYPE_CHECKING:
     from privreg.collector.plan import Plan
-    from privreg.protocol.study import StudyPlan
+    from privreg.protocol.study import PublicPlan
     from privreg.results.results import PrivateResults
     from privreg.simulation.fit_plan import FitPlan
 
@@ -39,7 +39,7 @@ class Came(NamedTuple):
     invited: int | None = None  # Tokens that were issued, if the collector says
 
 
-def fit_plan_of(plan: StudyPlan) -> FitPlan:
+def fit_plan_of(plan: PublicPlan) -> FitPlan:
     """The plan of the fit that a signed plan carries.
 
     Raises
@@ -53,7 +53,7 @@ def fit_plan_of(plan: StudyPlan) -> FitPlan:
     return fit_of(text)
 
 
-def engine_of(plan: StudyPlan) -> Plan:
+def engine_of(plan: PublicPlan) -> Plan:
     """What the collector's rounds know before the first report."""
     fit = fit_plan_of(plan)
     run = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)._run
@@ -61,7 +61,7 @@ def engine_of(plan: StudyPlan) -> Plan:
     return run.plan
 
 
-def read_cells(items: Any, plan: StudyPlan) -> dict[Place, Cell]:
+def read_cells(items: Any, plan: PublicPlan) -> dict[Place, Cell]:
     """Read sums as a collector publishes them; see `collector.chain.plain`.
 
     Raises
@@ -102,13 +102,13 @@ def _wholes(record: Record, name: str, count: int) -> list[int]:
     return out
 
 
-def follow(engine: Plan, plan: StudyPlan, snapshots: Iterable[Cells]) -> Chain:
+def follow(engine: Plan, plan: PublicPlan, snapshots: Iterable[Cells]) -> Chain:
     """Make the chain of a study's states again.
 
     Parameters
     ----------
     engine : Plan
-    plan : StudyPlan
+    plan : PublicPlan
     snapshots : iterable of mapping
         What had come when each state closed, of states 0, 1, …
     """
@@ -126,12 +126,12 @@ class CollectedRun(RoundsRun):
     run : RoundsRun
         Of the same plan; it has had nobody.
     chain : Chain
-    plan : StudyPlan
+    plan : PublicPlan
     cells : mapping
         What has come by now.
     """
 
-    def __init__(self, run: RoundsRun, chain: Chain, plan: StudyPlan, cells: Cells) -> None:
+    def __init__(self, run: RoundsRun, chain: Chain, plan: PublicPlan, cells: Cells) -> None:
         super().__init__(run.plan, run.to_user, None)
         chain = chains.taken(run.plan, chain, plan.roles, cells)
         self.progress = chain.progress
@@ -142,12 +142,12 @@ class CollectedRun(RoundsRun):
         self._open()
 
 
-def results(plan: StudyPlan, chain: Chain, cells: Cells, *, invited: int | None = None) -> PrivateResults:
+def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None = None) -> PrivateResults:
     """Results of what has come by now.
 
     Parameters
     ----------
-    plan : StudyPlan
+    plan : PublicPlan
     chain : Chain
         By `follow`.
     cells : mapping
@@ -178,7 +178,7 @@ def results(plan: StudyPlan, chain: Chain, cells: Cells, *, invited: int | None 
     return type(res)(replace(told, title=title, statement=_statement(told.statement, plan, came)))
 
 
-def _protocol(plan: StudyPlan, came: Came) -> str:
+def _protocol(plan: PublicPlan, came: Came) -> str:
     groups = max(role.groups for role in plan.roles.values())
     parts = [f"{len(plan.rounds)} rounds", f"{groups} groups"]
     if came.invited:
@@ -187,7 +187,7 @@ def _protocol(plan: StudyPlan, came: Came) -> str:
     return ", ".join(parts)
 
 
-def _statement(stated: Any, plan: StudyPlan, came: Came) -> Any:
+def _statement(stated: Any, plan: PublicPlan, came: Came) -> Any:
     """The statement of a fit, about devices that are people's own."""
     text = (
         "whoever loses a device's memory, and meets a collector who asks the same record again, has spent √2 times mu; "

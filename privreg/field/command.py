@@ -20,7 +20,7 @@ from privreg.field.demo import demo
 from privreg.field.plan import few, study_plan
 from privreg.files.archive import write_bytes
 from privreg.protocol.lattice import BITS
-from privreg.protocol.study import StudyPlan, plan_payload, read_plan
+from privreg.protocol.study import PublicPlan, plan_payload, read_plan
 from privreg.protocol.wire import KEY, MessageError, base, hash_of, key_id, open_envelope, signed_bytes, unbase
 
 __all__ = ["main", "shown"]
@@ -67,7 +67,7 @@ def shown(data: bytes, root: bytes | None) -> str:
     return f"Plan {name}, signature {by}\n\n{_lines(plan)}\n\nRespondents are told:\n\n{words(plan, [])}"
 
 
-def _lines(plan: StudyPlan) -> str:
+def _lines(plan: PublicPlan) -> str:
     """Roles with their noise, and the design."""
     lines = [f"{'role':<10} {'form':<8} {'numbers':>7} {'radius':>9} {'groups':>6}  noise sd"]
     for name, role in plan.roles.items():
@@ -137,7 +137,7 @@ def _sign(a: argparse.Namespace) -> str:
     return f"{said}\n\n{few(fit)}Wrote {str(out)!r}. Invitations pin the key {base(keys.public(root))}"
 
 
-def _possible(plan: StudyPlan, questions: Iterable[str]) -> None:
+def _possible(plan: PublicPlan, questions: Iterable[str]) -> None:
     """Refuse what every device would refuse, and questions that nobody would be asked."""
     asked = [column.name for column in plan.columns]
     for name in questions:

@@ -28,7 +28,7 @@ from privreg.errors import OptionError, StudyError, shown
 from privreg.field.collected import engine_of, fit_plan_of, read_cells
 from privreg.field.collected import results as results_of
 from privreg.protocol import messages, wire
-from privreg.protocol.study import StudyPlan, read_plan
+from privreg.protocol.study import PublicPlan, read_plan
 from privreg.protocol.wire import MessageError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Study:
         self._base, self._token = base, token
         payload = _opened(self._get("plan"), "plan", (root,))
         try:
-            self.signed: StudyPlan = read_plan(payload)
+            self.signed: PublicPlan = read_plan(payload)
         except MessageError as e:
             raise StudyError(f"devices would refuse the plan: {e}") from None
         self.plan_hash = wire.hash_of(payload)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.protocol.messages import FieldState, Token
-    from privreg.protocol.study import StudyPlan
+    from privreg.protocol.study import PublicPlan
 
     Array = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -42,13 +42,13 @@ class Crowd:
 
     Parameters
     ----------
-    plan : StudyPlan
+    plan : PublicPlan
     plan_hash : bytes
     rows : DataFrame, file or mapping of arrays
         One person each.
     """
 
-    def __init__(self, plan: StudyPlan, plan_hash: bytes, rows: Any) -> None:
+    def __init__(self, plan: PublicPlan, plan_hash: bytes, rows: Any) -> None:
         self.plan, self._hash = plan, plan_hash
         fit = fit_plan_of(plan)
         stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)

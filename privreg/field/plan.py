@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from privreg.collector.field import check_field, family_of, roles_of
 from privreg.errors import OptionError, SchemaError
 from privreg.protocol import lattice, trees
-from privreg.protocol.study import LIMIT, Cell, Held, StudyPlan, mu_of, plan_payload, read_plan
+from privreg.protocol.study import LIMIT, Cell, Held, PublicPlan, mu_of, plan_payload, read_plan
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import MessageError
 from privreg.simulation.plan import plan_of
@@ -92,7 +92,7 @@ class About:
     model: Mapping[str, Any] = field(default_factory=dict)
 
 
-def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[bytes]) -> StudyPlan:
+def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[bytes]) -> PublicPlan:
     """The plan that devices are told.
 
     Parameters
@@ -107,7 +107,7 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
 
     Returns
     -------
-    StudyPlan
+    PublicPlan
 
     Raises
     ------
@@ -139,7 +139,7 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         dict.fromkeys(n for t in (*(c.tree for c in cells), response.tree, offset) for n in trees.names(t)),
         about.questions,
     )
-    plan = StudyPlan(
+    plan = PublicPlan(
         study=about.study,
         title=about.title,
         purpose=about.purpose,

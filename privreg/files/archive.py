@@ -30,9 +30,9 @@ FORMAT: Final = 1
 STREAM: Final = "stream"
 CHECKPOINT: Final = "checkpoint"
 _SEALED: Final = (STREAM, CHECKPOINT)
+"""Kinds of files that hold noise keys."""
 _OPEN: Final = ("results", "central results", "means")
 """Kinds that hold no keys, and load anywhere; a file of any other kind must be sealed."""
-"""Kinds of files that hold noise keys."""
 _DOCUMENT: Final = "privreg.json"
 _SEAL: Final = "seal"
 

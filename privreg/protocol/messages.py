@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from . import lattice
-from .study import LATEST, LIMIT, ROLES, StudyPlan
+from .study import LATEST, LIMIT, ROLES, PublicPlan
 from .wire import (
     LONGEST,
     VERSION,
@@ -152,7 +152,7 @@ class FieldState(NamedTuple):
     asks: tuple[Ask, ...]
 
 
-def read_state(payload: bytes, plan: StudyPlan, plan_hash: bytes) -> FieldState:
+def read_state(payload: bytes, plan: PublicPlan, plan_hash: bytes) -> FieldState:
     """Read the payload of a state whose signature was verified.
 
     Raises
@@ -187,7 +187,7 @@ def _triangle(values: Sequence[float], size: int) -> tuple[tuple[float, ...], ..
     return tuple(tuple(values[j * (j + 1) // 2 : (j + 1) * (j + 2) // 2]) for j in range(size))
 
 
-def _ask(record: Record, plan: StudyPlan) -> Ask:
+def _ask(record: Record, plan: PublicPlan) -> Ask:
     role = record.choice("role", ROLES)
     if role not in plan.roles:
         raise MessageError("the state asks for a role that the plan doesn't describe.")
@@ -278,7 +278,7 @@ def ask_of(state: FieldState, place: Place) -> Ask:
     return next(a for a in state.asks if place.role < a.below)
 
 
-def group_of(plan: StudyPlan, role: str, place: Place) -> int:
+def group_of(plan: PublicPlan, role: str, place: Place) -> int:
     """Random group in which a token answers."""
     return place.group * plan.roles[role].groups >> 32
 
@@ -310,7 +310,7 @@ def report_body(report: Report) -> bytes:
     )
 
 
-def read_report(data: bytes, plan: StudyPlan, plan_hash: bytes) -> Report:
+def read_report(data: bytes, plan: PublicPlan, plan_hash: bytes) -> Report:
     """Read a report of a plan; whether its token and its state count is the collector's to say.
 
     Raises

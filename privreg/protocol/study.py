@@ -17,7 +17,7 @@ from .lattice import Mu
 from .trees import Column
 from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, text_of
 
-__all__ = ["FAMILIES", "MEASURES", "ROLES", "Cell", "Held", "Role", "StudyPlan", "mu_of", "plan_payload", "read_plan"]
+__all__ = ["FAMILIES", "MEASURES", "ROLES", "Cell", "Held", "PublicPlan", "Role", "mu_of", "plan_payload", "read_plan"]
 
 FAMILIES: Final = {
     "huber": codes.HUBER,
@@ -95,7 +95,7 @@ class Held(NamedTuple):
     optional: bool  # Whether it is held only if it pays
 
 
-class StudyPlan(NamedTuple):
+class PublicPlan(NamedTuple):
     """What is fixed and public before the first report."""
 
     study: str  # Short name in addresses
@@ -251,7 +251,7 @@ def _rounds(record: Record, roles: Mapping[str, Role]) -> tuple[Held, ...]:
     return tuple(out)
 
 
-def read_plan(payload: bytes) -> StudyPlan:
+def read_plan(payload: bytes) -> PublicPlan:
     """Read the payload of a plan whose signature was verified.
 
     Parameters
@@ -260,7 +260,7 @@ def read_plan(payload: bytes) -> StudyPlan:
 
     Returns
     -------
-    StudyPlan
+    PublicPlan
 
     Raises
     ------
@@ -330,7 +330,7 @@ def read_plan(payload: bytes) -> StudyPlan:
     measures = record.object("measures")
     y_max, silent = measures.real("y_max"), measures.flag("silent")
     measures.done()
-    plan = StudyPlan(
+    plan = PublicPlan(
         study=study,
         title=record.text("title", 200),
         purpose=record.text("purpose"),
@@ -406,7 +406,7 @@ def _check_score(family: str, a: float, b: float, blocks: int) -> None:
         raise MessageError("'score' of the plan has numbers that its family doesn't go with.")
 
 
-def _check_reports(plan: StudyPlan) -> None:
+def _check_reports(plan: PublicPlan) -> None:
     """Refuse radii that don't keep the budget, and reports that are not what a device makes."""
     if sum(trees.check(c.tree, {x.name: x for x in plan.columns}, "the design") for c in plan.design) > trees.MOST:
         raise MessageError("the design is too large.")
@@ -421,7 +421,7 @@ def _check_reports(plan: StudyPlan) -> None:
             )
 
 
-def plan_payload(plan: StudyPlan) -> bytes:
+def plan_payload(plan: PublicPlan) -> bytes:
     """Write the payload of a plan; reading it gives the same plan.
 
     Raises
@@ -447,7 +447,7 @@ def _column_object(column: Column) -> dict[str, Any]:
     return {"name": column.name, "kind": "number", **bounds, "ask": column.ask}
 
 
-def _plan_object(plan: StudyPlan) -> dict[str, Any]:
+def _plan_object(plan: PublicPlan) -> dict[str, Any]:
     named = [r for r in ROLES if r != "clamping" or r in plan.roles]
     clamping = {"clamping": list(plan.clamping)} if "clamping" in plan.roles else {}
     wide = {"columns": list(plan.wide), "edges": [text_of(e) for e in plan.edges]} if plan.is_wide else None

@@ -15,7 +15,7 @@ from privreg.errors import OptionError
 from privreg.field import keys
 from privreg.field.collected import engine_of, read_cells, results
 from privreg.protocol import messages, wire
-from privreg.protocol.study import StudyPlan, read_plan
+from privreg.protocol.study import PublicPlan, read_plan
 from privreg.service.store import Held, Store, packed
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ __all__ = ["Course", "opened", "snapshots_of"]
 CLOSED: Final = "closed"
 
 
-def opened(envelope: bytes, root: bytes | None = None) -> tuple[StudyPlan, bytes]:
+def opened(envelope: bytes, root: bytes | None = None) -> tuple[PublicPlan, bytes]:
     """The plan of an envelope and its hash.
 
     Raises
@@ -48,7 +48,7 @@ def opened(envelope: bytes, root: bytes | None = None) -> tuple[StudyPlan, bytes
         raise OptionError(f"devices would refuse this plan: {e}") from None
 
 
-def snapshots_of(kept: list[bytes], plan: StudyPlan) -> list[Any]:
+def snapshots_of(kept: list[bytes], plan: PublicPlan) -> list[Any]:
     """Snapshots as they are kept, read."""
     return [read_cells(json.loads(one), plan) for one in kept]
 

@@ -56,7 +56,10 @@ _ALLOWED = (
     "marked with pr.rowwise(f)."
 )
 _SCALING = "write public numbers instead, as in I((age - 40) / 12)"
-_CUTTING = "cut at public points, as in I(age > 40), or declare the column in levels="
+_CUTTING = (
+    "cut at public points, a column for each, as in I(age > 40) + I(age > 60), or cut the column before, at public "
+    "points too, and declare its levels="
+)
 _MIXING = "it mixes rows; only row-by-row functions can be used"
 _SUMMARY = "it looks at all rows at once; write the public number instead"
 _FIXES = {

@@ -92,6 +92,11 @@ class MeansResults(Results):
         return self._fit.header
 
     @property
+    def by(self) -> str | None:
+        """Column of the public subgroups, if there are any."""
+        return self._fit.by
+
+    @property
     def biased(self) -> bool:
         """Whether the estimates are biased by the mechanism ("square_wave_biased"), and no means therefore."""
         return self._fit.biased

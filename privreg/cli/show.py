@@ -1,0 +1,46 @@
+"""The verb ``privreg show``: results that a file keeps.
+
+Needs the standard library only until it runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from privreg.cli import fit, means, output
+from privreg.errors import OptionError
+
+__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
+
+ABOUT: Final = "print saved results again, or in another form"
+USAGE: Final = None
+HELP: Final = """\
+Print results that privreg fit, means or results kept in a .privreg file, or
+save() in Python, and write them in other forms. Nobody is asked anything anew:
+the budget is spent once, however often and in whatever form results are shown.
+"""
+EXAMPLES: Final = """\
+examples:
+  privreg fit "charges ~ age + smoker" people.parquet --mu 1 --out fit.privreg
+  privreg show fit.privreg
+  privreg show fit.privreg --level 0.9 --out fit.html --out fit.docx
+"""
+
+
+def run(a: argparse.Namespace) -> int:
+    """Run the verb."""
+    targets, alpha = output.targets(a), output.alpha(a)
+
+    from privreg.loading import load_results
+    from privreg.means.results.results import MeansResults
+
+    res = load_results(a.path)
+    several = isinstance(res, MeansResults)
+    a.formula = dict(res.header if several else res._fit.title).get("Formula", a.path)
+    if not several:
+        return output.deliver(fit.shown(res, a, alpha), targets, a)
+    for option, asked in (("--simultaneous", a.simultaneous), ("--exponentiate", a.exponentiate)):
+        if asked:
+            raise OptionError(f"{option}: these are means and frequencies, not coefficients; leave it out.")
+    return means.deliver(res, targets, a, alpha)
