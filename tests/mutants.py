@@ -821,8 +821,8 @@ MUTANTS = (
     Mutant(
         "outer quantiles are estimated from the pilot, too",
         "privreg/collector/estimate.py",
-        " or rules.centre != 0.0:",
-        ":",
+        " or rules.centre != 0.0 or",
+        " or",
         ("tests/collector/test_estimate.py::test_quantiles_but_the_median_are_estimated_from_main_rounds_alone",),
     ),
     # collectors, and who reads them
@@ -881,6 +881,23 @@ MUTANTS = (
         "if have.people > before.people:",
         "if have.people < before.people:",
         ("tests/service/test_swarm.py::test_all_that_a_swarm_sends_counts_once",),
+    ),
+    Mutant(
+        "states in a valley go on slowly",
+        "privreg/collector/reach.py",
+        "return np.asarray(step * (GROWTH * gone / gain / length))",
+        "pass",
+        ("tests/collector/test_reach.py::test_a_shortened_step_grows_if_it_goes_on_the_same_way",),
+    ),
+    Mutant(
+        "rounds far from the last state count",
+        "privreg/collector/reach.py",
+        "> limit]",
+        "> 1e9 * limit]",
+        (
+            "tests/collector/test_reach.py::"
+            "test_rounds_far_from_the_last_state_are_left_behind_once_others_tell_as_much",
+        ),
     ),
     Mutant(
         "moments are not learned",

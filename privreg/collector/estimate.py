@@ -142,7 +142,7 @@ def counted(plan: Plan, progress: Progress) -> list[Seen]:
     instead of 88% (50,000 records).
     """
     main, rules = progress.main, plan.rules
-    if (rules.moving and rules.track) or rules.centre != 0.0:
+    if (rules.moving and rules.track) or rules.centre != 0.0 or progress.since > 0:
         return main
     corner = WIDE_CORNER * main[-1].state.corner
     pilots = [s for s in progress.seen if s.state.role == "pilot" and s.state.corner < corner and s.weight.any()]

@@ -215,11 +215,12 @@ class Progress(NamedTuple):
     clamped: Clamped | None = None  # What was told of clamping
     local: Local | None = None
     stretch: Array | None = None  # What groups' offsets are multiplied by, symmetric; shape (q, q)
+    since: int = 0  # Rounds before lie too far from later states to count
 
     @property
     def main(self) -> list[Seen]:
-        """Main rounds that any reports have come of."""
-        return [s for s in self.seen if s.state.role == "main" and s.weight.any()]
+        """Main rounds that any reports have come of, and that count."""
+        return [s for s in self.seen if s.state.role == "main" and s.weight.any() and s.state.number >= self.since]
 
 
 class Local(NamedTuple):

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import clamping, curvature, many, pilot
+from privreg.collector import clamping, curvature, many, pilot, reach
 from privreg.collector.coordinates import placed, reference
 from privreg.collector.covariates import diagonal, leads, moments, thresholds, whitening
 from privreg.collector.covariates import factors as cells
 from privreg.collector.estimate import answered, estimate, framed
 from privreg.collector.offsets import offsets, stretched
-from privreg.collector.plan import Plan, Progress, Seen
+from privreg.collector.plan import Frame, Plan, Progress, Seen
 from privreg.families import measures
 from privreg.options.threads import one_thread
 from privreg.protocol import codes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.collector.covariates.moments import Scatter
-    from privreg.collector.curvature import Answered
+    from privreg.collector.curvature import Answered, Curvature
     from privreg.collector.law import Law
     from privreg.collector.pilot import Fitted
 
@@ -47,9 +47,6 @@ SLOWEST: Final = 0.1
 
 ENOUGH: Final = 0.8
 """Reports by which a state follows its predecessor, relative to the largest round's."""
-
-FAR: Final = 1.5
-"""Corners by which a state may move in one round."""
 
 WANDER: Final = 1.0
 """Sd of a predictor, in corners, to which a step is held where there are many coefficients."""
@@ -283,16 +280,19 @@ def _observed(plan: Plan, progress: Progress) -> list[pilot.Observed]:
 def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Progress, State]:
     """Go part of the way to what the last round's reports say."""
     assert progress.fitted is not None
-    frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
-    learned = frame.learned(brief=True)
-    m = curvature.floored(learned.mean)
-    x, g = _latest(frame.rounds, m)
-    back = np.linalg.solve(frame.root.T, np.linalg.inv(m))
-    step, unit = -back @ g, state.corner if said.scaled else 1.0
-    step *= min(1.0, FAR * unit / max(float(np.linalg.norm(step)), 1e-300))
+    frame, learned, back = _known(plan, progress, state, said)
+    told = max(float(r.weight.sum()) for r in frame.rounds)
+    noise = back @ frame.noise @ back.T / max(told, 1e-300)
+    chance = math.sqrt(float(np.trace(noise)))
+    nearer = reach.left_behind(plan, progress, chance)
+    if nearer.since > progress.since:
+        progress = nearer
+        frame, learned, back = _known(plan, progress, state, said)
+    x, g = _latest(frame.rounds, curvature.floored(learned.mean))
+    unit = state.corner if said.scaled else 1.0
+    step = reach.lengthened(plan, progress.main, -back @ g, unit, curvature.GAIN, chance)
     if plan.rules.moving:
-        told = max(float(r.weight.sum()) for r in frame.rounds)
-        square, along = np.linalg.eigh(back @ frame.noise @ back.T / max(told, 1e-300))
+        square, along = np.linalg.eigh(noise)
         sd = np.sqrt(np.maximum(square, 1e-300))
         gain = np.clip(STEADY / (math.sqrt(plan.size) * sd), SLOWEST, curvature.GAIN)
         step = along @ (gain * (along.T @ step))
@@ -301,6 +301,14 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
     theta = np.linalg.solve(frame.root.T, x) + step
     progress = progress._replace(curvature=learned, local=frame.local)
     return stretched(plan, progress, state, said, frame), state._replace(theta=theta)
+
+
+def _known(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Frame, Curvature, Array]:
+    """What reports tell at the last state, and what turns a mean report, the law's own coordinates, to a step."""
+    assert progress.fitted is not None
+    frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
+    learned = frame.learned(brief=True)
+    return frame, learned, np.linalg.solve(frame.root.T, np.linalg.inv(curvature.floored(learned.mean)))
 
 
 def _latest(rounds: Sequence[Answered], m: Array) -> tuple[Array, Array]:
@@ -339,7 +347,7 @@ def _next_of_many(plan: Plan, progress: Progress, state: State) -> tuple[Progres
     unit = state.corner if scaled else 1.0
     precision = float(last.weight.sum()) / (last.variance + last.square / plan.size)
     step = -box.near(last.small, mean / learned.mean, precision, (WANDER * unit) ** 2)
-    step *= min(1.0, FAR * unit / max(math.sqrt(box.distance2(step)), 1e-300))
+    step *= min(1.0, reach.FAR * unit / max(math.sqrt(box.distance2(step)), 1e-300))
     return progress, state._replace(theta=state.theta + curvature.GAIN * step)
 
 

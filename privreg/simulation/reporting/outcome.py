@@ -164,7 +164,8 @@ def _rounds(
     for seen, following in zip(progress.seen, [*states[1:], states[-1]], strict=False):
         if seen.state.role == "main" and not seen.weight.any():
             continue
-        after = next(estimates) if seen.state.role == "main" else outside(following.theta)
+        counts = seen.state.role == "main" and seen.state.number >= progress.since
+        after = next(estimates) if counts else outside(following.theta)
         moved[seen.state.number], before = after - before, after
     behind = iter(run.behind)
     for number, people in enumerate([*progress.held, run.at]):
@@ -217,7 +218,7 @@ def _spreads(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array |
 
 def _senders(progress: Progress) -> int:
     """Records whose score entered the estimate."""
-    return round(sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main"))
+    return round(sum(float(s.weight.sum()) for s in progress.main))
 
 
 def _trail(

@@ -1,0 +1,92 @@
+"""Rounds whose states lie far apart: which are left behind, and when steps grow."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.collector import reach
+from privreg.collector.covariates import moments, thresholds
+from privreg.collector.plan import Progress, Seen
+from tests.kinds import KINDS
+from tests.rounds import plan_by_rounds, state_of
+
+GAIN = 0.6
+ONCE = reach.FAR * GAIN  # The way of a step that was shortened, in corners
+
+
+def after(places, people, kind="huber"):
+    """A plan, and progress after main rounds at these places along the last coefficient, in corners of one."""
+    plan, seen = plan_by_rounds(KINDS[kind]), []
+    for number, (at, n) in enumerate(zip(places, people, strict=True)):
+        state = state_of(plan, "main", np.random.default_rng(0), theta=np.array([0.0, 0.0, at]))
+        weight = np.full((1, 16), n / 16)
+        seen.append(Seen(state._replace(number=number, corner=1.0), weight, np.zeros((1, 16, 3)), None, 1.0))
+    scatter = moments.start_even(np.eye(3), plan.factors)
+    return plan, Progress(seen[-1].state, scatter, thresholds.begin(0), None, tuple(seen), None, ())
+
+
+@pytest.mark.parametrize(
+    ("places", "people", "chance", "since"),
+    [
+        ([-9, -6, -2, 0], [10, 10, 10, 10], 0.1, 2),
+        ([-9, -2, -6, 0.5, 0], [10, 10, 10, 10, 10], 0.1, 3),  # none before a far one counts
+        ([-2, -1, 1, 0], [10, 10, 10, 10], 0.1, 0),
+        ([-9, -6, -2, 0], [10, 10, 10, 10], 4.0, 0),  # noise moves states so far
+        ([-9, -6, -2, 0], [10, 10, 1, 1], 0.1, 1),  # the others tell too little
+        ([-9, 0], [10, 1], 0.1, 0),
+        ([0], [10], 0.1, 0),
+    ],
+)
+def test_rounds_far_from_the_last_state_are_left_behind_once_others_tell_as_much(places, people, chance, since):
+    plan, progress = after(places, people)
+    found = reach.left_behind(plan, progress, chance)
+    assert found.since == since
+    assert [one.state.number for one in found.main] == list(range(since, len(places)))
+    assert found.seen == progress.seen
+
+
+def test_rounds_of_other_families_all_count():
+    plan, progress = after([-9, -6, -2, 0], [10] * 4, "logistic")
+    assert reach.left_behind(plan, progress, 0.1) is progress
+
+
+@pytest.mark.parametrize(
+    ("places", "step", "chance", "length"),
+    [
+        ([0, ONCE], [0, 0, 2.0], 0.1, reach.GROWTH * reach.FAR),
+        ([0, ONCE, ONCE * (1 + reach.GROWTH)], [0, 0, 2.0], 0.1, reach.GROWTH**2 * reach.FAR),
+        ([0, ONCE], [0, 0, 1.0], 0.1, 1.0),  # near enough now
+        ([0, ONCE], [0, 0, -2.0], 0.1, reach.FAR),  # gone too far
+        ([0, ONCE], [2.0, 0, 0.5], 0.1, reach.FAR),  # elsewhere
+        ([0, 0.5 * ONCE], [0, 0, 2.0], 0.1, reach.FAR),  # the last step was a whole one
+        ([0, ONCE], [0, 0, 2.0], 1.0, reach.FAR),  # which noise alone may be
+        ([0], [0, 0, 2.0], 0.1, reach.FAR),
+        ([0, ONCE], [0, 0, 0.0], 0.1, 0.0),
+    ],
+)
+def test_a_shortened_step_grows_if_it_goes_on_the_same_way(places, step, chance, length):
+    plan, progress = after(places, [10] * len(places))
+    found = reach.lengthened(plan, progress.main, np.array(step), 1.0, GAIN, chance)
+    assert np.linalg.norm(found) == pytest.approx(length)
+    assert found @ step == pytest.approx(length * np.linalg.norm(step))
+
+
+def test_intervals_hold_across_a_valley_between_two_peaks():
+    """The group's line lies 0.5 below the upper peak, eleven corners from where states begin."""
+
+    def people(seed, n):
+        rng = np.random.default_rng(seed)
+        group = rng.random(n) < 0.25
+        return pd.DataFrame(
+            {"g": np.where(group, "b", "a"), "y": 11.0 * (group & (rng.random(n) < 0.6)) + rng.normal(0, 0.3, n)}
+        )
+
+    public = {"bounds": {"y": (-5, 16)}, "levels": {"g": ["a", "b"]}}
+    others, off = people(1, 400_000), []
+    for seed in range(3):
+        model = pr.PrivateOnlineRegression.from_formula("y ~ g", people([2, seed], 100_000), mu=5, **public)
+        res = model.fit(seed=seed, progress=False)
+        off.append((res.params - res.estimand(others))["g[T.b]"] / res.bse["g[T.b]"])
+        assert 0 < res.rounds["moved"].iloc[-1] < 3
+    assert np.abs(off).max() < 3.3  # all three with a chance of 0.997
