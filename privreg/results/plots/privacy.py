@@ -22,9 +22,6 @@ __all__ = ["privacy_curve"]
 MARKED: Final = (0.01, 0.05)
 """False positive rates at which the attacker's success is printed."""
 
-_ATTACKER: Final = "telling two records of one person apart, knowing all else"
-
-
 _KEY: Final = "true positives at 1% and 5% false positives"
 
 
@@ -56,9 +53,9 @@ def privacy_curve(
     Returns
     -------
     ndarray of Axes, shape (2,)
-        Type II against type I error of the best test between any two records of one person, and true against false
-        positive rate of the same test, with the true positive rates at 1% and 5% marked and printed. A fit without
-        privacy is drawn as no protection and says so.
+        Type II against type I error of the best test between any two records of one person (or sets of records, if
+        ``max_per_id`` is above 1), and true against false positive rate of the same test, with the true positive rates
+        at 1% and 5% marked and printed. A fit without privacy is drawn as no protection and says so.
 
     Raises
     ------
@@ -81,7 +78,7 @@ def privacy_curve(
     names = [_name(s) for s in given] if labels is None else shorten(map(str, labels), 30)
     drawn = [_Drawn(s if isinstance(s, Budget) else s.total, n) for s, n in zip(given, names, strict=True)]
     loud = None if several and len(given) > 1 else _loud(given[0])
-    footer = f"{loud}; {_ATTACKER}" if loud else _ATTACKER
+    footer = f"{loud}; {_attack(given)}" if loud else _attack(given)
     if ax is None:
         height = 1.08 * style.COLUMN + 0.15 * (len(drawn) + 1)
         with style.panels(1, 2, (2 * style.COLUMN, height)) as (figure, made):
@@ -112,6 +109,12 @@ def _name(one: PrivacyStatement | Budget) -> str:
     if one.form == "epsilon, delta":
         return f"({one.asked[0]:g}, {one.asked[1]:g})-DP by Gaussian noise"
     return f"{at_least(one.epsilon, 4)}-DP (pure)" if one.pure else f"{at_least(one.mu, 4)}-GDP"
+
+
+def _attack(given: Sequence[PrivacyStatement | Budget]) -> str:
+    """What an attacker tries, in a few words."""
+    several = any(isinstance(one, PrivacyStatement) and one.per_id > 1 for one in given)
+    return f"telling two {'sets of records' if several else 'records'} of one person apart, knowing all else"
 
 
 def _loud(one: PrivacyStatement | Budget) -> str | None:

@@ -21,6 +21,7 @@ mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 from privreg.results.plots import coefficients, style, trajectory  # noqa: E402
+from privreg.results.plots.privacy import privacy_curve  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=["efficient", "published"])
@@ -241,6 +242,13 @@ def test_the_privacy_plot_of_results_is_that_of_their_statement(fitted):
     np.testing.assert_array_equal(tradeoff.lines[0].get_ydata(), 1 - true)
     with pytest.raises(OptionError, match="two axes"):
         fitted.plot_privacy(ax=[roc])
+
+
+@pytest.mark.parametrize(("per_id", "what"), [(1, "two records of one"), (3, "two sets of records of one")])
+def test_a_privacy_plot_says_what_is_told_apart(fitted, per_id, what):
+    axes = privacy_curve(dataclasses.replace(fitted.privacy, per_id=per_id))
+    said = " ".join(text.get_text() for text in axes[0].figure.findobj(mpl.text.Text))
+    assert f"telling {what} person apart" in " ".join(said.split())
 
 
 @pytest.mark.parametrize("binary", [False, True])
