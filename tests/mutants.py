@@ -885,7 +885,7 @@ MUTANTS = (
     Mutant(
         "states in a valley go on slowly",
         "privreg/collector/reach.py",
-        "return np.asarray(step * (GROWTH * gone / gain / length))",
+        "return np.asarray(step * (max(most, min(again, most * 2.0 ** (left - 1))) / length))",
         "pass",
         ("tests/collector/test_reach.py::test_a_shortened_step_grows_if_it_goes_on_the_same_way",),
     ),

@@ -15,7 +15,7 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.collector.plan import Plan, Progress, Seen
+    from privreg.collector.plan import Plan, Progress
 
     Array = NDArray[np.float64]
 
@@ -24,11 +24,14 @@ __all__ = ["left_behind", "lengthened"]
 FAR: Final = 1.5
 """Corners by which a state may move in one round."""
 
-GROWTH: Final = 1.6
-"""Times as far that it moves if it did and goes on the same way: eleven corners in five rounds, not in twelve."""
+GROWTH: Final = 2.0
+"""Times as far that it moves if it did and goes on the same way: eleven corners in four rounds, not in twelve."""
+
+BACK: Final = 0.5
+"""Part of the last step that it goes back if that went too far."""
 
 SAME: Final = 0.9
-"""Cosine between two steps the same way."""
+"""Cosine between two steps the same way, or the opposite one."""
 
 BEHIND: Final = 3.0
 """Corners from the last state beyond which rounds don't count, once others tell as much.
@@ -36,6 +39,10 @@ BEHIND: Final = 3.0
 Of 0/1 responses 11 apart that are 1 in 60% of a group and never in the other (400,000 records, μ = 5), the group's
 coefficient was off by 5 standard errors with 5, by none with 2 and 3. With 2, intervals of design "response" were
 longer by 2%, and more of them marked."""
+
+NEAR: Final = 1.0
+"""Corners that the last state may be off, by its own reports, if others are left out for it: beyond the data scores
+are as large as they can be."""
 
 CHANCE: Final = 3.0
 """Or as many times what the noise of one round moves a state by, if that is more."""
@@ -49,7 +56,7 @@ def _bounded(plan: Plan) -> bool:
     return plan.rules.shape.family in (codes.HUBER, codes.QUANTILE) and not plan.many
 
 
-def left_behind(plan: Plan, progress: Progress, chance: float) -> Progress:
+def left_behind(plan: Plan, progress: Progress, chance: float, off: float) -> Progress:
     """Leave out the first main rounds, up to the last that lies far from the present state.
 
     Parameters
@@ -58,6 +65,8 @@ def left_behind(plan: Plan, progress: Progress, chance: float) -> Progress:
     progress : Progress
     chance : float
         By what the noise of one round moves a state, coordinates of the scores.
+    off : float
+        How far the last state is from its own reports' estimate, were curvature what the law says.
 
     Returns
     -------
@@ -65,9 +74,9 @@ def left_behind(plan: Plan, progress: Progress, chance: float) -> Progress:
         With `since`.
     """
     main = progress.main
-    if len(main) < 2 or not _bounded(plan):
+    last = progress.state
+    if len(main) < 2 or not _bounded(plan) or off > NEAR * last.corner:
         return progress
-    last = main[-1].state
     limit = max(BEHIND * last.corner, CHANCE * chance)
     people = np.array([float(one.weight.sum()) for one in main])
     far = [k for k, one in enumerate(main) if float(np.linalg.norm(one.state.theta - last.theta)) > limit]
@@ -77,16 +86,19 @@ def left_behind(plan: Plan, progress: Progress, chance: float) -> Progress:
     return progress
 
 
-def lengthened(plan: Plan, before: list[Seen], step: Array, unit: float, gain: float, chance: float) -> Array:
+def lengthened(plan: Plan, progress: Progress, step: Array, unit: float, gain: float, chance: float) -> Array:
     """A step, shortened to what is known of curvature, and lengthened if the last was, too, and went the same way.
+
+    If the last step went too far, half of it is gone back: a zero lies between. So a step is no longer than what the
+    rounds to come can halve.
 
     Parameters
     ----------
     plan : Plan
-    before : list of Seen
-        Main rounds that were answered.
+    progress : Progress
+        With the reports of the last state.
     step : ndarray, shape (b d,)
-        By the last reports.
+        By these.
     unit : float
         Of lengths: the corner.
     gain : float
@@ -98,10 +110,13 @@ def lengthened(plan: Plan, before: list[Seen], step: Array, unit: float, gain: f
     -------
     ndarray, shape (b d,)
     """
-    length, most = float(np.linalg.norm(step)), FAR * unit
+    length, most, before = float(np.linalg.norm(step)), FAR * unit, progress.main
     if length > max(most, CHANCE * chance) and len(before) > 1 and _bounded(plan):
         moved = before[-1].state.theta - before[-2].state.theta
         gone = float(np.linalg.norm(moved))
-        if gone > 0.99 * gain * most and float(moved @ step) > SAME * gone * length:
-            return np.asarray(step * (GROWTH * gone / gain / length))
+        same = float(moved @ step) / max(gone * length, 1e-300)
+        if gone > 0.99 * gain * most and abs(same) > SAME:
+            left = sum(r.role == "main" for r in plan.rounds[progress.state.number + 2 :])
+            again = gone / gain * (GROWTH if same > 0.0 else BACK)
+            return np.asarray(step * (max(most, min(again, most * 2.0 ** (left - 1))) / length))
     return np.asarray(step * min(1.0, most / max(length, 1e-300)))

@@ -284,13 +284,15 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
     told = max(float(r.weight.sum()) for r in frame.rounds)
     noise = back @ frame.noise @ back.T / max(told, 1e-300)
     chance = math.sqrt(float(np.trace(noise)))
-    nearer = reach.left_behind(plan, progress, chance)
+    unit = state.corner if said.scaled else 1.0
+    x, g = _latest(frame.rounds, curvature.floored(learned.mean))
+    off = float(np.linalg.norm(np.linalg.solve(frame.root.T, g)))
+    nearer = reach.left_behind(plan, progress, chance, off)
     if nearer.since > progress.since:
         progress = nearer
         frame, learned, back = _known(plan, progress, state, said)
-    x, g = _latest(frame.rounds, curvature.floored(learned.mean))
-    unit = state.corner if said.scaled else 1.0
-    step = reach.lengthened(plan, progress.main, -back @ g, unit, curvature.GAIN, chance)
+        x, g = _latest(frame.rounds, curvature.floored(learned.mean))
+    step = reach.lengthened(plan, progress, -back @ g, unit, curvature.GAIN, chance)
     if plan.rules.moving:
         square, along = np.linalg.eigh(noise)
         sd = np.sqrt(np.maximum(square, 1e-300))

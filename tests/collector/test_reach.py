@@ -1,5 +1,7 @@
 """Rounds whose states lie far apart: which are left behind, and when steps grow."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,8 @@ import privreg as pr
 from privreg.collector import reach
 from privreg.collector.covariates import moments, thresholds
 from privreg.collector.plan import Progress, Seen
+from privreg.errors import ReliabilityWarning
+from privreg.protocol.schedule import Round
 from tests.kinds import KINDS
 from tests.rounds import plan_by_rounds, state_of
 
@@ -27,20 +31,21 @@ def after(places, people, kind="huber"):
 
 
 @pytest.mark.parametrize(
-    ("places", "people", "chance", "since"),
+    ("places", "people", "chance", "off", "since"),
     [
-        ([-9, -6, -2, 0], [10, 10, 10, 10], 0.1, 2),
-        ([-9, -2, -6, 0.5, 0], [10, 10, 10, 10, 10], 0.1, 3),  # none before a far one counts
-        ([-2, -1, 1, 0], [10, 10, 10, 10], 0.1, 0),
-        ([-9, -6, -2, 0], [10, 10, 10, 10], 4.0, 0),  # noise moves states so far
-        ([-9, -6, -2, 0], [10, 10, 1, 1], 0.1, 1),  # the others tell too little
-        ([-9, 0], [10, 1], 0.1, 0),
-        ([0], [10], 0.1, 0),
+        ([-9, -6, -2, 0], [10, 10, 10, 10], 0.1, 0.5, 2),
+        ([-9, -2, -6, 0.5, 0], [10, 10, 10, 10, 10], 0.1, 0.5, 3),  # none before a far one counts
+        ([-2, -1, 1, 0], [10, 10, 10, 10], 0.1, 0.5, 0),
+        ([-9, -6, -2, 0], [10, 10, 10, 10], 4.0, 0.5, 0),  # noise moves states so far
+        ([-9, -6, -2, 0], [10, 10, 10, 10], 0.1, 1.5, 0),  # the last state is itself far off
+        ([-9, -6, -2, 0], [10, 10, 1, 1], 0.1, 0.5, 1),  # the others tell too little
+        ([-9, 0], [10, 1], 0.1, 0.5, 0),
+        ([0], [10], 0.1, 0.5, 0),
     ],
 )
-def test_rounds_far_from_the_last_state_are_left_behind_once_others_tell_as_much(places, people, chance, since):
+def test_rounds_far_from_the_last_state_are_left_behind_once_others_tell_as_much(places, people, chance, off, since):
     plan, progress = after(places, people)
-    found = reach.left_behind(plan, progress, chance)
+    found = reach.left_behind(plan, progress, chance, off)
     assert found.since == since
     assert [one.state.number for one in found.main] == list(range(since, len(places)))
     assert found.seen == progress.seen
@@ -48,31 +53,36 @@ def test_rounds_far_from_the_last_state_are_left_behind_once_others_tell_as_much
 
 def test_rounds_of_other_families_all_count():
     plan, progress = after([-9, -6, -2, 0], [10] * 4, "logistic")
-    assert reach.left_behind(plan, progress, 0.1) is progress
+    assert reach.left_behind(plan, progress, 0.1, 0.5) is progress
 
 
 @pytest.mark.parametrize(
-    ("places", "step", "chance", "length"),
+    ("places", "step", "chance", "left", "length"),
     [
-        ([0, ONCE], [0, 0, 2.0], 0.1, reach.GROWTH * reach.FAR),
-        ([0, ONCE, ONCE * (1 + reach.GROWTH)], [0, 0, 2.0], 0.1, reach.GROWTH**2 * reach.FAR),
-        ([0, ONCE], [0, 0, 1.0], 0.1, 1.0),  # near enough now
-        ([0, ONCE], [0, 0, -2.0], 0.1, reach.FAR),  # gone too far
-        ([0, ONCE], [2.0, 0, 0.5], 0.1, reach.FAR),  # elsewhere
-        ([0, 0.5 * ONCE], [0, 0, 2.0], 0.1, reach.FAR),  # the last step was a whole one
-        ([0, ONCE], [0, 0, 2.0], 1.0, reach.FAR),  # which noise alone may be
-        ([0], [0, 0, 2.0], 0.1, reach.FAR),
-        ([0, ONCE], [0, 0, 0.0], 0.1, 0.0),
+        ([0, ONCE], [0, 0, 2.0], 0.1, 9, reach.GROWTH * reach.FAR),
+        ([0, ONCE, ONCE * (1 + reach.GROWTH)], [0, 0, 2.0], 0.1, 9, reach.GROWTH**2 * reach.FAR),
+        ([0, 4 * ONCE], [0, 0, 2.0], 0.1, 3, 4 * reach.FAR),  # as much as is left to halve
+        ([0, 4 * ONCE], [0, 0, 2.0], 0.1, 0, reach.FAR),
+        ([0, 4 * ONCE], [0, 0, -2.0], 0.1, 9, 4 * reach.BACK * reach.FAR),  # gone too far
+        ([0, ONCE], [0, 0, -2.0], 0.1, 9, reach.FAR),
+        ([0, ONCE], [0, 0, 1.0], 0.1, 9, 1.0),  # near enough now
+        ([0, ONCE], [2.0, 0, 0.5], 0.1, 9, reach.FAR),  # elsewhere
+        ([0, 0.5 * ONCE], [0, 0, 2.0], 0.1, 9, reach.FAR),  # the last step was a whole one
+        ([0, ONCE], [0, 0, 2.0], 1.0, 9, reach.FAR),  # which noise alone may be
+        ([0], [0, 0, 2.0], 0.1, 9, reach.FAR),
+        ([0, ONCE], [0, 0, 0.0], 0.1, 9, 0.0),
     ],
 )
-def test_a_shortened_step_grows_if_it_goes_on_the_same_way(places, step, chance, length):
+def test_a_shortened_step_grows_if_it_goes_on_the_same_way(places, step, chance, left, length):
     plan, progress = after(places, [10] * len(places))
-    found = reach.lengthened(plan, progress.main, np.array(step), 1.0, GAIN, chance)
+    held = progress.state.number + 1
+    plan = plan._replace(rounds=(Round("main", 10),) * (held + 1 + left))
+    found = reach.lengthened(plan, progress, np.array(step), 1.0, GAIN, chance)
     assert np.linalg.norm(found) == pytest.approx(length)
     assert found @ step == pytest.approx(length * np.linalg.norm(step))
 
 
-def test_intervals_hold_across_a_valley_between_two_peaks():
+def test_intervals_hold_across_a_valley_between_two_peaks_or_are_marked():
     """The group's line lies 0.5 below the upper peak, eleven corners from where states begin."""
 
     def people(seed, n):
@@ -84,9 +94,13 @@ def test_intervals_hold_across_a_valley_between_two_peaks():
 
     public = {"bounds": {"y": (-5, 16)}, "levels": {"g": ["a", "b"]}}
     others, off = people(1, 400_000), []
-    for seed in range(3):
+    for seed in range(3, 8):
         model = pr.PrivateOnlineRegression.from_formula("y ~ g", people([2, seed], 100_000), mu=5, **public)
-        res = model.fit(seed=seed, progress=False)
-        off.append((res.params - res.estimand(others))["g[T.b]"] / res.bse["g[T.b]"])
-        assert 0 < res.rounds["moved"].iloc[-1] < 3
-    assert np.abs(off).max() < 3.3  # all three with a chance of 0.997
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReliabilityWarning)
+            res = model.fit(seed=seed, progress=False)
+        line = res.tidy().set_index("term").loc["g[T.b]"]
+        if line["reliable"]:
+            off.append((line["estimate"] - res.estimand(others)["g[T.b]"]) / line["std_error"])
+    assert len(off) >= 3
+    assert np.abs(off).max() < 3.5  # of five with a chance of 0.998

@@ -57,6 +57,10 @@ PRECISE: Final = 8.0
 isn't low: where rounds are carried is then known. Else a quarter of the fits of designs "response" (200,000 records at
 μ = 3) and "charges" (10,000,000) were marked, whose intervals cover."""
 
+KEPT: Final = 0.5
+"""Part of the records in main rounds that counts at least where states don't come from too far: with fewer rounds near
+the estimate little is known of curvature there, and by which rounds these are."""
+
 MANY: Final = 4
 """Main rounds from which on that is looked at."""
 
@@ -193,7 +197,17 @@ def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
     little = (mean < TOLD * sd) & (mean < usual - LESS * sd) & (believed < BELIEVED * usual) & clear
     unclear = (mean < PRECISE * sd) | (believed < BELIEVED * usual)  # through a valley curvature changes on the way
     moving = _creeping(progress, frame, learned, linear) & unclear
-    return np.flatnonzero(little | moving).tolist()
+    return np.flatnonzero(little | moving | _late(progress, found, linear @ frame.root.T)).tolist()
+
+
+def _late(progress: Progress, found: Estimated, linear: Array) -> NDArray[np.bool_]:
+    """Coefficients whose states came from so far that most main rounds were left behind."""
+    main = [s for s in progress.seen if s.state.role == "main"]
+    people, kept = (sum(float(s.weight.sum()) for s in some) for some in (main, progress.main))
+    if kept >= KEPT * people:
+        return np.zeros(len(linear), dtype=np.bool_)
+    moved = linear @ (progress.main[0].state.theta - main[0].state.theta)
+    return np.asarray(np.abs(moved) > SETTLED * np.sqrt(np.diag(linear @ found.cov @ linear.T)))
 
 
 def _creeping(progress: Progress, frame: Frame, learned: Curvature, linear: Array) -> NDArray[np.bool_]:
