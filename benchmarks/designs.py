@@ -138,6 +138,13 @@ def _charges(rng: Generator, n: int) -> Rows:
     }  # fmt: skip
 
 
+def _valley(rng: Generator, n: int) -> Rows:
+    """Nothing, or in a group mostly a large amount: few responses lie between."""
+    g, x, e = rng.random(n) < 0.25, rng.standard_normal(n), rng.standard_normal(n)
+    large = g & (rng.random(n) < 0.6)
+    return {"g": np.where(g, "y", "n"), "x": x, "y": 11 * large + 0.3 * x + 0.3 * e}
+
+
 def _interaction(rng: Generator, n: int) -> Rows:
     g, x = _yes_no(rng, n, 0.3), rng.standard_normal(n)
     on = g == "y"
@@ -268,6 +275,7 @@ DESIGNS: Final = {
         "y ~ age + weight + smoker", _charges, {"age": (18.0, 64.0), "weight": (15.0, 54.0), "y": (0.0, 70.0)},
         {"smoker": ["n", "y"]},
     ),
+    "valley": Design("y ~ g + x", _valley, {"x": FAR, "y": (-5.0, 16.0)}, _YES),
     "interaction": Design("y ~ g * x", _interaction, {"x": FAR, "y": (-6.0, 10.0)}, _YES),
     "interaction, skewed": Design("y ~ g * x", _slopes, {"x": (0.0, 10.0), "y": (-10.0, 30.0)}, {"g": list("uvw")}),
     "mostly none": Design("y ~ a + b", _mostly_0, {"a": (0.0, 10.0), "b": FAR, "y": (-10.0, 30.0)}),
