@@ -36,9 +36,9 @@ SAME: Final = 0.9
 BEHIND: Final = 3.0
 """Corners from the last state beyond which rounds don't count, once others tell as much.
 
-Of 0/1 responses 11 apart that are 1 in 60% of a group and never in the other (400,000 records, μ = 5), the group's
-coefficient was off by 5 standard errors with 5, by none with 2 and 3. With 2, intervals of design "response" were
-longer by 2%, and more of them marked."""
+In a fit without covariates but a group, as design "valley" of benchmarks/validity (400,000 records, μ = 5), the group's
+coefficient was off by 5 standard errors with 5, by none with 2 and 3 (8 runs each). With 2, intervals of design
+"response" were longer by 2%, and more of them marked."""
 
 NEAR: Final = 1.0
 """Corners that the last state may be off, by its own reports, if others are left out for it: beyond the data scores

@@ -114,7 +114,8 @@ def _name(one: PrivacyStatement | Budget) -> str:
 def _attack(given: Sequence[PrivacyStatement | Budget]) -> str:
     """What an attacker tries, in a few words."""
     several = any(isinstance(one, PrivacyStatement) and one.per_id > 1 for one in given)
-    return f"telling two {'sets of records' if several else 'records'} of one person apart, knowing all else"
+    what = "sets of a person's rows" if several else "records of one person"
+    return f"telling two {what} apart, knowing all else"
 
 
 def _loud(one: PrivacyStatement | Budget) -> str | None:

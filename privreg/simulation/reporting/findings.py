@@ -142,6 +142,7 @@ def found_of(
     strong = FARTHEST if have and not nonresponse and strength > 0.95 * FARTHEST else 0.0
     lost = [j for j, ok in zip(plan.unscaled, thresholds.settled(progress.places), strict=True) if not ok]
     people = sum(float(s.weight.sum()) for s in progress.seen if s.state.role == "main")
+    senders = round(sum(float(s.weight.sum()) for s in progress.main))
     needed, asked = (
         wanted(plan),
         sum(n for n, r in zip(progress.held, plan.rounds, strict=False) if r.role == "moments"),
@@ -175,7 +176,7 @@ def found_of(
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
         imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
-        early=_early(run, settings, estimates, round(people), begun=found is not None),
+        early=_early(run, settings, estimates, senders, begun=found is not None),
         needed=needed / max(people, 1.0) * run.people if people < needed else None,
         studied=False,
     )

@@ -244,11 +244,11 @@ def test_the_privacy_plot_of_results_is_that_of_their_statement(fitted):
         fitted.plot_privacy(ax=[roc])
 
 
-@pytest.mark.parametrize(("per_id", "what"), [(1, "two records of one"), (3, "two sets of records of one")])
+@pytest.mark.parametrize(("per_id", "what"), [(1, "two records of one person"), (3, "two sets of a person's rows")])
 def test_a_privacy_plot_says_what_is_told_apart(fitted, per_id, what):
     axes = privacy_curve(dataclasses.replace(fitted.privacy, per_id=per_id))
     said = " ".join(text.get_text() for text in axes[0].figure.findobj(mpl.text.Text))
-    assert f"telling {what} person apart" in " ".join(said.split())
+    assert f"telling {what} apart" in " ".join(said.split())
 
 
 @pytest.mark.parametrize("binary", [False, True])
