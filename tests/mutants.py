@@ -825,6 +825,24 @@ MUTANTS = (
         " or",
         ("tests/collector/test_estimate.py::test_quantiles_but_the_median_are_estimated_from_main_rounds_alone",),
     ),
+    Mutant(
+        "the law alone tells how reports scatter",
+        "privreg/collector/estimate.py",
+        "        total = total + left.T @ left\n        told += len(weight) - 1.0\n",
+        "",
+        (
+            "tests/collector/test_estimate.py::test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong",
+        ),
+    ),
+    Mutant(
+        "groups' offsets count as scatter of reports",
+        "privreg/collector/estimate.py",
+        " - (answered.x @ m)[np.nonzero(heard)[1]]",
+        "",
+        (
+            "tests/collector/test_estimate.py::test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong",
+        ),
+    ),
     # collectors, and who reads them
     Mutant(
         "forged tokens are taken",

@@ -380,14 +380,24 @@ class Combined(NamedTuple):
     unknown: Array  # Part of the covariance that comes of what isn't known of M; shape (q, q)
 
 
-def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, brief: bool = False) -> Combined:
+def combine(
+    rounds: Sequence[Answered],
+    noise: Array,
+    curvature: Curvature,
+    *,
+    scattered: Array | None = None,
+    brief: bool = False,
+) -> Combined:
     """Carry every round to where its mean report would be zero, and average.
 
     Parameters
     ----------
     rounds : sequence of Answered
     noise : ndarray, shape (q, q)
+        Covariance of a report by the law, for the weights.
     curvature : Curvature
+    scattered : ndarray, shape (q, q), optional
+        The same by how reports scatter, for the covariance; by the law if not given.
     brief : bool
         Whether the covariance may leave out what isn't known of M.
 
@@ -412,7 +422,8 @@ def combine(rounds: Sequence[Answered], noise: Array, curvature: Curvature, *, b
     estimate = weights @ one
     mean_x, mean_g = weights @ x, weights @ g
     own = _wary(m)
-    left = np.asarray(noise * float(np.sum(weights**2 / total)), dtype=np.float64)
+    sent = noise if scattered is None else scattered
+    left = np.asarray(sent * float(np.sum(weights**2 / total)), dtype=np.float64)
     unknown = np.zeros((q, q))
     if not brief:
         draws = _draws(curvature)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["answered", "corrections", "counted", "equation", "estimate", "framed", "measured", "of_groups"]
+__all__ = ["answered", "corrections", "counted", "equation", "estimate", "framed", "measured", "of_groups", "scattered"]
 
 WIDE_CORNER: Final = 2.0
 """Corner of a round, relative to the last, up to which it enters the estimate."""
@@ -39,6 +39,12 @@ REACH: Final = 0.5
 
 FLATTEST: Final = 0.01
 """Least singular value of a slope, relative to its largest, that is inverted as it is."""
+
+WRONG: Final = 0.3
+"""Sd of the law's error in the variance of scores, relative to it.
+
+For the covariate of "two peaks" (benchmarks/validity) the law's variance is a third too small. With it alone,
+intervals at μ = 8 cover 89 and 91%; with `scattered`, 94 and 95%."""
 
 SETTLED: Final = 0.1
 """Standard errors by which an estimate may still move then."""
@@ -262,12 +268,34 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         moved = frame.root.T @ (at - before)
         if float(np.max(moved**2 / np.diag(found.cov))) < SETTLED**2:
             break
-    found = curvature.combine(frame.rounds, frame.noise, learned)
+    noise = scattered(plan, progress, frame, learned.mean)
+    found = curvature.combine(frame.rounds, frame.noise, learned, scattered=noise)
     more = _of_scale(plan, progress, said, at, frame, found, learned.mean)
     found = found._replace(cov=found.cov + more, unknown=found.unknown + more)
     theta = _possible(plan, progress.state, theta)
     back = np.linalg.inv(frame.root.T)
     return Estimated(theta, back @ found.cov @ back.T, back @ found.unknown @ back.T, found, learned, frame)
+
+
+def scattered(plan: Plan, progress: Progress, frame: Frame, m: Array) -> Array:
+    """Covariance of a report, by how cells' mean reports scatter about the line of slope `m`, and by the law.
+
+    The law counts as if that many degrees of freedom had told it as a variance with its error would have. At μ = 1
+    that is thousands, where 15 rounds of 8 parts and 16 groups have 1,900; at μ = 8 it is some thirty.
+    """
+    prior = 2.0 / max(WRONG * plan.sampled, 1e-6) ** 2
+    total, told = prior * frame.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
+    for one, map_, answered in zip(progress.main, frame.maps[-frame.main :], frame.rounds[-frame.main :], strict=True):
+        heard = one.weight > 0.0
+        each = answered.weight.sum() / one.weight.sum()  # less where carrying a report makes its noise larger
+        weight = each * one.weight[heard]
+        left = each * (one.score[heard] / weight[:, None]) @ map_.T - (answered.x @ m)[np.nonzero(heard)[1]]
+        left = (left - weight @ left / weight.sum()) * np.sqrt(weight)[:, None]
+        total = total + left.T @ left
+        told += len(weight) - 1.0
+    if told <= 0.0:
+        return frame.noise
+    return np.asarray(total / (prior + told))
 
 
 def _of_scale(plan: Plan, progress: Progress, said: Law, at: Array, frame: Frame, found: Combined, m: Array) -> Array:

@@ -10,6 +10,7 @@ from scipy.linalg import hadamard
 from scipy.special import ndtri
 
 from privreg.collector import curvature
+from privreg.collector.plan import SAMPLED
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
     people = sum(progress.held) if plan.rows is None else plan.rows
     bent = plan.rules.moving or plan.rules.centre != 0.0 or plan.rules.shape.family == codes.SQUARED
     # where offsets bend what is expected, their length falls with a standard error; else curvature is what matters
-    strength2 = plan.effective_mu**2 if bent else 4.0 / (plan.sd("main") ** 2 + 0.7 / plan.d)
+    strength2 = plan.effective_mu**2 if bent else 4.0 / (plan.sd("main") ** 2 + SAMPLED / plan.d)
     effective = people * strength2
     enough = OFFSET_PEOPLE * (q / OFFSET_FOR) ** 2
     size = OFFSET * min(1.0, (enough / max(effective, 1.0)) ** 0.25)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Crossed", "Estimated", "Frame", "Many", "Plan", "Progress", "Seen"]
+__all__ = ["SAMPLED", "Crossed", "Estimated", "Frame", "Many", "Plan", "Progress", "Seen"]
+
+SAMPLED: Final = 0.7
+"""Mean square of a score's length, relative to the square of its bound."""
 
 
 class Bounded(NamedTuple):
@@ -180,7 +183,12 @@ class Plan(NamedTuple):
     @property
     def effective_mu(self) -> float:
         """The budget μ that Gaussian noise of the size of a score report's error, sampling included, would have."""
-        return 2.0 / math.sqrt(self.sd("main") ** 2 * (1.0 / self.d if self.label else 1.0) + 0.7 / self.d)
+        return 2.0 / math.sqrt(self.sd("main") ** 2 * (1.0 / self.d if self.label else 1.0) + SAMPLED / self.d)
+
+    @property
+    def sampled(self) -> float:
+        """The part of a score report's error that is the score's own, about."""
+        return SAMPLED / self.d * self.effective_mu**2 / 4.0
 
 
 class Seen(NamedTuple):

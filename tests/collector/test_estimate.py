@@ -15,14 +15,14 @@ from privreg.simulation.tuning import resolve_tuning
 SPLINE = "bs(a, knots=[1], lower_bound=0, upper_bound=2)"
 
 
-def played(tau):
+def played(tau, mu=1.0):
     """A quantile fit of an even covariate."""
     rng = np.random.default_rng(3)
     x = rng.uniform(-1.0, 1.0, 20_000)
     rows = pd.DataFrame({"x": x, "y": x + rng.standard_normal(20_000)})
     bounds = {"x": (-1.0, 1.0), "y": (-5.0, 5.0)}
     model = pr.PrivateOnlineRegression.from_formula(
-        "y ~ x", rows, family=pr.families.Quantile(tau), mu=1, bounds=bounds, rows=len(rows)
+        "y ~ x", rows, family=pr.families.Quantile(tau), mu=mu, bounds=bounds, rows=len(rows)
     )
     return model.start(seed=1).update(rows)._run
 
@@ -61,6 +61,28 @@ def test_an_even_covariate_s_stand_ins_keep_within_its_bounds():
     run = played(0.5)
     inside = run.progress.points @ np.linalg.inv(run.progress.state.rows).T
     assert 0.95 < np.abs(inside[:, 1]).max() < 1.02  # normal ones would lie as far out as 2
+
+
+@pytest.mark.parametrize(("mu", "parts"), [(8.0, 8), (8.0, 1), (0.5, 8)])
+def test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong(mu, parts):
+    run = played(0.5, mu)
+    plan, progress, rng, times = run.plan, run.so_far(), np.random.default_rng(5), 4.0
+    law = estimate.estimate(plan, progress).frame
+    seen, cells, back = [], 0, np.linalg.inv(law.local.map).T
+    for one in progress.seen:
+        if one.state.role == "main":
+            weight = np.full((parts, 16), 300.0)
+            line = (one.state.theta + one.state.offsets) @ law.root
+            mean = line + rng.multivariate_normal(np.zeros(2), times * law.noise / 300.0, (parts, 16))
+            one, cells = one._replace(weight=weight, score=300.0 * mean @ back), cells + 16 * parts - 1
+        seen.append(one)
+    frame = law._replace(rounds=[one._replace(weight=np.full(16, 300.0 * parts)) for one in law.rounds])
+    found = estimate.scattered(plan, progress._replace(seen=tuple(seen)), frame, np.eye(2))
+    prior = 2.0 / (estimate.WRONG * plan.sampled) ** 2
+    expected = (prior + times * (cells - 1.5)) / (prior + cells - 1.5)
+    assert 1.0 < expected < (1.1 if mu < 1.0 else times)
+    error = times * np.sqrt(2.0 / cells) * cells / (prior + cells)
+    np.testing.assert_allclose(np.diag(np.linalg.solve(law.noise, found)), expected, atol=4.0 * error)
 
 
 def a_model(right, family="logistic", **more):
