@@ -561,6 +561,7 @@ def test_fit_leaves_the_model_as_it_was():
 # --- convergence -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_predicted_error_is_what_simulation_gives():
     """Least squares with one Hessian in all silos: within 6 standard errors of 100 fits, last and averaged model."""
     x = np.column_stack([np.ones(4), [-1.0, 1.0, -1.0, 1.0], [-1.0, -1.0, 1.0, 1.0]])

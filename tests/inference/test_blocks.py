@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from privreg.inference import blocks
 from privreg.inference.blocks import Layout
 
+pytestmark = pytest.mark.usefixtures("few_rounds")
+
 D = 2
 
 

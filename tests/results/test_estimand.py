@@ -120,6 +120,7 @@ def test_it_is_the_root_of_the_equation_as_it_is_written():
     assert np.allclose(res.estimand(rows), [inside[0] * 10 + 2, *slopes], atol=1e-7)
 
 
+@pytest.mark.statistical
 def test_the_mean_of_private_fits_is_near_their_estimands():
     """Skewed errors and a wrong model: 12 fits, each with an equation of its own."""
     population, apart, errors = bent(200_000, seed=99), [], []

@@ -140,16 +140,15 @@ def elsewhere(function, given):
     return [pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(some))))) for some in given]
 
 
-@pytest.mark.parametrize("each", [backwards, twice, elsewhere])
+METHODS = {"how": {"inference": ("sandwich", "random_scaling", "batch_means")}}
+
+
 @pytest.mark.parametrize(
-    "more",
-    [
-        {"how": {"inference": ("sandwich", "random_scaling", "batch_means")}},
-        {"epsilon": 2.0},
-        {"scaling": "private", "bounds": {}},
-    ],
-    ids=["gaussian", "privunit", "private scale"],
-)
+    ("each", "more"),
+    [(backwards, METHODS), (twice, METHODS), (elsewhere, METHODS), (elsewhere, {"epsilon": 2.0}),
+     (elsewhere, {"scaling": "private", "bounds": {}})],
+    ids=["backwards", "twice", "elsewhere", "privunit", "private scale"],
+)  # fmt: skip
 def test_order_repetition_and_place_change_no_bit(folder, each, more):
     files = whole(folder)
     assert bits(fitted(files, each, **more)) == bits(fitted(files, **more))

@@ -158,7 +158,7 @@ WAYS = {
 def test_shares_are_unbiased_among_those_who_answer(way):
     given = dict(WAYS[way])
     missing, how, n = given.pop("missing", 0.0), given.pop("how", "noise"), given.pop("n", N)
-    off, times = [], 16
+    off, times = [], 8
     for seed in range(times):
         data = rows(n, seed, missing)
         stream = model(missing=how, rows=n, **given).start(seed=seed)
@@ -236,7 +236,7 @@ def test_noise_is_as_large_as_the_sensitivity_asks():
 @pytest.mark.parametrize(("share", "chance"), [(0.0, 0.001), (0.01, 0.03)])
 def test_columns_that_are_hardly_clamped_are_hardly_ever_named(share, chance):
     """At a share of 1% itself a column is named with 2.5% over their number; exact binomial limit at 10⁻⁶."""
-    people, times = 2_000, 300
+    people, times = 2_000, 100
     plan = asking(3, 2.0, people)
     rng = np.random.default_rng(5)
     named = 0
@@ -248,7 +248,7 @@ def test_columns_that_are_hardly_clamped_are_hardly_ever_named(share, chance):
 
 def test_a_fit_of_rows_within_their_bounds_has_no_note():
     data = rows().assign(b=lambda d: d["b"].clip(*BOX["b"]), y=lambda d: d["y"].clip(*BOX["y"]))
-    times, named = 20, 0
+    times, named = 8, 0
     for seed in range(times):
         res = model(data).fit(seed=seed, progress=False)
         named += any(d.code == "clamping" for d in res.privacy.notes)

@@ -32,6 +32,7 @@ def bits(res):
 SEEDS, MANY = 12, 40_000
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::privreg.errors.ReliabilityWarning")
 def test_a_table_sorted_by_its_response_covers_as_a_shuffled_one():
     def scores(*, by, **how):

@@ -63,7 +63,7 @@ def check_curve(line, band, path):
     np.testing.assert_array_equal(line.get_ydata(), path["estimate"])
     edge = band.get_paths()[0].vertices
     drawn = path.dropna()  # there is no band before main rounds begin
-    assert len(drawn) > 4
+    assert len(drawn) > 2
     assert set(drawn["low"]) | set(drawn["high"]) <= set(edge[:, 1])
     assert np.isfinite(edge).all()
     assert set(edge[:, 0]) == set(drawn["n"])
