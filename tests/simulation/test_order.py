@@ -52,6 +52,31 @@ def test_a_table_sorted_by_its_response_covers_as_a_shuffled_one():
     assert (scores(by=True, order="position") ** 2).mean() > 4.0 * most
 
 
+ORDERS = {
+    "the same": lambda t: 0.0 * t,
+    "rising": lambda t: 0.5 * t,
+    "falling late": lambda t: np.where(t > 0.8, -0.3, 0.0),
+    "by seasons": lambda t: 0.3 * np.sin(6.0 * np.pi * t),
+}
+
+
+@pytest.mark.parametrize(("kind", "way"), [*zip(ORDERS, ["stream", "fit", "fit", "stream"], strict=True)])
+def test_effects_that_change_as_records_come_are_noted_if_records_come_in_order(kind, way):
+    data = people(MANY, 5)
+    data["y"] += ORDERS[kind](np.arange(MANY) / MANY) * (1.0 if way == "fit" else 1.0 + data["a"])
+    model = pr.PrivateOnlineRegression.from_formula("y ~ a + b", data, **{**PUBLIC, "mu": 3}, rows=MANY)
+    if way == "fit":
+        res = model.fit(seed=3, progress=False, order="position")
+    else:
+        stream = model.start(seed=3)
+        for first in range(0, MANY, 10_000):
+            stream.update(data.iloc[first : first + 10_000])
+        res = stream.results()
+    assert any(note.code == "changing" for note in res.privacy.notes) == (kind != "the same")
+    shuffled = model.fit(seed=3, progress=False)
+    assert not any(note.code == "changing" for note in shuffled.privacy.notes)
+
+
 def test_chunks_and_threads_change_no_bit(monkeypatch):
     data = people(60_000, 1).sort_values("y")
     right = bits(fitted(data, threads=1))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import chdtrc, ndtr
 
 from privreg.collector import clamping, coordinates, curvature, estimate
 from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
@@ -87,8 +87,11 @@ IMPRECISE: Final = 1.5
 it isn't known: in design "counts, mostly none" of benchmarks/validity, slopes of fits beyond it covered 81%, of others
 94%."""
 
-CHANCE: Final = 1e-6
-"""Of a note that people come in an order that matters, where it doesn't."""
+SHUFFLED, IN_ORDER = 1e-6, 0.01
+"""Chance of a note that records come in an order that matters, where it doesn't: if it is random, and if not."""
+
+SPANS: Final = 12
+"""Parts of the main records, in order, that are compared with each other."""
 
 OFF: Final = 2.5
 """Squared errors of all means of a design of many columns, in their sd, from which on steps between the constant and
@@ -166,7 +169,7 @@ def found_of(
         asked=asked,
         repeated=plan.nonresponse,
         flat=flat,
-        changing=have and found is not None and _changing(plan, progress, found),
+        changing=have and found is not None and _changing(plan, progress, found, shuffled=run.shuffled),
         diagonal=None
         if plan.wide is None
         else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < RARE).tolist(),
@@ -274,18 +277,29 @@ def _at_limit(plan: Plan, progress: Progress, found: Estimated) -> bool:
     return bool(np.isclose(own, (plan.y_low, plan.y_high), rtol=0.0, atol=1e-9).any())
 
 
-def _changing(plan: Plan, progress: Progress, found: Estimated) -> bool:
-    """Whether the first half of the main rounds tells other coefficients than the second, by far more than chance."""
+def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: bool) -> bool:
+    """Whether what main rounds tell rises or falls by more than chance as records come, or scatters."""
     moves, weights = estimate.corrections(plan, progress, found)
-    half = int(np.searchsorted(np.cumsum(weights), 0.5 * weights.sum()))
-    if half < 2 or len(weights) - half < 2:
+    total = float(weights.sum())
+    at = (np.cumsum(weights) - 0.5 * weights) / total
+    span = np.arange(SPANS)[:, None] == np.minimum((SPANS * at).astype(np.int64), SPANS - 1)
+    if len(progress.main) < MANY or not span.any(axis=1).all():
         return False
-    a, b = weights[:half], weights[half:]
-    apart = a @ moves[:half] / a.sum() - b @ moves[half:] / b.sum()
-    # each half has twice the variance of the whole, and what isn't known of the curvature
-    variance = 4.0 * np.diag(found.cov) + np.diag(found.unknown)
-    p_value = 2.0 * ndtr(-np.abs(apart) / np.sqrt(variance))
-    return bool(p_value.min() < CHANCE / plan.size)
+    # where it goes with coefficients, curvature that isn't known moves what early rounds tell, as their states do
+    unknown = np.diag(found.unknown)
+    variance = np.maximum(np.diag(found.cov) - (0.0 if plan.rules.moving else unknown), 1e-300)
+    time = at - weights @ at / total
+    spread = weights @ time**2
+    rise = (weights * time) @ moves / spread
+    error = np.sqrt(variance * total / spread + 3.0 * unknown * plan.rules.moving)
+    chance = float((2.0 * ndtr(-np.abs(rise) / error)).min())
+    if not plan.rules.moving:
+        each = span @ weights
+        means = span @ (weights[:, None] * moves) / each[:, None]
+        scatter = each @ (means - weights @ moves / total) ** 2 / (variance * total)
+        chance = 2.0 * min(chance, float(chdtrc(SPANS - 1, scatter.max())))
+    p_value = chance * plan.size
+    return p_value < (SHUFFLED if shuffled else IN_ORDER)
 
 
 def before_role(plan: Plan, progress: Progress, *roles: str) -> int:

@@ -294,6 +294,8 @@ class Stream:
         if not self.deals(source):
             return source.batches(self.rows_read)
         assert source.dealt is not None
+        assert isinstance(self._run, RoundsRun)
+        self._run.shuffled = True
         return source.dealt(self.deal_key)(self.rows_read)
 
     @property
