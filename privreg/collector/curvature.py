@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["GAIN", "Answered", "Combined", "Curvature", "combine", "floored", "learn", "means", "told"]
+__all__ = ["GAIN", "Answered", "Combined", "Curvature", "at_least", "combine", "floored", "learn", "means", "told"]
 
 WIDEST: Final = 0.4
 """Prior sd of the eigenvalues of M about their mean where reports tell M well."""
@@ -310,6 +310,16 @@ def _root(cov: Array) -> Array:
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(cov)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def at_least(cov: Array, least: Array) -> Array:
+    """A covariance along whose every direction a variance is no smaller than that of another."""
+    values, vectors = np.linalg.eigh(least)
+    root = np.sqrt(np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300)))
+    basis = vectors * root
+    ratio, along = np.linalg.eigh((vectors / root).T @ cov @ (vectors / root))
+    basis = basis @ along
+    return np.asarray((basis * np.maximum(ratio, 1.0)) @ basis.T)
 
 
 def _inverted(noise: Array) -> Array:

@@ -281,7 +281,9 @@ def scattered(plan: Plan, progress: Progress, frame: Frame, m: Array) -> Array:
     """Covariance of a report, by how cells' mean reports scatter about the line of slope `m`, and by the law.
 
     The law counts as if that many degrees of freedom had told it as a variance with its error would have. At μ = 1
-    that is thousands, where 15 rounds of 8 parts and 16 groups have 1,900; at μ = 8 it is some thirty.
+    that is thousands, where 15 rounds of 8 parts and 16 groups have 1,900; at μ = 8 it is some thirty. The law's is the
+    least: for a number that 5% of the records have, else 0, it is twice too large, but so is the curvature learned, and
+    without it intervals covered 88% (20,000 records, no noise).
     """
     prior = 2.0 / max(WRONG * plan.sampled, 1e-6) ** 2
     total, told = prior * frame.noise, -0.5 * (len(m) + 1.0)  # which the slope has taken
@@ -295,7 +297,7 @@ def scattered(plan: Plan, progress: Progress, frame: Frame, m: Array) -> Array:
         told += len(weight) - 1.0
     if told <= 0.0:
         return frame.noise
-    return np.asarray(total / (prior + told))
+    return curvature.at_least(total / (prior + told), frame.noise)
 
 
 def _of_scale(plan: Plan, progress: Progress, said: Law, at: Array, frame: Frame, found: Combined, m: Array) -> Array:

@@ -256,3 +256,14 @@ def test_standard_errors_are_wary_of_low_curvature_alone():
     found = curvature.combine(rounds, 4.0 * np.eye(q), known)
     times = 1.0 + curvature.LACKING * np.array([curvature.USUAL - 0.4 / 0.9, 0.0, 0.0])
     np.testing.assert_allclose(turn.T @ found.cov @ turn, np.diag(4.0 / n * (times / values) ** 2), atol=1e-9)
+
+
+def test_a_covariance_is_made_no_smaller_than_another_along_any_direction():
+    rng = np.random.default_rng(2)
+    a, b = (m @ m.T for m in rng.standard_normal((2, 3, 3)))
+    for least in (b, np.diag([1.0, 4.0, 0.0])):
+        found = curvature.at_least(a, least)
+        for more in (found - least, found - a):
+            assert np.linalg.eigvalsh(more)[0] > -1e-9
+    np.testing.assert_allclose(curvature.at_least(a, 1e-3 * a), a, rtol=1e-9)
+    np.testing.assert_allclose(curvature.at_least(1e-3 * a, a), a, rtol=1e-9)

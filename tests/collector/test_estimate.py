@@ -83,6 +83,8 @@ def test_how_reports_scatter_is_in_the_covariance_as_far_as_the_law_may_be_wrong
     assert 1.0 < expected < (1.1 if mu < 1.0 else times)
     error = times * np.sqrt(2.0 / cells) * cells / (prior + cells)
     np.testing.assert_allclose(np.diag(np.linalg.solve(law.noise, found)), expected, atol=4.0 * error)
+    none = progress._replace(seen=tuple(one._replace(score=0.0 * one.score) for one in seen))
+    assert np.linalg.eigvalsh(estimate.scattered(plan, none, frame, np.zeros((2, 2))) - law.noise)[0] > -1e-9
 
 
 def a_model(right, family="logistic", **more):
