@@ -6,7 +6,9 @@ import pytest
 
 import privreg as pr
 from privreg.data.sources import order, source
+from privreg.collector.estimate import estimate
 from privreg.errors import OptionError, SavedFileError, UnsupportedArgumentError
+from privreg.simulation.reporting import findings
 from privreg.simulation.streaming.stream import Stream
 
 TRUTH = np.array([0.5, 1.0, -1.0])
@@ -75,6 +77,20 @@ def test_effects_that_change_as_records_come_are_noted_if_records_come_in_order(
     assert any(note.code == "changing" for note in res.privacy.notes) == (kind != "the same")
     shuffled = model.fit(seed=3, progress=False)
     assert not any(note.code == "changing" for note in shuffled.privacy.notes)
+
+
+def test_so_they_are_where_reports_of_a_round_are_one_sum():
+    data = people(MANY, 5)
+    data["y"] += ORDERS["rising"](np.arange(MANY) / MANY)
+    run = pr.PrivateOnlineRegression.from_formula("y ~ a + b", **{**PUBLIC, "mu": 3}, rows=MANY).start(seed=3)
+    progress = run.update(data)._run.so_far()
+    whole = [
+        one._replace(weight=one.weight.sum(axis=0, keepdims=True), score=one.score.sum(axis=0, keepdims=True))
+        for one in progress.seen
+    ]
+    for parts in (progress.seen, whole):
+        here = progress._replace(seen=tuple(parts))
+        assert findings._changing(run._run.plan, here, estimate(run._run.plan, here), shuffled=False)
 
 
 def test_chunks_and_threads_change_no_bit(monkeypatch):

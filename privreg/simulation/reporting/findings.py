@@ -282,8 +282,9 @@ def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: boo
     moves, weights = estimate.corrections(plan, progress, found)
     total = float(weights.sum())
     at = (np.cumsum(weights) - 0.5 * weights) / total
-    span = np.arange(SPANS)[:, None] == np.minimum((SPANS * at).astype(np.int64), SPANS - 1)
-    if len(progress.main) < MANY or not span.any(axis=1).all():
+    number = np.minimum((SPANS * at).astype(np.int64), SPANS - 1)
+    span = np.unique(number)[:, None] == number
+    if len(progress.main) < MANY or len(span) < MANY:
         return False
     # where it goes with coefficients, curvature that isn't known moves what early rounds tell, as their states do
     unknown = np.diag(found.unknown)
@@ -297,7 +298,7 @@ def _changing(plan: Plan, progress: Progress, found: Estimated, *, shuffled: boo
         each = span @ weights
         means = span @ (weights[:, None] * moves) / each[:, None]
         scatter = each @ (means - weights @ moves / total) ** 2 / (variance * total)
-        chance = 2.0 * min(chance, float(chdtrc(SPANS - 1, scatter.max())))
+        chance = 2.0 * min(chance, float(chdtrc(len(span) - 1, scatter.max())))
     p_value = chance * plan.size
     return p_value < (SHUFFLED if shuffled else IN_ORDER)
 
