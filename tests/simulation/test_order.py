@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.data.sources import order, source
 from privreg.collector.estimate import estimate
+from privreg.data.sources import order, source
 from privreg.errors import OptionError, SavedFileError, UnsupportedArgumentError
 from privreg.simulation.reporting import findings
 from privreg.simulation.streaming.stream import Stream
