@@ -165,6 +165,12 @@ def _mostly_0(rng: Generator, n: int) -> Rows:
     return {"a": a, "b": b, "y": 1 + 0.5 * a + b + 0.5 * (1 + (a > 0)) * rng.standard_normal(n)}
 
 
+def _far_for_few(rng: Generator, n: int) -> Rows:
+    """A number that 5% of the records have, anywhere in its range, else 0; the model is right."""
+    a, b = np.where(rng.random(n) < 0.05, rng.uniform(0.0, 10.0, n), 0.0), rng.standard_normal(n)
+    return {"a": a, "b": b, "y": 1.0 + 0.5 * a + b + rng.standard_normal(n)}
+
+
 def _correlated(rng: Generator, n: int) -> Rows:
     root = np.linalg.cholesky(0.8 ** np.abs(np.subtract.outer(range(5), range(5))))
     x = rng.standard_normal((n, 5)) @ root.T
@@ -279,6 +285,7 @@ DESIGNS: Final = {
     "interaction": Design("y ~ g * x", _interaction, {"x": FAR, "y": (-6.0, 10.0)}, _YES),
     "interaction, skewed": Design("y ~ g * x", _slopes, {"x": (0.0, 10.0), "y": (-10.0, 30.0)}, {"g": list("uvw")}),
     "mostly none": Design("y ~ a + b", _mostly_0, {"a": (0.0, 10.0), "b": FAR, "y": (-10.0, 30.0)}),
+    "far for few": Design("y ~ a + b", _far_for_few, {"a": (0.0, 10.0), "b": FAR, "y": (-10.0, 30.0)}),
     "correlated": Design(
         "y ~ a + b + c + d + e", _correlated, dict.fromkeys("abcde", FAR) | {"y": (-17.0, 19.0)}
     ),

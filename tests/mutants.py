@@ -724,8 +724,8 @@ MUTANTS = (
     Mutant(
         "offsets are not stretched",
         "privreg/collector/offsets.py",
-        "out if progress.stretch is None else out @ progress.stretch",
-        "out",
+        "        out = out @ progress.stretch\n",
+        "        pass\n",
         ("tests/simulation/test_rounds_use.py::test_groups_answer_farther_apart_where_there_is_little_curvature",),
     ),
     Mutant(
@@ -790,7 +790,7 @@ MUTANTS = (
     Mutant(
         "covariates of the law go beyond their bounds",
         "privreg/collector/coordinates.py",
-        "points = bounded(points, whitener, inner, constant=constant)",
+        "points = bounded(points, whitener, _numbers(plan, shares), constant=constant)",
         "",
         ("tests/collector/test_estimate.py::test_an_even_covariate_s_stand_ins_keep_within_its_bounds",),
     ),
@@ -824,6 +824,13 @@ MUTANTS = (
         " or rules.centre != 0.0 or",
         " or",
         ("tests/collector/test_estimate.py::test_quantiles_but_the_median_are_estimated_from_main_rounds_alone",),
+    ),
+    Mutant(
+        "groups answer as far apart along a number that few records have",
+        "privreg/collector/coordinates.py",
+        " if 1.0 - abs(mean[j]) < AT_BOUND * sd[j]]",
+        " if mean[j] + sd[j] < 0.0 < mean[j] - sd[j]]",
+        ("tests/collector/test_estimate.py::test_intervals_hold_for_a_number_that_few_records_have",),
     ),
     Mutant(
         "the law alone tells how reports scatter",

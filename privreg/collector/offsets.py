@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import hadamard
 from scipy.special import ndtri
 
-from privreg.collector import curvature
+from privreg.collector import coordinates, curvature
 from privreg.collector.plan import SAMPLED
 from privreg.protocol import codes
 
@@ -62,6 +62,13 @@ LONGER: Final = 2.0
 """Length of offsets of quantiles far from the median, relative to the median's, at most. With the median's own, reports
 told so little of a density that varied elevenfold that intervals of the 0.9 quantile covered 70%."""
 
+SHORT: Final = 0.5
+"""Length of offsets, relative to that of others, along a number that most records have at a bound.
+
+Of its curvature the few others tell, which lie farther out than the law can know: offsets moved their predictors by
+several corners, where scores don't bend any more. For a number that 5% of 200,000 records have, else 0, the sd of its
+coefficient was 2.2 times as large at μ = 1 and 1.4 times at μ = 3, and a sixth of the intervals didn't hold."""
+
 STRETCHED: Final = 4
 """Main rounds after which offsets are stretched where these show little curvature."""
 
@@ -83,7 +90,11 @@ def offsets(plan: Plan, progress: Progress, state: State) -> Array:
         half = rng.choice([-1.0, 1.0], (plan.groups // 2, q))
         signs = np.concatenate([half, -half])
     out = signs * (_length(plan, progress, state) / math.sqrt(q))
-    return np.asarray(out if progress.stretch is None else out @ progress.stretch)
+    if progress.stretch is not None:
+        out = out @ progress.stretch
+    if not plan.rules.moving:
+        out[:, coordinates.at_a_bound(plan, progress, state)] *= SHORT
+    return np.asarray(out)
 
 
 def _length(plan: Plan, progress: Progress, state: State) -> float:
@@ -112,10 +123,11 @@ def _length(plan: Plan, progress: Progress, state: State) -> float:
 def stretched(plan: Plan, progress: Progress, state: State, said: Law, frame: Frame) -> Progress:
     """With what offsets are multiplied by, once so many main rounds have told the curvature.
 
-    Along directions of less curvature than usual they are as much longer as it is less. A standard error is as wrong as
-    curvature is relative to its size, which offsets of one length tell the less precisely the less there is. In designs
-    where it varies most, with 200,000 records, a tenth as many coefficients were marked, and 93% of the intervals of
-    the worst held in place of 88 (benchmarks/validity); where it doesn't vary, next to nothing changes.
+    Along directions of less curvature than usual they are as much longer as it is less, but for `SHORT` ones. A
+    standard error is as wrong as curvature is relative to its size, which offsets of one length tell the less precisely
+    the less there is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
+    and 93% of the intervals of the worst held in place of 88 (benchmarks/validity); where it doesn't vary, next to
+    nothing changes.
     """
     usual = said.scaled and not plan.rules.moving and plan.size <= curvature.MOST
     learned = progress.curvature
@@ -128,4 +140,8 @@ def stretched(plan: Plan, progress: Progress, state: State, said: Law, frame: Fr
     most = np.clip(FARTHEST / np.maximum(each * reach, 1e-300), 1.0, LONGEST)
     usually = max(float(values.mean()), 1e-290)
     times = np.clip(usually / np.maximum(values, 1e-9 * usually), 1.0, most)
-    return progress._replace(stretch=np.eye(plan.size) + (vectors * (times - 1.0)) @ vectors.T)
+    stretch = np.eye(plan.size) + (vectors * (times - 1.0)) @ vectors.T
+    short = coordinates.at_a_bound(plan, progress, state)
+    stretch[short] = stretch[:, short] = 0.0
+    stretch[short, short] = 1.0
+    return progress._replace(stretch=stretch)

@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from scipy.stats import chi2
 
 import privreg as pr
 from privreg.collector import estimate, rounds
 from privreg.collector.covariates import factors, leads
+from privreg.collector.offsets import SHORT
 from privreg.planning.precision import ASKED
 from privreg.simulation.plan import plan_of
 from privreg.simulation.tuning import resolve_tuning
@@ -254,3 +256,37 @@ def test_intervals_hold_where_most_records_lie_in_a_plane(family, kind):
         told = model.fit(seed=seed, progress=False).tidy()
         inside += ((told.conf_low <= truth) & (truth <= told.conf_high)).to_numpy()
     assert inside.min() >= 6  # of 8; fewer happen to one of 95% in 6 of 1,000
+
+
+def far_for_few(n, seed, share):
+    rng = np.random.default_rng(seed)
+    a, b = np.where(rng.random(n) < share, rng.uniform(0.0, 10.0, n), 0.0), rng.standard_normal(n)
+    return pd.DataFrame({"a": a, "b": b, "y": 1.0 + 0.5 * a + b + rng.standard_normal(n)})
+
+
+def few_have_it(n, mu, seed, share=0.05):
+    bounds = {"a": (0, 10), "b": (-4, 4), "y": (-10, 15)}
+    return pr.PrivateOnlineRegression.from_formula(
+        "y ~ a + b", far_for_few(n, seed, share), mu=mu, bounds=bounds, rows=n
+    )
+
+
+@pytest.mark.parametrize(("share", "short"), [(0.05, True), (1.0, False)])
+def test_groups_answer_less_far_apart_along_a_number_that_most_records_have_at_a_bound(share, short):
+    run = few_have_it(40_000, 3, 1, share).start(seed=1).update(far_for_few(40_000, 1, share))._run
+    progress = run.so_far()
+    assert progress.stretch is not None
+    first, last = (one.state.offsets.std(axis=0) for one in (progress.main[0], progress.main[-1]))
+    one, a, b = first / first[0]
+    assert (one, b) == pytest.approx((1.0, 1.0))
+    assert a == pytest.approx(SHORT if short else 1.0)
+    assert (last[1] <= SHORT * last[0] * (1.0 + 1e-9)) == short
+
+
+def test_intervals_hold_for_a_number_that_few_records_have():
+    """With offsets of full length, whatever most records have, z-scores have a mean square of 2.1."""
+    z = []
+    for seed in range(16):
+        line = few_have_it(20_000, 8, seed).fit(seed=seed, progress=False).tidy().set_index("term").loc["a"]
+        z.append((line["estimate"] - 0.5) / line["std_error"])
+    assert np.mean(np.square(z)) < chi2.isf(0.05, 16) / 16
