@@ -24,7 +24,7 @@ pytest.register_assert_rewrite("tests.wrong")
 _SECRET = pytest.StashKey[str]()
 SLOW = Path(__file__).with_name("slow.txt")
 """Test functions whose cases take longer than `LONG` together; ``python -m tests --record`` measures them anew."""
-LONG = 0.15
+LONG = 0.1
 _seconds: Counter[str] = Counter()
 
 
