@@ -313,7 +313,17 @@ def _root(cov: Array) -> Array:
 
 
 def at_least(cov: Array, least: Array) -> Array:
-    """A covariance along whose every direction a variance is no smaller than that of another."""
+    """A covariance, made larger where along some direction its variance is smaller than another's.
+
+    Parameters
+    ----------
+    cov, least : ndarray, shape (q, q)
+
+    Returns
+    -------
+    ndarray, shape (q, q)
+        No smaller than either; `least` itself may be singular.
+    """
     values, vectors = np.linalg.eigh(least)
     root = np.sqrt(np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300)))
     basis = vectors * root
