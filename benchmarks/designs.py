@@ -231,6 +231,19 @@ def _mostly_none(rng: Generator, n: int) -> Rows:
     return {"a": a, "b": b, "eta": -0.5 + a + 0.5 * b}
 
 
+def _few_far_out(rng: Generator, n: int) -> Rows:
+    """A covariate that lies far out for few, up to forty times its usual deviation, and no longer counts for them."""
+    a, b = np.clip(0.33 + 0.06 * rng.standard_t(2, n), 0.0, 3.0), rng.standard_normal(n)
+    return {"a": a, "b": b, "eta": -3.0 + 5.0 * np.minimum(a, 0.6) + 0.5 * b}
+
+
+def _few_far_below(rng: Generator, n: int) -> Rows:
+    """A covariate, the logarithm of an income, say, that is near 0 for few, which then tells nothing of them."""
+    b = rng.standard_normal(n)
+    a = np.where(rng.random(n) < 0.02, rng.random(n), np.clip(9.0 + 0.5 * rng.standard_normal(n), 0.0, 12.0))
+    return {"a": a, "b": b, "eta": 0.4 * np.where(a < 2.0, 0.0, a - 9.0) + 0.3 * b}
+
+
 def _answers(rows: Callable[[Generator, int], Rows], rng: Generator, n: int) -> Rows:
     """Yes or no by a right link."""
     x = rows(rng, n)
@@ -315,6 +328,12 @@ DESIGNS: Final = {
     "counts, by group": Design("y ~ g * x", partial(_events, _groups), {"x": (0.0, 1.0)}, _YES, family=_COUNTS),
     "yes, mostly none": Design("y ~ a + b", partial(_answers, _mostly_none), _UNIT, family="logistic"),
     "counts, mostly none": Design("y ~ a + b", partial(_events, _mostly_none), _UNIT, family=_COUNTS),
+    "yes, few far out": Design(
+        "y ~ a + b", partial(_answers, _few_far_out), {"a": (0.0, 3.0), "b": FAR}, family="logistic"
+    ),
+    "counts, few far below": Design(
+        "y ~ a + b", partial(_events, _few_far_below), {"a": (0.0, 12.0), "b": FAR}, family=_COUNTS
+    ),
     "classes, wrong link": Design(
         "y ~ a + b", _choices, {"a": FAR, "b": FAR}, {"y": list("uvw")}, family="multinomial"
     ),

@@ -743,6 +743,20 @@ MUTANTS = (
         ("tests/collector/test_law.py::test_what_offsets_add_to_a_round_s_reports_is_taken_off",),
     ),
     Mutant(
+        "covariates are taken to be as wide as their second moments say",
+        "privreg/collector/estimate.py",
+        "    return np.concatenate([out, SPREAD * more])\n",
+        "    return out\n",
+        ("tests/collector/test_law.py",),
+    ),
+    Mutant(
+        "all directions are taken to follow reports alike",
+        "privreg/collector/curvature.py",
+        "GAIN * np.eye(q) if gain is None else gain)",
+        "GAIN * np.eye(q))",
+        ("tests/collector/test_curvature.py",),
+    ),
+    Mutant(
         "low curvature is trusted",
         "privreg/collector/curvature.py",
         "(1.0 + LACKING * lacking) / values",

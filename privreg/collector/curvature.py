@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["GAIN", "Answered", "Combined", "Curvature", "at_least", "combine", "floored", "learn", "means", "told"]
+__all__ = [
+    *("GAIN", "MOST", "Answered", "Combined", "Curvature"),
+    *("at_least", "combine", "floored", "gain", "learn", "means", "told"),
+]
 
 WIDEST: Final = 0.4
 """Prior sd of the eigenvalues of M about their mean where reports tell M well."""
@@ -46,6 +49,9 @@ coefficients were longer for no gain."""
 
 NOTHING: Final = 1e6
 """Of the square of that sd over what reports tell, so large that no more is asked: its square is a number."""
+
+TOLD_MOVING: Final = 0.45
+"""The same as `TOLD` where curvature goes with the coefficients: offsets are shorter there, and tell less."""
 
 TOLD_ALONG: Final = 0.4
 """The same of slopes, which are fewer, by the second power: that of rare levels needs them."""
@@ -84,6 +90,14 @@ CARRY: Final = 0.5
 GAIN: Final = 0.6
 """Part of the way from a state to its own reports' one-step estimate that the next state goes. With 0.8, coefficients
 of right models had a standard error larger by a hundredth, and curvature was told little better."""
+
+STEADY: Final = 0.5
+"""Sd, on the scale of the predictor, that the noise of one round gives the next state, at most, where curvature depends
+on the coefficients: it falls off outwards, and states that wander there multiply noise. Each direction has an equal
+part of it: where one is told badly, the others go on."""
+
+SLOWEST: Final = 0.1
+"""Part of the way that is gone even so."""
 
 USUAL: Final = 0.85
 """Curvature along a direction, relative to the mean of all, below which it is low."""
@@ -130,6 +144,8 @@ def learn(
     common: float = UNSCALED,
     slopes: Array | None = None,
     main: int = 0,
+    gain: Array | None = None,
+    moving: bool = False,
     alone: bool = False,
     brief: bool = False,
 ) -> Curvature:
@@ -143,9 +159,14 @@ def learn(
     common : float
         Prior sd of the mean of the eigenvalues about 1.
     slopes : ndarray, shape (k, q, q), optional
-        What the law says that M changes by if residuals are wider along each of k directions, see `law.slopes`.
+        What the law says that M changes by if residuals are wider along each of k directions, see `law.slopes`, over
+        the root of how many there are, and if covariates lie nearer to their mean, see `law.spreads`.
     main : int
-        The last so many rounds have states that follow reports by `GAIN`: differences between them count, too.
+        The last so many rounds have states that follow reports: differences between them count, too.
+    gain : ndarray, shape (q, q), optional
+        Part of the way that they follow, `GAIN` if not given.
+    moving : bool
+        Whether curvature goes with the coefficients.
     alone : bool
         Whether the law is to have no say.
     brief : bool
@@ -164,7 +185,7 @@ def learn(
         gram += wx.T @ x
         cross += r.g.T @ wx
     if main > 1:
-        more, by = _between(rounds[-main:], noise)
+        more, by = _between(rounds[-main:], noise, GAIN * np.eye(q) if gain is None else gain)
         gram, cross = gram + more, cross + by
     if q > MOST:
         return _by_rows(noise, precision, gram, cross, ALONE[1] if alone else common, ALONE[:1] if alone else SPREADS)
@@ -176,9 +197,10 @@ def learn(
     linear = (scores[row, col] + scores[col, row]) * half
     on = np.flatnonzero(row == col)
     common_part = shared * (row == col)[:, None].astype(np.float64)
-    directions = np.zeros((len(row), 0)) if slopes is None or alone else slopes[:, row, col].T / math.sqrt(q)
+    directions = np.zeros((len(row), 0)) if slopes is None or alone else slopes[:, row, col].T
     best: tuple[float, Array, Array, float] | None = None
-    for spread, slope in _widths(precision, gram, alone=alone, brief=brief, several=directions.shape[1] > 0):
+    told_at = TOLD_MOVING if moving else TOLD
+    for spread, slope in _widths(precision, gram, told_at, alone=alone, brief=brief, several=directions.shape[1] > 0):
         # the prior's covariance: τ² of diagonal entries and τ²/2 of others, and what many share
         each = np.where(row == col, 1.0, 0.5) * spread**2 / (0.5 * (q + 1))
         prior, log_det = _precision(each, np.column_stack([common_part, slope * directions]))
@@ -232,13 +254,13 @@ def _by_rows(
     return Curvature(mean * np.eye(q) + 0.5 * (apart + apart.T), np.zeros((0, 0)), spread, rows)
 
 
-def _between(rounds: Sequence[Answered], noise: Array) -> tuple[Array, Array]:
+def _between(rounds: Sequence[Answered], noise: Array, gain: Array) -> tuple[Array, Array]:
     """Squares of differences of rounds' states, and their products with mean reports, both weighted by records.
 
     The start's error and all rounds' noise move the states, most along directions in which little curvature lets them
-    come slowly, so that it is told where it matters. A round's noise moves the states after it by −GAIN (1 − GAIN)^i
-    of itself, i the rounds between, and so their mean, from which its own state is counted: this part of the product
-    is expected to be positive, whatever M is, and subtracted. A round far out counts less, as in `combine`.
+    come slowly, so that it is told where it matters. A round's noise moves the states after it by −G (I − G)^i of
+    itself, G the `gain`, i the rounds between, and so their mean, from which its own state is counted: this part of the
+    product is expected to be positive, whatever M is, and subtracted. A round far out counts less, as in `combine`.
 
     References
     ----------
@@ -252,10 +274,28 @@ def _between(rounds: Sequence[Answered], noise: Array) -> tuple[Array, Array]:
         weight = 1.0 / (1.0 / total + CARRY**2 * far / each) if each > 0.0 else total
         centre = weight @ x / weight.sum()
     x = x - centre
-    later = np.subtract.outer(np.arange(len(total)), np.arange(len(total))) - 1  # of row j after column k
-    moved = np.where(later >= 0, GAIN * (1.0 - GAIN) ** np.maximum(later, 0), 0.0)
-    chance = float(weight @ moved @ (weight / total)) / float(weight.sum())
-    return (x.T * weight) @ x, (g.T * weight) @ x - chance * noise
+    chance, left = np.zeros_like(noise), gain
+    for later in range(1, len(total)):
+        chance += float(weight[later:] @ (weight / total)[:-later]) / float(weight.sum()) * left
+        left = left - gain @ left
+    return (x.T * weight) @ x, (g.T * weight) @ x - noise @ chance.T
+
+
+def gain(noise: Array, *, moving: bool) -> Array:
+    """Part of the way from a state to its reports' one-step estimate that the next one goes, shape (q, q).
+
+    Parameters
+    ----------
+    noise : ndarray, shape (q, q)
+        What the noise of one round gives that estimate, on the scale of the predictor.
+    moving : bool
+        Whether curvature goes with the coefficients.
+    """
+    if not moving:
+        return GAIN * np.eye(len(noise))
+    square, along = np.linalg.eigh(noise)
+    sd = np.sqrt(np.maximum(square, 1e-300))
+    return np.asarray((along * np.clip(STEADY / (math.sqrt(len(noise)) * sd), SLOWEST, GAIN)) @ along.T)
 
 
 def means(rounds: Sequence[Answered]) -> tuple[Array, Array, Array]:
@@ -266,12 +306,14 @@ def means(rounds: Sequence[Answered]) -> tuple[Array, Array, Array]:
     return total, x, g
 
 
-def _widths(precision: Array, gram: Array, *, alone: bool, brief: bool, several: bool) -> list[tuple[float, float]]:
+def _widths(
+    precision: Array, gram: Array, told_at: float, *, alone: bool, brief: bool, several: bool
+) -> list[tuple[float, float]]:
     """Prior sds of eigenvalues and of slopes that are tried."""
     if alone:
         return [(ALONE[0], 0.0)]
     sd2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
-    widest = WIDEST / (1.0 + min(sd2 / TOLD**2, NOTHING) ** 2)
+    widest = WIDEST / (1.0 + min(sd2 / told_at**2, NOTHING) ** 2)
     along = 1.0 / (1.0 + sd2 / TOLD_ALONG**2)
     step, rough = ROUGH
     steps = STEPS[step : step + 1] if brief else STEPS

@@ -46,6 +46,10 @@ WRONG: Final = 0.3
 For the covariate of "two peaks" (benchmarks/validity) the law's variance is a third too small. With it alone,
 intervals at μ = 8 cover 89 and 91%; with `scattered`, 94 and 95%."""
 
+SPREAD: Final = 2.5
+"""Sd of the logarithm of a covariate's spread relative to the residuals' scale's, where curvature goes with the
+coefficients: second moments, which the law has of covariates, may be those of a few records far out."""
+
 SETTLED: Final = 0.1
 """Standard errors by which an estimate may still move then."""
 
@@ -74,9 +78,16 @@ def framed(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         bends.append(local.bends[_offset(one.state)])
         out.append(curvature.Answered(states, (mean - bends[-1]) @ map_.T, weight / max(times, 1e-12)))
     common = curvature.UNSCALED if said.scaled else curvature.COMMON
-    # where curvature goes with the coefficients, steps of states differ, and no study of that was made
-    follows = not plan.rules.moving
-    return Frame(out, len(main), follows, noise, local, maps, bends, common)
+    moving = plan.rules.moving
+    return Frame(out, len(main), _gain(plan, local.root, noise, out), noise, local, maps, bends, common, moving)
+
+
+def _gain(plan: Plan, root: Array, noise: Array, rounds: list[curvature.Answered]) -> Array:
+    """Part of the way that states went, shape (q, q), if curvature is about the law's."""
+    most = max(float(r.weight.sum()) for r in rounds)
+    back = np.linalg.inv(root.T)
+    gain = curvature.gain(back @ noise @ back.T / max(most, 1e-300), moving=plan.rules.moving)
+    return np.asarray(root.T @ gain @ back)
 
 
 def _local(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float) -> Local:
@@ -97,10 +108,20 @@ def _local(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         said.scaled and not plan.label,
         root,
         inverse @ own @ np.linalg.inv(_kept(own)),
-        inverse @ law.slopes(said, theta, last.corner, scale) @ inverse.T,
+        inverse @ _slopes(plan, said, theta, last, scale) @ inverse.T,
         {kind: _noise(plan, said, theta, scale, one) for kind, one in kinds.items()},
         {at: _bend(plan, said, theta, state, scale) for at, state in offsets.items()},
     )
+
+
+def _slopes(plan: Plan, said: Law, theta: Array, last: State, scale: float) -> Array:
+    """What curvature changes by in the ways in which the law may be wrong, each as far as it may be; (k, q, q)."""
+    out = law.slopes(said, theta, last.corner, scale) / math.sqrt(plan.size)
+    if not plan.rules.moving or plan.wide is not None or plan.size > curvature.MOST:
+        return out
+    at = last.rows[: plan.d, : plan.d], theta, last.corner, scale
+    more = law.spreads(said, *at, constant=plan.layout.constant, unit=not plan.label)
+    return np.concatenate([out, SPREAD * more])
 
 
 def _kind(one: Seen) -> tuple[float, float]:

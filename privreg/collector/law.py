@@ -137,6 +137,35 @@ def slopes(law: Law, theta: Array, c: float, s: float) -> Array:
     return np.array([(weighted * (rise * f)[:, None]).T @ z for f in along.T])
 
 
+def spreads(law: Law, rows: Array, theta: Array, c: float, s: float, *, constant: bool, unit: bool) -> Array:
+    """What curvature at θ changes by if the logarithm of a covariate's spread rises, shape (k, b d, b d).
+
+    Where few records lie far out, most lie nearer to the mean than its second moments say.
+
+    Parameters
+    ----------
+    law : Law
+    rows : ndarray, shape (d, d)
+        The map that makes covariates white.
+    theta : ndarray, shape (b d,)
+    c, s : float
+        Corner and residual scale.
+    constant, unit : bool
+        Whether the first covariate is the constant; as in `law_of`.
+    """
+    z, out = law.points, []
+    x = z @ np.linalg.inv(rows).T
+    for j in range(int(constant), len(rows)):
+        along = np.outer(x[:, j] - x[:, j].mean(), rows[:, j])
+        near = (z + math.expm1(t) * along for t in (-STEP, STEP))
+        down, up = (
+            secant(law_of(law.rules, points, blocks=law.blocks, unit=unit, answering=law.answering), theta, c, theta, s)
+            for points in near
+        )
+        out.append((up - down) / (2.0 * STEP))
+    return np.array(out).reshape(-1, len(theta), len(theta))
+
+
 def bend(law: Law, theta: Array, square: Array, c: float, s: float) -> Array:
     """Mean report at θ of groups that answer apart, beyond what a straight line would give, shape (b d,).
 

@@ -239,7 +239,7 @@ class Local(NamedTuple):
     fixed: bool  # Whether it is that of all states
     root: Array  # L, lower triangular, where the law's curvature is L L'; shape (q, q)
     map: Array  # Of mean reports, scores' coordinates, to the law's own; shape (q, q)
-    slopes: Array  # What M changes by if residuals are wider along each of k directions; shape (k, q, q)
+    slopes: Array  # What M changes by as the law may be wrong in each of k ways, see `curvature.learn`; shape (k, q, q)
     noise: dict[tuple[float, float], Array]  # Second moments of a report by κ and corner, scores' coordinates
     bends: dict[tuple[bytes, float], Array]  # What groups add to mean reports, by their offsets and corner
 
@@ -249,12 +249,13 @@ class Frame(NamedTuple):
 
     rounds: list[Answered]
     main: int  # How many of them, the last ones, are main rounds
-    follows: bool  # Whether how states follow reports is to tell of M
+    gain: Array  # Part of the way to a round's own estimate that the next state went; shape (q, q)
     noise: Array  # shape (q, q)
     local: Local  # What the law says at θ
     maps: list[Array]  # Of each round's mean report, scores' coordinates, to the law's own; shape (q, q)
     bends: list[Array]  # What was taken off each round's mean report, scores' coordinates; shape (q,)
     common: float  # Prior sd of a multiple of the law's curvature
+    moving: bool  # Whether curvature goes with the coefficients
 
     @property
     def root(self) -> Array:
@@ -265,7 +266,8 @@ class Frame(NamedTuple):
         """M from all rounds but the last so many, see `curvature.learn`."""
         return curvature.learn(
             self.rounds[: len(self.rounds) - fewer], self.noise,
-            common=self.common, slopes=self.local.slopes, main=(self.main - fewer) * self.follows, brief=brief,
+            common=self.common, slopes=self.local.slopes, main=self.main - fewer, gain=self.gain, moving=self.moving,
+            brief=brief,
         )  # fmt: skip
 
 

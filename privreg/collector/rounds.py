@@ -37,14 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["advance", "begin", "late", "scored"]
 
-STEADY: Final = 0.5
-"""Sd, on the scale of the predictor, that the noise of one round gives the next state, at most, where curvature depends
-on the coefficients: it falls off outwards, and states that wander there multiply noise. Each direction has an equal
-part of it: where one is told badly, the others go on."""
-
-SLOWEST: Final = 0.1
-"""Part of the way that is gone even so."""
-
 ENOUGH: Final = 0.8
 """Reports by which a state follows its predecessor, relative to the largest round's."""
 
@@ -293,13 +285,7 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
         frame, learned, back = _known(plan, progress, state, said)
         x, g = _latest(frame.rounds, curvature.floored(learned.mean))
     step = reach.lengthened(plan, progress, -back @ g, unit, curvature.GAIN, chance)
-    if plan.rules.moving:
-        square, along = np.linalg.eigh(noise)
-        sd = np.sqrt(np.maximum(square, 1e-300))
-        gain = np.clip(STEADY / (math.sqrt(plan.size) * sd), SLOWEST, curvature.GAIN)
-        step = along @ (gain * (along.T @ step))
-    else:
-        step = curvature.GAIN * step
+    step = curvature.gain(noise, moving=plan.rules.moving) @ step
     theta = np.linalg.solve(frame.root.T, x) + step
     progress = progress._replace(curvature=learned, local=frame.local)
     return stretched(plan, progress, state, said, frame), state._replace(theta=theta)

@@ -169,7 +169,7 @@ def test_a_direction_that_the_law_names_is_believed_with_fewer_reports():
     # M is low along the first coordinate by what wider residuals there would do; few reports tell little of it
     rng, q = np.random.default_rng(8), Q
     slopes = np.zeros((1, q, q))
-    slopes[0, 0, 0] = -1.0
+    slopes[0, 0, 0] = -1.0 / np.sqrt(q)
     truth = np.diag([0.5, 1.0, 1.0])
     known, unknown, unsure = [], [], []
     for _ in range(REPEATS):
@@ -197,7 +197,11 @@ def test_reports_that_tell_nothing_at_all_leave_the_law(people):
     np.testing.assert_allclose(found.mean, np.eye(Q), atol=0.01)
 
 
-def following(rng, people, *, truth, apart, start=0.0, rounds=12):
+USUAL = GAIN * np.eye(Q)
+SLOWER = np.array([[0.5, 0.1, 0.0], [0.1, 0.3, -0.05], [0.0, -0.05, 0.2]])
+
+
+def following(rng, people, *, truth, apart, start=0.0, rounds=12, gain=USUAL):
     """The same of rounds whose states follow reports, as a collector's do."""
     low, out, state = np.linalg.cholesky(NOISE), [], TARGET + start
     for _ in range(rounds):
@@ -205,20 +209,28 @@ def following(rng, people, *, truth, apart, start=0.0, rounds=12):
         x, weight = state + np.concatenate([half, -half]), np.full(GROUPS, people / (rounds * GROUPS))
         g = (x - TARGET) @ truth + rng.standard_normal((GROUPS, Q)) @ low.T / np.sqrt(weight)[:, None]
         out.append(Answered(x, g, weight))
-        state = state - GAIN * g.mean(axis=0)
+        state = state - gain @ g.mean(axis=0)
     return out
 
 
-def test_states_that_follow_reports_tell_curvature_without_the_bias_of_doing_so(monkeypatch):
+@pytest.mark.parametrize("gain", [USUAL, SLOWER], ids=["usual", "slower along some directions"])
+def test_states_that_follow_reports_tell_curvature_without_the_bias_of_doing_so(gain):
     rng, off, plain = np.random.default_rng(11), [], []
     for _ in range(1_000):
-        some = following(rng, 1e4, truth=np.eye(Q), apart=0.01)  # groups alone tell next to nothing
-        for kept, gain in ((off, GAIN), (plain, 0.0)):
-            monkeypatch.setattr(curvature, "GAIN", gain)
-            kept.append(np.diag(curvature.learn(some, NOISE, main=len(some), alone=True).mean) - 1.0)
+        some = following(rng, 1e4, truth=np.eye(Q), apart=0.01, gain=gain)  # groups alone tell next to nothing
+        for kept, known in ((off, gain), (plain, np.zeros((Q, Q)))):
+            kept.append(np.diag(curvature.learn(some, NOISE, main=len(some), gain=known, alone=True).mean) - 1.0)
     bias, error = np.mean(plain), np.std(np.mean(plain, axis=1)) / np.sqrt(len(plain))
     assert bias > 6 * error
     assert abs(np.mean(off)) < bias / 4
+
+
+def test_states_follow_reports_less_where_these_are_noisy_and_curvature_goes_with_them():
+    noise = np.diag([1e-6, 0.25, 100.0])
+    np.testing.assert_array_equal(curvature.gain(noise, moving=False), GAIN * np.eye(Q))
+    share = curvature.STEADY / (np.sqrt(Q) * 0.5)
+    assert curvature.SLOWEST < share < GAIN
+    np.testing.assert_allclose(curvature.gain(noise, moving=True), np.diag([GAIN, share, curvature.SLOWEST]))
 
 
 def test_a_poor_start_tells_curvature_along_itself():

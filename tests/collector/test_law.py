@@ -6,7 +6,7 @@ from scipy.linalg import hadamard
 from scipy.special import ndtri
 
 from privreg.collector import law
-from privreg.collector.estimate import framed
+from privreg.collector.estimate import SPREAD, framed
 from privreg.collector.plan import Progress, Seen
 from privreg.families import scores
 from privreg.families.constants import score_rules
@@ -135,6 +135,23 @@ def test_where_the_state_is_the_truth_nothing_is_expected(kind):
     np.testing.assert_allclose(score, 0.0, atol=2e-4)
 
 
+@EVERY_KIND
+def test_the_law_may_be_wrong_of_the_residuals_scale_and_where_curvature_moves_of_covariates_spread(kind):
+    said, truth = made(kind), np.array([0.2, -0.4, 0.3])
+    plan = plan_by_rounds(KINDS[kind], rules=said.rules, d=D)
+    state = state_of(plan, "main", np.random.default_rng(0), theta=truth)._replace(
+        rows=np.eye(D), corner=0.8, offsets=np.zeros((GROUPS, D))
+    )
+    seen = Seen(state, np.ones((1, GROUPS)), np.zeros((1, GROUPS, D)), None, 0.5)
+    frame = framed(plan, Progress(state, None, None, None, (seen,), None, (GROUPS,)), said, truth, 0.9)
+    ways = [law.slopes(said, truth, 0.8, 0.9) / np.sqrt(D)]
+    if plan.rules.moving:
+        unit = not plan.label
+        ways.append(SPREAD * law.spreads(said, np.eye(D), truth, 0.8, 0.9, constant=plan.layout.constant, unit=unit))
+    np.testing.assert_allclose(frame.root @ frame.local.slopes @ frame.root.T, np.concatenate(ways), atol=1e-12)
+    assert (len(frame.local.slopes) > 0) == (plan.rules.moving or said.scaled)
+
+
 STRETCH = np.array([[0.6, 0.3, 0.0], [0.3, 1.2, -0.2], [0.0, -0.2, 0.7]])
 
 
@@ -222,3 +239,26 @@ def test_slopes_are_curvatures_change_as_residuals_grow_wider_along_a_score(kind
         wide, narrow = (law.secant(said, theta, c, theta, s * np.exp(sign * step * f)) for sign in (1, -1))
         np.testing.assert_allclose(matrix, (wide - narrow) / (2 * step), rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize(
+    "said", [*(made(kind, answering=0.8) for kind in KINDS), multinomial(2)], ids=[*KINDS, "classes"]
+)
+def test_spreads_are_curvatures_change_as_a_covariate_is_stretched_about_its_mean(said, constant):
+    rng = np.random.default_rng(4)
+    rows = np.tril(0.3 * rng.standard_normal((D, D))) + np.diag([1.0, 2.0, 0.5])
+    if constant:
+        rows[0] = np.eye(D)[0]
+    theta, c, s, step = 0.3 * rng.standard_normal(said.blocks * D), 0.8, 0.9, law.STEP
+    found = law.spreads(said, rows, theta, c, s, constant=constant, unit=True)
+    assert found.shape == (D - constant, len(theta), len(theta))
+    x = np.linalg.solve(rows, said.points.T)
+    for matrix, j in zip(found, range(int(constant), D), strict=True):
+        ends = []
+        for sign in (1, -1):
+            stretched = x.copy()
+            stretched[j] += sign * step * (x[j] - x[j].mean())
+            near = law.law_of(said.rules, (rows @ stretched).T, blocks=said.blocks, answering=said.answering)
+            ends.append(-law.expected(near, theta, c, theta, s).slope)
+        np.testing.assert_allclose(matrix, (ends[0] - ends[1]) / (2 * step), rtol=1e-4, atol=1e-6)
