@@ -48,7 +48,9 @@ intervals at μ = 8 cover 89 and 91%; with `scattered`, 94 and 95%."""
 
 SPREAD: Final = 2.5
 """Sd of the logarithm of a covariate's spread relative to the residuals' scale's, where curvature goes with the
-coefficients: second moments, which the law has of covariates, may be those of a few records far out."""
+coefficients: second moments, which the law has of covariates, may be those of a few records far out. Without it, and
+without what following states tell, 77% of the slopes of "yes, few far out" held, and with it 96%; with 1.5 in its place
+intervals of right models are up to a tenth shorter, and a percent fewer hold on data with such covariates."""
 
 SETTLED: Final = 0.1
 """Standard errors by which an estimate may still move then."""

@@ -153,17 +153,33 @@ def spreads(law: Law, rows: Array, theta: Array, c: float, s: float, *, constant
     constant, unit : bool
         Whether the first covariate is the constant; as in `law_of`.
     """
-    z, out = law.points, []
-    x = z @ np.linalg.inv(rows).T
-    for j in range(int(constant), len(rows)):
-        along = np.outer(x[:, j] - x[:, j].mean(), rows[:, j])
-        near = (z + math.expm1(t) * along for t in (-STEP, STEP))
-        down, up = (
-            secant(law_of(law.rules, points, blocks=law.blocks, unit=unit, answering=law.answering), theta, c, theta, s)
-            for points in near
-        )
-        out.append((up - down) / (2.0 * STEP))
-    return np.array(out).reshape(-1, len(theta), len(theta))
+    z, d = law.points, len(rows)
+    along = rows[:, int(constant) :]
+    x = (z @ np.linalg.inv(rows).T)[:, int(constant) :]
+    apart = x - x.mean(axis=0)
+    if law.blocks > 1:
+        return _blocks_spreads(law, theta, apart, along, unit=unit)
+    w, there = law.weight * law.answering / len(z), z @ theta
+    down, kappa, up = (-_scalar(law.rules, at, at, c, s, brief=True)[1] for at in (there - STEP, there, there + STEP))
+    # z moves, and with it curvature at its predictor, and its weight, but where that is 1 whatever its length
+    changing = np.where(law.weight < 1.0, 1.0, float(unit)) * kappa / np.maximum((z**2).sum(axis=1), 1e-300)
+    change = (up - down)[:, None] / (2.0 * STEP) * (theta @ along) - changing[:, None] * (z @ along)
+    moved = z.T @ (apart * (w * kappa)[:, None])
+    out = np.einsum("ik,jk->kij", along, moved)
+    pairs = (z[:, :, None] * z[:, None, :]).reshape(len(z), d * d)
+    return np.asarray(out + out.transpose(0, 2, 1) + ((change * apart * w[:, None]).T @ pairs).reshape(-1, d, d))
+
+
+def _blocks_spreads(law: Law, theta: Array, apart: Array, along: Array, *, unit: bool) -> Array:
+    """`spreads` of classes, whose covariates lie `apart` from their means, shape (m, k), `along` columns of the map."""
+    ends = []
+    for sign in (-1.0, 1.0):
+        for away, column in zip(apart.T, along.T, strict=True):
+            points = law.points + math.expm1(sign * STEP) * np.outer(away, column)
+            near = law_of(law.rules, points, blocks=law.blocks, unit=unit, answering=law.answering)
+            ends.append(_blocks_secant(near, theta, theta))
+    half = len(along.T)
+    return (np.array(ends[half:]) - np.array(ends[:half])).reshape(-1, len(theta), len(theta)) / (2.0 * STEP)
 
 
 def bend(law: Law, theta: Array, square: Array, c: float, s: float) -> Array:

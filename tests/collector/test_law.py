@@ -242,16 +242,16 @@ def test_slopes_are_curvatures_change_as_residuals_grow_wider_along_a_score(kind
 
 
 @pytest.mark.parametrize("constant", [True, False])
-@pytest.mark.parametrize(
-    "said", [*(made(kind, answering=0.8) for kind in KINDS), multinomial(2)], ids=[*KINDS, "classes"]
-)
-def test_spreads_are_curvatures_change_as_a_covariate_is_stretched_about_its_mean(said, constant):
+@pytest.mark.parametrize("unit", [True, False])
+@pytest.mark.parametrize("kind", [*KINDS, "classes"])
+def test_spreads_are_curvatures_change_as_a_covariate_is_stretched_about_its_mean(kind, unit, constant):
+    said = multinomial(2) if kind == "classes" else made(kind, unit=unit, answering=0.8)
     rng = np.random.default_rng(4)
     rows = np.tril(0.3 * rng.standard_normal((D, D))) + np.diag([1.0, 2.0, 0.5])
     if constant:
         rows[0] = np.eye(D)[0]
     theta, c, s, step = 0.3 * rng.standard_normal(said.blocks * D), 0.8, 0.9, law.STEP
-    found = law.spreads(said, rows, theta, c, s, constant=constant, unit=True)
+    found = law.spreads(said, rows, theta, c, s, constant=constant, unit=unit)
     assert found.shape == (D - constant, len(theta), len(theta))
     x = np.linalg.solve(rows, said.points.T)
     for matrix, j in zip(found, range(int(constant), D), strict=True):
@@ -259,6 +259,7 @@ def test_spreads_are_curvatures_change_as_a_covariate_is_stretched_about_its_mea
         for sign in (1, -1):
             stretched = x.copy()
             stretched[j] += sign * step * (x[j] - x[j].mean())
-            near = law.law_of(said.rules, (rows @ stretched).T, blocks=said.blocks, answering=said.answering)
+            points = (rows @ stretched).T
+            near = law.law_of(said.rules, points, blocks=said.blocks, unit=unit, answering=said.answering)
             ends.append(-law.expected(near, theta, c, theta, s).slope)
         np.testing.assert_allclose(matrix, (ends[0] - ends[1]) / (2 * step), rtol=1e-4, atol=1e-6)

@@ -680,6 +680,8 @@ def test_every_family_has_every_method(name):
             continue  # their curvature differs where groups are asked, and groups lie apart by that, too
         # random scaling's are 5.32/1.64 times the root of ∫ bridge², of which these are the 0.1% and 99.9% points
         low, high = (0.43, 3.5) if "scaling" in method else (0.5, 2.0)
+        if "bootstrap" in method and KINDS[name].family.name == "Poisson":
+            low = 0.4  # it has no part for what isn't known of the curvature, of which few counts tell little
         ratio = np.ravel(np.diff(res.conf_int(0.1, method=method))) / reference
         assert ((ratio > low) & (ratio < high)).all(), method
         wider = assert_predicts(res, method) / shape
