@@ -159,8 +159,8 @@ def learn(
     common : float
         Prior sd of the mean of the eigenvalues about 1.
     slopes : ndarray, shape (k, q, q), optional
-        What the law says that M changes by if residuals are wider along each of k directions, see `law.slopes`, over
-        the root of how many there are, and if covariates lie nearer to their mean, see `law.spreads`.
+        What M changes by in each of k ways in which the law may be wrong, as far as it may be if `SLOPES` were 1:
+        residuals wider along a direction, `law.slopes`, covariates wider or narrower, `law.spreads`.
     main : int
         The last so many rounds have states that follow reports: differences between them count, too.
     gain : ndarray, shape (q, q), optional
