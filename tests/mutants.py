@@ -745,8 +745,15 @@ MUTANTS = (
     Mutant(
         "covariates are taken to be as wide as their second moments say",
         "privreg/collector/estimate.py",
-        "    return np.concatenate([out, SPREAD * more])\n",
+        "    return np.concatenate([out, SPREAD * coordinates.unbound(plan, progress, last)[:, None, None] * more])\n",
         "    return out\n",
+        ("tests/collector/test_law.py",),
+    ),
+    Mutant(
+        "few records may lie as far out of a number whose bounds are near",
+        "privreg/collector/coordinates.py",
+        "out[numbers] = apart[numbers] / (FAR + apart[numbers])",
+        "out[numbers] = 1.0",
         ("tests/collector/test_law.py",),
     ),
     Mutant(

@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["at_a_bound", "inside", "linear", "placed", "reference"]
+__all__ = ["at_a_bound", "inside", "linear", "placed", "reference", "unbound"]
 
 AT_BOUND: Final = 0.5
 """Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one
 it lies one from 0, of a number that 15% of the records have, else 0, a third."""
+
+FAR: Final = 30.0
+"""Product of a number's distances from its bounds, in sds from its mean, less 1, at which a few far out may have half
+of what they may have of its variance. It is 0 where all are at the bounds, 2 for a uniform number, 15 for a normal one
+within 4 sds."""
 
 LEAST: Final = 1e-3
 """Share of records by whom factors that go together are told apart, at least: noise may make it none, or less."""
@@ -156,9 +161,33 @@ def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
     """Numbers that most records have at or near one of their bounds, by what is learned of their mean and sd."""
     if progress.points is None or progress.shares is None or plan.blocks > 1:
         return []
-    x = progress.points @ np.linalg.inv(state.rows[: plan.d, : plan.d]).T
-    mean, sd = x.mean(axis=0), x.std(axis=0)
+    mean, sd = _location(plan, progress.points, state)
     return [j for j in _numbers(plan, progress.shares) if 1.0 - abs(mean[j]) < AT_BOUND * sd[j]]
+
+
+def unbound(plan: Plan, progress: Progress, state: State) -> Array:
+    """How freely few records may make a covariate's variance, from 0 to 1, by its bounds, learned mean and sd.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        Of all but the constant; 0 for what is made of factors alone, 1 for a number without bounds.
+    """
+    assert progress.points is not None
+    assert progress.shares is not None
+    mean, sd = _location(plan, progress.points, state)
+    apart = np.maximum((1.0 - mean**2) / np.maximum(sd**2, 1e-300) - 1.0, 0.0)
+    out = np.zeros(plan.d)
+    numbers = _numbers(plan, progress.shares)
+    out[numbers] = apart[numbers] / (FAR + apart[numbers])
+    out[[j for j in plan.unscaled if j < plan.d]] = 1.0
+    return out[int(plan.layout.constant) :]
+
+
+def _location(plan: Plan, points: Array, state: State) -> tuple[Array, Array]:
+    """Mean and sd of each covariate as it is sent, two of shape (d,)."""
+    x = points @ np.linalg.inv(state.rows[: plan.d, : plan.d]).T
+    return x.mean(axis=0), x.std(axis=0)
 
 
 def reference(plan: Plan, progress: Progress) -> Law:

@@ -30,7 +30,10 @@ WIDEST: Final = 0.4
 """Prior sd of the eigenvalues of M about their mean where reports tell M well."""
 
 STEPS: Final = (1.0, 1.5, 2.25)
-"""Multiples of it of which reports choose one: laws of covariates are so wrong on real data."""
+"""Multiples of it of which reports choose one: laws of covariates are so wrong on real data.
+
+Where curvature goes with the coefficients, offsets are shorter and tell less: a choice would follow noise, so that
+standard errors of few records vary by a third and more, and there is none."""
 
 SLOPES: Final = (0.3, 0.8)
 """Prior sd of the logarithm of the residuals' scale over all directions together, of which reports choose one.
@@ -49,9 +52,6 @@ coefficients were longer for no gain."""
 
 NOTHING: Final = 1e6
 """Of the square of that sd over what reports tell, so large that no more is asked: its square is a number."""
-
-TOLD_MOVING: Final = 0.45
-"""The same as `TOLD` where curvature goes with the coefficients: offsets are shorter there, and tell less."""
 
 TOLD_ALONG: Final = 0.4
 """The same of slopes, which are fewer, by the second power: that of rare levels needs them."""
@@ -199,8 +199,8 @@ def learn(
     common_part = shared * (row == col)[:, None].astype(np.float64)
     directions = np.zeros((len(row), 0)) if slopes is None or alone else slopes[:, row, col].T
     best: tuple[float, Array, Array, float] | None = None
-    told_at = TOLD_MOVING if moving else TOLD
-    for spread, slope in _widths(precision, gram, told_at, alone=alone, brief=brief, several=directions.shape[1] > 0):
+    several = directions.shape[1] > 0
+    for spread, slope in _widths(precision, gram, alone=alone, moving=moving, brief=brief, several=several):
         # the prior's covariance: τ² of diagonal entries and τ²/2 of others, and what many share
         each = np.where(row == col, 1.0, 0.5) * spread**2 / (0.5 * (q + 1))
         prior, log_det = _precision(each, np.column_stack([common_part, slope * directions]))
@@ -307,14 +307,16 @@ def means(rounds: Sequence[Answered]) -> tuple[Array, Array, Array]:
 
 
 def _widths(
-    precision: Array, gram: Array, told_at: float, *, alone: bool, brief: bool, several: bool
+    precision: Array, gram: Array, *, alone: bool, moving: bool, brief: bool, several: bool
 ) -> list[tuple[float, float]]:
     """Prior sds of eigenvalues and of slopes that are tried."""
     if alone:
         return [(ALONE[0], 0.0)]
     sd2 = float(np.mean(1.0 / np.maximum(np.diag(precision) * np.diag(gram), 1e-300)))
-    widest = WIDEST / (1.0 + min(sd2 / told_at**2, NOTHING) ** 2)
+    widest = WIDEST / (1.0 + min(sd2 / TOLD**2, NOTHING) ** 2)
     along = 1.0 / (1.0 + sd2 / TOLD_ALONG**2)
+    if moving:
+        return [(max(widest, NARROWEST), SLOPES[0] * along)]
     step, rough = ROUGH
     steps = STEPS[step : step + 1] if brief else STEPS
     slopes = (rough,) if brief else SLOPES if several else SLOPES[:1]

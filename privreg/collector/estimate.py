@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import curvature, law, many
+from privreg.collector import coordinates, curvature, law, many
 from privreg.collector.coordinates import reference
 from privreg.collector.plan import Estimated, Frame, Local, Many, Plan, Progress, Seen
 from privreg.families import measures
@@ -46,10 +46,11 @@ WRONG: Final = 0.3
 For the covariate of "two peaks" (benchmarks/validity) the law's variance is a third too small. With it alone,
 intervals at μ = 8 cover 89 and 91%; with `scattered`, 94 and 95%."""
 
-SPREAD: Final = 2.5
+SPREAD: Final = 6.0
 """Sd of the logarithm of a covariate's spread relative to the residuals' scale's, where curvature goes with the
-coefficients: second moments, which the law has of covariates, may be those of a few records far out. Without it, and
-without what following states tell, z-scores of the slope of "yes, few far out" had a mean square of 4.7 at μ = 8."""
+coefficients and bounds are far away (`coordinates.unbound`): second moments, which the law has of covariates, may be
+those of a few records far out. Without it, and without what following states tell, z-scores of the slope of "yes, few
+far out" had a mean square of 4.7 at μ = 8."""
 
 SETTLED: Final = 0.1
 """Standard errors by which an estimate may still move then."""
@@ -111,20 +112,21 @@ def _local(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float
         said.scaled and not plan.label,
         root,
         inverse @ own @ np.linalg.inv(_kept(own)),
-        inverse @ _slopes(plan, said, theta, last, scale) @ inverse.T,
+        inverse @ _slopes(plan, progress, said, theta, scale) @ inverse.T,
         {kind: _noise(plan, said, theta, scale, one) for kind, one in kinds.items()},
         {at: _bend(plan, said, theta, state, scale) for at, state in offsets.items()},
     )
 
 
-def _slopes(plan: Plan, said: Law, theta: Array, last: State, scale: float) -> Array:
+def _slopes(plan: Plan, progress: Progress, said: Law, theta: Array, scale: float) -> Array:
     """What curvature changes by in the ways in which the law may be wrong, each as far as it may be; (k, q, q)."""
+    last = progress.main[-1].state
     out = law.slopes(said, theta, last.corner, scale) / math.sqrt(plan.size)
     if not plan.rules.moving or plan.wide is not None or plan.size > curvature.MOST:
         return out
     at = last.rows[: plan.d, : plan.d], theta, last.corner, scale
     more = law.spreads(said, *at, constant=plan.layout.constant, unit=not plan.label)
-    return np.concatenate([out, SPREAD * more])
+    return np.concatenate([out, SPREAD * coordinates.unbound(plan, progress, last)[:, None, None] * more])
 
 
 def _kind(one: Seen) -> tuple[float, float]:

@@ -6,6 +6,8 @@ from scipy.linalg import hadamard
 from scipy.special import ndtri
 
 from privreg.collector import law
+from privreg.collector.coordinates import FAR, unbound
+from privreg.collector.covariates.moments import Layout
 from privreg.collector.estimate import SPREAD, framed
 from privreg.collector.plan import Progress, Seen
 from privreg.families import scores
@@ -135,6 +137,12 @@ def test_where_the_state_is_the_truth_nothing_is_expected(kind):
     np.testing.assert_allclose(score, 0.0, atol=2e-4)
 
 
+def told_so_far(seen, said):
+    """Progress after one main round, of numbers alone."""
+    begun = Progress(seen.state, None, None, None, (seen,), None, (GROUPS,))
+    return begun._replace(points=said.points, shares=np.full(D, np.nan))
+
+
 @EVERY_KIND
 def test_the_law_may_be_wrong_of_the_residuals_scale_and_where_curvature_moves_of_covariates_spread(kind):
     said, truth = made(kind), np.array([0.2, -0.4, 0.3])
@@ -143,13 +151,38 @@ def test_the_law_may_be_wrong_of_the_residuals_scale_and_where_curvature_moves_o
         rows=np.eye(D), corner=0.8, offsets=np.zeros((GROUPS, D))
     )
     seen = Seen(state, np.ones((1, GROUPS)), np.zeros((1, GROUPS, D)), None, 0.5)
-    frame = framed(plan, Progress(state, None, None, None, (seen,), None, (GROUPS,)), said, truth, 0.9)
+    progress = told_so_far(seen, said)
+    frame = framed(plan, progress, said, truth, 0.9)
     ways = [law.slopes(said, truth, 0.8, 0.9) / np.sqrt(D)]
     if plan.rules.moving:
         unit = not plan.label
-        ways.append(SPREAD * law.spreads(said, np.eye(D), truth, 0.8, 0.9, constant=plan.layout.constant, unit=unit))
+        far = SPREAD * unbound(plan, progress, state)[:, None, None]
+        ways.append(far * law.spreads(said, np.eye(D), truth, 0.8, 0.9, constant=plan.layout.constant, unit=unit))
     np.testing.assert_allclose(frame.root @ frame.local.slopes @ frame.root.T, np.concatenate(ways), atol=1e-12)
     assert (len(frame.local.slopes) > 0) == (plan.rules.moving or said.scaled)
+
+
+def test_few_records_may_lie_the_farther_out_the_farther_away_bounds_are():
+    m, rng = 20_000, np.random.default_rng(6)
+    columns = {
+        "two": rng.choice([-1.0, 1.0], m),
+        "even": rng.uniform(-1.0, 1.0, m),
+        "normal": 0.25 * rng.standard_normal(m).clip(-4, 4),
+        "far": 0.8 + 0.02 * rng.standard_normal(m),  # its upper bound is 10 sds away, the lower 90
+        "free": rng.standard_normal(m),
+        "level": 1.0 * (rng.random(m) < 0.3),
+    }
+    points = np.column_stack([np.ones(m), *columns.values()])
+    d = points.shape[1]
+    plan = plan_by_rounds(KINDS["logistic"], rules=rules_of("logistic"), d=d)._replace(
+        gaps=(0.0,) * d, unscaled=(d - 2,), layout=Layout(True, False)
+    )
+    shares = np.array([*[np.nan] * (d - 1), 0.3])
+    state = state_of(plan, "main", rng, theta=np.zeros(d))._replace(rows=np.eye(d))
+    progress = Progress(state, None, None, None, (), None, ())._replace(points=points, shares=shares)
+    found = unbound(plan, progress, state)
+    np.testing.assert_allclose(found[:4], [at / (FAR + at) for at in (0.0, 2.0, 15.0, 899.0)], atol=0.01)
+    assert found[4:].tolist() == [1.0, 0.0]
 
 
 STRETCH = np.array([[0.6, 0.3, 0.0], [0.3, 1.2, -0.2], [0.0, -0.2, 0.7]])
@@ -167,7 +200,7 @@ def test_what_offsets_add_to_a_round_s_reports_is_taken_off(kind, stretched):
     state = state_of(plan, "main", np.random.default_rng(0), theta=truth)._replace(offsets=offsets, corner=0.8)
     told = np.array([law.expected(said, truth + o, 0.8, truth, 1.0).score for o in offsets])
     seen = Seen(state, np.ones((1, GROUPS)), told[None], None, 0.5)
-    frame = framed(plan, Progress(state, None, None, None, (seen,), None, (GROUPS,)), said, truth, 1.0)
+    frame = framed(plan, told_so_far(seen, said), said, truth, 1.0)
     added = frame.maps[0] @ told.mean(axis=0)
     assert np.linalg.norm(frame.rounds[0].g.mean(axis=0)) < 0.1 * np.linalg.norm(added)
 
