@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.collector import curvature, offsets
+from privreg.collector import combination, offsets
 from privreg.errors import InferenceError
 from privreg.simulation.rounds import Raw
 
@@ -205,7 +205,7 @@ def known(way="default"):
     return statistics(rows(), way)
 
 
-CONSTANTS = (offsets.LONGEST, curvature.LARGEST)
+CONSTANTS = (offsets.LONGEST, combination.LARGEST)
 """Public limits of what is learned, which numbers that reach them are but for rounding."""
 
 

@@ -709,14 +709,14 @@ MUTANTS = (
     ),
     Mutant(
         "what is not known of curvature is left out",
-        "privreg/collector/curvature.py",
+        "privreg/collector/combination.py",
         "own @ left @ own.T + unknown, weights",
         "own @ left @ own.T, weights",
         ("tests/collector/test_curvature.py::test_estimates_are_without_bias_and_cover",),
     ),
     Mutant(
         "what noise adds where curvature is not known is left out",
-        "privreg/collector/curvature.py",
+        "privreg/collector/combination.py",
         " + _blurred(curvature, draws, own, left)",
         "",
         ("tests/collector/test_curvature.py::test_noise_is_carried_by_a_curvature_that_is_not_known",),
@@ -765,7 +765,7 @@ MUTANTS = (
     ),
     Mutant(
         "low curvature is trusted",
-        "privreg/collector/curvature.py",
+        "privreg/collector/combination.py",
         "(1.0 + LACKING * lacking) / values",
         "1.0 / values",
         ("tests/collector/test_curvature.py::test_standard_errors_are_wary_of_low_curvature_alone",),

@@ -1,4 +1,4 @@
-"""From mean reports at several states to coefficients: each round is carried to where its mean report would be zero.
+"""Curvature, learned from mean reports at several states.
 
 Within a round g̃ = M (x − x*) + noise of known size, x the state in the law's own coordinates, in which the law says
 M = I. M is symmetric, being the curvature of a loss. It is learned from how reports differ between the groups of a
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = [
-    *("GAIN", "MOST", "Answered", "Combined", "Curvature"),
-    *("at_least", "combine", "floored", "gain", "learn", "means", "told"),
+    *("CARRY", "GAIN", "MOST", "SMALLEST", "Answered", "Curvature"),
+    *("gain", "learn", "means", "told"),
 ]
 
 WIDEST: Final = 0.4
@@ -81,9 +81,6 @@ SPREADS: Final = (0.12, 0.2, 0.3, 0.45, 0.7)
 """Prior sds of the eigenvalues then, of which reports choose one. Noise of many moments alone makes it a third
 and more."""
 
-LEAST, LARGEST = 0.1, 3.0
-"""Eigenvalues of M that are believed."""
-
 CARRY: Final = 0.5
 """Part of the way a round is carried that is taken to be lost to curvature that changes on the way."""
 
@@ -98,16 +95,6 @@ part of it: where one is told badly, the others go on."""
 
 SLOWEST: Final = 0.1
 """Part of the way that is gone even so."""
-
-USUAL: Final = 0.85
-"""Curvature along a direction, relative to the mean of all, below which it is low."""
-
-LACKING: Final = 0.35
-"""Part of what curvature then lacks by which standard errors are larger. Four coefficients of wrong models, whose
-intervals held in 91.8 to 92.2% of 1,000 fits, have ones that hold in 93.5 to 95; right models' are longer by a
-hundredth (benchmarks/validity)."""
-
-DRAWS: Final = 400
 
 
 class Answered(NamedTuple):
@@ -347,35 +334,6 @@ def _information(precision: Array, gram: Array, row: NDArray[np.intp], col: NDAr
     return info
 
 
-def _root(cov: Array) -> Array:
-    """R with R Rᵀ a covariance, which rounding may have made a little less than one."""
-    try:
-        return np.asarray(np.linalg.cholesky(cov), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(cov)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
-
-def at_least(cov: Array, least: Array) -> Array:
-    """A covariance, made larger where along some direction its variance is smaller than another's.
-
-    Parameters
-    ----------
-    cov, least : ndarray, shape (q, q)
-
-    Returns
-    -------
-    ndarray, shape (q, q)
-        No smaller than either; `least` itself may be singular.
-    """
-    values, vectors = np.linalg.eigh(least)
-    root = np.sqrt(np.maximum(values, max(SMALLEST * float(values[-1]), 1e-300)))
-    basis = vectors * root
-    ratio, along = np.linalg.eigh((vectors / root).T @ cov @ (vectors / root))
-    basis = basis @ along
-    return np.asarray((basis * np.maximum(ratio, 1.0)) @ basis.T)
-
-
 def _inverted(noise: Array) -> Array:
     """Inverse of a covariance, none of whose eigenvalues is taken for 0."""
     try:
@@ -411,123 +369,3 @@ def told(curvature: Curvature, directions: Array) -> tuple[Array, Array]:
     row, col = np.tril_indices(len(curvature.mean))
     by = directions[:, row] * directions[:, col] * np.where(row == col, 1.0, 2.0)
     return mean, np.sqrt(np.einsum("ij,jk,ik->i", by, curvature.cov, by))
-
-
-def _divided(m: Array, g: Array) -> Array:
-    """M⁻¹ g of symmetric matrices, shape (draws, q, q), with eigenvalues that are believed; shape (draws, q)."""
-    eye = np.eye(len(g))
-    try:  # a tenth of the time of all eigenvalues tells whether they are believed as they are, as a rule
-        np.linalg.cholesky(m - LEAST * eye)
-        np.linalg.cholesky(LARGEST * eye - m)
-        return np.asarray(np.linalg.solve(m, np.broadcast_to(g, m.shape[:-1])[..., None])[..., 0])
-    except np.linalg.LinAlgError:
-        pass
-    values, vectors = np.linalg.eigh(m)
-    along = np.einsum("kij,i->kj", vectors, g) / np.clip(values, LEAST, LARGEST)
-    return np.asarray(np.einsum("kij,kj->ki", vectors, along))
-
-
-def floored(m: Array) -> Array:
-    """Symmetric matrices, shape (…, q, q), with eigenvalues that are believed."""
-    values, vectors = np.linalg.eigh(m)
-    values = np.clip(values, LEAST, LARGEST)
-    return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
-
-
-class Combined(NamedTuple):
-    """Estimate of x*, and its precision."""
-
-    x: Array  # shape (q,)
-    cov: Array  # shape (q, q)
-    weights: Array  # Of the rounds, sum 1; shape (k,)
-    moved: Array  # Σ w_k x_k − x: how far rounds had to be carried; shape (q,)
-    unknown: Array  # Part of the covariance that comes of what isn't known of M; shape (q, q)
-
-
-def combine(
-    rounds: Sequence[Answered],
-    noise: Array,
-    curvature: Curvature,
-    *,
-    scattered: Array | None = None,
-    brief: bool = False,
-) -> Combined:
-    """Carry every round to where its mean report would be zero, and average.
-
-    Parameters
-    ----------
-    rounds : sequence of Answered
-    noise : ndarray, shape (q, q)
-        Covariance of a report by the law, for the weights.
-    curvature : Curvature
-    scattered : ndarray, shape (q, q), optional
-        The same by how reports scatter, for the covariance; by the law if not given.
-    brief : bool
-        Whether the covariance may leave out what isn't known of M.
-
-    Returns
-    -------
-    Combined
-        The covariance is that of the noise carried by the mean of M, and to first order what M's spread about it adds:
-        to where mean reports are carried, and to their noise. Averaged over M's posterior itself, whose far tails the
-        prior alone makes, standard errors of right models were up to a quarter larger.
-    """
-    q = len(noise)
-    total, x, g = means(rounds)
-    m = floored(curvature.mean)
-    one = x - np.linalg.solve(m, g.T).T
-    each = float(np.trace(np.linalg.solve(m, np.linalg.solve(m, noise).T))) / q
-    weights, estimate = total / total.sum(), np.zeros(q)
-    for _ in range(4):
-        estimate = weights @ one
-        far = ((x - estimate) ** 2).sum(axis=1)
-        weights = 1.0 / (each / total + CARRY**2 * far / q)
-        weights = weights / weights.sum()
-    estimate = weights @ one
-    mean_x, mean_g = weights @ x, weights @ g
-    own = _wary(m)
-    sent = noise if scattered is None else scattered
-    left = np.asarray(sent * float(np.sum(weights**2 / total)), dtype=np.float64)
-    unknown = np.zeros((q, q))
-    if not brief:
-        draws = _draws(curvature)
-        moves = _divided(draws, mean_g) - np.linalg.solve(m, mean_g)
-        unknown = np.asarray(moves.T @ moves / len(moves), dtype=np.float64) + _blurred(curvature, draws, own, left)
-    return Combined(estimate, own @ left @ own.T + unknown, weights, mean_x - estimate, unknown)
-
-
-def _wary(m: Array) -> Array:
-    """Inverse of a curvature, for a covariance: larger than that along directions of low curvature.
-
-    The prior, and secants in place of slopes, let low curvature seem less low than it is, by a few percent, and an
-    interval would be too short by as much.
-    """
-    values, vectors = np.linalg.eigh(m)
-    lacking = np.maximum(USUAL - values / values.mean(), 0.0)
-    return np.asarray((vectors * ((1.0 + LACKING * lacking) / values)) @ vectors.T)
-
-
-def _blurred(curvature: Curvature, draws: Array, own: Array, noise: Array) -> Array:
-    """Mean of B Ω Bᵀ, B = M⁻¹ (draw − M) M⁻¹: what noise of covariance Ω adds to first order as M isn't known."""
-    half = draws[: len(draws) // 2] - curvature.mean  # the others are their opposites
-    turned = own @ half @ own
-    return np.asarray((turned @ noise @ turned.transpose(0, 2, 1)).mean(axis=0))
-
-
-def _draws(curvature: Curvature) -> Array:
-    """Draws of M from its posterior, always the same ones, in pairs about the mean; shape (draws, q, q)."""
-    q = len(curvature.mean)
-    rng = np.random.Generator(np.random.PCG64(20_000 + q))
-    rows = curvature.rows
-    if rows is not None:
-        e = rng.standard_normal((DRAWS // 2, q, q)) * np.sqrt(rows.variance)
-        half = 0.5 * (rows.left @ e @ rows.right.T)
-        apart = half + half.transpose(0, 2, 1)
-        apart += math.sqrt(rows.multiple) * rng.standard_normal((DRAWS // 2, 1, 1)) * np.eye(q)
-    else:
-        row, col = np.tril_indices(q)
-        e = rng.standard_normal((DRAWS // 2, len(row))) @ _root(curvature.cov).T
-        apart = np.zeros((len(e), q, q))
-        apart[:, row, col] = e
-        apart[:, col, row] = e
-    return np.concatenate([curvature.mean + apart, curvature.mean - apart])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import coordinates, curvature, law, many
+from privreg.collector import combination, coordinates, curvature, law, many
 from privreg.collector.coordinates import reference
 from privreg.collector.plan import Estimated, Frame, Local, Many, Plan, Progress, Seen
 from privreg.families import measures
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.collector.curvature import Combined
+    from privreg.collector.combination import Combined
     from privreg.collector.law import Law
     from privreg.families.measures import Measure
 
@@ -285,7 +285,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         before = at
         frame = framed(plan, progress, said, at, scale)
         learned = frame.learned()
-        found = curvature.combine(frame.rounds, frame.noise, learned, brief=True)
+        found = combination.combine(frame.rounds, frame.noise, learned, brief=True)
         theta = np.asarray(np.linalg.solve(frame.root.T, found.x), dtype=np.float64)
         at = theta
         if plan.rules.moving:  # far from all states curvature is the law's alone, and noise would choose it
@@ -295,7 +295,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
         if float(np.max(moved**2 / np.diag(found.cov))) < SETTLED**2:
             break
     noise = scattered(plan, progress, frame, learned.mean)
-    found = curvature.combine(frame.rounds, frame.noise, learned, scattered=noise)
+    found = combination.combine(frame.rounds, frame.noise, learned, scattered=noise)
     more = _of_scale(plan, progress, said, at, frame, found, learned.mean)
     found = found._replace(cov=found.cov + more, unknown=found.unknown + more)
     theta = _possible(plan, progress.state, theta)
@@ -323,7 +323,7 @@ def scattered(plan: Plan, progress: Progress, frame: Frame, m: Array) -> Array:
         told += len(weight) - 1.0
     if told <= 0.0:
         return frame.noise
-    return curvature.at_least(total / (prior + told), frame.noise)
+    return combination.at_least(total / (prior + told), frame.noise)
 
 
 def _of_scale(plan: Plan, progress: Progress, said: Law, at: Array, frame: Frame, found: Combined, m: Array) -> Array:
@@ -340,7 +340,7 @@ def _of_scale(plan: Plan, progress: Progress, said: Law, at: Array, frame: Frame
                 low, high = (_bend(plan, said, at, one.state, fitted.scale * math.exp(way * sd)) for way in (-1.0, 1.0))
                 known[kind] = 0.5 * (high - low)
             apart += share * (map_ @ known[kind])
-    shift = np.linalg.solve(curvature.floored(m), apart)
+    shift = np.linalg.solve(combination.floored(m), apart)
     return np.outer(shift, shift)
 
 
@@ -427,7 +427,7 @@ def _carried(progress: Progress, found: Estimated) -> Iterator[tuple[Seen, float
     assert frame is not None
     assert found.combined is not None
     assert found.curvature is not None
-    turn = np.linalg.solve(frame.root.T, np.linalg.inv(curvature.floored(found.curvature.mean)))
+    turn = np.linalg.solve(frame.root.T, np.linalg.inv(combination.floored(found.curvature.mean)))
     last = slice(-len(main), None)
     for one, map_, bend, share in zip(
         main, frame.maps[last], frame.bends[last], found.combined.weights[last], strict=True

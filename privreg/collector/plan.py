@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.collector.combination import Combined
     from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.covariates.moments import Layout, Scatter
     from privreg.collector.covariates.thresholds import Search
-    from privreg.collector.curvature import Answered, Combined, Curvature
+    from privreg.collector.curvature import Answered, Curvature
     from privreg.collector.many import Box, Found, Learned
     from privreg.collector.pilot import Fitted
     from privreg.families.constants import ScoreRules

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from privreg.collector import clamping, curvature, many, pilot, reach
+from privreg.collector import clamping, combination, curvature, many, pilot, reach
 from privreg.collector.coordinates import placed, reference
 from privreg.collector.covariates import diagonal, leads, moments, thresholds, whitening
 from privreg.collector.covariates import factors as cells
@@ -277,13 +277,13 @@ def _stepped(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[P
     noise = back @ frame.noise @ back.T / max(told, 1e-300)
     chance = math.sqrt(float(np.trace(noise)))
     unit = state.corner if said.scaled else 1.0
-    x, g = _latest(frame.rounds, curvature.floored(learned.mean))
+    x, g = _latest(frame.rounds, combination.floored(learned.mean))
     off = float(np.linalg.norm(np.linalg.solve(frame.root.T, g)))
     nearer = reach.left_behind(plan, progress, chance, off)
     if nearer.since > progress.since:
         progress = nearer
         frame, learned, back = _known(plan, progress, state, said)
-        x, g = _latest(frame.rounds, curvature.floored(learned.mean))
+        x, g = _latest(frame.rounds, combination.floored(learned.mean))
     step = reach.lengthened(plan, progress, -back @ g, unit, curvature.GAIN, chance)
     step = curvature.gain(noise, moving=plan.rules.moving) @ step
     theta = np.linalg.solve(frame.root.T, x) + step
@@ -296,7 +296,7 @@ def _known(plan: Plan, progress: Progress, state: State, said: Law) -> tuple[Fra
     assert progress.fitted is not None
     frame = framed(plan, progress, said, state.theta, progress.fitted.scale, nearby=not plan.rules.moving)
     learned = frame.learned(brief=True)
-    return frame, learned, np.linalg.solve(frame.root.T, np.linalg.inv(curvature.floored(learned.mean)))
+    return frame, learned, np.linalg.solve(frame.root.T, np.linalg.inv(combination.floored(learned.mean)))
 
 
 def _latest(rounds: Sequence[Answered], m: Array) -> tuple[Array, Array]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privreg.collector import curvature
+from privreg.collector import combination, curvature
 from privreg.collector.curvature import GAIN, Answered
 from privreg.protocol.rounds import GROUPS
 
@@ -81,7 +81,7 @@ def test_estimates_are_without_bias_and_cover(far):
     off, inside = [], []
     for _ in range(REPEATS):
         some = reports(rng, people, far=far)
-        found = curvature.combine(some, NOISE, curvature.learn(some, NOISE))
+        found = combination.combine(some, NOISE, curvature.learn(some, NOISE))
         off.append(found.x - TARGET)
         inside.append(np.abs(off[-1]) <= 1.96 * np.sqrt(np.diag(found.cov)))
         assert found.weights.sum() == pytest.approx(1.0)
@@ -102,7 +102,7 @@ def test_a_round_that_had_to_be_carried_far_counts_for_less():
     rng = np.random.default_rng(5)
     some = reports(rng, 1e6, far=0.0)
     far = [Answered(some[0].x + 1.0, some[0].g + TRUTH.sum(axis=1), some[0].weight), *some[1:]]
-    found = curvature.combine(far, NOISE, curvature.learn(far, NOISE))
+    found = combination.combine(far, NOISE, curvature.learn(far, NOISE))
     assert found.weights[0] < 0.1 * found.weights[1:].min()
 
 
@@ -122,7 +122,7 @@ def test_a_multiple_is_learned_of_as_many_coefficients_as_there_are(q):
     found = curvature.learn(some, np.eye(q))
     assert (found.rows is not None) == (q > curvature.MOST)
     np.testing.assert_allclose(found.mean, 0.7 * np.eye(q), atol=0.01)
-    combined = curvature.combine(some, np.eye(q), found)
+    combined = combination.combine(some, np.eye(q), found)
     assert combined.cov.shape == (q, q)
     assert np.linalg.eigvalsh(combined.cov).min() > 0.0
 
@@ -155,14 +155,14 @@ def test_of_many_coefficients_standard_errors_have_what_noise_of_moments_does_to
     for seed in range(30):
         rng = np.random.default_rng([8, seed])
         some = wide(rng, uneven(rng, q, 0.4), 2e4)
-        found = curvature.combine(some, np.eye(q), curvature.learn(some, np.eye(q)))
+        found = combination.combine(some, np.eye(q), curvature.learn(some, np.eye(q)))
         inside.append(found.x**2 < 1.96**2 * np.diag(found.cov))
     assert 0.935 < np.mean(inside) < 0.985
 
 
 def test_eigenvalues_that_are_not_believed_are_moved():
     m = np.diag([-1.0, 0.5, 9.0])
-    np.testing.assert_allclose(np.diag(curvature.floored(m)), [curvature.LEAST, 0.5, curvature.LARGEST])
+    np.testing.assert_allclose(np.diag(combination.floored(m)), [combination.LEAST, 0.5, combination.LARGEST])
 
 
 def test_a_direction_that_the_law_names_is_believed_with_fewer_reports():
@@ -253,7 +253,7 @@ def test_noise_is_carried_by_a_curvature_that_is_not_known():
     """Where the mean report is zero, what isn't known of M blurs the noise alone: by v/m⁴ of it to first order."""
     q, m, v, n = 1, 1.2, 0.01, 500.0
     rounds = [Answered(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
-    found = curvature.combine(rounds, 4.0 * np.eye(q), curvature.Curvature(m * np.eye(q), np.array([[v]]), 0.1))
+    found = combination.combine(rounds, 4.0 * np.eye(q), curvature.Curvature(m * np.eye(q), np.array([[v]]), 0.1))
     # the sample variance of 200 draws has a standard error of a tenth
     expected = v / m**4 * 4.0 / n * np.eye(q)
     np.testing.assert_allclose(found.unknown, expected, rtol=0.4)
@@ -265,8 +265,8 @@ def test_standard_errors_are_wary_of_low_curvature_alone():
     turn = np.linalg.qr(np.random.default_rng(2).standard_normal((q, q)))[0]
     rounds = [Answered(np.zeros((1, q)), np.zeros((1, q)), np.array([n]))]
     known = curvature.Curvature((turn * values) @ turn.T, 1e-18 * np.eye(q * (q + 1) // 2), 0.1)
-    found = curvature.combine(rounds, 4.0 * np.eye(q), known)
-    times = 1.0 + curvature.LACKING * np.array([curvature.USUAL - 0.4 / 0.9, 0.0, 0.0])
+    found = combination.combine(rounds, 4.0 * np.eye(q), known)
+    times = 1.0 + combination.LACKING * np.array([combination.USUAL - 0.4 / 0.9, 0.0, 0.0])
     np.testing.assert_allclose(turn.T @ found.cov @ turn, np.diag(4.0 / n * (times / values) ** 2), atol=1e-9)
 
 
@@ -274,8 +274,8 @@ def test_a_covariance_is_made_no_smaller_than_another_along_any_direction():
     rng = np.random.default_rng(2)
     a, b = (m @ m.T for m in rng.standard_normal((2, 3, 3)))
     for least in (b, np.diag([1.0, 4.0, 0.0])):
-        found = curvature.at_least(a, least)
+        found = combination.at_least(a, least)
         for more in (found - least, found - a):
             assert np.linalg.eigvalsh(more)[0] > -1e-9
-    np.testing.assert_allclose(curvature.at_least(a, 1e-3 * a), a, rtol=1e-9)
-    np.testing.assert_allclose(curvature.at_least(1e-3 * a, a), a, rtol=1e-9)
+    np.testing.assert_allclose(combination.at_least(a, 1e-3 * a), a, rtol=1e-9)
+    np.testing.assert_allclose(combination.at_least(1e-3 * a, a), a, rtol=1e-9)

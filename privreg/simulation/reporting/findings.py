@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from privreg.collector import clamping, coordinates, curvature, estimate
+from privreg.collector import clamping, combination, coordinates, curvature, estimate
 from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
@@ -192,7 +192,7 @@ def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:
         return []
     alone = curvature.learn(frame.rounds, frame.noise, alone=True)
     linear = run.to_user @ coordinates.linear(run.plan, progress.state) @ np.linalg.inv(frame.root.T)
-    along: Array = np.asarray(np.linalg.solve(curvature.floored(learned.mean), linear.T).T)
+    along: Array = np.asarray(np.linalg.solve(combination.floored(learned.mean), linear.T).T)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     mean, sd = curvature.told(alone, along)
     believed, _ = curvature.told(learned, along)
@@ -224,7 +224,7 @@ def _creeping(progress: Progress, frame: Frame, learned: Curvature, linear: Arra
         return np.zeros(len(linear), dtype=np.bool_)
     states = np.array([s.state.theta for s in main]) @ frame.root @ linear.T
     people = np.array([s.weight.sum() for s in main])
-    by = linear @ np.linalg.inv(curvature.floored(learned.mean))
+    by = linear @ np.linalg.inv(combination.floored(learned.mean))
     noise = np.einsum("ij,jk,ik->i", by, frame.noise, by)
     whole, steps = _trend(states, people)
     late, fewer = _trend(states[len(main) // 3 :], people[len(main) // 3 :])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.collector import coordinates, curvature, estimate, many
+from privreg.collector import combination, coordinates, estimate, many
 from privreg.errors import InferenceError
 from privreg.inference.batches import batches
 from privreg.inference.methods import METHODS, Estimate
@@ -237,7 +237,7 @@ def _trail(
     out, root = [], np.linalg.inv(frame.root.T)
     for fewer in range(frame.main - 1, 0, -1):
         some = frame.rounds[: len(frame.rounds) - fewer]
-        here = curvature.combine(some, frame.noise, frame.learned(fewer, brief=True), brief=True)
+        here = combination.combine(some, frame.noise, frame.learned(fewer, brief=True), brief=True)
         main = progress.main[: frame.main - fewer]
         people = sum(came[: main[-1].state.number + 1])
         move = linear @ root
