@@ -653,9 +653,7 @@ def table(n=45_000):
 def fit_kind(name, tuning, inference, n=45_000):
     kind = KINDS[name]
     bounds = {"a": (-1, 1), "b": (-1, 1)} | ({"y": (-4, 5)} if kind.response == "y" else {})
-    # counts far below their largest tell little of the curvature at 3, and bootstraps have no part for what isn't known
-    mu = 8 if kind.response == "k" else 3
-    given_ = {"family": kind.family, "mu": mu, "bounds": bounds, **kind.options}
+    given_ = {"family": kind.family, "mu": 3, "bounds": bounds, **kind.options}
     given_ |= {"levels": {"g": ["low", "mid", "high"]}} if kind.response == "g" else {}
     model = pr.PrivateOnlineRegression.from_formula(kind.formula.format(kind.response), table().head(n), **given_)
     return model.fit(tuning=tuning, inference=inference, seed=3, progress=False)

@@ -292,10 +292,9 @@ def _estimates(
             out.append(Estimate(m.name, cov, RandomScaling(1, len(weights))))
         elif m.blocks:
             seen = batches(sums, weights, mean, total)
-            if m.name == "batch_means":
-                out.append(Estimate(m.name, seen.cov + unknown, StudentT(seen.df)))
-            else:
-                out.append(Estimate(m.name, seen.cov, Bootstrap(seen.moves, m.name == "block_bootstrap_t")))
+            drawn = Bootstrap(seen.moves, m.name == "block_bootstrap_t")
+            pivot = StudentT(seen.df) if m.name == "batch_means" else drawn
+            out.append(Estimate(m.name, seen.cov + unknown, pivot))
     return tuple(out)
 
 
