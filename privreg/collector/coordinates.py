@@ -29,7 +29,7 @@ AT_BOUND: Final = 0.5
 """Learned sd from a bound up to which the mean of a number lies that is there for most records: of an exponential one
 it lies one from 0, of a number that 15% of the records have, else 0, a third."""
 
-FAR: Final = 30.0
+FAR: Final = 35.0
 """Product of a number's distances from its bounds, in sds from its mean, less 1, at which a few far out may have half
 of what they may have of its variance. It is 0 where all are at the bounds, 2 for a uniform number, 15 for a normal one
 within 4 sds."""

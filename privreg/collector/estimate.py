@@ -46,7 +46,7 @@ WRONG: Final = 0.3
 For the covariate of "two peaks" (benchmarks/validity) the law's variance is a third too small. With it alone,
 intervals at μ = 8 cover 89 and 91%; with `scattered`, 94 and 95%."""
 
-SPREAD: Final = 6.0
+SPREAD: Final = 7.0
 """Sd of the logarithm of a covariate's spread relative to the residuals' scale's, where curvature goes with the
 coefficients and bounds are far away (`coordinates.unbound`): second moments, which the law has of covariates, may be
 those of a few records far out. Without it, and without what following states tell, z-scores of the slope of "yes, few
