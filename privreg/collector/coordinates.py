@@ -161,7 +161,7 @@ def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
     """Numbers that most records have at or near one of their bounds, by what is learned of their mean and sd."""
     if progress.points is None or progress.shares is None or plan.blocks > 1:
         return []
-    mean, sd = _location(plan, progress.points, state)
+    mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d])
     return [j for j in _numbers(plan, progress.shares) if 1.0 - abs(mean[j]) < AT_BOUND * sd[j]]
 
 
@@ -171,22 +171,25 @@ def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     Returns
     -------
     ndarray, shape (k,)
-        Of all but the constant; 0 for what is made of factors alone, 1 for a number without bounds.
+        Of all but the constant; 0 for what is made of factors alone, 1 for a number without bounds, and of a sum of
+        several columns that of the freest.
     """
     assert progress.points is not None
     assert progress.shares is not None
-    mean, sd = _location(plan, progress.points, state)
+    mix = np.eye(plan.d) if plan.mix is None else plan.mix
+    mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d] @ mix)
     apart = np.maximum((1.0 - mean**2) / np.maximum(sd**2, 1e-300) - 1.0, 0.0)
     out = np.zeros(plan.d)
     numbers = _numbers(plan, progress.shares)
     out[numbers] = apart[numbers] / (FAR + apart[numbers])
     out[[j for j in plan.unscaled if j < plan.d]] = 1.0
-    return out[int(plan.layout.constant) :]
+    out = np.where(mix != 0.0, out, 0.0).max(axis=1)
+    return np.asarray(out[int(plan.layout.constant) :])
 
 
-def _location(plan: Plan, points: Array, state: State) -> tuple[Array, Array]:
-    """Mean and sd of each covariate as it is sent, two of shape (d,)."""
-    x = points @ np.linalg.inv(state.rows[: plan.d, : plan.d]).T
+def _location(points: Array, rows: Array) -> tuple[Array, Array]:
+    """Mean and sd of each covariate before a map, two of shape (d,)."""
+    x = points @ np.linalg.inv(rows).T
     return x.mean(axis=0), x.std(axis=0)
 
 

@@ -183,6 +183,12 @@ def test_few_records_may_lie_the_farther_out_the_farther_away_bounds_are():
     found = unbound(plan, progress, state)
     np.testing.assert_allclose(found[:4], [at / (FAR + at) for at in (0.0, 2.0, 15.0, 899.0)], atol=0.01)
     assert found[4:].tolist() == [1.0, 0.0]
+    # columns that are nearly collinear are sent as sums of others, which bounds say nothing of
+    mix = np.eye(d)
+    mix[1, 2:4] = 0.3, -5.0
+    mixed = progress._replace(points=points @ mix.T)
+    again = unbound(plan._replace(mix=mix), mixed, state)
+    np.testing.assert_allclose(again, [found[2], *found[1:]], atol=1e-9)
 
 
 STRETCH = np.array([[0.6, 0.3, 0.0], [0.3, 1.2, -0.2], [0.0, -0.2, 0.7]])
