@@ -708,6 +708,13 @@ MUTANTS = (
         ("tests/inference/test_blocks.py",),
     ),
     Mutant(
+        "bootstraps leave out what is not known of curvature",
+        "privreg/simulation/reporting/outcome.py",
+        "Estimate(m.name, seen.cov + unknown, pivot)",
+        "Estimate(m.name, seen.cov + (unknown if isinstance(pivot, StudentT) else 0.0), pivot)",
+        ("tests/inference/test_paths.py::test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do",),
+    ),
+    Mutant(
         "what is not known of curvature is left out",
         "privreg/collector/combination.py",
         "own @ left @ own.T + unknown, weights",

@@ -55,8 +55,8 @@ NOTHING: Final = 1e6
 
 TOLD_MOVING: Final = 0.45
 """The same as `TOLD` where curvature goes with the coefficients: offsets are shorter there, and tell less. With 0.32,
-intervals were shorter by up to 7%, and those of two more coefficients held in less than 92% of 1,000 fits
-(benchmarks/validity)."""
+and covariates' spread a little less free, intervals were shorter by up to 7%, and those of two more coefficients held
+in less than 92% of 1,000 fits (benchmarks/validity)."""
 
 TOLD_ALONG: Final = 0.4
 """The same of slopes, which are fewer, by the second power: that of rare levels needs them."""

@@ -238,7 +238,7 @@ def test_numbers_that_nothing_else_is_made_of(right, alone):
 @pytest.mark.parametrize("family", ["logistic", "poisson"])
 def test_intervals_hold_where_most_records_lie_in_a_plane(family, kind):
     """By directions alone, coverage of some coefficients was 10 to 70%."""
-    inside, runs = 0, 12
+    inside, runs = 0, 16
     for seed in range(runs):
         rng, n = np.random.default_rng([7, seed]), 60_000
         if kind == "mostly none":
@@ -256,7 +256,7 @@ def test_intervals_hold_where_most_records_lie_in_a_plane(family, kind):
         )  # fmt: skip
         told = model.fit(seed=seed, progress=False).tidy()
         inside += ((told.conf_low <= truth) & (truth <= told.conf_high)).to_numpy()
-    assert inside.min() >= 9  # of 12; fewer happen to one of 95% in 2 of 1,000
+    assert inside.min() >= 13  # of 16; fewer happen to one of 95% in 7 of 1,000
 
 
 def far_for_few(n, seed, share):

@@ -425,6 +425,12 @@ def test_a_method_alone_says_what_it_says_among_others(tuning, method):
     )
 
 
+def test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do():
+    res = fitted("efficient")
+    for method in ("block_bootstrap", "block_bootstrap_t"):
+        np.testing.assert_array_equal(res.cov_params(method), res.cov_params("batch_means"))
+
+
 @pytest.mark.filterwarnings("ignore:alpha=.* gives:privreg.errors.PrivregWarning")  # of levels above 0.5
 @EVERY_CASE
 def test_p_values_of_fits_agree_with_their_intervals_at_any_level(tuning, method):
