@@ -109,11 +109,13 @@ def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
 def _likelihood(tried: Array, shares: Array, variance: Array, centre: Array, scale: Array) -> Array:
     """Log-likelihood of centres and scales of one shape, the best share of answers at random taken."""
     above = ndtr((centre[..., None] - tried) / scale[..., None])
-    out = np.full(centre.shape, -np.inf)
-    for q in AT_RANDOM:
-        off = shares - ((1.0 - q) * above + 0.5 * q)
-        out = np.maximum(out, -0.5 * np.sum(off**2 / (variance + LEAST**2), axis=-1))
-    return out
+    weight = 1.0 / (variance + LEAST**2)
+    square = (above * above) @ weight
+    out = np.full(centre.shape, np.inf)
+    for q in AT_RANDOM:  # the weighted sum of squares of shares - ((1 - q) above + q / 2)
+        off, times = shares - 0.5 * q, 1.0 - q
+        out = np.minimum(out, off**2 @ weight - 2.0 * times * (above @ (weight * off)) + times**2 * square)
+    return np.asarray(-0.5 * out)
 
 
 def _located(tried: Array, shares: Array, variance: Array) -> tuple[float, float, Array, Array]:
