@@ -1,8 +1,9 @@
 """Every check of the project by one command: ``python -m tests [--fast] [pytest arguments]``.
 
 Runs the linter, the formatter's check, the type checker, the import contracts and then pytest. All of them
-run even if one fails; the exit status is the first that wasn't zero. Monte Carlo of laws is left out
-(``-m statistical`` runs it), and so are tests in a browser (``-m browser``); ``--fast`` leaves out the slow tests too.
+run even if one fails; the exit status is the first that wasn't zero. Left out are Monte Carlo (``-m
+statistical`` runs it), further cases of what other cases test (``-m thorough``) and tests in a browser (``-m
+browser``); ``--fast`` leaves out the slow tests too.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ def main(arguments: list[str]) -> int:
     """Run every check; pytest is last, so that its closing line ends the output."""
     fast = "--fast" in arguments
     rest = [argument for argument in arguments if argument != "--fast"]
-    marks = "not statistical and not browser" + (" and not slow" if fast else "")
+    marks = "not statistical and not browser and not thorough" + (" and not slow" if fast else "")
     pytest = [PYTHON, "-m", "pytest", "-n", "2", "-m", marks, *rest]
     os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.folder()))
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests start needn't compile all anew
     compiling = compiled.start()  # meanwhile
     statuses = {name: run(name, command) for name, command in CHECKS.items()}
     failed = [name for name, status in statuses.items() if status]

@@ -34,11 +34,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the list as slow."""
+    """Mark the tests of the list as slow, and all but some cases of those with many as thorough."""
     listed = set(SLOW.read_text("utf-8").split("\n"))
+    many: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.nodeid.partition("[")[0] in listed:
+        name = item.nodeid.partition("[")[0]
+        if name in listed:
             item.add_marker("slow")
+        if item.get_closest_marker("some"):
+            many.setdefault(name, []).append(item)
+    for cases in many.values():
+        (k,) = cases[0].get_closest_marker("some").args
+        kept = {len(cases) * j // k for j in range(k)}
+        for j, case in enumerate(cases):
+            if j not in kept:
+                case.add_marker("thorough")
 
 
 def pytest_collection_finish() -> None:

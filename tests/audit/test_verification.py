@@ -196,6 +196,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.some(13)
 @pytest.mark.parametrize(
     ("family", "shape"),
     [(k, s) for k in FAMILIES for s in SHAPES if "alone" not in s or k in {"huber", "quantile", "logistic", "poisson"}],

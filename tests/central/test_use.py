@@ -77,6 +77,7 @@ def test_arrays_and_batches_give_what_a_frame_gives():
     np.testing.assert_allclose(arrays.params, frame.params, rtol=1e-12)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("family", [*LOSSES, QHinge(2.0), QNorm(2.0), QNorm(1.0)], ids=str)
 @pytest.mark.parametrize("perturbation", ["gradient", "output"])
 def test_every_loss_finds_its_line_without_noise(family, perturbation):

@@ -47,6 +47,7 @@ def test_without_reports_the_law_is_what_is_believed():
     assert curvature.learn(reports(rng, 1e8), NOISE).spread >= 0.99 * curvature.WIDEST
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("people", [3e4, 1e6])
 def test_the_posterior_of_curvature_covers(people):
     # M drawn from a prior of the family that is assumed; entries within 1.96 posterior sds: 95% of 6 × REPEATS, whose
@@ -149,6 +150,7 @@ def test_of_many_coefficients_what_is_learned_by_rows_is_as_near_as_it_says(peop
     assert mine < (0.15 if people > 1e5 else 1.01) * none
 
 
+@pytest.mark.statistical
 def test_of_many_coefficients_standard_errors_have_what_noise_of_moments_does_to_curvature():
     """With 41 coefficients of which a multiple alone was known, intervals covered 83 to 93%."""
     q, inside = 41, []
@@ -213,6 +215,7 @@ def following(rng, people, *, truth, apart, start=0.0, rounds=12, gain=USUAL):
     return out
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("gain", [USUAL, SLOWER], ids=["usual", "slower along some directions"])
 def test_states_that_follow_reports_tell_curvature_without_the_bias_of_doing_so(gain):
     rng, off, plain = np.random.default_rng(11), [], []

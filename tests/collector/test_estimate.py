@@ -234,6 +234,7 @@ def test_numbers_that_nothing_else_is_made_of(right, alone):
     assert sorted(spec.design.names[order[j]] for j in plan.alone) == alone
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["a slope by group", "mostly none"])
 @pytest.mark.parametrize("family", ["logistic", "poisson"])
 def test_intervals_hold_where_most_records_lie_in_a_plane(family, kind):

@@ -229,6 +229,7 @@ def test_no_column_is_stretched_without_end_where_factors_go_together():
     assert not factors.tied(some, shares, alone).any()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("agree", [0.6, 0.9])
 def test_intervals_hold_where_factors_are_dependent(agree):
     """Coverage of 95% intervals of two factors of two levels; with a correlation of 0.9 a note may say not to rely."""

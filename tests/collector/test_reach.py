@@ -82,6 +82,7 @@ def test_a_shortened_step_grows_if_it_goes_on_the_same_way(places, step, chance,
     assert found @ step == pytest.approx(length * np.linalg.norm(step))
 
 
+@pytest.mark.statistical
 def test_intervals_hold_across_a_valley_between_two_peaks_or_are_marked():
     """The group's line lies 0.5 below the upper peak, eleven corners from where states begin."""
 

@@ -33,6 +33,7 @@ def test_gaussian_noise_is_twice_the_clip_over_mu():
     assert low < np.mean(noise**2) / (2 * 0.7 / 2) ** 2 < high
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", UPDATE_MECHANISMS)
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_audit_is_within_the_claim(name, rounds):

@@ -80,6 +80,7 @@ def by_patsy(right, data):
     return np.asarray(patsy.dmatrix(right, for_patsy(data)))
 
 
+@pytest.mark.some(22)
 @pytest.mark.parametrize("right", [*RIGHT_SIDES, *MORE, *OTHERS])
 def test_trees_compute_what_patsy_does_to_the_last_bit(right):
     data = frame()

@@ -50,6 +50,7 @@ def test_tail_is_a_survival_function(a, b, lanes):
     assert p[0] + 1e-12 >= p[1] >= p[2] >= 0.0
 
 
+@pytest.mark.statistical
 def test_exact_p_values_against_a_monte_carlo_of_the_limit_law():
     # T = W(1) / √∫bridge² by the Karhunen–Loève series with the tail replaced by its mean
     rng = np.random.default_rng(17)

@@ -410,6 +410,7 @@ def test_intervals_of_all_methods_are_about_as_long(tuning, method):
     assert ((found[0] < truth) & (truth < found[1])).all()
 
 
+@pytest.mark.some(7)
 @EVERY_CASE
 def test_a_method_alone_says_what_it_says_among_others(tuning, method):
     among = fitted(tuning)
@@ -431,6 +432,7 @@ def test_bootstraps_count_what_is_not_known_of_the_curvature_as_batch_means_do()
         np.testing.assert_array_equal(res.cov_params(method), res.cov_params("batch_means"))
 
 
+@pytest.mark.some(7)
 @pytest.mark.filterwarnings("ignore:alpha=.* gives:privreg.errors.PrivregWarning")  # of levels above 0.5
 @EVERY_CASE
 def test_p_values_of_fits_agree_with_their_intervals_at_any_level(tuning, method):
@@ -674,6 +676,7 @@ def assert_predicts(res, method):
     return frame["mean_ci_upper"] - frame["mean_ci_lower"]
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_family_has_every_method(name):
     res = fit_kind(name, "efficient", EVERY)

@@ -61,6 +61,7 @@ def test_one_ratio_and_ratios_that_are_the_same_need_no_correction(pivot, alpha)
         assert max_critical(pivot, same, alpha) == pytest.approx(pivot.critical(alpha), rel=1e-4)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("p", [2, 5, 10, 30])
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
 def test_independent_normals_match_the_closed_form(p, alpha):

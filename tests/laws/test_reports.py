@@ -107,6 +107,7 @@ def single_rows(rng, n, p):
     return x
 
 
+@pytest.mark.some(72)
 @pytest.mark.parametrize("p", [1, 4])
 @pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 @EVERY_MECHANISM

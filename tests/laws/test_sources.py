@@ -50,6 +50,7 @@ def test_every_source_is_tested(whole):
     assert tuple(whole) == NAMES
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_fits_agree_to_the_bit(name, whole, holes, expected):
     assert bits(whole[name]()) == expected["published"]
@@ -78,6 +79,7 @@ def joined(batches):
     return {c: np.concatenate([k[c] for k in kept]) if kept else np.zeros(0) for c in WANTED[:-1]}
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_from_any_one_on(name, holes):
     want = joined(open_table(gappy(), WANTED, SCHEMA).batches(0))

@@ -37,6 +37,7 @@ SETTINGS = {
 OFTEN = {"linear"}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "name", [pytest.param(k, marks=[] if k in OFTEN else [pytest.mark.statistical]) for k in SETTINGS]
 )

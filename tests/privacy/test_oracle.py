@@ -24,6 +24,7 @@ def response(epsilon):
     return pld.from_randomized_response(2 / (1 + math.exp(epsilon)), 2, value_discretization_interval=STEP)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, 3.0])
 def test_gaussian_curve(mu, epsilon):

@@ -39,6 +39,7 @@ def expected(m, x, f):
     return sum(quad(lambda y: float(f(y) * m.density(x, [y])[0]), a, b, limit=200)[0] for a, b in pieces)
 
 
+@pytest.mark.some(36)
 @pytest.mark.parametrize(
     ("m", "x"), cases(), ids=lambda v: f"{v:g}" if isinstance(v, float) else f"{v.name}-{v.budget}"
 )

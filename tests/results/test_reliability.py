@@ -515,6 +515,7 @@ def test_several_rows_of_a_person_are_noted_by_what_they_can_do_to_standard_erro
     assert res.tidy()["reliable"].any() == (code != "alike")
 
 
+@pytest.mark.statistical
 @pytest.mark.slow
 def test_standard_errors_are_too_small_for_rows_that_are_alike_by_no_more_than_is_said():
     """Without noise √5 times, if they don't come one after another: then they are seen to scatter together.

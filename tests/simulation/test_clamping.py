@@ -154,6 +154,7 @@ WAYS = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("way", WAYS)
 def test_shares_are_unbiased_among_those_who_answer(way):
     given = dict(WAYS[way])
@@ -233,6 +234,7 @@ def test_noise_is_as_large_as_the_sensitivity_asks():
     assert abs(square * mu**2 / columns - 1.0) < 4 * math.sqrt(2.0 / totals.size)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("share", "chance"), [(0.0, 0.001), (0.01, 0.03)])
 def test_columns_that_are_hardly_clamped_are_hardly_ever_named(share, chance):
     """At a share of 1% itself a column is named with 2.5% over their number; exact binomial limit at 10⁻⁶."""

@@ -521,6 +521,7 @@ def test_everybody_has_the_same_response(more):
     assert np.isfinite(res.params).all()
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize(
     ("family", "private"),
     [

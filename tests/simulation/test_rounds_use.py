@@ -71,6 +71,7 @@ def test_no_record_makes_a_score_of_ones_own_fail():
     assert_right(fitted(data, family=family))
 
 
+@pytest.mark.statistical
 def test_noise_does_not_choose_the_curvature_of_a_steep_logistic_fit():
     # log-odds of sd 3: the further out, the less curvature, and an estimate that looks it up there goes on and on
     p, n = 10, 200_000
@@ -87,6 +88,7 @@ def test_noise_does_not_choose_the_curvature_of_a_steep_logistic_fit():
     assert np.median(far) < 2.0
 
 
+@pytest.mark.statistical
 def test_offsets_do_not_move_what_a_logistic_fit_estimates():
     # noise is small, offsets are not: the bend of the score over them is taken off by the law
     n, names, off = 200_000, ["const", "a", "b", "c"], []

@@ -42,6 +42,7 @@ def model(frame, mu, **options):
     )
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mu", [None, 100])
 def test_a_factor_of_120_levels_beside_30_numbers_is_estimated_with_honest_intervals(mu):
     res = model(frame_of(100_000, 1), mu).fit(progress=False, seed=1)

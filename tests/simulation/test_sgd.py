@@ -45,6 +45,7 @@ def assert_same_bits(one, two):
         np.testing.assert_array_equal(a, b, err_msg=name)
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("family", SCORES)
 @pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 @pytest.mark.parametrize(

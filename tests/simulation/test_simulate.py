@@ -148,6 +148,7 @@ def test_neither_chunks_nor_threads_change_what_becomes_of_a_report():
     assert whole.came == parts.came
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("more", "how"),
     [

@@ -324,6 +324,7 @@ PLOTS = {
 }
 
 
+@pytest.mark.some(8)
 @pytest.mark.usefixtures("coarse_contours")
 @pytest.mark.parametrize("plot", PLOTS)
 @pytest.mark.parametrize("style", ["default", "dark_background"])
