@@ -110,7 +110,7 @@ def server():
 
     posted, arrived = [], threading.Event()
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         running.posted, running.plan, running.hash, running.arrived = posted, plan, plan_hash, arrived
         running.silent, running.over = False, threading.Event()

@@ -176,8 +176,18 @@ What a term makes of a record is one function for all doors, so that of the othe
 QUICKEST = "published"
 FEW = ("on the pole", "missing", "far out", "undeclared", "text", "unreadable")
 """Records that every door is tried with: of each way in which a cell can be of no use."""
+SEVERAL = ("local", QUICKEST)
+"""Doors that are tried with every one of these; the others with two, and the rest by ``-m thorough``."""
+
+
+def marks(door: str, formula: str) -> list[pytest.MarkDecorator]:
+    if formula == "plain" or door in SEVERAL:
+        return []
+    return [pytest.mark.slow if formula == "pole" else pytest.mark.thorough]
+
+
 PAIRS = [
-    pytest.param(door, formula, marks=[] if formula == "plain" or door in {"local", QUICKEST} else [pytest.mark.slow])
+    pytest.param(door, formula, marks=marks(door, formula))
     for door in DOORS
     for formula in (FORMULAS if door == QUICKEST else EVERYWHERE)
 ]

@@ -65,7 +65,7 @@ class Study:
 @pytest.fixture(scope="module")
 def server():
     one = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=one.serve_forever, daemon=True)
+    thread = threading.Thread(target=one.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield one
     one.shutdown()

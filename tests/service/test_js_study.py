@@ -11,11 +11,11 @@ from privreg.device.memory import Memory
 from tests.service.served import links, served
 from tests.service.world import World, people
 
-BATCH, THREADS = 125, 9
+BATCH, THREADS = 80, 9
 TRUTH = {"Intercept": 9.0, "age": -0.04}
 
 
-@pytest.mark.parametrize("each", [125, pytest.param(2000, marks=pytest.mark.statistical)])
+@pytest.mark.parametrize("each", [80, pytest.param(2000, marks=pytest.mark.statistical)])
 def test_as_many_in_javascript_as_in_python_agree_with_the_truth(js, tmp_path, each):
     world = World(tmp_path, n=2 * each, rows=2 * each)
     rows = people(2 * each, seed=4).to_dict(orient="records")
