@@ -312,22 +312,24 @@ def _scalar(
     mean = there - s * rules.centre - here  # of the residual
     if family in {codes.HUBER, codes.EXPECTILE}:
         up, down = _sides(rules)
-        top = max(up, down)
-        cuts = (-c - mean) / s, -mean / s, (c - mean) / s
-        below, density = [ndtr(v) for v in cuts], [_phi(v) for v in cuts]
-        low, middle, high = (v * p + f for v, p, f in zip(cuts, below, density, strict=True))  # ∫ Φ up to there
+        top, uneven = max(up, down), up - down
+        ends = (-c - mean) / s, (c - mean) / s
+        below, density = [ndtr(v) for v in ends], [_phi(v) for v in ends]
+        low, high = (v * p + f for v, p, f in zip(ends, below, density, strict=True))  # ∫ Φ up to there
         # E min(max(r, 0), c) = c − ∫ P(r < t) dt from 0 to c, and so on the other side
-        right, left = c - s * (high - middle), s * (middle - low)
-        p_right, p_left = below[2] - below[1], below[1] - below[0]
-        score = -(up * right - down * left) / (c * top)
-        slope = -(up * p_right + down * p_left) / (c * top)
+        clipped = up * c - s * (up * high - down * low)
+        inside, edge = up * below[1] - down * below[0], down * density[0] - up * density[1]
+        if uneven != 0.0:
+            middle = -mean / s
+            negative, rise = ndtr(middle), _phi(middle)
+            clipped = clipped + s * uneven * (middle * negative + rise)
+            inside, edge = inside - uneven * negative, edge + uneven * rise
+        score, slope = -clipped / (c * top), -inside / (c * top)
         if brief:
             return score, slope
         # with e = (r − mean)/s: d/ds E clip(r) = E[e − centre | inside]
-        e_right, e_left = density[1] - density[2], density[0] - density[1]
-        inner = up * (e_right - rules.centre * p_right) + down * (e_left - rules.centre * p_left)
-        window = _window(rules, cuts[::2], below[::2], density[::2], s)
-        return (score, slope, -inner * s / (c * top), *window)
+        window = _window(rules, ends, below, density, s)
+        return (score, slope, -(edge - rules.centre * inside) * s / (c * top), *window)
     tau = a if family == codes.QUANTILE else 0.5
     top = max(tau, 1.0 - tau)
     density_at = _phi(mean / s)

@@ -24,6 +24,9 @@ DOUBT: Final = 0.3
 TURNS: Final = 60
 PRECISE: Final = 1e-2
 """Gain, in units of a squared standard error, that is worth no further step."""
+SHORTEST: Final = 1e-4
+"""Part of a step that is tried, at least."""
+
 FARTHEST: Final = 7.0
 """Length of the slopes, whitened coordinates, beyond which a score of bounded curvature tells nothing."""
 
@@ -48,7 +51,7 @@ class Fitted(NamedTuple):
 
 
 def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fitted:
-    """Minimum distance by damped Gauss–Newton steps.
+    """Minimum distance by Gauss–Newton steps, shortened where they go too far.
 
     Parameters
     ----------
@@ -72,20 +75,25 @@ def fit(law: Law, seen: Sequence[Observed], guess: Fitted, prior: Fitted) -> Fit
         found = _distance(law, seen, origin, origin, precision)
         if found[0] < value:
             at, (value, gradient, hessian) = origin, found
-    damping = 1e-3
     for _ in range(TURNS):
-        step = -np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
-        new = _held(at + step, law, size)
+        step = -np.linalg.solve(hessian, gradient)
+        promised, enough = -float(gradient @ step), PRECISE * (1.0 + abs(value))  # if scores were straight
+        if promised < enough:
+            break
+        part, new = 1.0, _held(at + step, law, size)
         found = _distance(law, seen, new, origin, precision)
-        if found[0] < value:
-            gained = value - found[0]
-            at, (value, gradient, hessian), damping = new, found, max(damping / 5.0, 1e-9)
-            if gained < PRECISE * (1.0 + abs(value)):
-                break
-        else:
-            damping *= 6.0
-            if damping > 1e9:
-                break
+        while not found[0] < value and part > SHORTEST:
+            # the least of the parabola through what is known: both values, and the slope, twice what is promised
+            least = part * promised / (found[0] - value + 2.0 * part * promised)
+            part *= min(max(least, 0.1), 0.5)
+            new = _held(at + part * step, law, size)
+            found = _distance(law, seen, new, origin, precision)
+        gained = value - found[0]
+        if not gained > 0.0:
+            break
+        at, (value, gradient, hessian) = new, found
+        if gained < enough:
+            break
     return Fitted(at[:size], math.exp(float(at[size])), np.asarray(np.linalg.inv(hessian), dtype=np.float64))
 
 
