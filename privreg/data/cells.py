@@ -5,6 +5,7 @@ Used by the front end only. Nothing is raised here that tells of a cell.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from numbers import Complex, Number, Real
@@ -18,6 +19,7 @@ from privreg.schema.dates import day_of, days_of_times
 
 __all__ = [
     "GAP",
+    "LARGEST",
     "UNKNOWN",
     "Codes",
     "Flags",
@@ -31,6 +33,7 @@ __all__ = [
     "read",
     "read_days",
     "read_numbers",
+    "unmasked",
 ]
 
 Floats = NDArray[np.float64]
@@ -44,6 +47,9 @@ UNKNOWN: Final = -2
 
 _NUMBERS: Final = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
 
+LARGEST: Final = 1e300
+"""Whole numbers are written out below it."""
+
 _TRUTH: Final = {"true": 1, "false": 0}
 
 _WHOLE: Final = 1 << 17
@@ -54,9 +60,21 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of cells that are compared with each other; the code of others could say that they equal any."""
 
 
+def unmasked(values: Any) -> Any:
+    """A masked array with missing values where it is masked; anything else as it is."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    real = values.dtype.kind == "f"
+    out = np.array(values.data, dtype=None if real else object)
+    out[np.ma.getmaskarray(values)] = np.nan if real else None
+    return out
+
+
 def plain_array(values: Any) -> NDArray[Any]:
     """Return a list as an array, in which a cell stays what it is: NumPy would write 'nan' for a missing text."""
-    out = np.asarray(values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one would tell of a masked cell
+        out = np.asarray(values)
     if hasattr(values, "dtype"):
         return out
     # whole numbers beside others become doubles, which hold some digits only
@@ -298,10 +316,12 @@ def _sound(cell: Any) -> Any:
         if isinstance(cell, bytes):
             cell = _decoded(cell)
         if isinstance(cell, str):
+            cell = str.__str__(cell)  # of NumPy's or another's kind of text, too
             cell.encode()
         if type(cell) not in _PLAIN:
             cell = _exact(cell)
-            cell = int(cell) if cell == int(cell) else float(cell)
+            # a decimal number of a line may be one of millions of digits
+            cell = int(cell) if abs(cell) < LARGEST and cell == int(cell) else float(cell)
         return cell if type(cell) in _PLAIN else object()
     except Exception:  # whatever the cell is, its own code may raise anything
         return object()

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.data.cells import Flags, Floats, as_series, read_numbers
+from privreg.data.cells import LARGEST, Flags, Floats, as_series, read_numbers
 from privreg.data.columns import column_of
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
@@ -279,7 +279,8 @@ def _text(value: Any) -> str | None:
         if isinstance(value, UUID):
             return str(value)
         value = value.real if isinstance(value, Complex) and value.imag == 0 else value
-        if isinstance(value, Number) and value == int(value):  # type: ignore[call-overload]
+        # a decimal number of a line may be one of millions of digits
+        if isinstance(value, Number) and abs(value) < LARGEST and value == int(value):  # type: ignore[arg-type,call-overload]
             return str(int(value))  # type: ignore[call-overload]
     except Exception:  # a number with thousands of digits, say
         pass

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privreg.data.cells import Flags, Floats, plain_array, plain_vector
+from privreg.data.cells import Flags, Floats, plain_array, plain_vector, unmasked
 from privreg.data.columns import (
     Encoded,
     all_finite,
@@ -476,11 +476,13 @@ def _table(values: Any) -> Any:
 
 def _array(values: Any, name: str, read: Callable[[Any], Any]) -> Any:
     """Array of what the user gave; ragged lists and the like are refused without quoting them."""
+    values = unmasked(values)
     wrong = DataError(f"{name!r} can't be read as an array; give rows of equal length that hold numbers.")
     return quietly(lambda: values.to_numpy() if hasattr(values, "to_numpy") else read(values), wrong)
 
 
 def _vector(values: Any, name: str) -> Any:
+    values = unmasked(values)
     wrong = DataError(f"{name!r} is ragged; give one number a row.")
     if isinstance(values, list | tuple):
         values = quietly(lambda: plain_vector(values), wrong)

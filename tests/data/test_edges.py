@@ -1,16 +1,19 @@
 """Rows at the edges of files, batches and groups of threads: none is lost, none is taken twice, none is misread."""
 
 import os
+import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import privreg as pr
-from privreg.data.cells import coded_texts
+from privreg.data.cells import coded_texts, unmasked
 from privreg.data.columns import level_codes
+from privreg.data.participants import _text
 from privreg.data.sources.csv import _count_lines
 from privreg.data.sources.open import CHUNK, open_arrays, open_table
 from privreg.errors import DataError
@@ -329,3 +332,44 @@ def test_a_column_s_texts_are_the_levels_that_its_cells_are(cells, n):
 def test_columns_of_numbers_and_codes_stay_what_they_are():
     for held in (np.arange(3.0), pd.Categorical(["a", "b"]), pd.array([1, None], dtype="Int64"), np.array(["a", "b"])):
         assert coded_texts(held) is held
+
+
+@pytest.mark.parametrize("text", ["1e99999999", "-1e99999999", "1e-99999999", "Infinity", "sNaN"])
+def test_a_number_of_millions_of_digits_is_no_level_and_no_id_and_is_not_written_out(text):
+    cells = np.array(["a", Decimal(text), 1, Decimal(1)], dtype=object)
+    assert level_codes(cells, "g", ["a", 1], gaps=True).tolist() == [0, -1, 1, 1]
+    assert _text(cells[1]) is None
+    assert _text(cells[3]) == "1"
+
+
+def test_a_masked_cell_is_a_missing_value_in_every_kind_of_table():
+    data = table()
+    hidden = np.arange(len(data)) % 3 == 0
+    missing = data.assign(x=data["x"].mask(hidden))
+    want = model(missing).fit(seed=1, progress=False).params
+    masked = np.ma.array(data["x"].to_numpy(), mask=hidden)
+    for rows in ({"x": masked, "y": data["y"]}, {"x": list(masked), "y": data["y"]}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            warnings.simplefilter("ignore", pr.errors.ReliabilityWarning)
+            np.testing.assert_array_equal(model(rows).fit(seed=1, progress=False).params, want)
+    exog = np.ma.column_stack([np.ones(len(data)), masked])
+    names = {"exog_names": ["const", "x"], "endog_name": "y", "mu": 2, "bounds": OPTIONS["bounds"]}
+    fits = [
+        pr.PrivateOnlineRegression(data["y"].to_numpy(), x, **names).fit(seed=1, progress=False).params
+        for x in (exog, exog.filled(np.nan))
+    ]
+    np.testing.assert_array_equal(*fits)
+    whole = unmasked(np.ma.array([1, 2**60 + 1], mask=[True, False]))
+    assert whole.tolist() == [None, 2**60 + 1]
+
+
+def test_a_text_is_its_level_whatever_kind_of_text():
+    class Own(str):
+        __slots__ = ()
+
+        def __str__(self):
+            return "b"
+
+    cells = np.array([np.str_("a"), Own("a"), "a"], dtype=object)
+    assert level_codes(cells, "g", ["a", "b"], gaps=True).tolist() == [0, 0, 0]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.data.cells import coded_texts, plain_vector
+from privreg.data.cells import coded_texts, plain_vector, unmasked
 from privreg.data.sources.order import dealt_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
 from privreg.data.taken import Taken, taken
@@ -119,6 +119,7 @@ def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
 
 def _column(values: Any, name: str) -> Any:
     wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
+    values = unmasked(values)
     out = values if hasattr(values, "dtype") else quietly(lambda: plain_vector(values), wrong)
     if getattr(out, "ndim", 0) > 1 and out is not values:  # a list whose cells are lists: they can't be used
         out = np.fromiter(values, dtype=object, count=len(values))
