@@ -257,7 +257,8 @@ def choose(name: str, got: object, allowed: Iterable[str]) -> str:
         near = known or [c for c in [nearest(got, choices)] if c is not None]
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = ", ".join(repr(c) for c in choices)
-    raise OptionError(f"{name}={shown(got)} is not known; choose one of {listed}.{hint}")
+    given = f"{name} {shown(got)}" if name.startswith("the ") else f"{name}={shown(got)}"
+    raise OptionError(f"{given} is not known; choose one of {listed}.{hint}")
 
 
 NEAR: Final = 0.66

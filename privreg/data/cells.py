@@ -320,8 +320,9 @@ def _sound(cell: Any) -> Any:
             cell.encode()
         if type(cell) not in _PLAIN:
             cell = _exact(cell)
-            # a decimal number of a line may be one of millions of digits
-            cell = int(cell) if abs(cell) < LARGEST and cell == int(cell) else float(cell)
+            if not abs(cell) < LARGEST:  # a decimal number of a line may be one of millions of digits
+                return object()
+            cell = int(cell) if cell == int(cell) else float(cell)
         return cell if type(cell) in _PLAIN else object()
     except Exception:  # whatever the cell is, its own code may raise anything
         return object()

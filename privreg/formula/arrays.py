@@ -483,6 +483,8 @@ def _array(values: Any, name: str, read: Callable[[Any], Any]) -> Any:
 
 def _vector(values: Any, name: str) -> Any:
     values = unmasked(values)
+    if isinstance(values, str):
+        raise DataError("formulas go to PrivateOnlineRegression.from_formula(formula, data); here go arrays.")
     wrong = DataError(f"{name!r} is ragged; give one number a row.")
     if isinstance(values, list | tuple):
         values = quietly(lambda: plain_vector(values), wrong)

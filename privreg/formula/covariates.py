@@ -205,7 +205,9 @@ def check_covariates(covariates: Any, columns: Sequence[str], what: str) -> pd.D
     import pandas as pd
 
     if not isinstance(covariates, pd.DataFrame):
-        raise OptionError(f"covariates is a {type(covariates).__name__}; give a DataFrame of public or made-up rows.")
+        raise OptionError(
+            f"covariates is of type {type(covariates).__name__}; give a DataFrame of public or made-up rows."
+        )
     lacking = [c for c in columns if c not in covariates]
     if lacking:
         raise DataError(f"covariates has no column {lacking[0]!r}.")

@@ -44,7 +44,7 @@ def read_shares(shares: Any, schema: Schema) -> dict[str, tuple[float, ...]]:
     if shares is None:
         return {}
     if not isinstance(shares, Mapping):
-        raise OptionError(f"shares is a {type(shares).__name__}; write shares={{'smoker': [0.8, 0.2]}}.")
+        raise OptionError(f"shares is of type {type(shares).__name__}; write shares={{'smoker': [0.8, 0.2]}}.")
     out = {}
     for name, given in shares.items():
         if name not in schema.levels:

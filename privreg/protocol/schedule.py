@@ -54,6 +54,9 @@ QUARTER: Final = 0.25
 CLAMPED: Final = 0.01
 """Share of the records, at most, who tell whether bounds clamp them."""
 
+FAINT: Final = 14.0
+"""Times as many as are asked may be wanted: with fewer, not even a share of a fifth would show."""
+
 
 class Round(NamedTuple):
     """Records that answer one public state."""
@@ -106,9 +109,10 @@ def schedule(
     measured : float
         Share of the records, whose number must then be known, that tell how well the fit predicts them.
     clamped : int
-        Records that it takes to learn what bounds clamp; 0 if nobody is asked. They are asked before the main rounds
-        where they are at most `CLAMPED` of the records. Where nobody knows how many will come, they are asked between
-        main rounds, as soon as they are at most that share of all before them: a short stream never comes so far.
+        Records that it takes to learn what bounds clamp; 0 if nobody is asked. They are asked before the main rounds,
+        or `CLAMPED` of the records if that is fewer, but at least a part 1/`FAINT` of them. Where nobody knows how many
+        will come, they are asked between main rounds, as soon as they are at most `CLAMPED` of all before them: a short
+        stream never comes so far.
 
     Returns
     -------
@@ -144,8 +148,9 @@ def schedule(
     out += [held("pilot", total * 2.0**k / whole, PILOT * 2.0**k / whole) for k in range(pilots)]
     if rows is None:
         return (*out, *_asked_late(tuple(out), clamped), Round("main", -1))
-    if 0 < clamped <= CLAMPED * rows:
-        out.append(Round("clamping", clamped))
+    few = min(clamped, int(CLAMPED * rows))
+    if 0 < clamped <= FAINT * few:
+        out.append(Round("clamping", few))
     out += [Round("main", -1)] * max(rounds - len(MOMENTS) - pilots, 1)
     told = int(measured * rows)
     return (*out, Round("measures", told)) if told else tuple(out)

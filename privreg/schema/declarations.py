@@ -107,8 +107,8 @@ def _listed(name: str, value: object) -> tuple[Any, ...]:
     """Levels as given: a list, or an array, Index or Categorical's categories; what has no order is refused."""
     if isinstance(value, Set):
         raise SchemaError(
-            f"levels[{name!r}] is a {type(value).__name__}, which has no order, and the first level is the reference; "
-            "write a list, such as ['no', 'yes']."
+            f"levels[{name!r}] is of type {type(value).__name__}, which has no order, and the first level is the "
+            "reference; write a list, such as ['no', 'yes']."
         )
     held = getattr(value, "cat", None) if getattr(value, "dtype", None) == "category" else None
     # of a Categorical, its dtype or a Series of it; their values are rows

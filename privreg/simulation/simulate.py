@@ -136,7 +136,7 @@ def simulate(
 
 def _checked(plan: Any, dropout: Any, late: Any) -> tuple[float, int]:
     if not isinstance(plan, FitPlan):
-        raise OptionError(f"plan is a {type(plan).__name__}; give the plan of a fit, model.plan().")
+        raise OptionError(f"plan is of type {type(plan).__name__}; give the plan of a fit, model.plan().")
     if plan.settings.tuning == "published":
         raise OptionError(
             "tuning='published' is a single chain, in which every report waits for those before; "

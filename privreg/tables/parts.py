@@ -101,12 +101,16 @@ Part = Lines | Paragraph | Notes | Pairs | Header | Table
 
 
 def estimates_table(frame: pd.DataFrame, title: str) -> Table:
-    """Lay out a `summary_frame`: estimate, standard error, t, p-value, 95% limits; lines not to rely on are marked."""
+    """Lay out a `summary_frame`: estimate, standard error, t and p-value if it has them, 95% limits.
+
+    Lines not to rely on are marked.
+    """
     names = [", ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in frame.index]
     if "reliable" in frame:
         names = [name if ok else f"{name} {MARK}" for name, ok in zip(names, frame["reliable"], strict=True)]
         frame = frame.drop(columns="reliable")
-    tidy = frame.set_axis(["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"], axis=1)
+    tests = ["statistic", "p_value"] if frame.shape[1] == 6 else []
+    tidy = frame.set_axis(["estimate", "std_error", *tests, "conf_low", "conf_high"], axis=1)
     return Table(names, *cells(tidy, 0.05, str(frame.columns[0])), title)
 
 

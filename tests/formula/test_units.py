@@ -159,7 +159,7 @@ REFUSED = {
     "offset that is a covariate": (
         lambda: model("y ~ x", offset="x"),
         SchemaError,
-        ["offset='x'", "of those that are used here, none are.", 'must be declared with scaling="private" too'],
+        ["offset='x'", "is not declared (declared: none).", 'must be declared with scaling="private" too'],
     ),
     "offset of arrays": (
         lambda: array_model(scaling="private", offset=np.ones(2000)),

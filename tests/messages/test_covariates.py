@@ -34,10 +34,10 @@ def given(covariates, how=None, **options):
 
 
 REFUSED = [
-    (lambda _: given("people.csv"), OptionError, "covariates is a str", "DataFrame"),
-    (lambda _: given(public().to_numpy()), OptionError, "covariates is a ndarray", "DataFrame"),
-    (lambda _: given(public().to_dict("list")), OptionError, "covariates is a dict", "DataFrame"),
-    (lambda _: given(public()["a"]), OptionError, "covariates is a Series", "DataFrame"),
+    (lambda _: given("people.csv"), OptionError, "covariates is of type str", "DataFrame"),
+    (lambda _: given(public().to_numpy()), OptionError, "covariates is of type ndarray", "DataFrame"),
+    (lambda _: given(public().to_dict("list")), OptionError, "covariates is of type dict", "DataFrame"),
+    (lambda _: given(public()["a"]), OptionError, "covariates is of type Series", "DataFrame"),
     (lambda _: given(public(), {"tuning": "published"}), OptionError, "covariates= goes with tuning='efficient'"),
     (lambda _: given(public(), private="response"), OptionError, "private='response'", "leave it out"),
     (lambda _: given(public(), formula="y ~ 1"), OptionError, "'y ~ 1', which has none", "leave it out"),
@@ -65,7 +65,7 @@ REFUSED = [
     ),
     (lambda _: given(fitted()), NotPrivateError, "fitted privately in this process", "covariates="),
     (lambda _: by_arrays().fit(covariates=public()[["a"]]), DataError, "covariates has no column 'b'"),
-    (lambda _: by_arrays().fit(covariates=(ANSWER, OUTSIDE)), OptionError, "covariates is a tuple"),
+    (lambda _: by_arrays().fit(covariates=(ANSWER, OUTSIDE)), OptionError, "covariates is of type tuple"),
     (lambda _: by_formula().plan(covariates=public().head(3)), DataError, "3 rows"),
     (lambda _: by_formula().start(covariates=public().head(3)), DataError, "3 rows"),
     (lambda _: by_formula(covariates=public()), UnsupportedArgumentError, "covariates= belongs to fit()"),

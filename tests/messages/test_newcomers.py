@@ -162,4 +162,6 @@ def test_the_rows_of_the_model_are_private(res):
 
 
 def test_a_number_has_no_levels(res):
-    assert "'age' is a number and has no levels; get_prediction(new)" in told(lambda: res.marginal_means("age"))
+    assert "'age' is a number and has no levels; t_test('age') tests its slope" in told(
+        lambda: res.marginal_means("age")
+    )

@@ -293,7 +293,7 @@ REFUSED = {
         (lambda _: by_arrays(exog_names=["const", "a", "bb"]), "'bb' is not declared", "Did you mean 'b'?"),
         (
             lambda _: by_formula(data=rows(aa=1.0), formula="y ~ aa + b"),
-            "'aa' is not declared; of those that are used here, 'a', 'b', 'y', 'g' are",
+            "'aa' is not declared (declared: 'a', 'b', 'y', 'g')",
             "bounds={'aa'",
         ),
         (lambda _: by_formula(data=rows(c=1.0), offset="c"), "offset='c'", "not declared"),

@@ -79,13 +79,19 @@ def scheduled(rows, clamped):
     return schedule(d=4, noise=1.0, moment_noise=1.0, rows=rows, clamped=clamped)
 
 
-def test_a_long_stream_asks_after_its_pilot_and_a_short_one_asks_nobody():
-    assert scheduled(99_999, 1000) == scheduled(99_999, 0)
-    held = scheduled(100_000, 1000)
-    at = held.index(Round("clamping", 1000))
+@pytest.mark.parametrize(
+    ("records", "asked"), [(7_200, 72), (50_000, 500), (99_999, 999), (100_000, 1000), (10**7, 1000)]
+)
+def test_one_in_a_hundred_is_asked_after_the_pilot_or_as_few_as_it_takes(records, asked):
+    held = scheduled(records, 1000)
+    at = held.index(Round("clamping", asked))
     assert {r.role for r in held[:at]} == {"moments", "pilot"}
     assert {r.role for r in held[at + 1 :]} == {"main"}
-    assert held[:at] + held[at + 1 :] == scheduled(100_000, 0)
+    assert held[:at] + held[at + 1 :] == scheduled(records, 0)
+
+
+def test_a_short_stream_asks_nobody():
+    assert scheduled(7_100, 1000) == scheduled(7_100, 0)
 
 
 @pytest.mark.parametrize("clamped", [1, 500, 10_000, 10**7])
@@ -118,7 +124,7 @@ def test_only_private_columns_with_bounds_are_asked_about():
 
 
 def test_a_short_fit_holds_no_such_role_and_says_so():
-    data = rows(3_000)
+    data = rows(1_000)
     res = model(data).fit(seed=1, progress=False)
     assert "clamping" not in set(res.rounds["role"])
     assert dict(res.privacy.rows())[LABEL].endswith("how many was not counted")
@@ -282,6 +288,15 @@ def noted(data, **more):
     return res, note
 
 
+def test_few_tell_that_a_third_of_the_responses_are_clamped():
+    data = rows(20_000)
+    narrow = {**BOX, "y": tuple(np.quantile(data["y"], [0.0, 2 / 3]).tolist())}
+    res, note = noted(data, mu=2, bounds=narrow)
+    assert res.rounds.set_index("role").loc["clamping", "records"] == 200
+    assert note.startswith("bounds of y clamp ")
+    assert "slopes are drawn towards 0" in note
+
+
 def test_a_note_names_columns_their_shares_and_what_clamping_does():
     data = rows(200_000)
     res, note = noted(data, bounds={**BOX, "y": (-3, 6)})
@@ -412,7 +427,7 @@ def test_rows_are_looked_at_only_near_the_round_that_asks(monkeypatch):
     extra = sum(r.people for r in stream._run.plan.rounds if r.optional)
     assert m <= sum(seen) <= m + extra + 200
     seen.clear()
-    model(data.head(3_000)).fit(seed=1, progress=False)
+    model(data.head(1_000)).fit(seed=1, progress=False)
     assert not seen
 
 

@@ -373,7 +373,7 @@ def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bo
     leak = '; to take either from the data, allow_leak=("levels", "scale")' if reports else ""
     known = ", ".join(map(repr, declared)) or "none"
     return (
-        f"column {name!r} is not declared; of those that are used here, {known} are.{hint} "
+        f"column {name!r} is not declared (declared: {known}).{hint} "
         f"If it is {kind}, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}"
         f"{leak}."
     )
@@ -410,9 +410,10 @@ def misfit(response: str, levels: Sequence[Any], kind: str) -> str | None:
     got = f"is a factor with {len(levels)} declared levels"
     if kind == "binary":
         return f"{got}; a binary family needs two. Join levels before fitting, or choose a family for more levels."
+    other = "logistic" if len(levels) == 2 else "multinomial"
     return (
-        f"{got}; this family needs a number. Declare bounds={{{response!r}: (low, high)}} in place of levels, or "
-        "choose a family for levels (logistic for two)."
+        f"{got}; this family needs a number, and family={other!r} takes such a factor. If it holds numbers, declare "
+        f"bounds={{{response!r}: (low, high)}} in place of levels."
     )
 
 

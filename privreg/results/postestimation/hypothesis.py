@@ -206,16 +206,17 @@ def _from_text(names: Sequence[str], text: str | Sequence[str], terms: Iterable[
     odd = next((n for n in names if n[:1] in _UNREADABLE), None)
     by_array = f" A name such as {odd!r} can't be written in a string: give an array of shape (q, {len(names)})."
     told = _unknown(names, text, terms) if isinstance(text, str) else None  # a list may be a column by mistake
-    why, fix = told or (reason, f"write it as {_example(names)}.")
+    joined = isinstance(text, str) and ("&" in text or " and " in text)
+    why, fix = told or (reason, f"write it as {_example(names, 1 + joined)}.")
     raise FormulaError(
         f"the restriction {got} can't be read: {why}; {fix} Coefficients of this fit are {', '.join(names)}."
         f"{by_array if odd is not None else ''}"
     )
 
 
-def _example(names: Sequence[str]) -> str:
-    name = next((n for n in reversed(names) if n[:1] not in _UNREADABLE), "x")
-    return repr(f"{name} = 0")
+def _example(names: Sequence[str], several: int = 1) -> str:
+    some = [n for n in names if n[:1] not in _UNREADABLE][-several:] or ["x"]
+    return repr(", ".join(f"{name} = 0" for name in some))
 
 
 _FACTOR: Final = r"[^\W\d][\w.]*(?:\[[^\]]*\]|\([^()]*\))*"

@@ -172,8 +172,9 @@ def factor_of(fit: ResultData, factor: Any) -> str:
     numbers = [c for t in design.terms for c in t.reads if c not in known]
     if isinstance(factor, str) and factor in numbers:
         raise OptionError(
-            f"{factor!r} is a number and has no levels; get_prediction(new) has means at values of it, given a row of "
-            f"public values for each. Factors are {', '.join(map(repr, known))}."
+            f"{factor!r} is a number and has no levels; t_test({factor!r}) tests its slope, and get_prediction(new) "
+            "has means at values of it, given a row of public values for each. Factors are "
+            f"{', '.join(map(repr, known))}."
         )
     return str(choose("the factor", factor, known))
 
@@ -306,13 +307,12 @@ class MarginalMeans(View):
         )
 
     def _layout(self) -> list[Shown]:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = self.mean / self.se
-        frame = self.summary_frame()
-        shown = pd.DataFrame(
-            {"mean": self.mean, "se": self.se, "t": t, "p": self.pivot.along(self.gradient).two_sided(t)},
-            index=self.index,
-        ).assign(low=frame["mean_ci_lower"], high=frame["mean_ci_upper"], reliable=frame["reliable"])
+        shown = self.summary_frame()
+        if self.scale == "identity":  # nobody asks whether a probability or a mean count is 0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                t = self.mean / self.se
+            shown.insert(2, "t", t)
+            shown.insert(3, "p", self.pivot.along(self.gradient).two_sided(t))
         return [estimates_table(shown, f"{self.title} ({self.pivot.label})"), *noted(self.notes)]
 
 

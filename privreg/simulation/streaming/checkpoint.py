@@ -60,12 +60,12 @@ def read_checkpoint(path: Any, rows: Any, seconds: Any, mended: Any, trust: Any 
                 raise OptionError(f"{name} is for fits with a checkpoint; give checkpoint='run.privreg' too.")
         return None
     if not isinstance(path, str | Path) or not str(path):
-        raise OptionError(f"checkpoint is a {type(path).__name__}; give the name of a file, as in 'run.privreg'.")
+        raise OptionError(f"checkpoint is of type {type(path).__name__}; give the name of a file, as in 'run.privreg'.")
     rows = check("local.fit", "checkpoint_rows", rows)
     seconds = check("local.fit", "checkpoint_seconds", seconds)
     check("local.fit", "mended", mended)
     if trust is not None and (not isinstance(trust, str | Path) or not str(trust)):
-        raise OptionError(f"checkpoint_trust is a {type(trust).__name__}; give the name of a file with a secret.")
+        raise OptionError(f"checkpoint_trust is of type {type(trust).__name__}; give the name of a file with a secret.")
     archive.refuse_suffix(path, views=False)
     return Checkpoints(Path(path), rows, SECONDS if seconds is None and rows is None else seconds, mended, trust)
 

@@ -75,7 +75,7 @@ def connected(client: Any) -> Iterator[Any]:
         return
     if client is not None and client != LOCAL:
         raise OptionError(
-            f"client is a {type(client).__name__}; give a distributed.Client, or 'local' for a cluster of this machine."
+            f"client is of type {type(client).__name__}; give a distributed.Client, or 'local' for one of this machine."
         )
     with _local(distributed) as cluster, distributed.Client(cluster) as own:
         yield own
