@@ -296,7 +296,7 @@ def test_what_must_not_be_stored_is_refused_before_a_row_is_read(people, tmp_pat
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"checkpoint": 3}, "checkpoint is a int; give the name of a file"),
+        ({"checkpoint": 3}, "checkpoint is of type int; give the name of a file"),
         ({"checkpoint": ""}, "give the name of a file"),
         ({"checkpoint": "x", "checkpoint_rows": 0}, "must be a whole number of rows"),
         ({"checkpoint": "x", "checkpoint_rows": 1.5}, "must be a whole number of rows"),

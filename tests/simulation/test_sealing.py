@@ -232,7 +232,7 @@ def test_a_checkpoint_moves_with_its_secret(kept, secret, tmp_path, monkeypatch,
 def test_what_is_no_secret_to_trust(bad, saved, kept, tmp_path):
     given = {"missing": tmp_path / "nowhere", "short": tmp_path / "short", "type": 3}[bad]
     (tmp_path / "short").write_bytes(bytes(31))
-    match = {"missing": "can't be read", "short": "is not 32 bytes long", "type": "got int|a int"}[bad]
+    match = {"missing": "can't be read", "short": "is not 32 bytes long", "type": "got int|of type int"}[bad]
     with pytest.raises(SavedFileError, match=match):
         pr.load(saved, trust=given)
     path, data = kept
