@@ -244,6 +244,14 @@ def _few_far_below(rng: Generator, n: int) -> Rows:
     return {"a": a, "b": b, "eta": 0.4 * np.where(a < 2.0, 0.0, a - 9.0) + 0.3 * b}
 
 
+def _illnesses(rng: Generator, n: int) -> Rows:
+    """A number that grows with another, is 0 or 1 for most, and multiplies a count."""
+    age, g = rng.uniform(0.0, 90.0, n), _yes_no(rng, n, 0.5)
+    ill = np.minimum(rng.poisson(0.4 + 0.01 * age), 6).astype(float)
+    eta = -0.2 + 0.006 * age + 0.3 * ill + 0.1 * (g == "y")
+    return {"age": age, "ill": ill, "g": g, "y": np.minimum(rng.poisson(np.exp(eta)), 20)}
+
+
 def _answers(rows: Callable[[Generator, int], Rows], rng: Generator, n: int) -> Rows:
     """Yes or no by a right link."""
     x = rows(rng, n)
@@ -333,6 +341,9 @@ DESIGNS: Final = {
     ),
     "counts, few far below": Design(
         "y ~ a + b", partial(_events, _few_far_below), {"a": (0.0, 12.0), "b": FAR}, family=_COUNTS
+    ),
+    "counts, skewed": Design(
+        "y ~ age + ill + g", _illnesses, {"age": (0.0, 90.0), "ill": (0.0, 6.0)}, _YES, pr.families.Poisson(y_max=20)
     ),
     "classes, wrong link": Design(
         "y ~ a + b", _choices, {"a": FAR, "b": FAR}, {"y": list("uvw")}, family="multinomial"
