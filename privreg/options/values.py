@@ -60,6 +60,10 @@ def logged(code: str) -> str | None:
 _LOG: Final = re.compile(r"\s*(?:\w+\.)?(?:log|ln)\(\s*(\w+)\s*\)\s*")
 
 
+FARTHEST: Final = 1e100
+"""Size of a coefficient to begin with, at most: squares are to be numbers."""
+
+
 def read_start(start_params: Any, names: Sequence[str]) -> Array | None:
     """Coefficients to start from, user's units, shape (p,); None if none were given.
 
@@ -81,8 +85,11 @@ def read_start(start_params: Any, names: Sequence[str]) -> Array | None:
         values = np.asarray(start_params, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise OptionError(f"start_params must be numbers, one for each of {', '.join(names)}.") from None
-    if values.shape == (len(names),) and not np.isfinite(values).all():
-        raise OptionError(f"start_params has a NaN or infinite number; it needs a finite one for {', '.join(names)}.")
+    if values.shape == (len(names),) and not (np.abs(values) < FARTHEST).all():
+        raise OptionError(
+            f"start_params has a number that is NaN, infinite or above {FARTHEST:g}; it needs a finite one for "
+            f"{', '.join(names)}."
+        )
     if values.shape != (len(names),):
         raise OptionError(
             f"start_params must be {len(names)} finite numbers, one for each of {', '.join(names)}; "
