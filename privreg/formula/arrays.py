@@ -476,6 +476,8 @@ def _table(values: Any) -> Any:
 
 def _array(values: Any, name: str, read: Callable[[Any], Any]) -> Any:
     """Array of what the user gave; ragged lists and the like are refused without quoting them."""
+    if isinstance(values, str):
+        raise DataError("formulas go to PrivateOnlineRegression.from_formula(formula, data); here go arrays.")
     values = unmasked(values)
     wrong = DataError(f"{name!r} can't be read as an array; give rows of equal length that hold numbers.")
     return quietly(lambda: values.to_numpy() if hasattr(values, "to_numpy") else read(values), wrong)
@@ -483,8 +485,6 @@ def _array(values: Any, name: str, read: Callable[[Any], Any]) -> Any:
 
 def _vector(values: Any, name: str) -> Any:
     values = unmasked(values)
-    if isinstance(values, str):
-        raise DataError("formulas go to PrivateOnlineRegression.from_formula(formula, data); here go arrays.")
     wrong = DataError(f"{name!r} is ragged; give one number a row.")
     if isinstance(values, list | tuple):
         values = quietly(lambda: plain_vector(values), wrong)
