@@ -759,8 +759,15 @@ MUTANTS = (
     Mutant(
         "few records may lie as far out of a number whose bounds are near",
         "privreg/collector/coordinates.py",
-        "out[numbers] = apart[numbers] / (FAR + apart[numbers])",
+        "out[numbers] = (apart / np.maximum(FAR * even + apart, 1e-300))[numbers]",
         "out[numbers] = 1.0",
+        ("tests/collector/test_law.py",),
+    ),
+    Mutant(
+        "a skewed number is as sure as one whose mean is in the middle of its bounds",
+        "privreg/collector/coordinates.py",
+        "np.maximum(FAR * even + apart, 1e-300)",
+        "np.maximum(FAR + apart, 1e-300)",
         ("tests/collector/test_law.py",),
     ),
     Mutant(

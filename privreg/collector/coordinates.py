@@ -31,8 +31,10 @@ it lies one from 0, of a number that 15% of the records have, else 0, a third.""
 
 FAR: Final = 35.0
 """Product of a number's distances from its bounds, in sds from its mean, less 1, at which a few far out may have half
-of what they may have of its variance. It is 0 where all are at the bounds, 2 for a uniform number, 15 for a normal one
-within 4 sds."""
+of what they may have of its variance, if its mean is in the middle; elsewhere it is as much smaller as the nearer bound
+is nearer than the other one. It is 0 where all are at the bounds, 2 for a uniform number, 15 for a normal one within 4
+sds, 4 for a number of illnesses of 0 to 6 with mean .9: without the part of its skewness, the intervals of its slope in
+"counts, skewed" covered 90% (200,000 records, μ = 3)."""
 
 LEAST: Final = 1e-3
 """Share of records by whom factors that go together are told apart, at least: noise may make it none, or less."""
@@ -168,6 +170,8 @@ def at_a_bound(plan: Plan, progress: Progress, state: State) -> list[int]:
 def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     """How freely few records may make a covariate's variance, from 0 to 1, by its bounds, learned mean and sd.
 
+    Where one bound is near and the other one far, values are skewed, and few of them lie far out.
+
     Returns
     -------
     ndarray, shape (k,)
@@ -179,9 +183,10 @@ def unbound(plan: Plan, progress: Progress, state: State) -> Array:
     mix = np.eye(plan.d) if plan.mix is None else plan.mix
     mean, sd = _location(progress.points, state.rows[: plan.d, : plan.d] @ mix)
     apart = np.maximum((1.0 - mean**2) / np.maximum(sd**2, 1e-300) - 1.0, 0.0)
+    even = np.maximum(1.0 - np.abs(mean), 0.0) / (1.0 + np.abs(mean))
     out = np.zeros(plan.d)
     numbers = _numbers(plan, progress.shares)
-    out[numbers] = apart[numbers] / (FAR + apart[numbers])
+    out[numbers] = (apart / np.maximum(FAR * even + apart, 1e-300))[numbers]
     out[[j for j in plan.unscaled if j < plan.d]] = 1.0
     out = np.where(mix != 0.0, out, 0.0).max(axis=1)
     return np.asarray(out[int(plan.layout.constant) :])
