@@ -5,7 +5,6 @@ Used by the front end only. Nothing is raised here that tells of a cell.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from numbers import Complex, Number, Real
@@ -72,11 +71,11 @@ def unmasked(values: Any) -> Any:
 
 def plain_array(values: Any) -> NDArray[Any]:
     """Return a list as an array, in which a cell stays what it is: NumPy would write 'nan' for a missing text."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one would tell of a masked cell
-        out = np.asarray(values)
     if hasattr(values, "dtype"):
-        return out
+        return np.asarray(values)
+    if any(cell is np.ma.masked for cell in values):  # of which NumPy would warn, and so tell
+        values = [None if cell is np.ma.masked else cell for cell in values]
+    out = np.asarray(values)
     # whole numbers beside others become doubles, which hold some digits only
     rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
     return np.asarray(values, dtype=object) if rounded or out.dtype.kind not in "biufO" else out
