@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     fast = "--fast" in arguments
     rest = [argument for argument in arguments if argument != "--fast"]
     marks = "not statistical and not browser and not thorough" + (" and not slow" if fast else "")
-    pytest = [PYTHON, "-m", "pytest", "-n", "2", "-m", marks, *rest]
+    pytest = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", marks, *rest]
     os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.folder()))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests start needn't compile all anew
     compiling = compiled.start()  # meanwhile

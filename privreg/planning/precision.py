@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from privreg.planning.scenario import Assumed
 
     Array = NDArray[np.float64]
+    _Planned = tuple[Plan, NDArray[np.intp], Array]
 
 __all__ = ["ASKED", "SEED", "Precision", "precision_of", "worth"]
 
@@ -78,10 +79,16 @@ class Precision:
     _begun: Progress = field(repr=False, compare=False)  # After rounds on location
     _mapped: Progress = field(repr=False, compare=False)  # After all rounds before the pilot
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
+    _plans: dict[int, _Planned] = field(default_factory=dict, repr=False, compare=False)
 
     def plan(self, n: int) -> Plan:
         """What a fit of `n` people fixes before the first."""
-        return _plan(self.spec, n)[0]
+        return self._planned(n)[0]
+
+    def _planned(self, n: int) -> _Planned:
+        if n not in self._plans:
+            self._plans[n] = _plan(self.spec, n)
+        return self._plans[n]
 
     def std_errors(self, n: float) -> Array:
         """Mean standard error of each coefficient in fits of `n` people, user's units."""
@@ -96,7 +103,7 @@ class Precision:
         """√n times the mean standard error where so many people are that fits are rehearsed."""
         if k not in self._known:
             n = FEWEST * TIMES**k
-            plan, _, linear = _plan(self.spec, n)
+            plan, _, linear = self._planned(n)
             found = []
             for pair in range(PAIRS if (n < NEAR * wanted(plan) or plan.rules.moving) and not plan.many else 1):
                 # noise and its opposite: what is linear in it drops out of the mean
@@ -119,7 +126,7 @@ class Precision:
 
     def rare(self, n: int) -> frozenset[int]:
         """Columns of the design whose intervals a fit of so many people takes back, as too few have a level."""
-        plan, order, _ = _plan(self.spec, n)
+        plan, order, _ = self._planned(n)
         rare = rarity.found(plan, self._mapped, n, self.to_user)
         columns = (*rare.columns, *rare.compared, *rare.crossed, *rare.about) if rare.any else ()
         return frozenset(int(order[j]) for j in columns)
@@ -137,7 +144,7 @@ def worth(spec: ModelSpec) -> float:
     return _plan(spec, MANY)[0].effective_mu ** 2
 
 
-def _plan(spec: ModelSpec, n: int) -> tuple[Plan, NDArray[np.intp], Array]:
+def _plan(spec: ModelSpec, n: int) -> _Planned:
     return plan_of(spec, resolve_tuning(ASKED, spec, n), None)
 
 

@@ -57,6 +57,7 @@ def as_response(family, y):
     return (y > 0).astype(float) if family == "logistic" else y
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("family", SCORES)
 @pytest.mark.parametrize("weights", BOUNDED_WEIGHTS)
 def test_no_row_exceeds_the_declared_bound(family, weights):

@@ -62,6 +62,7 @@ def others_are_statistical(ways, usual):
     return [pytest.param(way, marks=[] if way in usual else [pytest.mark.statistical]) for way in ways]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("way", others_are_statistical(WAYS, ONE_EACH))
 def test_no_mechanism_loses_more_than_its_claim(way):
     found = fitted(**WAYS[way]).privacy.verify(20_000)
@@ -125,6 +126,7 @@ WEAK = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "kind", others_are_statistical(WEAK, {"moments", "measures of fit", "clamping", "main", "curvature"})
 )
@@ -161,6 +163,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_library_that_adds_too_little_noise_is_caught(name, monkeypatch):
     where, method, way, reports = MUTANTS[name]

@@ -362,11 +362,13 @@ AUDITS = {
 }  # fmt: skip
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("way", AUDITS)
 def test_an_audit_never_shows_more_than_is_claimed(way):
     assert audit(**AUDITS[way], runs=6000, seed=5).passed
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("way", AUDITS)
 def test_an_audit_catches_half_the_noise(way):
     assert not audit(**AUDITS[way], runs=6000, seed=6, noise=0.5).passed

@@ -76,6 +76,7 @@ def test_curvature_along_a_direction_is_told_with_its_error_by_reports_alone():
     assert (np.abs(np.mean(off, axis=0)) < 4 / np.sqrt(REPEATS)).all()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("far", [0.002, 0.1, 1.0])
 def test_estimates_are_without_bias_and_cover(far):
     rng, people = np.random.default_rng(4), 1e5

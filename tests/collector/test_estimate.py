@@ -186,6 +186,7 @@ def test_rows_are_as_long_as_their_rarest_level_needs(right, shares, length2):
     assert leads._needed(plan, scatter) == pytest.approx(leads.ROOM * length2)
 
 
+@pytest.mark.statistical
 def test_slopes_of_levels_are_told_with_few_in_one_of_them():
     """By directions alone 38% of intervals of the rarest level were marked, and they were 2.4 times as long."""
     inside, runs, level = 0, 8, np.array([0.0, 1.0, -1.0])
@@ -205,6 +206,7 @@ def test_slopes_of_levels_are_told_with_few_in_one_of_them():
     assert inside.min() >= 6  # of 8; fewer happen to one of 95% in 6 of 1,000
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("share", [0.15, 0.07])
 def test_a_number_that_is_mostly_0_is_drawn_in(share):
     """By directions alone nine of ten fits of these right models were marked; now few are."""
@@ -285,6 +287,7 @@ def test_groups_answer_less_far_apart_along_a_number_that_most_records_have_at_a
     assert (last[1] <= SHORT * last[0] * (1.0 + 1e-9)) == short
 
 
+@pytest.mark.statistical
 def test_intervals_hold_for_a_number_that_few_records_have():
     """With offsets of full length, whatever most records have, z-scores have a mean square of 2.1."""
     z = []
@@ -294,6 +297,7 @@ def test_intervals_hold_for_a_number_that_few_records_have():
     assert np.mean(np.square(z)) < chi2.isf(0.05, 16) / 16
 
 
+@pytest.mark.statistical
 def test_intervals_hold_where_few_records_lie_far_out():
     """By second moments alone curvature is taken for far too large, and z-scores have a mean square of 4.7."""
     design = DESIGNS["yes, few far out"]

@@ -105,6 +105,7 @@ def test_what_is_taken_out_is_noise_alone(right, sizes):
         assert space.basis.shape == (55, 1 + 5 + 4 + 5 * 4)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("silent", "lead"), [(0.0, 1.0), (0.3, 1.0), (0.0, 8.0), (0.3, 8.0)])
 @pytest.mark.parametrize("right", ["g", "x + g + f", "f * g", "0 + g + x", "C(g, Poly) + x", "f"])
 def test_shares_are_learned_from_reports(right, silent, lead):
@@ -163,6 +164,7 @@ def test_stand_ins_are_white_and_in_the_levels():
     assert 0.08 < rare.mean() < 0.12
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("right", ["x + g + h", "h + g + x", "0 + h + x + g", "f * g + x", "0 + g:f + x"])
 def test_every_coefficient_is_its_own(right):
     """Columns have an order of their own inside; names must find their numbers again."""

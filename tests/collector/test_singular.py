@@ -34,6 +34,7 @@ def test_a_search_among_few_people_keeps_its_scale_a_number():
         assert np.isfinite(search.thresholds).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_levels_that_nobody_has_do_not_end_a_fit_without_noise(seed):
     rng, n = np.random.default_rng(seed), 5000
@@ -58,6 +59,7 @@ def test_a_covariate_that_is_0_for_all_does_not_end_a_fit(mu):
     assert np.isfinite(model.fit(seed=1, progress=False).params).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mu", [1, None])
 @pytest.mark.parametrize("high", [5.0, 5.4])
 def test_slopes_by_level_of_public_covariates_are_those_by_a_0_1_number(mu, high):

@@ -208,6 +208,7 @@ SLICES = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("how", SLICES)
 def test_pandas_keeps_them(how):
     assert sourced(fit(SLICES[how](rows()))) == [SOURCE]
@@ -247,6 +248,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_that_keeps_attrs_is_read(kind, tmp_path):
     res = fit(SOURCES[kind](tmp_path), rows=N)

@@ -67,6 +67,7 @@ def made(seed):
     return raw.replace(b"x y", b"\xff\xfe") if r.random() < 0.5 else raw
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("part", range(4))
 def test_no_cell_depends_on_the_chunk_it_is_in_and_reading_goes_on_anywhere(part, tmp_path, monkeypatch):
     path = tmp_path / "people.csv"
@@ -81,6 +82,7 @@ def test_no_cell_depends_on_the_chunk_it_is_in_and_reading_goes_on_anywhere(part
         assert read(path, skip) == want[skip:], seed
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("part", range(4))
 def test_whatever_is_in_a_line_all_others_mean_what_they_meant(part, tmp_path, monkeypatch):
     r = random.Random(part)

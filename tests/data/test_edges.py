@@ -118,6 +118,7 @@ def test_start_params_go_by_name_and_by_place(names):
 # --- groups of threads -------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("bad", [0, 1, 3, 7])
 def test_batches_before_a_refused_one_are_taken_whole_and_none_after_it(threads, bad):
@@ -285,6 +286,7 @@ def test_a_file_that_comes_twice_by_a_link_is_refused(link, tmp_path):
             open_table(given, ("x",), Schema.declare({"x": (0, 1)}))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "levels", [["1", "2"], ["01", "2"], ["True", "False"], ["1", "x"], ["1e3", "inf"], ["+1", "-1"]]
 )
@@ -313,6 +315,7 @@ CELLS = {
 }
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("cells", CELLS)
 @pytest.mark.parametrize("n", [6, 300_000])
 def test_a_column_s_texts_are_the_levels_that_its_cells_are(cells, n):

@@ -76,6 +76,7 @@ def test_no_radius_is_private_where_there_is_none():
 VALUES = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from(EXTREMES))
 
 
+@pytest.mark.some(2)
 @FORMS
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
@@ -186,6 +187,7 @@ def nobody(plan):
     return Row([math.nan] * plan.d, math.nan, math.nan, (0.0,) * len(plan.clamping))
 
 
+@pytest.mark.some(40)
 @pytest.mark.parametrize("made_up", [False, True])
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("family", SCORES)

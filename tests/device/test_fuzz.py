@@ -91,6 +91,7 @@ def mutated(payload, data):
     return json.dumps(said).encode()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("family", ["huber", "multinomial", "poisson", "smoothed_hinge"])
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())

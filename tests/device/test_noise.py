@@ -38,6 +38,7 @@ def exact(edges):
     return np.diff(np.concatenate([[0.0], ndtr(edges), [1.0]]))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("bits", "n"), [(0, 12_000), (2, 12_000), (20, 12_000), (31, 8_000)])
 def test_noise_has_the_exact_probabilities_of_cells(bits, n):
     words = words_of(b"cells %d" % bits)
@@ -145,6 +146,7 @@ FARTHEST = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("form", FARTHEST)
 def test_the_farthest_reports_show_what_is_claimed_and_half_the_noise_is_caught(form):
     seen = found(form, *FARTHEST[form], lattice.BITS)

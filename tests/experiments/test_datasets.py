@@ -214,6 +214,7 @@ def test_published_tables_are_complete():
     assert "2505.08227" in three["source"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_csv_and_dataframe_agree_row_by_row(name, tmp_path):
     n = BLOCK + 100
@@ -232,6 +233,7 @@ def test_committed_samples_are_what_write_csv_makes(name, tmp_path):
     assert path.read_bytes() == (ROOT / "data" / f"{name}_sample.csv").read_bytes()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("wrong", [RuntimeError("stop"), KeyboardInterrupt()], ids=["error", "interrupt"])
 @pytest.mark.parametrize("before", [None, "kept"], ids=["absent", "present"])
 def test_a_failed_write_leaves_the_target_as_it_was(wrong, before, tmp_path, monkeypatch):

@@ -118,6 +118,7 @@ def test_runs_of_other_settings_are_not_mixed(tmp_path):
         read_runs(path, Toy("c", fails=1))
 
 
+@pytest.mark.thorough
 def test_processes_give_the_same_as_one(tmp_path):
     pytest.importorskip("joblib")
     code = (

@@ -57,6 +57,7 @@ def sample(p, rho, law, seed=5):
     return z, errors(law).draw(rng, z[:, 1])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("law", ["normal", "t3", "skewed", "heteroscedastic"])
 def test_the_middle_holds_for_a_sample_of_the_law(law):
     _, e = sample(1, 0.0, law)

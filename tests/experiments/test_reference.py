@@ -100,6 +100,7 @@ def test_published_tuning_without_privacy_agrees_with_logit():
 RANDHIE = "lncoins + idp + lpi + fmde + physlm + disea + hlthg + hlthf + hlthp"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("response", "family", "people"),
     [("mdvis", pr.Huber(0.5, scale=4.0), 1_000_000), ("I(mdvis > 0)", pr.Logistic(), 600_000)],
@@ -145,6 +146,7 @@ def test_stored_insurance_study_meets_its_limits():
     assert found.loc[("efficient", "test_mse"), "median"] <= 1.01 * found.loc[("OLS", "test_mse"), "median"]
 
 
+@pytest.mark.thorough
 def test_insurance_under_published_tuning_on_one_permutation():
     cell = pr.experiments.xsjkh_table3.cells(False)[0]
     rows = pd.DataFrame(pr.experiments.xsjkh_table3.replicate(cell, 1)).drop_duplicates(["tuning", "term"])

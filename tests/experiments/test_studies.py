@@ -177,6 +177,7 @@ def test_measures_of_classes_by_hand():
     assert np.isnan(right[0])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["xsjkh-fig2", "xsjkh-expectile", "dg-table2"])
 def test_a_quick_look(name, tmp_path):
     table = EXPERIMENTS[name](1, quick=True, out=tmp_path, progress=False)

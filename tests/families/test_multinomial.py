@@ -86,6 +86,7 @@ def made(fitted, levels=LEVELS, terms=3, scale=1.0, seed=0):
 # --- shapes and labels -----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_labels_are_those_of_mnlogit(fitted, mnlogit):
     for name in ("params", "bse", "tvalues", "pvalues", "params_last"):
         table = getattr(fitted, name)

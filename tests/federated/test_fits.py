@@ -204,6 +204,7 @@ def test_every_report_has_the_noise_of_its_round():
     assert np.abs(noise).max() < sd * norm.isf(1e-9)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("mechanism", ["gaussian", "privunit"])
 def test_whole_silos_replaced_are_told_apart_no_better_than_claimed(mechanism):
     """Real silos: records, five local steps, clip, noise. An audit finds at most μ a round, and not far from it."""
@@ -272,6 +273,7 @@ def test_a_silo_answers_no_more_rounds_than_its_plan():
             Client(m.plan, *read_silo(m.plan, m._sources[0], 1)).report(theta)
 
 
+@pytest.mark.thorough
 def test_verify_audits_all_rounds_of_the_fit_together():
     res = model(rounds=4).fit(progress=False)
     verdict, whole = res.privacy.verify(n=20_000), res.privacy.budget.mu

@@ -41,6 +41,7 @@ def test_audit_is_within_the_claim(name, rounds):
     assert verdict.passed, str(verdict)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["privunit", "laplace", "piecewise"])
 def test_audit_of_pure_epsilon_is_within_the_claim(name):
     verdict = verify_mechanism(made(name, EPS), n=4000, seed=1)
@@ -48,6 +49,7 @@ def test_audit_of_pure_epsilon_is_within_the_claim(name):
     assert verdict.passed, str(verdict)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("name", "least"), [("gaussian", 1.7), ("geodp", 1.7), ("ldpvec", 1.7), ("privunit", 1.2)])
 def test_audit_is_near_the_claim(name, least):
     """An audit that finds nothing would pass everything: worst neighbours are told apart nearly as well as claimed."""
@@ -56,6 +58,7 @@ def test_audit_is_near_the_claim(name, least):
     assert least < verdict.lower <= verdict.claimed
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["gaussian", "geodp", "ldpvec", "privunit"])
 def test_too_little_noise_is_caught(name):
     """Noise made for 1.3 μ under a claim of μ."""
@@ -128,6 +131,7 @@ def test_stored_attacks_stay_below_what_the_guarantee_allows():
 # --- budgets and choices ---------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["gaussian", "privunit", "laplace", "piecewise"])
 def test_means_are_the_update_and_mean_squares_as_stated(name):
     m = made(name, Budget.declare(mu=4), size=4)

@@ -731,6 +731,7 @@ def test_levels_without_a_reference_have_a_constant_inside():
     np.testing.assert_allclose(made.units.y_scale * inside + made.units.y_centre, x @ theta, atol=1e-12)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("n", [0, 1, 51, 3_000])
 @pytest.mark.parametrize("p", [1, 20, 2_000])
 def test_rows_are_mapped_and_clipped_number_by_number(n, p):

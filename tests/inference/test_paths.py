@@ -298,6 +298,7 @@ def test_fits_have_all_the_methods_that_were_asked_for(way):
         assert (np.diff(res.conf_int(method=m)) > 0).all()
 
 
+@pytest.mark.some(1)
 @pytest.mark.usefixtures("anytime_from_300")
 @EVERY_WAY
 @settings(max_examples=5, deadline=None)

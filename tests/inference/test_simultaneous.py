@@ -131,6 +131,7 @@ def test_estimated_correlations_cost_half_a_point_of_coverage(pivot):
     assert -4 * se < np.mean(more) < 0.006 + 4 * se
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("pivot", PIVOTS, ids=lambda p: p.label)
 @pytest.mark.usefixtures("few_draws")
 def test_values_lie_between_one_by_one_and_bonferroni(pivot):

@@ -69,6 +69,7 @@ def test_a_planted_statistic_is_found(plant):
     assert leaks(planted, fitted(2, False))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_raw_numbers_planted_in_a_stream_are_found_and_residues_of_rounding_are_not(way):
     first, second = streamed(way=way, people=40), streamed(2, False, way=way, people=40)
@@ -87,6 +88,7 @@ def test_a_planted_text_is_found():
 # --- statistics and sentinels ----------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @EVERY_WAY
 def test_results_hold_no_number_of_the_rows(tmp_path, way):
     res, twin = fitted(way=way), fitted(2, False, way=way)
@@ -101,6 +103,7 @@ def test_results_hold_no_number_of_the_rows(tmp_path, way):
     assert leaks(*tables, way) == []
 
 
+@pytest.mark.some(1)
 @EVERY_WAY
 def test_a_stream_its_file_and_its_results_hold_no_number_of_the_rows_in_any_round(tmp_path, way):
     raw = packed(rows())
@@ -118,6 +121,7 @@ def test_a_stream_its_file_and_its_results_hold_no_number_of_the_rows_in_any_rou
         assert not any(v in kept for v in raw)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("form", [*WAYS, "array"])
 def test_no_bytes_of_a_raw_number_and_no_sentinel_in_anything_kept(form, tmp_path):
     data = rows()
@@ -205,6 +209,7 @@ class Columns(Mapping):
         return key in self._data.columns
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "make",
     [
@@ -311,6 +316,7 @@ def coming(run):
     return {run.key}
 
 
+@pytest.mark.some(1)
 @EVERY_WAY
 def test_a_stream_file_holds_the_keys_to_come_only_and_no_used_noise(keys, tmp_path, way):
     """None by which noise that was used could be drawn again."""
@@ -375,6 +381,7 @@ def drawn(ax):
     return [np.asarray(v, dtype=float) for part in found for v in (part if isinstance(part, list) else [part])], said
 
 
+@pytest.mark.some(2)
 @EVERY_WAY
 @pytest.mark.parametrize("plot", ["plot_trajectory", "plot_coef"])
 def test_plots_draw_no_number_of_the_rows(plot, way):

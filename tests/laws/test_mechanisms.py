@@ -63,6 +63,7 @@ def test_the_kernel_randomises_as_the_device_bit_for_bit_from_as_many_normals_as
     assert np.isfinite(out).all()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("strength", [0.5, 4.0])
 @pytest.mark.parametrize("size", SIZES)
 @EVERY

@@ -155,6 +155,7 @@ def starts(rng, size):
     return [np.zeros(size), rng.standard_normal(size), np.full(size, 30.0), np.full(size, -1e6), np.full(size, 1e200)]
 
 
+@pytest.mark.some(40)
 @pytest.mark.parametrize("joint", [False, True])
 @EVERY_MECHANISM
 @EVERY_KIND
@@ -200,6 +201,7 @@ def person_radius(plan, eta):
     return math.hypot(0.5 * abs(ends[0] - ends[1]), 0.5 * plan.kappa)
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("joint", [False, True])
 @EVERY_MECHANISM
 @EVERY_KIND

@@ -116,6 +116,7 @@ def test_sums_of_multinomial_scores_are_those_of_devices(blocks, role):
         np.testing.assert_allclose(play.reports(plan, state, y, x, None) * weight[:, None], expected, **CLOSE)
 
 
+@pytest.mark.some(40)
 @pytest.mark.parametrize("noisy", [False, True])
 @ROLES
 @EVERY_MECHANISM
@@ -291,6 +292,7 @@ def change(sums, x, y, place, neighbour, response):
     return float(np.linalg.norm(after - before))
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("role", ["pilot", "main"])
 @EVERY_KIND
 @settings(max_examples=25, deadline=None)
@@ -361,6 +363,7 @@ def test_what_bounds_clamp_counts_for_no_more_than_its_noise_is_made_for(first, 
     assert plan.sd("clamping") == pytest.approx(bits_sensitivity(9) / plan.mechanism.budget.mu, rel=1e-12)
 
 
+@pytest.mark.some(6)
 @ROLES
 @EVERY_KIND
 def test_of_a_private_response_its_range_alone_is_told(kind, role):

@@ -57,6 +57,7 @@ def test_fits_agree_to_the_bit(name, whole, holes, expected):
     assert bits(holes[name](), "efficient", missing="noise", id="id", max_per_id=2) == expected["noise"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["parquet folder", "polars", "sqlite", "duckdb query"])
 def test_other_fits_agree_too(name, whole, holes, expected):
     assert bits(whole[name](), "efficient") == expected["whole"]

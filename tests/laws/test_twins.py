@@ -102,6 +102,7 @@ def randomised(name, way):
     return name in PUBLISHED if way == "published" else name.startswith("total_")
 
 
+@pytest.mark.some(1)
 @EVERY_WAY
 def test_a_stream_file_differs_between_different_rows_in_randomised_arrays_only(tmp_path, way):
     seen, ever = set(), set()
@@ -131,6 +132,7 @@ def test_a_stream_file_differs_between_different_rows_in_randomised_arrays_only(
         assert ever - totals == {*(f"weight_{k}" for k in range(rounds)), "people", "piece", "secret_key"}
 
 
+@pytest.mark.some(1)
 @EVERY_WAY
 def test_under_huge_noise_every_saved_number_is_that_of_any_other_rows(tmp_path, way):
     """Saved numbers see rows through reports alone: a bounded report beside noise of at least bound / mu.
@@ -178,6 +180,7 @@ def test_values_outside_the_bounds_are_clamped_and_counted_nowhere_where_nobody_
         assert contents(save(states[0], tmp_path)) == contents(save(states[1], tmp_path))
 
 
+@pytest.mark.some(2)
 @EVERY_WAY
 @pytest.mark.parametrize("wild", [True, False])
 def test_rows_that_can_be_used_cause_no_warning_and_no_log(wild, way, caplog, capfd):

@@ -136,6 +136,7 @@ UNUSABLE = {
 """Records that can't be used: errors for who asks for them by missing='raise'."""
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("make", "error", "pieces"), UNUSABLE.values(), ids=UNUSABLE)
 def test_records_that_cant_be_used_are_refused_if_asked_and_else_send_noise(make, error, pieces, tmp_path):
     check_refusal(lambda tmp: make(tmp, missing="raise").fit(progress=False), error, pieces, tmp_path)
@@ -181,6 +182,7 @@ def test_any_wrong_cell_is_refused_if_asked_and_else_like_one_that_is_missing(pl
 STRANGE = ["\ud800", 10**5000, np.datetime64("NaT"), [1], np.zeros(1, [("f", float)])[0]]
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("column", ["y", "a", "g", "who"])
 @pytest.mark.parametrize("value", STRANGE, ids=range(len(STRANGE)))
 def test_columns_that_numpy_and_pandas_hold_in_other_ways_fail_no_fit(column, value):

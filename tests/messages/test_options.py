@@ -64,6 +64,7 @@ CALLS = {
 }
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("option", CALLS)
 def test_a_column_given_for_an_option_is_not_printed(option):
     for kind, make in COLUMNS.items():

@@ -56,6 +56,7 @@ WRONG = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("options", "roles"),
     [({}, ["moments", "pilot", "end"]), (PRIVATE, ["location"]), ({"tuning": "published"}, ["end"])],

@@ -360,6 +360,7 @@ def test_a_gap_is_no_slip_at_the_shell(run):
     assert (status, [line for line in err.splitlines() if "warning: don't rely on" not in line]) == (0, [])
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("slip", SLIPS)
 def test_slips_at_the_shell(run, slip):
     arguments, said = SLIPS[slip]
@@ -667,6 +668,7 @@ def _column(path, skip=0):
     return np.concatenate([np.empty(0), *parts])
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("quoted", [False, True])
 def test_blank_lines_of_a_single_column_are_missing_values(tmp_path, newline, quoted):

@@ -95,6 +95,7 @@ def test_the_people_that_are_found_reach_the_goal_and_few_less_do_not():
     assert both.critical == "bmi"
 
 
+@pytest.mark.thorough
 def test_the_budget_that_is_found_reaches_the_goal_and_a_little_less_does_not():
     found = pr.plan(FORMULA, n=200_000, width={"age": 20}, scale=2500, **INSURED)
     assert found.asked == "budget"
@@ -132,6 +133,7 @@ def test_the_number_from_which_a_plan_relies_on_intervals_is_the_fits_own():
     assert not doubts(found.reliable + 2_000)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("anew")
 def test_widths_of_one_coefficient_over_people_and_budgets():
     found = insured(width={"age": 20})
@@ -236,6 +238,7 @@ def test_a_plan_prints_pickles_and_shows():
     assert isinstance(again, StudyPlan)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("coarse_contours")
 def test_contours_are_drawn_on_axes_of_ones_own():
     plt = pytest.importorskip("matplotlib.pyplot")

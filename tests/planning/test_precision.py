@@ -58,6 +58,7 @@ def test_power_is_how_often_an_effect_is_found():
     assert abs(found["told"] - power) < 4.0 * np.sqrt(power * (1 - power) / 40)
 
 
+@pytest.mark.statistical
 def test_counts_far_below_the_largest_want_more_people():
     """The score is (mean − y)/(y_max − mean), so that a count's curvature is its mean over the rest of the range."""
 

@@ -155,6 +155,7 @@ def test_concentrated_privacy_gives_a_curve_above_the_gaussian_one(rho, where, o
     assert near <= c.dp_delta(high, far, low) * (1 + 1e-6)  # nothing more is known from another point
 
 
+@pytest.mark.thorough
 @given(st.floats(1e-6, 50), st.floats(1e-12, 0.3))
 def test_zcdp_epsilon_inverts_and_beats_the_textbook(rho, delta):
     epsilon = c.zcdp_epsilon(rho, delta)

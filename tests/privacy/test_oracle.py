@@ -32,6 +32,7 @@ def test_gaussian_curve(mu, epsilon):
     assert gdp_delta(mu, epsilon) == pytest.approx(found, rel=2e-3, abs=1e-9)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("mu", "times"), [(0.2, 25), (0.5, 4), (1.0, 9)])
 def test_gaussian_composition(mu, times):
     total = compose([mu] * times)

@@ -85,6 +85,7 @@ def test_the_published_chain_has_its_own(name):
     assert np.abs(apart).max() < 6  # t-ratios of random scaling, which have long tails
 
 
+@pytest.mark.thorough
 def test_many_coefficients():
     rng = np.random.default_rng(2)
     rows = pd.DataFrame({"g": rng.integers(0, 105, 60_000).astype(str), "y": rng.standard_exponential(60_000)})

@@ -162,6 +162,7 @@ def test_a_rare_level_takes_back_all_that_is_about_it(right, share, marked):
     assert set(marked) == set(table.index[~table])
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("right", "common"),
     [

@@ -222,6 +222,7 @@ def moved(world):
     return change
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize(
     ("edit", "words"),
     [

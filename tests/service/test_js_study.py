@@ -15,7 +15,9 @@ BATCH, THREADS = 80, 9
 TRUTH = {"Intercept": 9.0, "age": -0.04}
 
 
-@pytest.mark.parametrize("each", [80, pytest.param(2000, marks=pytest.mark.statistical)])
+@pytest.mark.parametrize(
+    "each", [pytest.param(80, marks=pytest.mark.thorough), pytest.param(2000, marks=pytest.mark.statistical)]
+)
 def test_as_many_in_javascript_as_in_python_agree_with_the_truth(js, tmp_path, each):
     world = World(tmp_path, n=2 * each, rows=2 * each)
     rows = people(2 * each, seed=4).to_dict(orient="records")

@@ -143,6 +143,7 @@ def elsewhere(function, given):
 METHODS = {"how": {"inference": ("sandwich", "random_scaling", "batch_means")}}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("each", "more"),
     [(backwards, METHODS), (twice, METHODS), (elsewhere, METHODS), (elsewhere, {"epsilon": 2.0}),

@@ -67,6 +67,7 @@ def killed_after(monkeypatch, rows):
     monkeypatch.setattr(Stream, "_take", take)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("way", "threads"), [*((way, 2) for way in WAYS), ("default", 1)])
 def test_a_fit_that_is_killed_again_and_again_ends_in_the_same_bits(people, tmp_path, monkeypatch, way, threads):
     kept = tmp_path / "run.privreg"
@@ -169,6 +170,7 @@ def test_rows_that_have_changed_are_refused(begun):
     assert kept.read_bytes() == saved
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("more", "how", "word"),
     [
@@ -444,6 +446,7 @@ print((res.params.to_numpy().tobytes() + res.cov_params().to_numpy().tobytes()).
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_processes_that_are_really_stopped(people, tmp_path):
     """Interrupted, begun again, killed, and begun again: the bits of a fit that nobody stopped."""

@@ -445,6 +445,7 @@ def test_what_is_no_table_is_refused_by_its_own_error(batch):
         model(rows=N).start(seed=1).update(batch)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("chunk", [777, 4_096, N])
 def test_neither_chunks_nor_a_stop_change_a_bit(tmp_path, chunk):
     data = rows(missing=0.2)

@@ -62,6 +62,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("kind", "way"), [*zip(ORDERS, ["stream", "fit", "fit", "stream"], strict=True)])
 def test_effects_that_change_as_records_come_are_noted_if_records_come_in_order(kind, way):
     data = people(MANY, 5)

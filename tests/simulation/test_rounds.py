@@ -250,6 +250,7 @@ def test_the_engine_s_own_sums_pass_an_audit_and_half_the_noise_does_not():
     assert told(0.5).lower > 2.0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("more", [{}, {"private": "response"}, {"mechanism": "privunit", "epsilon": 1.0}])
 def test_half_the_noise_is_caught_by_the_audit_of_a_fit(monkeypatch, more):
     res = fit(model(5000, **more))

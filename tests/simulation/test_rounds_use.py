@@ -58,6 +58,7 @@ def test_unit_weights_of_scaled_covariates():
     assert_right(fitted(frame(), score_weights="unit"))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("private", ["record", "response"])
 def test_a_score_of_ones_own(private):
     family = pr.families.custom("tanh", lambda eta, y: math.tanh(eta - y), 1.0)

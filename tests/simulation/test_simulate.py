@@ -104,6 +104,7 @@ def test_rounds_are_of_fits_whose_length_is_known():
         model(people()).fit(rounds=12, tuning="published")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("rounds", [10, 12, 20, 100])
 def test_a_fit_holds_as_many_rounds_as_asked(rounds):
     res = model(people()).fit(rounds=rounds, seed=1, progress=False)
@@ -126,6 +127,7 @@ def test_a_saved_stream_keeps_its_rounds(tmp_path):
 # --- as a fit --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("more", [{}, {"private": "response"}, {"epsilon": 4.0}])
 def test_where_all_reports_arrive_in_order_it_is_the_fit(more):
     made = model(people(), **more)

@@ -284,6 +284,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("size", "k", "layout"), SIZES)
 def test_names_are_inside_a_figure_of_the_users(res, size, k, layout):
     _, ax = plt.subplots(figsize=size, layout=layout)

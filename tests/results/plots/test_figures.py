@@ -80,6 +80,7 @@ def test_trajectory_draws_trajectory(fitted):
     nothing_is_clipped(ax)
 
 
+@pytest.mark.some(1)
 def test_several_terms_get_a_panel_each_on_one_people_axis(fitted):
     axes = fitted.plot_trajectory()
     assert [a._left_title.get_text() for a in axes] == [f"{name} †" for name in fitted.params.index]
