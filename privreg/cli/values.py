@@ -122,10 +122,10 @@ def pairs(option: str, given: Sequence[str], form: str) -> dict[str, tuple[Any, 
     out: dict[str, tuple[Any, Any]] = {}
     for item in given:
         name, equals, value = item.rpartition("=")
-        if re.search(r"=[^=]*:[^=]*,[^=,]*$", name):
+        if re.search(r"=[^=]*:[^=]*[,\s][^=,]*$", name):
             raise SchemaError(
-                f"{option}: {item!r} holds several declarations; put blanks between them, as in {option} age=18:65 "
-                "income=0:90000."
+                f"{option}: {item!r} holds several declarations; put blanks between them and no quotes around all of "
+                f"them, as in {option} age=18:65 income=0:90000."
             )
         times = _TWO_TIMES.fullmatch(value) if option == "--bounds" else None
         if times and name:

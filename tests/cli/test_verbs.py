@@ -284,6 +284,8 @@ def test_refusals_are_one_line_that_names_the_fix(fit, more, said):
             ["fit", "y ~ x", "none.csv", "--bounds", "x=2020-01-01", "2020-12-31"],
             "write --bounds x=2020-01-01:2020-12-31",
         ),
+        (["fit", "y ~ x", "none.csv", "--mu", "1", "--bounds", "x=0:1 y=0:1"], "holds several declarations"),
+        (["fit", "y ~ x", "none.csv", "--mu", "1", "--bounds", "x=0:1,y=0:1"], "holds several declarations"),
         (["fit", "y ~ x", "none.csv", "--bounds", "y=0:1", "x=0", "1"], "declarations have no blanks, as in --bounds"),
         (["fit", "y ~ x", "none.csv", "--mu", "1"], "--bounds"),
         (["fit", "y ~ x.mean()", "none.csv", "--mu", "1", "--bounds", "x=0:1", "y=0:1"], "x.mean()"),
