@@ -146,7 +146,7 @@ def the_same_rounds() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def few_rounds() -> Iterator[None]:
-    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, in half the time: for tests of other things."""
+    """Fits hold 10 rounds, the fewest that fit(rounds=) takes, and plans rehearse one pair: for other tests."""
     from privreg.protocol.schedule import schedule
 
     def fewer(*, rows: int | None, rounds: int, **given: Any) -> Any:
@@ -154,6 +154,7 @@ def few_rounds() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as m:
         m.setattr("privreg.simulation.plan.schedule", fewer)
+        m.setattr("privreg.planning.precision.PAIRS", 1)
         yield
 
 

@@ -589,8 +589,8 @@ MUTANTS = (
     Mutant(
         "a term that fails for all",
         "privreg/formula/encoding.py",
-        "            if m > 1:\n",
-        "            if False:\n",
+        "            elif part.stop - part.start > 1:\n",
+        "            elif False:\n",
         (f"{HOSTILE}::test_a_function_that_would_end_the_process_spoils_its_row_alone",),
     ),
     Mutant(

@@ -5,7 +5,9 @@ Used by the front end only. Nothing is raised here that tells of a cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from numbers import Complex, Number, Real
 from typing import Any, Final
@@ -27,7 +29,7 @@ __all__ = [
     "coded_texts",
     "factorized",
     "places_of",
-    "plain_array",
+    "plain_table",
     "plain_vector",
     "read",
     "read_days",
@@ -69,24 +71,72 @@ def unmasked(values: Any) -> Any:
     return out
 
 
-def plain_array(values: Any) -> NDArray[Any]:
-    """Return a list as an array, in which a cell stays what it is: NumPy would write 'nan' for a missing text."""
-    if hasattr(values, "dtype"):
-        return np.asarray(values)
-    if any(cell is np.ma.masked for cell in values):  # of which NumPy would warn, and so tell
-        values = [None if cell is np.ma.masked else cell for cell in values]
-    out = np.asarray(values)
-    # whole numbers beside others become doubles, which hold some digits only
-    rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
-    return np.asarray(values, dtype=object) if rounded or out.dtype.kind not in "biufO" else out
-
-
 def plain_vector(values: Any) -> NDArray[Any]:
-    """The same of a list of cells, whatever a cell is."""
+    """A list of cells as an array in which each stays what it is: NumPy would write 'nan' for a missing text.
+
+    A cell that is a list, or an array itself, is no value. What comes neither so nor as an array is NumPy's to read.
+    """
+    if not _is_list(values):
+        return np.asarray(unmasked(values))
+    cells = list(values)
+    if all(map(_is_scalar, set(map(type, cells)))):
+        return _of_scalars(cells)
+    return np.fromiter((None if cell is np.ma.masked else cell for cell in cells), dtype=object, count=len(cells))
+
+
+def plain_table(values: Any, width: int | None = None) -> NDArray[Any]:
+    """A list of rows as an array, each by itself; a row that has not `width` cells is one of missing values.
+
+    Without `width` it is what most rows have. Of a list of cells each is a row.
+    """
+    if not _is_list(values):
+        return np.asarray(unmasked(values))
+    rows = [_row(row) for row in values]
+    if width is None:
+        width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+    rows = [row if len(row) == width else [None] * width for row in rows]
+    flat = plain_vector([cell for row in rows for cell in row])
+    return flat.reshape(len(rows), width)
+
+
+def _of_scalars(cells: list[Any]) -> NDArray[Any]:
+    """Numbers as NumPy has them, if it keeps all of their digits; else objects."""
     try:
-        return plain_array(values)
-    except Exception:  # one of them is a list itself, say, or too long for the others
-        return np.fromiter(values, dtype=object, count=len(values))
+        out = np.asarray(cells)
+        # whole numbers beside others become doubles, which hold some digits only
+        rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
+        if out.ndim == 1 and out.dtype.kind in "biufO" and not rounded:
+            return out
+    except Exception:  # a number too large for all others' type, say
+        pass
+    return np.fromiter(cells, dtype=object, count=len(cells))
+
+
+def _is_list(values: Any) -> bool:
+    """Whether values come one by one, and not as an array, a text or a mapping."""
+    if isinstance(values, str | bytes | bytearray | memoryview | array | range | Mapping | Set):
+        return False
+    arrays = any(hasattr(values, name) for name in ("dtype", "__array__", "__array_interface__"))
+    return not arrays and hasattr(values, "__len__") and hasattr(values, "__iter__")
+
+
+def _is_scalar(kind: type) -> bool:
+    """Whether cells of this type are one cell, of which NumPy makes nothing else."""
+    return kind in _PLAIN or (issubclass(kind, np.generic) and not issubclass(kind, np.void | np.object_))
+
+
+def _row(row: Any) -> list[Any]:
+    """Cells of a row; of what is no row but one cell, that cell."""
+    try:
+        if row is np.ma.masked:
+            return [None]
+        if isinstance(row, np.ndarray):
+            return list(unmasked(row)) if row.ndim == 1 else [row]
+        if isinstance(row, list | tuple | deque | array | pd.Series):
+            return list(row)
+    except Exception:  # whatever the row is, its own code may raise anything
+        return []
+    return [row]
 
 
 def read_numbers(raw: Any) -> Floats:
@@ -206,6 +256,8 @@ def _exact(cell: Any) -> Any:
     """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
     if isinstance(cell, bytes):
         cell = _decoded(cell)
+    if isinstance(cell, np.generic) and not isinstance(cell, str):
+        cell = cell.item()  # Python's own number, which doesn't warn of what is too large for a short one
     if isinstance(cell, str):
         text = cell.strip()
         if "_" in text:  # Python would read it

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.data.cells import GAP, UNKNOWN, Codes, Flags, Floats, factorized, places_of, read, read_days
+from privreg.data.cells import GAP, UNKNOWN, Codes, Flags, Floats, factorized, places_of, read, read_days, unmasked
 from privreg.data.taken import Taken
 from privreg.errors import DataError, SchemaError, quietly
 from privreg.schema.declarations import Schema
@@ -91,7 +91,7 @@ def column_of(frame: Any, name: str) -> Any:
         raise DataError(f"rows must come as a pandas DataFrame (or a dict of columns), got {type(frame).__name__}.")
     if name not in frame:
         raise missing(name, frame)
-    column = frame[name]
+    column = unmasked(frame[name])
     if getattr(column, "ndim", 1) == 0:
         raise DataError(f"column {name!r} is a single value; give a list of values, one for each row.")
     if getattr(column, "ndim", 1) != 1:
@@ -99,11 +99,11 @@ def column_of(frame: Any, name: str) -> Any:
     return column
 
 
-def missing(name: str, labels: Iterable[Any]) -> DataError:
-    """Error for a column that is not among the data's labels.
+def missing(name: str, labels: Iterable[Any], others: Iterable[str] = ()) -> DataError:
+    """Error for a column that is not among the data's labels; `others` are wanted, too.
 
-    Only the nearest label is quoted: in a table without header the labels are its first row, and in a transposed
-    table or a mapping by person they are people.
+    In a table without header the labels are its first row, and in a transposed table or a mapping by person they are
+    people. So the nearest label is quoted only if it is the name but for capitals, or one of the others is a label.
     """
     names = list(labels)
     if any(not isinstance(c, str) or _reads_as_number(c) for c in names):
@@ -111,8 +111,10 @@ def missing(name: str, labels: Iterable[Any]) -> DataError:
             f"column {name!r} is missing; the data's column labels look like values or positions. Give the table a "
             "header of names, or name its columns."
         )
-    near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
-    near = [c for c in names if c.lower() == near[0].lower()] if near else []
+    near = [c for c in names if c.lower() == name.lower()]
+    if not near and not set(others).isdisjoint(names):
+        near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), map(str.lower, names), n=1)
+        near = [c for c in names if c.lower() == near[0].lower()] if near else []
     hint = f"Did you mean {near[0]!r}?" if near else "Rename a column of the data, or change the name where it is used."
     return DataError(f"column {name!r} is missing from the data, which have {len(names)} columns. {hint}")
 

@@ -55,7 +55,7 @@ def mismatches(schema: Schema, file: Described, wanted: Iterable[str] | None = N
     out = []
     for name in declared if wanted is None else wanted:
         if name not in file.columns:
-            out.append(str(missing(name, file.columns)))
+            out.append(str(missing(name, file.columns, declared)))
         elif list(file.columns).count(name) > 1:
             out.append(f"there is more than one column named {name!r}; rename or drop one.")
         elif name not in declared:

@@ -49,7 +49,7 @@ def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
         labels = list(data)
         absent = next((c for c in columns if c not in labels), None)
         if absent is not None:
-            raise missing(absent, labels)
+            raise missing(absent, labels, columns)
         return labels
     found = labels_of_object(data)
     if found is not None:

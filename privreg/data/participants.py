@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from numbers import Complex, Number
+from numbers import Complex, Number, Real
 from typing import Any, Final
 from uuid import UUID
 
@@ -278,7 +278,9 @@ def _text(value: Any) -> str | None:
             return value or None
         if isinstance(value, UUID):
             return str(value)
-        value = value.real if isinstance(value, Complex) and value.imag == 0 else value
+        value = value.item() if isinstance(value, np.generic) else value  # which doesn't warn of its few digits
+        if isinstance(value, Complex) and not isinstance(value, Real):
+            value = value.real if value.imag == 0 else None
         # a decimal number of a line may be one of millions of digits
         if isinstance(value, Number) and abs(value) < LARGEST and value == int(value):  # type: ignore[arg-type,call-overload]
             return str(int(value))  # type: ignore[call-overload]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from privreg.data.cells import Flags, Floats, plain_array, plain_vector, unmasked
+from privreg.data.cells import Flags, Floats, plain_table, unmasked
 from privreg.data.columns import (
     Encoded,
     all_finite,
@@ -164,7 +164,7 @@ class ArrayDesign:
         return self._exog(exog, clamp=clamp, gaps=False, new=True)
 
     def _exog(self, exog: Any, *, clamp: bool, gaps: bool, new: bool = False) -> Floats:
-        x = _array(exog, "exog", _table)
+        x = _array(exog, "exog", partial(plain_table, width=len(self.exog_names)))
         if x.ndim != 2 or x.shape[1] != len(self.exog_names):
             raise DataError(
                 f"exog must have two dimensions and {len(self.exog_names)} columns "
@@ -316,16 +316,17 @@ def read_arrays(
         endog_name = str(label) if isinstance(label, str | int) and label else "y"
     if not isinstance(endog_name, str):
         raise DataError(f"endog_name must be a string, got {type(endog_name).__name__}.")
-    x = _array(exog, "exog", _table)
+    width = None if exog_names is None else len(_names(exog_names))
+    x = _array(exog, "exog", partial(plain_table, width=width))
     x = x[:, None] if x.ndim == 1 else x
-    y = _vector(_array(endog, endog_name, plain_vector), endog_name)
+    y = _vector(_array(endog, endog_name, _column), endog_name)
     if x.ndim != 2 or x.shape[1] == 0:
         raise DataError(f"exog must have two dimensions and at least one column, got shape {x.shape}.")
     names = tuple(f"x{j + 1}" for j in range(x.shape[1])) if exog_names is None else _names(exog_names)
     if len(names) != x.shape[1]:
         raise DataError(f"exog has {x.shape[1]} columns but {len(names)} names; exog_names needs one string a column.")
     o, e = (
-        None if given is None else _vector(_array(given, name, plain_vector), name)
+        None if given is None else _vector(_array(given, name, _column), name)
         for given, name in ((offset, _OFFSET), (exposure, _EXPOSURE))
     )
     more = {name: len(v) for name, v in ((_OFFSET, o), (_EXPOSURE, e)) if v is not None}
@@ -457,21 +458,7 @@ def _names(exog_names: Any) -> tuple[str, ...]:
     return names
 
 
-def _table(values: Any) -> Any:
-    """A list of rows as an array, whatever a cell is; a row unlike most is one of missing values."""
-    try:
-        out = plain_array(values)
-        if out.ndim > 1 or out.dtype.kind != "O":
-            return out
-    except Exception:  # a cell is a list itself, say, or a row has too few
-        pass
-    lengths = Counter(len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in values)
-    width = lengths.most_common(1)[0][0]
-    if not width:
-        return plain_vector(values)
-    whole = [isinstance(row, list | tuple | np.ndarray) and len(row) == width for row in values]
-    rows = [row if fits else [None] * width for row, fits in zip(values, whole, strict=True)]
-    return np.stack([np.fromiter(row, dtype=object, count=width) for row in rows])
+_column = partial(plain_table, width=1)
 
 
 def _array(values: Any, name: str, read: Callable[[Any], Any]) -> Any:
@@ -487,7 +474,7 @@ def _vector(values: Any, name: str) -> Any:
     values = unmasked(values)
     wrong = DataError(f"{name!r} is ragged; give one number a row.")
     if isinstance(values, list | tuple):
-        values = quietly(lambda: plain_vector(values), wrong)
+        values = quietly(lambda: plain_table(values, width=1), wrong)
     shape = quietly(lambda: np.shape(values), wrong)
     if len(shape) == 2 and shape[1] == 1:
         return np.asarray(values)[:, 0]

@@ -6,6 +6,7 @@ Built from the formula and the public schema; it learns nothing from the rows it
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -340,19 +341,41 @@ def by_rows(make: Callable[[Mapping[str, Any]], NDArray[Any]], data: Mapping[str
     """
     out = np.full((n, width), np.nan)
     waiting = [slice(0, n)]
-    while waiting:
-        part = waiting.pop()
+
+    def block(part: slice) -> Floats:
         m = part.stop - part.start
-        try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():  # both would tell of a value
-                warnings.simplefilter("ignore")
-                block = make(data if m == n else {name: values[part] for name, values in data.items()})
-                out[part] = block.astype(np.float64, casting="same_kind").reshape(m, width)
-        except (Exception, SystemExit, GeneratorExit):  # its text could hold data
-            if m > 1:
-                middle = part.start + m // 2
+        made = make(data if m == n else {name: values[part] for name, values in data.items()})
+        return made.astype(np.float64, casting="same_kind").reshape(m, width)
+
+    # what warns would tell of a value; warnings are silenced for all threads, so one after the other
+    with _SILENT, np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        while waiting:
+            part = waiting.pop()
+            made = _unless_it_fails(block, part)
+            if made is not None:
+                out[part] = made
+            elif part.stop - part.start > 1:
+                middle = (part.start + part.stop) // 2
                 waiting += [slice(part.start, middle), slice(middle, part.stop)]
     return out
+
+
+_SILENT: Final = threading.Lock()
+
+
+def _unless_it_fails(block: Callable[[slice], Floats], part: slice) -> Floats | None:
+    """The block of a part; None if its function raises anything, whose text could hold data."""
+    try:
+        return block(part)
+    except KeyboardInterrupt:  # the user's, unless it comes again
+        try:
+            block(part)
+        except BaseException:
+            return None
+        raise
+    except BaseException:
+        return None
 
 
 def same_in_pieces(evaluate: Evaluator, plan: Encoder, names: Sequence[str]) -> bool:

@@ -158,10 +158,14 @@ class Course:
             if end is None or (people < end and not aged):
                 return False
             cells = self.store.cells()
-            before = self.chain
+            before, published = self.chain, False
             self.chain = chains.closed(self.engine, before, self.plan.roles, cells)
-            if not self._publish(packed(cells)):  # another process was faster, with other sums
-                self.chain = before
+            try:
+                published = self._publish(packed(cells))
+            finally:
+                if not published:
+                    self.chain = before
+            if not published:  # another process was faster, with other sums
                 self.catch_up()
             return True
 

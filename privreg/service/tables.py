@@ -86,6 +86,7 @@ report = Table(
     PrimaryKeyConstraint("study", "token_id"),
     ForeignKeyConstraint(["study", "k"], ["state.study", "state.k"]),
     Index("report_by_place", "study", "k", "role", "grp"),
+    sqlite_with_rowid=False,  # rows' own numbers would tell in which order reports came
 )
 
 cell = Table(

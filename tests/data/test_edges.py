@@ -356,6 +356,9 @@ def test_a_masked_cell_is_a_missing_value_in_every_kind_of_table():
             warnings.simplefilter("error", UserWarning)
             warnings.simplefilter("ignore", pr.errors.ReliabilityWarning)
             np.testing.assert_array_equal(model(rows).fit(seed=1, progress=False).params, want)
+    encode = model(data)._spec.design.encode
+    for rows in ({"x": masked, "y": data["y"]}, {"x": list(masked), "y": data["y"]}):  # of a stream
+        np.testing.assert_array_equal(encode(rows, "noise").exog, encode(missing, "noise").exog)
     exog = np.ma.column_stack([np.ones(len(data)), masked])
     names = {"exog_names": ["const", "x"], "endog_name": "y", "mu": 2, "bounds": OPTIONS["bounds"]}
     fits = [

@@ -277,8 +277,8 @@ def test_prediction_outside_a_spline_is_refused_without_the_value():
 def test_missing_column_and_other_frames():
     design = formula_design("y ~ age", SCHEMA)
     with pytest.raises(DataError, match="'age' is missing from the data, which have 3 columns") as caught:
-        design.encode(pd.DataFrame({"y": [SENTINEL], "ages": [1], "other": ["SECRETLEVEL"]}))
-    assert "Did you mean 'ages'?" in str(caught.value)
+        design.encode(pd.DataFrame({"y": [SENTINEL], "Age": [1], "other": ["SECRETLEVEL"]}))
+    assert "Did you mean 'Age'?" in str(caught.value)
     assert "987654" not in shown(caught.value)
     with pytest.raises(DataError, match="more than once"):
         design.encode(pd.DataFrame([[1, 2, 3]], columns=["y", "age", "age"]))

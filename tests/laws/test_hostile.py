@@ -9,13 +9,16 @@ from __future__ import annotations
 import io
 import re
 import sqlite3
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr
 from decimal import Decimal
 from uuid import UUID
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import privreg as pr
@@ -25,6 +28,7 @@ from privreg.data.cells import read_numbers
 from privreg.data.columns import level_codes
 from privreg.data.participants import Counter
 from privreg.data.sources.open import open_table
+from privreg.formula.arrays import array_design, read_arrays
 from privreg.formula.design import formula_design
 from privreg.schema.declarations import Schema
 
@@ -520,21 +524,100 @@ def test_a_connection_may_hand_out_rows_by_name():
     assert encoded(pr.sql("SELECT * FROM t", connection))[1].tolist() == [[1.0, 1.0, 1.0, 0.0, 0.5]]
 
 
-@pytest.mark.parametrize("row", [[1], None, [[1], 0.5], "row", [1.0, 0.5, 0.5]])
-def test_a_row_of_a_list_of_rows_spoils_itself_alone(row):
+ODD_ROWS = {
+    "short": [1],
+    "none": None,
+    "cells": [[1], 0.5],
+    "text": "row",
+    "long": [1.0, 0.5, 0.5],
+    "a cell": np.array(5.0),
+    "masked": np.ma.masked,
+    "masked cell": np.ma.array([1.0, 0.5], mask=[False, True]),
+    "a short Series": pd.Series([1.0]),
+}
+WHOLE_ROWS = {"lists": list, "arrays": np.array, "masked": np.ma.array, "Series": pd.Series}
+
+
+@pytest.mark.parametrize("form", WHOLE_ROWS)
+@pytest.mark.parametrize("row", ODD_ROWS)
+def test_a_row_of_a_list_of_rows_spoils_itself_alone(row, form):
     rng = np.random.default_rng(1)
-    x = np.column_stack([np.ones(N), rng.uniform(-1, 1, N)]).tolist()
-    y = rng.uniform(0, 1, N)
+    x = [[1.0, v] for v in rng.uniform(-1, 1, N)]
+    design = array_design(["const", "x"], "y", Schema.declare({"y": (0, 1), "x": (-1, 1)}))
 
-    def fit(exog):
-        model = pr.PrivateOnlineRegression(y, exog, exog_names=["const", "x"], bounds={"y": (0, 1), "x": (-1, 1)}, mu=4)
-        return model.fit(seed=1, progress=False).params.tolist()
+    def rows(odd):
+        made = [WHOLE_ROWS[form](cells) for cells in x]
+        made[AT] = odd
+        return design.encode((np.ones(N), made), "noise").exog
 
-    gone = [*x[:AT], [1.0, None], *x[AT + 1 :]]
-    assert fit([*x[:AT], row, *x[AT + 1 :]]) == fit(gone) != fit(x)
+    np.testing.assert_array_equal(rows(ODD_ROWS[row]), rows([1.0, None]))
 
 
-@pytest.mark.parametrize("stop", [SystemExit, GeneratorExit])
+@pytest.mark.parametrize("odd", [None, [1.0, 2.0], [], 1j, "x", np.ma.masked, np.ma.array(1.0, mask=True), {1: 2}])
+@pytest.mark.parametrize("form", [float, lambda v: [v], lambda v: (v,), lambda v: np.array([v]), np.float32])
+def test_a_response_of_a_list_spoils_itself_alone(form, odd):
+    rng = np.random.default_rng(1)
+    y, x = [form(v) for v in rng.uniform(0, 1, N)], np.ones((N, 1))
+
+    def read(cells):
+        held = read_arrays(cells, x, None, ["const"], "y")
+        return array_design(["const"], "y", Schema.declare({"y": (0, 1)})).encode((held.endog, x), "noise").endog
+
+    whole = read(y)
+    assert np.isfinite(whole).all()
+    whole[AT] = np.nan
+    y[AT] = odd
+    np.testing.assert_array_equal(read(y), whole)
+
+
+@pytest.mark.parametrize("made", [list, lambda cells: [np.array(c) for c in cells], lambda cells: [[c] for c in cells]])
+def test_a_column_of_a_mapping_is_read_cell_by_cell(made):
+    cells = np.linspace(0, 1, 20).tolist()
+    one, other = (np.asarray(read_numbers(made(c)))[1:] for c in (cells, [None, *cells[1:]]))
+    odd = made(cells)
+    odd[0] = [1, 2, 3]
+    for again in (other, read_numbers(odd)[1:]):
+        np.testing.assert_array_equal(again, one)
+
+
+def test_no_number_of_a_dictionary_of_arrows_makes_a_table_unreadable(tmp_path):
+    schema = Schema.declare({"y": (0, 1)}, {"g": [1, 2, 3]})
+    cells = np.array([1.0, 2.0, 3.0] * 10)
+    for odd in (np.nan, np.inf, 1e308):
+        held = np.where(np.arange(30) == 7, odd, cells)
+        rows = pa.table({"y": np.ones(30), "g": pa.array(held, from_pandas=False).dictionary_encode()})
+        (batch,) = open_table(rows, ("y", "g"), schema).batches(0)
+        want = np.where(np.arange(30) == 7, -1, cells - 1)
+        assert level_codes(batch["g"], "g", schema.levels["g"], gaps=True).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("who", [np.float32(1.5), np.float16(np.inf), np.complex64(1 + 1j), np.float32(np.nan)])
+def test_no_id_and_no_level_warns(who):
+    cells = ["a", who, *"bcd"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Counter("who", 1).excess(cells, gaps=True).tolist() == [False, True, False, False, False]
+        assert level_codes(cells, "g", ("a", "b"), gaps=True).tolist() == [0, -1, 1, -1, -1]
+
+
+def test_threads_leave_the_filters_of_warnings_as_they_are():
+    @pr.rowwise
+    def slow(v):
+        time.sleep(0.001)
+        return v
+
+    design = formula_design("y ~ slow(z)", SCHEMA, functions={"slow": slow})
+    before, pieces = list(warnings.filters), [table()[a : a + 20] for a in range(0, N, 20)] * 4
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda rows: design.encode(rows, "noise"), pieces))
+    assert warnings.filters == before
+
+
+class Own(BaseException):
+    """Of a function that would end the process."""
+
+
+@pytest.mark.parametrize("stop", [SystemExit, GeneratorExit, KeyboardInterrupt, Own])
 def test_a_function_that_would_end_the_process_spoils_its_row_alone(stop):
     @pr.rowwise
     def stops(v):
@@ -545,3 +628,20 @@ def test_a_function_that_would_end_the_process_spoils_its_row_alone(stop):
     design = formula_design("y ~ stops(z)", SCHEMA, functions={"stops": stops})
     endog = design.encode(table({"z": 1.05}), "noise").endog
     assert np.flatnonzero(np.isnan(endog)).tolist() == [AT]
+
+
+def test_who_interrupts_a_function_interrupts_the_fit():
+    calls = []
+
+    @pr.rowwise
+    def slow(v):
+        calls.append(len(v))
+        if len(calls) == trap:
+            raise KeyboardInterrupt  # as a key that is pressed once
+        return v
+
+    trap = 0
+    design = formula_design("y ~ slow(z)", SCHEMA, functions={"slow": slow})
+    trap = len(calls) + 1
+    with pytest.raises(KeyboardInterrupt):
+        design.encode(table(), "noise")

@@ -53,13 +53,21 @@ def test_so_is_a_column_beside_the_formula(people, option):
         FIT("charges ~ bmi", people, **more)
 
 
+def test_a_first_record_where_a_header_should_be_is_not_quoted(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("diabetic,female,north\nwell,male,south\n")
+    with pytest.raises(DataError, match="column 'diabetes' is missing") as caught:
+        FIT("diabetes ~ sex", path, mu=1)
+    assert not any(word in str(caught.value) for word in ("diabetic", "female", "north"))
+
+
 def silos(people):
     halves = [people[:250], people[250:]]
     return pr.federated.FederatedRegression.from_formula("smoker ~ agee", halves, mu=1, family="logistic")
 
 
 def means(people):
-    return pr.means.PrivateMeans.from_formula("agee ~ 1", people, mu=1)
+    return pr.means.PrivateMeans.from_formula("agee ~ 1", people, mu=1, by="smoker")
 
 
 def curator(people):

@@ -120,6 +120,26 @@ TestStorage.settings = settings(
 )
 
 
+def test_a_state_that_could_not_be_published_is_published_later(world, monkeypatch):
+    while world.course.advance():
+        pass
+    k, bodies = len(world.course.states), world.bodies(PEOPLE)
+    world.store.take([world.arrived(b) for b in bodies], {})
+    with monkeypatch.context() as m:
+        m.setattr(world.store, "publish", _disk_full)
+        with pytest.raises(sa.exc.OperationalError):
+            world.course.advance()
+    assert world.course.is_open
+    assert world.course.role_of(k) is None
+    assert world.course.advance()
+    assert world.course.role_of(k) is not None
+
+
+def test_the_order_in_which_reports_came_is_kept_nowhere(world):
+    with world.store.engine.connect() as c, pytest.raises(sa.exc.OperationalError, match="no such column"):
+        c.exec_driver_sql("SELECT rowid FROM report")
+
+
 def test_a_disk_that_is_really_full_keeps_nothing_and_loses_nothing(world):
     bodies = world.bodies(PEOPLE)
     some = [world.arrived(b) for b in bodies]

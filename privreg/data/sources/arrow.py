@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any, Final
@@ -166,7 +167,8 @@ def _kind(levels: tuple[Any, ...]) -> Any:
 
 def _codes(array: Any, declared: tuple[Any, ...]) -> Any:
     """A dictionary column as pandas' codes; one whose dictionary has nulls or doubles is decoded."""
-    levels = _texts(array.dictionary)
+    # pandas has no category of NaN
+    levels = [None if isinstance(level, float) and math.isnan(level) else level for level in _texts(array.dictionary)]
     held = array.indices if array.indices.type.bit_width < 64 else array.indices.cast("int64")
     if held.null_count:
         held = held.cast("int64").fill_null(-1)

@@ -121,8 +121,6 @@ def _column(values: Any, name: str) -> Any:
     wrong = DataError(f"column {name!r} of the mapping must be one-dimensional, with one number or level a row.")
     values = unmasked(values)
     out = values if hasattr(values, "dtype") else quietly(lambda: plain_vector(values), wrong)
-    if getattr(out, "ndim", 0) > 1 and out is not values:  # a list whose cells are lists: they can't be used
-        out = np.fromiter(values, dtype=object, count=len(values))
     if getattr(out, "ndim", 0) != 1:
         raise wrong
     return out

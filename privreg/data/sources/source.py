@@ -175,10 +175,10 @@ def check_labels(columns: Iterable[str], labels: Iterable[Any], where: str) -> N
     ------
     DataError
     """
-    names = list(labels)
-    for name in columns:
+    names, wanted = list(labels), list(columns)
+    for name in wanted:
         if name not in names:
-            raise DataError(f"{where}: {missing(name, names)}")
+            raise DataError(f"{where}: {missing(name, names, wanted)}")
         if names.count(name) > 1:
             raise DataError(f"{where}: there is more than one column named {name!r}; rename or drop one.")
 
