@@ -84,7 +84,7 @@ def _declared(option: Option, said: str) -> str:
     if option.kind == "levels":
         named = re.findall(r"'([^']*)'|\"([^\"]*)\"|([^\s,\[\]'\"]+)", said)
         return "A,B" if said in {"...", "[...]"} else ",".join(a or b or c for a, b, c in named)
-    parts = [p.strip() for p in said.strip("()").split(",")]
+    parts = [p.strip().strip("'\"") for p in said.strip("()").split(",")]
     return ":".join(p.upper() if p.isalpha() else p for p in parts) if len(parts) == 2 else "LOW:HIGH"
 
 

@@ -50,6 +50,7 @@ def check_order(a: argparse.Namespace) -> None:
 
 _ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _TWO: Final = re.compile(rf"[\[(]?\s*({_ONE})\s*(?:[:,;/]|-|\.\.|\s)\s*({_ONE})\s*[\])]?")
+_APART: Final = re.compile(rf"([^:=\s]+):({_ONE}):({_ONE})")
 _TIME: Final = r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?"
 _TWO_TIMES: Final = re.compile(rf"({_TIME}):({_TIME})")
 _MEANT_TIMES: Final = re.compile(rf"[\[(]?\s*({_TIME})\s*(?:[:,;/]|\.\.|\s)\s*({_TIME})\s*[\])]?")
@@ -76,8 +77,11 @@ def check_spaces(option: str, words: Sequence[str]) -> None:
         return
     if "=" not in first:
         example = "age=18:65" if pair else "smoker=no,yes"
+        apart = _APART.fullmatch(first) if pair else None
+        if apart is not None:
+            example = f"{apart[1]}={apart[2]}:{apart[3]}"
         form = f"{first}={'LOW:HIGH' if pair else 'A,B'}" if re.fullmatch(r"[\w.-]+", first) else example
-        found = [as_meant(option, words[:k]) for k in (3, 2)] if pair else []
+        found = [as_meant(option, words[:k]) for k in (3, 2)] if pair and apart is None else []
         meant = next((m for m in found if m is not None), f"{option} {form}")
         shape = "NAME=LOW:HIGH" if pair else "NAME=A,B"
         raise SchemaError(f"{option} {first} has no '=': it must read {shape}; write {meant}, without blanks.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -54,7 +54,11 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: 
     """
     target = _path(path).resolve()  # through a link, so that no second name keeps an old key
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
+        name = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        # as the user's umask allows, but for secrets
+        handle = os.open(
+            name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600 if secret else 0o666
+        )
     except (OSError, ValueError) as e:
         raise SavedFileError(f"can't write {str(target)!r}: {_why(e)}; give a file in a writable folder.") from None
     try:
@@ -62,19 +66,15 @@ def write_bytes(path: str | Path, content: bytes, *, secret: bool = False, new: 
             f.write(content)
             f.flush()
             os.fsync(f.fileno())
-        if not secret:  # mkstemp gives 0600; ordinary files get what the user's umask allows
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(name).chmod(0o666 & ~mask)
         if new:
-            _claim(Path(name), target)
+            _claim(name, target)
         else:
-            Path(name).replace(target)
+            name.replace(target)
     except OSError as e:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise SavedFileError(f"can't write {str(target)!r}: {_why(e)}; give a file in a writable folder.") from None
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from privreg.data.cells import Flags, Floats, plain_table, unmasked
 from privreg.data.columns import (
     Encoded,
+    added,
     all_finite,
     beyond,
     clamped,
@@ -229,6 +230,10 @@ class ArrayDesign:
             total += log_exposure(values, name) if name == _EXPOSURE else values
         return x, total
 
+    def added(self) -> tuple[tuple[str, str], ...]:
+        """What is added to the linear predictor, for headers: each a title and words."""
+        return added(self.offset, self.exposure)
+
     def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
         """Covariates of rows for prediction, as given and encoded, that lie outside their declared bounds somewhere."""
         del new
@@ -440,8 +445,8 @@ def _endog_limits(name: str, schema: Schema, kind: str) -> tuple[float, float]:
     limits = schema.limits(name)
     if kind == "binary" and limits != (0.0, 1.0):
         raise SchemaError(
-            f"a binary response is 0 or 1; declare bounds={{{name!r}: (0, 1)}} or leave them out, or choose a family "
-            "for numbers, such as family='huber'."
+            f"a binary response is 0 or 1; declare bounds={{{name!r}: (0, 1)}} or leave them out; of a column of two "
+            f"other values levels={{{name!r}: [...]}}; or choose a family for numbers, such as family='huber'."
         )
     return limits
 

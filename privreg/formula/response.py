@@ -96,7 +96,7 @@ def response_of(
     if kind == "binary" and limits != (0.0, 1.0):
         raise FormulaError(
             f"a binary response is 0 or 1; {code!r} goes from {limits[0]:g} to {limits[1]:g}. "
-            f"Write I({columns[0]} > cut), declare two levels, or bounds={{{columns[0]!r}: (0, 1)}}; or choose a "
-            "family for numbers, such as family='huber'."
+            f"Write I({columns[0]} > cut), declare its two values, levels={{{columns[0]!r}: [...]}}, or, of 0 and 1, "
+            f"bounds={{{columns[0]!r}: (0, 1)}}; or choose a family for numbers, such as family='huber'."
         )
     return evaluate, limits

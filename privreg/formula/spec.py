@@ -88,6 +88,11 @@ class ModelSpec:
                 "offset= and exposure= go with one linear predictor, and a multinomial fit has one for each level but "
                 "the first; leave them out."
             )
+        if design.exposure is not None and family.link != "log":
+            raise OptionError(
+                f"exposure= is what counts are relative to: it goes with Poisson(), and the family is {family!r}; give "
+                "offset= the column that is to be added."
+            )
         check_response(family, design.endog_limits, design.endog_name)
         units = public_units(design, scale_response=family.scaled)
         spec = cls(design, units, family, budget, score_weights, mechanism, private, people)

@@ -76,12 +76,14 @@ class MeansStream:
                 silent = None if silent is None else silent[kept]
         n = len(next(iter(raw.values())))
         normals = self._noise.draw(n)
+        states = list(self._states)
         for g, plan in enumerate(spec.plans):
             here = slice(None) if spec.by is None else np.flatnonzero(raw[spec.by] == g)
             part = {name: values[here] for name, values in raw.items()}
             values = device.inside(spec.own[g], part, None if silent is None else silent[here])
             reports = device.reports(plan, values, normals[here][:, : plan.width])
-            self._states[g] = collector.update(self._states[g], reports)
+            states[g] = collector.update(states[g], reports)
+        self._states = states  # an interrupt leaves no subgroup counted, or all
 
     @property
     def nobs(self) -> int:

@@ -6,14 +6,17 @@ kept apart by when their reports arrive, and each of them has the noise of its o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from privreg.collector import estimate
 from privreg.collector import rounds as collector
+from privreg.data.labels import check_columns
 from privreg.data.sources.open import CHUNK, open_arrays
 from privreg.errors import DataError, OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.formula.arrays import read_arrays
@@ -171,6 +174,8 @@ def _read(plan: FitPlan, rows: Any, key: bytes | None) -> tuple[Source, Callable
         held = read_arrays(endog, exog, offset, list(design.exog_names), design.endog_name, exposure)
         source = open_arrays(held.endog, held.exog, held.offset, rows, exposure=held.exposure)
     else:
+        if isinstance(rows, pd.DataFrame | Mapping):
+            check_columns(rows, spec.columns)
         source = spec.open(rows)
     if key is None:
         return source, lambda: source.batches(0)

@@ -286,6 +286,7 @@ def test_refusals_are_one_line_that_names_the_fix(fit, more, said):
         ),
         (["fit", "y ~ x", "none.csv", "--mu", "1", "--bounds", "x=0:1 y=0:1"], "holds several declarations"),
         (["fit", "y ~ x", "none.csv", "--mu", "1", "--bounds", "x=0:1,y=0:1"], "holds several declarations"),
+        (["fit", "y ~ x", "none.csv", "--mu", "1", "--bounds", "x:18:90", "y=0:1"], "write --bounds x=18:90"),
         (["fit", "y ~ x", "none.csv", "--bounds", "y=0:1", "x=0", "1"], "declarations have no blanks, as in --bounds"),
         (["fit", "y ~ x", "none.csv", "--mu", "1"], "--bounds"),
         (["fit", "y ~ x.mean()", "none.csv", "--mu", "1", "--bounds", "x=0:1", "y=0:1"], "x.mean()"),

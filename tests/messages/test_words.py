@@ -738,3 +738,43 @@ def test_a_string_in_place_of_the_response_is_not_shown_again():
     with pytest.raises(errors.DataError, match="from_formula") as told:
         pr.PrivateOnlineRegression("secret answer", np.ones((3, 1)), mu=1)
     assert "secret" not in str(told.value)
+
+
+def test_offset_and_exposure_are_in_the_header_and_where_means_are_taken():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"g": rng.choice(["u", "v"], 400), "t": rng.uniform(1, 2, 400), "y": rng.poisson(1.0, 400)})
+    family = pr.families.Poisson(y_max=9)
+    public = {"bounds": {"t": (0.5, 3), "a": (0, 1)}, "levels": {"g": ["u", "v"]}, "mu": 2}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ g", rows, family=family, exposure="t", **public)
+    res = model.fit(progress=False)
+    for said in (str(res.summary()), repr(model.plan())):
+        assert re.search(r"Exposure: +log\(t\)", said)
+    assert "exposure t = 1" in str(res.marginal_means("g"))
+    with pytest.raises(OptionError, match=r"goes with Poisson\(\).*give offset="):
+        pr.PrivateOnlineRegression.from_formula("a ~ g", None, exposure="t", **public)
+
+
+def test_levels_of_quantiles_are_compared():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": rng.uniform(0, 1, 400), "y": rng.uniform(0, 1, 400)})
+    public = {"bounds": {"a": (0, 1), "y": (0, 1)}, "mu": 2}
+    levels = [pr.families.Quantile(tau) for tau in (0.1, 0.9)]
+    models = [pr.PrivateOnlineRegression.from_formula("y ~ a", rows, family=f, **public) for f in levels]
+    fits = [model.fit(progress=False) for model in models]
+    assert re.search(r"Family +Quantile\(0\.1\) +Quantile\(0\.9\)", str(pr.compare(*fits)))
+
+
+def test_a_stream_says_that_its_results_have_it():
+    stream = pr.PrivateOnlineRegression.from_formula("y ~ a", None, bounds={"a": (0, 1), "y": (0, 1)}, mu=1).start()
+    with pytest.raises(AttributeError, match=r"stream.results\(\).summary"):
+        stream.summary()
+    with pytest.raises(AttributeError, match=r"see dir\(stream\)"):
+        stream.nothing_of_the_kind()
+    with pytest.raises(DataError, match="column 'y' is a single value"):
+        stream.update({"a": 0.5, "y": 1})
+
+
+def test_rows_without_a_column_are_not_played():
+    model = pr.PrivateOnlineRegression.from_formula("y ~ a", None, bounds={"a": (0, 1), "y": (0, 1)}, mu=1, rows=100)
+    with pytest.raises(DataError, match="column 'a' is missing"):
+        pr.simulate(model.plan(), pd.DataFrame({"y": [0.5] * 100}))

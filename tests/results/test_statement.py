@@ -254,7 +254,7 @@ def test_reports_beside_public_covariates_are_not_amplified(tmp_path):
 
     alone = fit("y ~ 1")
     assert "trusted shuffler" in alone.privacy.shuffled(10_000)
-    for k, res in enumerate((fit("y ~ x"), fit("y ~ x - 1"), fit("y ~ 1", offset="x"), fit("y ~ 1", exposure="w"))):
+    for k, res in enumerate((fit("y ~ x"), fit("y ~ x - 1"), fit("y ~ 1", offset="x"), fit("y ~ 1", offset="w"))):
         path = tmp_path / f"{k}.privreg"
         res.save(path)
         saved = res.privacy.to_json()

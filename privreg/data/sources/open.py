@@ -18,7 +18,7 @@ from privreg.data.sources.files import is_dask, open_files, paths_of
 from privreg.data.sources.frames import open_arrays, open_frame, open_frames, open_mapping
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, chunk_of, file_mark, first, pieces, rows_of
 from privreg.data.sources.tables import open_object
-from privreg.errors import UnsupportedArgumentError
+from privreg.errors import DataError, UnsupportedArgumentError
 from privreg.files.optional import comes_from
 
 if TYPE_CHECKING:
@@ -103,6 +103,10 @@ def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
     """
     import pandas as pd
 
+    if isinstance(data, Mapping):
+        for name in columns:
+            if name in data and (isinstance(data[name], str | bytes) or not hasattr(data[name], "__len__")):
+                raise DataError(f"column {name!r} is a single value; give a list of values, one for each row.")
     if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1:
         return data
     table = open_object(data, Wanted(columns, schema))

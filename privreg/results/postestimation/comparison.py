@@ -15,6 +15,7 @@ from privreg.families.family import check_ratios
 from privreg.inference.methods import METHODS
 from privreg.options.unknown import all_known_arguments, known_arguments
 from privreg.privacy.ledger import compose, within
+from privreg.protocol import codes
 from privreg.results.postestimation.hypothesis import WaldTest, wald_test
 from privreg.results.results import PrivateResults
 from privreg.tables import MARK, Paragraph, Table, View, in_one_format, plain
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "anova", "compare"]
 
+_OF_A_LEVEL = {codes.EXPECTILE, codes.QUANTILE}
 _TITLE = "Private Online Regressions Compared"
 
 
@@ -194,7 +196,7 @@ class Comparison(View):
             (
                 plain(t.get("Dep. Variable", "")),
                 f"{r.nobs:,}",
-                r.family.name,
+                f"{r.family.name}({r.family.tau:g})" if r.family.code in _OF_A_LEVEL else r.family.name,
                 plain(r._fit.baseline[0]) if r._fit.baseline else "",
                 t.get("Tuning", "").partition(":")[0].partition(",")[0],
                 METHODS[r.methods[0]].title if r.methods else "none",

@@ -445,6 +445,9 @@ def _completed(design: Any, factor: str, at: Any) -> tuple[Any, list[str]]:
             held = replaced(held, c, np.full(n * m, schema.scale(c)[0]))
     if middle := [f"{c} = {_middle(schema, c)}" for c in lacking if c not in schema.levels]:
         words.append(f"at the middle of what is declared, {', '.join(middle)}")
+    for title, name, value in (("offset", design.offset, "0"), ("exposure", design.exposure, "1")):
+        if name is not None and name not in at:
+            words.append(f"{title} {name} = {value}")
     combined = list(itertools.product(*(schema.levels[c] for c in others))) * n
     for i, c in enumerate(others):
         held = replaced(held, c, np.array([row[i] for row in combined], dtype=object))

@@ -294,7 +294,8 @@ def clamping_words(plan: Plan, progress: Progress) -> str | None:
     if shares is None:
         return f"{text}; how many was not counted yet"
     where = "the response" if plan.label else "any column"
-    said = f"surely at most {100.0 * shares.most:.2g}% of them in {where}"
+    most = 100.0 * shares.most
+    said = f"surely at most {most:.2g}% of them in {where}" if most < 99.0 else f"too few to tell of {where}"
     if shares.noted:
         names = _listed(shares.columns[j].name for j in shares.noted)
         said = f"surely more than {100.0 * SMALL:g}% of them in {names} (see the notes)"
@@ -338,8 +339,8 @@ def _unusable(found: Findings, share: float, error: float) -> Diagnostic:
         "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (
-            "; see that the declared levels match the data, that texts have levels= and dates have dates as bounds, "
-            "that dates are written as 2020-12-31 and decimals with a point"
+            "; see that the declared levels match the data, blanks too, that texts have levels= and dates have dates "
+            "as bounds, that dates are written as 2020-12-31 and decimals with a point"
             if percent > 50
             else "; estimates are right if whether a record can be used depends on covariates alone"
         )

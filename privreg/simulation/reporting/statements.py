@@ -45,6 +45,7 @@ def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tupl
         ("Dep. Variable", spec.design.endog_name),
         ("Family", report.family),
         ("Formula", spec.formula),
+        *spec.design.added(),
         ("No. Observations", f"{people:,}"),
         ("Score weights", weights),
         ("Tuning", report.tuning),

@@ -143,6 +143,16 @@ class Stream:
         """Whether several threads are of use."""
         return self._settings.efficient is not None
 
+    if not TYPE_CHECKING:  # to a type checker a stream has what is written here, and nothing else
+
+        def __getattr__(self, name: str) -> Any:
+            """Say which call of its results was meant."""
+            from privreg.results.results import PrivateResults
+
+            ours = not name.startswith("_") and hasattr(PrivateResults, name)
+            fix = f"; its results so far have it: stream.results().{name}" if ours else "; see dir(stream)"
+            raise AttributeError(f"a stream in progress has no {name!r}{fix}.")
+
     def update(self, batch: Any) -> Stream:
         """Play the devices of the people in `batch`, each once, in order.
 
