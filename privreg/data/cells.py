@@ -102,9 +102,10 @@ def plain_table(values: Any, width: int | None = None) -> NDArray[Any]:
 def _of_scalars(cells: list[Any]) -> NDArray[Any]:
     """Numbers as NumPy has them, if it keeps all of their digits; else objects."""
     try:
-        out = np.asarray(cells)
-        # whole numbers beside others become doubles, which hold some digits only
-        rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
+        with np.errstate(all="ignore"):  # short numbers can't be compared with large ones
+            out = np.asarray(cells)
+            # whole numbers beside others become doubles, which hold some digits only
+            rounded = out.dtype.kind == "f" and bool((np.abs(out) >= 2.0**53).any())
         if out.ndim == 1 and out.dtype.kind in "biufO" and not rounded:
             return out
     except Exception:  # a number too large for all others' type, say
