@@ -11,6 +11,7 @@ from scipy.stats import beta, binom
 import privreg as pr
 from privreg.errors import BudgetError, DataError, InferenceError, NotPrivateError, SavedFileError
 from privreg.means import collector, device
+from privreg.means import stream as stream_module
 from privreg.means.plan import make_plan
 from privreg.means.terms import Term
 from privreg.privacy.ledger import LEDGER
@@ -545,3 +546,25 @@ def test_too_few_people():
         estimate(people(3), m=1)
     with pytest.raises(DataError, match="no data"):
         pr.means.PrivateMeans(["age"], epsilon=1, **PUBLIC).fit()
+
+
+def test_an_interrupt_leaves_no_subgroup_of_a_batch_counted(monkeypatch):
+    rows = {"x": np.linspace(0, 1, 40), "g": np.array(["u", "v"] * 20)}
+    public = {"bounds": {"x": (0, 1)}, "levels": {"g": ["u", "v"]}}
+    stream = pr.means.PrivateMeans.from_formula("x ~ 1", None, by="g", mu=1, **public).start()
+    held = stream_module.collector.update
+    calls = []
+
+    def interrupted(state, reports):
+        calls.append(len(calls))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return held(state, reports)
+
+    with monkeypatch.context() as m:
+        m.setattr(stream_module.collector, "update", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.update(rows)
+    assert stream.nobs == 0
+    stream.update(rows)
+    assert stream.nobs == 40

@@ -349,3 +349,18 @@ def test_a_stream_by_another_name_is_no_stream(saved, tmp_path, monkeypatch, kin
     with pytest.raises(SavedFileError, match="damaged or was not saved by privreg"):
         pr.load(saved)
     assert members(saved) == parts
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes")
+def test_files_are_as_the_umask_allows_which_is_left_alone_and_secrets_are_their_owners(tmp_path, monkeypatch):
+    old = os.umask(0o027)
+    try:
+        with monkeypatch.context() as m:
+            m.setattr(os, "umask", lambda mask: pytest.fail("other threads make files, too"))
+            for secret in (False, True):
+                archive.write_bytes(tmp_path / f"{secret}", b"x", secret=secret)
+    finally:
+        os.umask(old)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("False", "True")]
+    assert modes == [0o640, 0o600]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["False", "True"]
