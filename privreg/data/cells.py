@@ -257,7 +257,7 @@ def _exact(cell: Any) -> Any:
     """The number a cell is or reads as, whole numbers exactly; NaN if it is none."""
     if isinstance(cell, bytes):
         cell = _decoded(cell)
-    if isinstance(cell, np.generic) and not isinstance(cell, str):
+    if isinstance(cell, np.inexact):
         cell = cell.item()  # Python's own number, which doesn't warn of what is too large for a short one
     if isinstance(cell, str):
         text = cell.strip()

@@ -20,7 +20,6 @@ from privreg.schema.declarations import Schema
 
 __all__ = [
     "Encoded",
-    "added",
     "all_finite",
     "as_dates",
     "beyond",
@@ -312,12 +311,6 @@ def zero_one(values: Floats, name: str, *, gaps: bool = False) -> Floats:
 
 # --- opt-outs: what the two functions below return is learned from raw rows and is NOT private -----------
 # They serve allow_leak=("levels", "scale") only; the caller warns and records it in Schema.leaked.
-
-
-def added(offset: str | None, exposure: str | None) -> tuple[tuple[str, str], ...]:
-    """What is added to a linear predictor, for headers: each a title and words."""
-    said = [("Offset", offset), ("Exposure", None if exposure is None else f"log({exposure})")]
-    return tuple((title, words) for title, words in said if words is not None)
 
 
 def learn_levels(frame: Any, column: str) -> tuple[Any, ...]:

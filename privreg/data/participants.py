@@ -278,7 +278,7 @@ def _text(value: Any) -> str | None:
             return value or None
         if isinstance(value, UUID):
             return str(value)
-        value = value.item() if isinstance(value, np.generic) else value  # which doesn't warn of its few digits
+        value = value.item() if isinstance(value, np.inexact) else value  # which doesn't warn of its few digits
         if isinstance(value, Complex) and not isinstance(value, Real):
             value = value.real if value.imag == 0 else None
         # a decimal number of a line may be one of millions of digits

@@ -12,7 +12,6 @@ import numpy as np
 from privreg.data.cells import Flags, Floats, plain_table, unmasked
 from privreg.data.columns import (
     Encoded,
-    added,
     all_finite,
     beyond,
     clamped,
@@ -229,10 +228,6 @@ class ArrayDesign:
                 raise DataError(f"the new rows are {len(x)} but the {name} has {len(values)}; give one number a row.")
             total += log_exposure(values, name) if name == _EXPOSURE else values
         return x, total
-
-    def added(self) -> tuple[tuple[str, str], ...]:
-        """What is added to the linear predictor, for headers: each a title and words."""
-        return added(self.offset, self.exposure)
 
     def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
         """Covariates of rows for prediction, as given and encoded, that lie outside their declared bounds somewhere."""
@@ -479,7 +474,7 @@ def _vector(values: Any, name: str) -> Any:
     values = unmasked(values)
     wrong = DataError(f"{name!r} is ragged; give one number a row.")
     if isinstance(values, list | tuple):
-        values = quietly(lambda: plain_table(values, width=1), wrong)
+        values = quietly(lambda: _column(values), wrong)
     shape = quietly(lambda: np.shape(values), wrong)
     if len(shape) == 2 and shape[1] == 1:
         return np.asarray(values)[:, 0]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from privreg.data.cells import GAP, Flags, Floats
 from privreg.data.columns import (
     Encoded,
-    added,
     beyond,
     clamped,
     complete_rows,
@@ -223,10 +222,6 @@ class Design:
                 raise DataError(f"the new rows are {len(x)} but {name!r} has {len(values)}; give one number a row.")
             total += values if name == self.offset else log_exposure(values, name)
         return x, total
-
-    def added(self) -> tuple[tuple[str, str], ...]:
-        """What is added to the linear predictor, for headers: each a title and words."""
-        return added(self.offset, self.exposure)
 
     def values_of(self, new: Any, name: str) -> Floats:
         """A numeric column of rows for prediction, unclamped; of dates their days since 1970-01-01."""

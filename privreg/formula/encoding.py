@@ -361,7 +361,8 @@ def by_rows(make: Callable[[Mapping[str, Any]], NDArray[Any]], data: Mapping[str
     return out
 
 
-_SILENT: Final = threading.Lock()
+_SILENT: Final = threading.RLock()
+"""Of the thread that has silenced warnings; a marked function may predict, and so come here again."""
 
 
 def _unless_it_fails(block: Callable[[slice], Floats], part: slice) -> Floats | None:

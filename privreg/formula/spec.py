@@ -125,6 +125,13 @@ class ModelSpec:
         return len(design.names) == 1 and not design.sources[0] and design.offset is None and design.exposure is None
 
     @property
+    def added(self) -> tuple[tuple[str, str], ...]:
+        """What is added to the linear predictor, for headers: each a title and words."""
+        offset, exposure = self.design.offset, self.design.exposure
+        said = [("Offset", offset), ("Exposure", None if exposure is None else f"log({exposure})")]
+        return tuple((title, words) for title, words in said if words is not None)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns that are read: the design's, then those about people."""
         return (*self.design.columns, *self.people.columns)

@@ -50,7 +50,7 @@ FEW_NODES: Final = 4
 PAIRS, NEAR = 4, 50.0
 """Pairs of fits that are rehearsed of so few people, relative to those from whom on intervals can be relied on, that
 fits differ much in precision; else there is one pair. Of a factor beside seven columns one pair's standard errors
-varied by 17% with the noise that was drawn, at 10 times those people; four pairs' vary by half of that."""
+varied by 17% with the noise that was drawn, at 10 times those people; four pairs' vary by less than half of that."""
 
 ROWS: Final = 2048
 """Assumed people, at least."""

@@ -167,7 +167,7 @@ class FitPlan:
     def _lines(self) -> list[tuple[str, str]]:
         out = [
             ("Formula", self.formula),
-            *self.spec.design.added(),
+            *self.spec.added,
             ("Family", self.settings.score_text),
             ("Estimand", self.family.estimand),
             ("Guarantee", self.guarantee),

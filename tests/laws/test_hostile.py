@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import sqlite3
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ from privreg.data.participants import Counter
 from privreg.data.sources.open import open_table
 from privreg.formula.arrays import array_design, read_arrays
 from privreg.formula.design import formula_design
+from privreg.formula.encoding import by_rows
 from privreg.schema.declarations import Schema
 
 pytestmark = pytest.mark.usefixtures("few_rounds")
@@ -598,6 +600,25 @@ def test_no_id_and_no_level_warns(who):
         warnings.simplefilter("error")
         assert Counter("who", 1).excess(cells, gaps=True).tolist() == [False, True, False, False, False]
         assert level_codes(cells, "g", ("a", "b"), gaps=True).tolist() == [0, -1, 1, -1, -1]
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "ns"])
+def test_a_date_of_numpys_is_no_number_and_no_id_whatever_its_unit(unit):
+    day = np.datetime64("2020-01-01", unit)
+    assert np.isnan(read_numbers([0.5, day, "x"])[1])
+    assert Counter("who", 1).excess(["a", day], gaps=True).tolist() == [False, True]
+    assert level_codes(["a", day], "g", ("a", "b"), gaps=True).tolist() == [0, -1]
+
+
+def test_a_function_may_come_to_rows_of_its_own():
+    def twice(part):
+        return by_rows(lambda own: own["z"] + 1.0, part, len(part["z"]), 1)
+
+    got = []
+    thread = threading.Thread(target=lambda: got.append(by_rows(twice, {"z": np.arange(5.0)}, 5, 1)), daemon=True)
+    thread.start()
+    thread.join(timeout=30)
+    assert [g[:, 0].tolist() for g in got] == [[1.0, 2.0, 3.0, 4.0, 5.0]]
 
 
 def test_threads_leave_the_filters_of_warnings_as_they_are():

@@ -45,7 +45,7 @@ def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tupl
         ("Dep. Variable", spec.design.endog_name),
         ("Family", report.family),
         ("Formula", spec.formula),
-        *spec.design.added(),
+        *spec.added,
         ("No. Observations", f"{people:,}"),
         ("Score weights", weights),
         ("Tuning", report.tuning),
