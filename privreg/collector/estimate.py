@@ -292,7 +292,7 @@ def estimate(plan: Plan, progress: Progress) -> Estimated | None:
             away = np.linalg.solve(frame.root.T, found.moved)
             at = theta + away * (1.0 - min(1.0, REACH / max(float(np.linalg.norm(away)), 1e-300)))
         moved = frame.root.T @ (at - before)
-        if float(np.max(moved**2 / np.diag(found.cov))) < SETTLED**2:
+        if (moved**2 < SETTLED**2 * np.diag(found.cov)).all():  # which may be 0 where the law has no spread
             break
     noise = scattered(plan, progress, frame, learned.mean)
     found = combination.combine(frame.rounds, frame.noise, learned, scattered=noise)
