@@ -264,12 +264,14 @@ def public_answers(
     """Second moments of answers that aren't additive noise where covariates are public, shape (d, d).
 
     An answer is `sd` half ranges above or below the middle of the score's range, or so in the mean beside a number of
-    weight `kappa`. Its mean at each point is that of the score, `mean`, shape (m,).
+    weight `kappa`. Its mean at each point is that of the score, `mean`, shape (m,), which lies inside the range though
+    the law's may not.
     """
     z = law.points
     low, high = scores.ends(law.rules.shape, c, z @ state, *limits, function)
     half, middle = 0.5 * (high - low), 0.5 * (high + low)
-    square = np.maximum((sd * _radius(half, kappa)) ** 2 + (2.0 * mean - middle) * middle, 0.0)
+    inside = np.clip(mean, low, high)
+    square = np.maximum((sd * _radius(half, kappa)) ** 2 + (2.0 * inside - middle) * middle, 0.0)
     unit = z * law.weight[:, None]
     return np.asarray((unit * square[:, None]).T @ unit / len(z))
 

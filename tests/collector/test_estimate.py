@@ -309,3 +309,10 @@ def test_intervals_hold_where_few_records_lie_far_out():
         ).fit(seed=seed, progress=False)
         z.append((res.params["a"] - res.estimand(public)["a"]) / res.bse["a"])
     assert np.mean(np.square(z)) < chi2.isf(0.05, 12) / 12
+
+
+def test_answers_vary_where_the_law_s_mean_lies_outside_the_range_of_scores():
+    rows = pd.DataFrame({"w": np.ones(2000), "y": 0.5 * np.linspace(-1, 1, 2000)})
+    public = {"bounds": {"w": (1, 2), "y": (-1, 1)}, "epsilon": 1.0, "private": "response", "offset": "w"}
+    model = pr.PrivateOnlineRegression.from_formula("y ~ 1", rows, **public)
+    assert (model.fit(seed=74, progress=False).bse > 0).all()  # whose location is learned to be the least of the range
