@@ -11,7 +11,6 @@ import pandas as pd
 
 from privreg.formula.spec import CLAMPING
 from privreg.privacy.ledger import at_least
-from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import ENDLESS, people_of
 from privreg.simulation.plan import plan_of
 from privreg.simulation.tuning import resolve_tuning
@@ -95,8 +94,8 @@ class FitPlan:
 
     @property
     def groups(self) -> int:
-        """Random groups of records, which answer a little apart in every main round; 1 of a single chain."""
-        return 1 if self.settings.tuning == "published" else GROUPS
+        """Random groups of records, which answer slightly different states in every main round; 1 of a single chain."""
+        return self.settings.efficient.groups if self.settings.efficient else 1
 
     @property
     def rounds(self) -> pd.DataFrame:
