@@ -9,19 +9,22 @@ import time
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from privreg.device import ed25519
 from privreg.device.consent import plain, words
 from privreg.device.session import Limits
-from privreg.errors import OptionError, PrivregError, SchemaError, nearest
+from privreg.errors import InferenceError, OptionError, PrivregError, SchemaError, nearest
 from privreg.field import declared, keys
 from privreg.field.demo import demo
-from privreg.field.plan import few, study_plan
+from privreg.field.plan import study_plan
 from privreg.files.archive import write_bytes
 from privreg.protocol.lattice import BITS
 from privreg.protocol.study import PublicPlan, plan_payload, read_plan
 from privreg.protocol.wire import KEY, MessageError, base, hash_of, key_id, open_envelope, signed_bytes, unbase
+
+if TYPE_CHECKING:
+    from privreg.simulation.fit_plan import FitPlan
 
 __all__ = ["main", "shown"]
 
@@ -134,7 +137,19 @@ def _sign(a: argparse.Namespace) -> str:
     data = keys.signed("plan", plan_payload(plan), root)
     said = shown(data, keys.public(root))  # which refuses what devices would
     write_bytes(out, data, new=True)  # a plan is never overwritten
-    return f"{said}\n\n{few(fit)}Wrote {str(out)!r}. Invitations pin the key {base(keys.public(root))}"
+    return f"{said}\n\n{_precision(fit)}Wrote {str(out)!r}. Invitations pin the key {base(keys.public(root))}"
+
+
+def _precision(fit: FitPlan) -> str:
+    """What `pr.plan` says of the study's fit: how wide intervals will be, and which of them not to rely on."""
+    from privreg.planning.power import plan_of_fit
+
+    if fit.rows is None:
+        return ""
+    try:
+        return f"{plan_of_fit(fit, fit.rows)}\n\n"
+    except (OptionError, InferenceError) as e:
+        return f"How wide intervals will be is not known: {e}\n\n"
 
 
 def _possible(plan: PublicPlan, questions: Iterable[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +13,6 @@ from privreg.protocol.study import LIMIT, Cell, Held, PublicPlan, mu_of, plan_pa
 from privreg.protocol.trees import Column
 from privreg.protocol.wire import MessageError
 from privreg.simulation.plan import plan_of
-from privreg.simulation.reporting.findings import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from privreg.schema.declarations import Schema
     from privreg.simulation.fit_plan import FitPlan
 
-__all__ = ["About", "DesignTrees", "few", "study_plan"]
+__all__ = ["About", "DesignTrees", "study_plan"]
 
 DAY = 86_400
 
@@ -184,22 +182,6 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
         return read_plan(plan_payload(plan))
     except MessageError as e:
         raise OptionError(f"devices would refuse this plan: {e}") from None
-
-
-def few(fit: FitPlan) -> str:
-    """What to say of a study that is planned with too few people to rely on its intervals."""
-    if fit.rows is None:
-        return ""
-    engine, _, _ = plan_of(fit.spec, fit.settings, None)
-    main = fit.rows - sum(max(r.people, 0) for r in engine.rounds if not r.optional)
-    needed = wanted(engine)
-    if main >= needed:
-        return ""
-    people = 1000 * math.ceil((fit.rows + needed - main) / 1000)
-    return (
-        f"{fit.rows:,} people are few for {engine.size} coefficients at mu = {fit.spec.budget.mu:g}: the summary will "
-        f"say not to rely on intervals. About {people:,} are enough; privreg plan says more.\n\n"
-    )
 
 
 def _ordered(made_of: Iterable[str], questions: Mapping[str, str]) -> list[str]:

@@ -43,9 +43,11 @@ from privreg.privacy.ledger import UNSET, Budget
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.simulation.fit_plan import FitPlan
+
     Array = NDArray[np.float64]
 
-__all__ = ["StudyPlan", "plan"]
+__all__ = ["StudyPlan", "plan", "plan_of_fit"]
 
 PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
@@ -192,6 +194,20 @@ def plan(
     out = replace(out, reliable=reliable_from(out))
     raised = out.asked == "people" and out.reliable <= MOST_PEOPLE
     return replace(out, n=max(out.n, int(out.reliable))) if raised else out
+
+
+def plan_of_fit(fit: FitPlan, n: int) -> StudyPlan:
+    """Precision of a fit that is described already, for so many people as :func:`plan` assumes them by default.
+
+    Raises
+    ------
+    OptionError, InferenceError
+        If the family has no model of the response, or the people assumed don't determine the coefficients.
+    """
+    assumed = _assumed(fit.spec, None, None, None, None)
+    each = precision_of(fit.spec, assumed, fit.asked)
+    out = StudyPlan(fit.spec, n, "precision", _goal(None, None, None, None, ()), assumed, 0.05, 0, n, each)
+    return replace(out, reliable=reliable_from(out))
 
 
 def _find_budget(plan: StudyPlan, n: int) -> StudyPlan:

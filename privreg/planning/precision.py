@@ -72,11 +72,14 @@ class Precision:
     people : People
     to_user : ndarray, shape (d, d)
         Linear part of the map from internal to the user's coefficients, both in the order inside.
+    asked : FitOptions
+        Options of the fit.
     """
 
     spec: ModelSpec
     people: People
     to_user: Array
+    asked: FitOptions
     _begun: Progress = field(repr=False, compare=False)  # After rounds on location
     _mapped: Progress = field(repr=False, compare=False)  # After all rounds before the pilot
     _known: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
@@ -88,7 +91,7 @@ class Precision:
 
     def _planned(self, n: int) -> _Planned:
         if n not in self._plans:
-            self._plans[n] = _plan(self.spec, n)
+            self._plans[n] = _plan(self.spec, n, self.asked)
         return self._plans[n]
 
     def std_errors(self, n: float) -> Array:
@@ -145,12 +148,12 @@ def worth(spec: ModelSpec) -> float:
     return _plan(spec, MANY)[0].effective_mu ** 2
 
 
-def _plan(spec: ModelSpec, n: int) -> _Planned:
-    return plan_of(spec, resolve_tuning(ASKED, spec, n), None)
+def _plan(spec: ModelSpec, n: int, asked: FitOptions = ASKED) -> _Planned:
+    return plan_of(spec, resolve_tuning(asked, spec, n), None)
 
 
-def precision_of(spec: ModelSpec, assumed: Assumed) -> Precision:
-    """Precision for people as they are assumed.
+def precision_of(spec: ModelSpec, assumed: Assumed, asked: FitOptions = ASKED) -> Precision:
+    """Precision of fits with these options, for people as they are assumed.
 
     Raises
     ------
@@ -160,7 +163,7 @@ def precision_of(spec: ModelSpec, assumed: Assumed) -> Precision:
         If people as assumed don't determine the coefficients.
     """
     family, units = spec.family, spec.units
-    plan, order, _ = _plan(spec, MANY)
+    plan, order, _ = _plan(spec, MANY, asked)
     if plan.rules.shape.family in {codes.HINGE, codes.SMOOTHED_HINGE} or plan.function is not None:
         raise OptionError(
             "a plan needs a model of the response, and hinge losses and scores of your own have none; plan for "
@@ -188,4 +191,4 @@ def precision_of(spec: ModelSpec, assumed: Assumed) -> Precision:
             "chance; give other shares=, covariates= or params=."
         )
     begun = located(plan, people)
-    return Precision(spec, people, units.matrix[np.ix_(order, order)], begun, rows_map(plan, people, begun))
+    return Precision(spec, people, units.matrix[np.ix_(order, order)], asked, begun, rows_map(plan, people, begun))

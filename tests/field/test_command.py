@@ -6,7 +6,8 @@ import pytest
 
 from privreg.cli.app import main
 from privreg.device import design
-from privreg.field import keys
+from privreg.field import declared, keys
+from privreg.planning.power import plan_of_fit
 from privreg.protocol import study, wire
 from tests.field.test_declared import TEXT, written
 from tests.studies import ROOT, public, signed, study_plan
@@ -68,7 +69,15 @@ def test_a_study_is_signed_and_what_is_signed_verifies(tmp_path, capsys):
     assert main(["study", "sign", file, "--key", root, "--states", server]) == 0
     out = capsys.readouterr().out
     assert key in out
-    assert "4,000 people are few for 5 coefficients at mu = 1" in out
+    _, fit = declared.read(file)
+    planned = plan_of_fit(fit, 4000)
+    assert str(planned) in out  # widths and doubts are those of pr.plan, and of this fit's 14 rounds
+    assert planned.reliable > 4000
+    assert "don't rely on intervals with so few records" in out
+    held = planned._precision.plan(4000).rounds
+    assert [(r.role, r.optional) for r in held] == list(
+        fit.rounds[["role", "optional"]].itertuples(index=False, name=None)
+    )
     made = str(tmp_path / "study.plan")
     assert main(["study", "show", made, "--key", key]) == 0
     assert "C(shift)[T.night]" in capsys.readouterr().out
