@@ -223,9 +223,31 @@ def test_adjustments_are_those_of_multipletests(base, rows):
         np.testing.assert_allclose(dataclasses.replace(tests, method=name).pvalue_adjusted, expected)
 
 
-def test_pairs_of_a_factor_in_interactions_say_where_they_hold(base, rows):
-    ours = twin(base, rows, "s * x")[0]
-    assert "s is in s:x too" in str(ours.t_test_pairwise("s"))
+@pytest.mark.parametrize(
+    ("right", "where", "at"),
+    [
+        ("C(g) * x", "at x = 0", [{"x": 0.0}]),
+        ("C(g) * s", "at s = no", [{"s": "no"}]),
+        ("C(g) * C(s, Treatment('yes'))", "at s = yes", [{"s": "yes"}]),
+        ("C(g) * C(s, Sum)", "averaged over levels of s", [{"s": "no"}, {"s": "yes"}]),
+        ("C(g) * s + C(g):x + x", "at s = no, x = 0", [{"s": "no", "x": 0.0}]),
+        (
+            "C(g) * C(s, Sum) + C(g):x + x",
+            "at x = 0, averaged over levels of s",
+            [{"s": v, "x": 0.0} for v in ("no", "yes")],
+        ),
+        ("C(g) * np.log(z)", "where what g is multiplied by is 0", [{"z": 1.0}]),
+    ],
+)
+def test_pairs_of_a_factor_in_interactions_say_where_they_hold(base, rows, right, where, at):
+    ours = twin(base, rows, right)[0]
+    pairs = ours.t_test_pairwise("g")
+    assert f"Differences between levels of g {where} (" in " ".join(str(pairs).split())
+    there = ours.marginal_means("g", pd.DataFrame(at)).pairwise()  # the differences at the values that it names
+    np.testing.assert_allclose(pairs.tests.effect, there.tests.effect, rtol=1e-9, atol=1e-9)
+
+
+def test_a_factor_without_a_term_of_its_own_has_no_pairs(base):
     with pytest.raises(OptionError, match=r"'g' has no term of its own.*marginal_means\('g'\)"):
         made(base, "x + x:g", FAMILIES["squared"]()).t_test_pairwise("g")
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.formula.terms import DesignTerm
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
     from privreg.tables.parts import Part as Shown
@@ -199,15 +200,42 @@ def pairwise(
             rows.append(row)
             labels.append(f"{response}: {term.levels[j]}-{term.levels[i]}" if response else _minus(term.levels, j, i))
     tests = contrast_test(fit.names, fit.params, cov, pivot, np.array(rows), notes)
-    more = [t.name for t in fit.design.terms if column in t.reads and t.name != term.name]
+    title, notes = f"Differences between levels of {column}", tests.notes
+    more = [t for t in fit.design.terms if column in t.reads and t.name != term.name]
     if more:
-        said = f"{column} is in {', '.join(more)} too: these differences hold where what it is multiplied by is 0; "
-        said += f"marginal_means({column!r}).pairwise() has them at public covariates"
-        notes = (*tests.notes, Diagnostic("remark", said))
-    else:
-        notes = tests.notes
+        title += f" {_where(fit, column, more)}"
+        said = f"{column} is in {', '.join(t.name for t in more)} too: its differences depend on "
+        said += (
+            f"{', '.join(_partners(column, more))}; marginal_means({column!r}).pairwise() averages them over levels "
+        )
+        notes = (*notes, Diagnostic("remark", f"{said}and has numbers at public covariates"))
     named = replace(tests, labels=tuple(labels), notes=notes)
-    return PairwiseTests(named, how, interval_level(alpha), f"Differences between levels of {column}")
+    return PairwiseTests(named, how, interval_level(alpha), title)
+
+
+def _partners(column: str, terms: Sequence[DesignTerm]) -> list[str]:
+    """Columns that a factor is multiplied by in some terms."""
+    return [c for c in dict.fromkeys(c for t in terms for c in t.reads) if c != column]
+
+
+def _where(fit: ResultData, column: str, terms: Sequence[DesignTerm]) -> str:
+    """At which values of the columns it is multiplied by a factor's coefficients are its levels' differences."""
+    at, over = [], []
+    for name in _partners(column, terms):
+        main = next((t for t in fit.design.terms if t.levels and t.reads == (name,)), None)
+        coding = None if main is None else main.coding
+        if name not in fit.design.schema.levels:
+            at.append(f"{name} = 0" if all(name in t.name.split(":") for t in terms if name in t.reads) else "")
+        elif coding is not None and not coding.any(axis=1).all():
+            at.append(f"{name} = {main.levels[int(np.argmin(coding.any(axis=1)))]}" if main else "")
+        elif coding is not None and np.allclose(coding.mean(axis=0), 0.0):
+            over.append(name)
+        else:
+            at.append("")
+    if "" in at:
+        return f"where what {column} is multiplied by is 0"
+    words = [f"at {', '.join(at)}"] if at else []
+    return ", ".join([*words, *([f"averaged over levels of {', '.join(over)}"] if over else [])])
 
 
 def _minus(levels: Sequence[Any], j: int, i: int) -> str:
