@@ -31,8 +31,8 @@ EDGE: Final = 0.1
 """No label is nearer to the edge of the axes."""
 TITLE: Final = 46
 """Characters of a line of the title, at most."""
-APART: Final = 0.1
-"""Nor to another label; so much in widths of the axes."""
+CHARACTER: Final = 0.65
+"""Width of a character of a label, relative to its height; labels are kept from each other by their lengths."""
 
 
 def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
@@ -84,9 +84,9 @@ def _draw(ax: Any, plan: Planned, coef: str, table: pd.DataFrame, reliable: Arra
     drawn = [(lines, {m: f"{m:,.0f}" if m >= 1.0 else f"{m:g}" for m in marks})]
     if wanted:
         drawn.insert(0, (ax.contour(*grid, width, levels=sorted(wanted), colors=inks[1], linewidths=1.6), wanted))
-    taken: list[Array] = []
+    taken: list[tuple[float, float, float]] = []
     for one, words in drawn:
-        places = _places(ax, one, taken)
+        places = _places(ax, one, words, taken)
         if places:
             ax.clabel(one, fmt=words, fontsize=SMALL, inline_spacing=2, manual=places)
     _threshold(ax, grid[0], reliable, (float(grid[1].min()), float(grid[1].max())), inks.grey)
@@ -119,22 +119,26 @@ def _threshold(ax: Any, budgets: Array, reliable: Array, people: tuple[float, fl
     ax.text(0.02, 0.02, "don't rely", transform=ax.transAxes, fontsize=SMALL, color=ink, zorder=4)
 
 
-def _places(ax: Any, lines: Any, taken: list[Array]) -> list[tuple[float, float]]:
-    """Where to label contours: on a diagonal beside the plan's own point, or as near to it as they come.
+def _places(
+    ax: Any, lines: Any, words: dict[float, str], taken: list[tuple[float, float, float]]
+) -> list[tuple[float, float]]:
+    """Where to label contours: on a diagonal beside the plan's point, or as near to it as they come.
 
-    None where a label would run into another, or into one of those `taken`, to which it adds its own.
+    None where a label would run into another. Of labels `taken`, to which it adds, it keeps the centre and half the
+    length, relative to the axes.
     """
-    out = []
-    for path in lines.get_paths():
+    out, size = [], SMALL * ax.figure.dpi / 72.0 / min(ax.bbox.width, ax.bbox.height)
+    for path, level in zip(lines.get_paths(), lines.levels, strict=True):
         if not len(path.vertices):
             continue
+        half = 0.5 * size * (CHARACTER * len(words[level]) + 1.0)
         fine = path.interpolated(8).vertices
         x, y = ax.transAxes.inverted().transform(ax.transData.transform(fine)).T
         inside = (x > EDGE) & (x < 1 - EDGE) & (y > EDGE) & (y < 1 - EDGE)
         for place in taken:
-            inside &= np.hypot(x - place[0], y - place[1]) > APART
+            inside &= np.hypot(x - place[0], y - place[1]) > half + place[2]
         if inside.any():
             at = np.argmin(np.where(inside, np.abs(x - y - BESIDE), np.inf))
             out.append(tuple(fine[at]))
-            taken.append(np.array([x[at], y[at]]))
+            taken.append((float(x[at]), float(y[at]), half))
     return out

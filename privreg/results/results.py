@@ -256,7 +256,7 @@ class PrivateResults(EstimatedResults):
         *,
         alpha: float = 0.05,
         intercept: bool = False,
-        scaled: bool = True,
+        scaled: bool = False,
         exponentiate: bool = False,
         simultaneous: bool = False,
         title: str | None = None,
@@ -273,8 +273,8 @@ class PrivateResults(EstimatedResults):
         intercept : bool
             Whether to draw the intercept, which usually dwarfs all others.
         scaled : bool
-            Draw what a public step of the covariate does, which stands after the row's name, so that rows can be
-            compared; False draws coefficients as they are.
+            True draws what a public step of the covariate does, which stands after the row's name, so that rows can be
+            compared; by default coefficients are drawn as they are.
         exponentiate : bool
             Draw exp of them, on a logarithmic axis.
         simultaneous : bool

@@ -311,7 +311,7 @@ def test_the_summary_says_so(fitted):
 def test_the_figure_says_so(known):
     res, _ = known
     for simultaneous in (False, True):
-        ax = res.plot_coef(intercept=True, simultaneous=simultaneous, scaled=False)
+        ax = res.plot_coef(intercept=True, simultaneous=simultaneous)
         (lines,) = [c for c in ax.collections if len(c.get_segments()) == len(NAMES)]
         drawn = np.array([s[:, 0] for s in lines.get_segments()])
         np.testing.assert_allclose(drawn, res.conf_int(simultaneous=simultaneous))

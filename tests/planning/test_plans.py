@@ -4,6 +4,7 @@ import math
 import pickle
 import random
 import re
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -280,10 +281,33 @@ def test_contours_show_the_goal_and_their_labels_are_apart(goal, coef, words):
     assert words in [t.get_text() for t in labels]
     assert len(labels) > 4
     assert words not in [t.get_text() for t in insured(**goal).plot("bmi").texts]
-    at = ax.transAxes.inverted().transform(ax.transData.transform([t.get_position() for t in labels]))
-    gaps = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1))
-    assert gaps[np.triu_indices(len(at), 1)].min() > 0.09
+    assert nearest(labels) > 1.0  # line of text between any two of them
     plt.close("all")
+
+
+def nearest(labels):
+    """Least distance between points of the middle lines of rotated labels, in heights of the text."""
+    lines = []
+    for t in labels:
+        upright = t.get_rotation()
+        t.set_rotation(0.0)
+        half = 0.5 * t.get_window_extent().width
+        t.set_rotation(upright)
+        angle = np.deg2rad(upright)
+        middle = t.get_transform().transform(t.get_position())
+        lines.append(middle + np.linspace(-half, half, 41)[:, None] * [np.cos(angle), np.sin(angle)])
+    height = labels[0].get_fontsize() * labels[0].figure.dpi / 72.0
+    gaps = [np.hypot(*(a[:, None] - b[None]).transpose(2, 0, 1)).min() for a, b in combinations(lines, 2)]
+    return min(gaps) / height
+
+
+@pytest.mark.thorough
+def test_labels_of_contours_never_run_into_each_other():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    for size in np.geomspace(3, 3000, 24):
+        ax = insured(effect={"age": size}).plot()
+        assert nearest([t for t in ax.texts if type(t) is not plt.Annotation and t.get_text() != "don't rely"]) > 1.0
+        plt.close("all")
 
 
 @pytest.mark.usefixtures("coarse_contours")

@@ -55,7 +55,7 @@ def coefficients(
     labels: Sequence[str] | None = None,
     alpha: float = 0.05,
     intercept: bool = False,
-    scaled: bool = True,
+    scaled: bool = False,
     exponentiate: bool = False,
     simultaneous: bool = False,
     title: str | None = None,
@@ -76,10 +76,10 @@ def coefficients(
     intercept : bool
         Whether to draw the intercept (a coefficient called Intercept or const), which usually dwarfs all others.
     scaled : bool
-        Draw what a step of the covariate does, so that rows can be compared. The step is public and stands after the
-        row's name, and below the figure what it is: half of the declared range, two declared sds, or two sds that the
-        fit has learned from reports; the product of both for an interaction. Levels and other columns of 0 and 1 go
-        from 0 to 1 and have no step after their name. False draws coefficients as they are.
+        False draws coefficients as they are. True draws what a step of the covariate does, so that rows can be
+        compared. The step is public and stands after the row's name, and below the figure what it is: half of the
+        declared range, two declared sds, or two sds that the fit has learned from reports; the product of both for an
+        interaction. Levels and other columns of 0 and 1 go from 0 to 1 and have no step after their name.
     exponentiate : bool
         Draw exp of them, on a logarithmic axis: odds ratios of Logistic, odds ratios against the baseline of
         Multinomial, rate ratios of Poisson, ratios where the response is ``np.log(y)``.
@@ -134,9 +134,8 @@ def coefficients(
     kind = "simultaneous intervals" if simultaneous else "intervals"
     intervals = [f"{100 * (1 - alpha):.6g}% {kind}"] if all("conf_low" in t for t in tables) else []
     own = guarantee([r.privacy for r in results]) + in_all(results)
-    footer = "; ".join(
-        [*baselines(results), *about_steps(fits, {r.name for r in rows if r.name and r.step}), *intervals, own]
-    )
+    about = about_steps(fits, {r.name for r in rows if r.name and r.step}) if scaled else _too_short(tables, rows)
+    footer = "; ".join([*baselines(results), *about, *intervals, own])
     if not all(_among(table, rows)["reliable"].all() for table in tables):
         footer += "\ndon't rely on hollow dots: see the notes of the summary"
     units = list(dict.fromkeys(drawn.units))
@@ -250,6 +249,9 @@ def _stepped(table: pd.DataFrame, steps: dict[str, float], exponentiate: bool) -
     return out.assign(**{c: np.exp(out[c].clip(-_WILDEST, _WILDEST)) for c in columns}) if exponentiate else out
 
 
+_SEEN: Final = 1 / 200
+"""Length of an interval, relative to the farthest limit, below which it is hidden by its dot."""
+
 _NEAR: Final = 0.06
 """Of the axis' length, so near to the label of 1 none has room."""
 
@@ -282,6 +284,15 @@ def step_words(step: float, unit: str = "") -> str:
     if step == 1.0:
         return ""
     return f"per {step:,.10g} {unit}".rstrip() if 1e-4 <= step < 1e7 else f"per {step:.3g} {unit}".rstrip()
+
+
+def _too_short(tables: list[pd.DataFrame], rows: list[_Row]) -> list[str]:
+    """What draws rows whose intervals are too short to be seen beside the others, for a footer."""
+    drawn = [part for t in tables if "conf_low" in (part := _among(t, rows)) and len(part)]
+    lengths = [(part["conf_high"] - part["conf_low"]).to_numpy(dtype=float) for part in drawn]
+    ends = [np.abs(part[["conf_low", "conf_high"]].to_numpy(dtype=float)).max() for part in drawn]
+    short = any(np.nanmin(length) < _SEEN * end for length, end in zip(lengths, ends, strict=True))
+    return ["scaled=True draws what comparable steps do"] if short else []
 
 
 def _among(table: pd.DataFrame, rows: list[_Row]) -> pd.DataFrame:
@@ -328,7 +339,10 @@ def _ratio_ticks(ax: Any) -> None:
 
     low, high = ax.get_xlim()
     decades = math.log10(high / low)
-    few = MaxNLocator(5) if decades < 0.6 else LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=8)
+    # a decade always holds three of 1, 2, 5, 10, …; three decades three powers of ten
+    few = (
+        MaxNLocator(5) if decades < 1.0 else LogLocator(subs=(1.0, 2.0, 5.0) if decades < 3.0 else (1.0,), numticks=10)
+    )
     inside = [float(v) for v in few.tick_values(low, high) if low <= v <= high]
     beside = [v for v in inside if abs(math.log10(v)) > _NEAR * decades]
     ax.xaxis.set_major_locator(FixedLocator([*beside, 1.0] if low <= 1.0 <= high else inside))  # no effect has a label

@@ -139,7 +139,7 @@ class Comparison(View):
         )
 
     def plot(
-        self, ax: Any = None, *, intercept: bool = False, scaled: bool = True, exponentiate: bool | None = None
+        self, ax: Any = None, *, intercept: bool = False, scaled: bool = False, exponentiate: bool | None = None
     ) -> Axes | NDArray[Any]:
         """Draw the coefficients; see `privreg.results.plots.coefficients.coefficients`.
 

@@ -151,7 +151,7 @@ def test_unknown_terms_are_refused(fitted, terms):
 
 
 def test_coefficients_draws_tidy(fitted):
-    ax = coefficients.coefficients([fitted], alpha=0.1, intercept=True, scaled=False)
+    ax = coefficients.coefficients([fitted], alpha=0.1, intercept=True)
     table = fitted.tidy(alpha=0.1)
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), table["estimate"])
     ends = np.array([s[:, 0] for s in ax.collections[0].get_segments()])
@@ -159,7 +159,7 @@ def test_coefficients_draws_tidy(fitted):
     assert [t.get_text() for t in ax.get_yticklabels()] == list(table["term"])
     assert "90% intervals" in words(ax)
     nothing_is_clipped(ax)
-    steps = [t.get_text().partition(", per ") for t in fitted.plot_coef().get_yticklabels()]
+    steps = [t.get_text().partition(", per ") for t in fitted.plot_coef(scaled=True).get_yticklabels()]
     assert [name for name, _, _ in steps] == ["a", "b", "c"]
 
 
@@ -177,7 +177,7 @@ def test_several_results_stand_apart(fitted, other):
 
 def test_a_term_one_result_lacks_is_left_out_there(fitted):
     fewer = wide(fitted, 2, names=("a", "new"))
-    ax = coefficients.coefficients([fitted, fewer], scaled=False)
+    ax = coefficients.coefficients([fitted, fewer])
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "new"]
     np.testing.assert_array_equal(ax.lines[1].get_xdata(), fewer.params)
 

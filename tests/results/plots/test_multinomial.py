@@ -24,7 +24,7 @@ def plt():
 
 
 def test_coefficients_are_drawn_below_their_levels(fitted, plt):
-    ax = fitted.plot_coef(intercept=True, scaled=False)
+    ax = fitted.plot_coef(intercept=True)
     assert [t.get_text() for t in ax.get_yticklabels()] == ["g = mid", *TERMS, "g = hi", *TERMS]
     bold = [t.get_fontweight() == "bold" for t in ax.get_yticklabels()]
     assert bold == [True, False, False, False] * 2
