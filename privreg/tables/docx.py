@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from privreg.errors import MissingExtraError
 from privreg.tables.parts import Header, Lines, Notes, Pairs, Paragraph, Table
@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from privreg.tables.parts import Part
 
 __all__ = ["as_docx", "need_docx"]
+
+
+PAGE: Final = (210.0, 297.0)
+MARGIN: Final = 20.0
+"""Size of the page, A4, and its margins, mm."""
+
+SIZE: Final = 9.0
+"""Height of the letters, points: a summary of some ten coefficients has room on one page."""
+
+LETTER, PAD = 0.62 * SIZE * 25.4 / 72.0, 2.0
+"""Width of a letter of wide type, and of a cell's margin, mm."""
 
 
 def need_docx() -> Any:
@@ -41,12 +52,25 @@ def as_docx(parts: Iterable[Part]) -> bytes:
     MissingExtraError
         If python-docx isn't installed.
     """
-    document = need_docx().Document()
+    document = _page(need_docx().Document())
     for part in parts:
         _add(document, part)
     out = BytesIO()
     document.save(out)
     return out.getvalue()
+
+
+def _page(document: Any) -> Any:
+    """The document as a page of A4, in small letters without space between paragraphs."""
+    shared = import_module("docx.shared")
+    section, style = document.sections[0], document.styles["Normal"]
+    section.page_width, section.page_height = map(shared.Mm, PAGE)
+    for side in ("left", "right", "top", "bottom"):
+        setattr(section, f"{side}_margin", shared.Mm(MARGIN))
+    style.font.size = shared.Pt(SIZE)
+    style.paragraph_format.space_after = shared.Pt(2.0)
+    style.paragraph_format.line_spacing = 1.0
+    return document
 
 
 def _add(document: Any, part: Part) -> None:
@@ -63,7 +87,10 @@ def _add(document: Any, part: Part) -> None:
             for words in filter(None, (part.title, part.loud)):
                 _words(document, words, bold=True)
             if part.pairs:
-                _grid(document, [list(map(plain, pair)) for pair in part.pairs], numbers=False)
+                rows = part.arranged() if isinstance(part, Header) else [[pair] for pair in part.pairs]
+                wide = 2 * max(map(len, rows))
+                cells = [[word for pair in row for word in pair] for row in rows]
+                _grid(document, [[*row, *[""] * (wide - len(row))] for row in cells], numbers=False)
         case Table():
             _table(document, part)
 
@@ -84,12 +111,41 @@ def _table(document: Any, table: Table) -> None:
 
 
 def _grid(document: Any, rows: Sequence[Sequence[str]], *, numbers: bool) -> None:
-    """A table; of numbers all but the first column are at the right, and the first row is a heading."""
+    """A table; of numbers all but the first column are at the right, and the first row is a heading.
+
+    A row that ends with empty cells has its last words across them.
+    """
     right = import_module("docx.enum.text").WD_ALIGN_PARAGRAPH.RIGHT
     made = document.add_table(len(rows), len(rows[0]), style="Light List" if numbers else None)
+    made.autofit = False
+    for column, width in zip(made.columns, _widths(rows), strict=True):
+        for cell in (column, *column.cells):  # programs go by either
+            cell.width = import_module("docx.shared").Mm(width)
     for i, row in enumerate(rows):
+        last = max((j for j, text in enumerate(row) if text), default=0)
         for j, (cell, text) in enumerate(zip(made.rows[i].cells, row, strict=True)):
-            cell.text = "\n".join(map(plain, text.split("\n")))
+            if text or j < last:
+                cell.text = "\n".join(map(plain, text.split("\n")))
             if numbers and j:
                 cell.paragraphs[0].alignment = right
+        if last < len(row) - 1 and (last or not numbers):
+            made.cell(i, last).merge(made.cell(i, len(row) - 1))
     document.add_paragraph()
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[float]:
+    """Widths of columns, mm: those of their longest lines, of which the widest give way where there is no room."""
+    room, many = PAGE[0] - 2.0 * MARGIN, len(rows[0])
+    wanted = []
+    for j in range(many):
+        alone = [row[j] for row in rows if j == many - 1 or any(row[j + 1 :])]  # others stand across the columns
+        wanted.append(LETTER * max((len(line) for text in alone for line in text.split("\n")), default=0) + 2.0 * PAD)
+    free, most = room, room
+    for k, width in enumerate(sorted(wanted)):
+        most = free / (many - k)
+        if width > most:
+            break
+        free -= width
+    else:
+        return [width * room / sum(wanted) for width in wanted]
+    return [min(width, most) for width in wanted]

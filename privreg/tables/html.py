@@ -44,6 +44,12 @@ STYLE: Final = """<style>
   .privreg.privreg table:not(.coef) tr { display: flex; flex-wrap: wrap; }
   .privreg.privreg table:not(.coef) th { flex: 0 0 30%; min-width: 0; box-sizing: border-box; }
   .privreg.privreg table:not(.coef) td { flex: 1 0 70%; box-sizing: border-box; }
+  .privreg .coef, .privreg .coef thead, .privreg .coef tbody { display: block; }
+  .privreg.privreg .coef tr { display: grid; grid-template-columns: repeat(var(--columns), 1fr); }
+  .privreg.privreg .coef th, .privreg.privreg .coef td { padding: 0 0.15em; font-size: 0.85em; min-width: 0;
+    overflow-wrap: anywhere; white-space: pre-line; }
+  .privreg.privreg .coef th:first-child { grid-column: 1 / -1; padding-top: 0.3em; font-size: 1em; }
+  .privreg.privreg .coef thead th:empty { display: none; }
 }
 </style>"""
 
@@ -86,7 +92,8 @@ def _columns(table: Table) -> str:
             body.append(f"{wide}{_shown(plain(table.blocks[i]))}</th></tr>")
         body.append(_row(name, row))
     body += [_row(label, row, "fact" if i else "fact first") for i, (label, row) in enumerate(table.facts)]
-    return _table(body, table.title, "coef", f"<thead><tr><th></th>{head}</tr></thead>\n")
+    style = f'coef" style="--columns: {len(table.head)}'  # on a narrow screen names stand above their numbers
+    return _table(body, table.title, style, f"<thead><tr><th></th>{head}</tr></thead>\n")
 
 
 def _shown(text: str) -> str:

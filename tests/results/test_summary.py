@@ -229,6 +229,29 @@ def test_a_word_document_has_every_cell(fitted, tmp_path):
     words = " ".join(p.text for p in document.paragraphs)
     assert all(note in words for note in summary.notes)
     assert fitted.privacy.guarantee in [c.text for t in document.tables for row in t.rows for c in row.cells]
+    (page,) = document.sections
+    assert (round(page.page_width.mm), round(page.page_height.mm)) == (210, 297)
+    room = page.page_width - page.left_margin - page.right_margin
+    for table in document.tables:
+        assert sum(column.width for column in table.columns) == pytest.approx(room, rel=1e-3)
+        assert [cell.width for cell in table.rows[0].cells][:1] == [table.columns[0].width]
+
+
+def test_columns_of_a_word_table_have_room_for_their_words_and_long_ones_give_way():
+    from privreg.tables.docx import LETTER, MARGIN, PAGE, PAD, _widths
+
+    short = _widths([["", "coef", "P"], ["coverage_level[T.Standard]", "1.5", "0.000"]])
+    long = _widths([["Estimand", "w" * 300], ["Public: declarations", "here"]])
+    for widths, words in ((short, "coverage_level[T.Standard]"), (long, "Public: declarations")):
+        assert sum(widths) == pytest.approx(PAGE[0] - 2 * MARGIN)
+        assert widths[0] >= LETTER * len(words) + 2 * PAD
+    assert _widths([["w" * 300, "w" * 300]]) == pytest.approx([0.5 * (PAGE[0] - 2 * MARGIN)] * 2)
+
+
+def test_a_narrow_page_shows_all_numbers_below_their_names(fitted):
+    page = fitted.summary().as_html()
+    assert f'<table class="coef" style="--columns: {len(fitted.summary().table.head)}">' in page
+    assert "@media (max-width: 36em)" in page
 
 
 def test_a_fit_in_one_line(fitted, bare):
