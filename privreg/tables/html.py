@@ -92,8 +92,7 @@ def _columns(table: Table) -> str:
             body.append(f"{wide}{_shown(plain(table.blocks[i]))}</th></tr>")
         body.append(_row(name, row))
     body += [_row(label, row, "fact" if i else "fact first") for i, (label, row) in enumerate(table.facts)]
-    style = f'coef" style="--columns: {len(table.head)}'  # on a narrow screen names stand above their numbers
-    return _table(body, table.title, style, f"<thead><tr><th></th>{head}</tr></thead>\n")
+    return _table(body, table.title, len(table.head), f"<thead><tr><th></th>{head}</tr></thead>\n")
 
 
 def _shown(text: str) -> str:
@@ -105,9 +104,11 @@ def _paragraph(text: str, style: str) -> str:
     return f"<p{_class(style)}>{_shown(text)}</p>"
 
 
-def _table(rows: Iterable[str], title: str, style: str = "", head: str = "") -> str:
+def _table(rows: Iterable[str], title: str, numbers: int = 0, head: str = "") -> str:
+    """A table; of so many columns of numbers, which on a narrow screen stand below the names of their rows."""
+    style = f' class="coef" style="--columns: {numbers}"' if numbers else ""
     caption = f'<caption class="title">{_shown(title)}</caption>\n' if title else ""
-    return f"<table{_class(style)}>\n{caption}{head}<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
+    return f"<table{style}>\n{caption}{head}<tbody>\n" + "\n".join(rows) + "\n</tbody>\n</table>"
 
 
 _BUDGET: Final = re.compile(r"[\d.e+-]+-(?:GDP|DP|zCDP)\b")

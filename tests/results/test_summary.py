@@ -238,7 +238,7 @@ def test_a_word_document_has_every_cell(fitted, tmp_path):
 
 
 def test_columns_of_a_word_table_have_room_for_their_words_and_long_ones_give_way():
-    from privreg.tables.docx import LETTER, MARGIN, PAGE, PAD, _widths
+    from privreg.tables.docx import LETTER, MARGIN, PAD, PAGE, _widths
 
     short = _widths([["", "coef", "P"], ["coverage_level[T.Standard]", "1.5", "0.000"]])
     long = _widths([["Estimand", "w" * 300], ["Public: declarations", "here"]])
