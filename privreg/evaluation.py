@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.data.sources.open import one_batch, open_table
 from privreg.errors import DataError, NotPrivateError, OptionError, shown
 from privreg.privacy.ledger import refuse_fitted
 from privreg.protocol import codes
@@ -51,11 +52,9 @@ def _batches(fit: ResultData, public_test: Any) -> Iterable[Any]:
     if not (several or isinstance(public_test, str | Path)):
         for rows in public_test if isinstance(public_test, tuple) else (public_test,):
             refuse_fitted(rows, what)
-        return (public_test,)
+        return (one_batch(public_test, fit.design.columns, fit.design.schema),)
     if fit.design.formula is None:
         raise DataError("a file has columns for a formula; the test set of an array model is (endog, exog).")
-    from privreg.data.sources.open import open_table
-
     source = open_table(public_test, fit.design.columns, fit.design.schema)
     refuse_fitted(source.identity, what)
     return source.batches(0)

@@ -47,7 +47,7 @@ SILENT = (f"{RECORDS}::test_rows_that_are_no_numbers_tell_nothing",)
 ARRIVALS = (f"{LATE}::test_sums_of_every_arrival_have_the_noise_of_their_own_reports",)
 TASKS = (f"{BLOCKS}::test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same",)
 ONCE = (f"{ROUNDS}::test_no_noise_is_drawn_twice",)
-HOSTILE = "tests/laws/test_hostile.py"
+HOSTILE, INDEXES = "tests/laws/test_hostile.py", "tests/laws/test_indexes.py"
 WEB, PAGES = "privreg/service/web/device", "tests/service/test_js_session.py"
 DEVICE, SESSION = "privreg/device/answer.py", "privreg/device/session.py"
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
@@ -234,6 +234,21 @@ MUTANTS = (
         "    factor = _bounded_curvature(factor, norm2, plan.curvature_bound)\n",
         "",
         ("tests/simulation/test_sgd.py::test_fused_stream_equals_devices_and_collector",),
+    ),
+    # tables
+    Mutant(
+        "values of a table as its names",
+        "privreg/formula/arrays.py",
+        "    exog = as_frame(exog)\n    if exog_names",
+        "    if exog_names",
+        (f"{INDEXES}::test_names_of_another_librarys_columns_are_its_names_and_no_values",),
+    ),
+    Mutant(
+        "rows paired whatever their labels",
+        "privreg/data/columns.py",
+        "if not found[0][1].equals(index):",
+        "if len(found[0][1]) != len(index):",
+        (f"{INDEXES}::test_unlike_indexes_are_refused_by_both_names_and_without_a_label",),
     ),
     # nothing to tell
     Mutant(

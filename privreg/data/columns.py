@@ -23,6 +23,7 @@ __all__ = [
     "all_finite",
     "as_dates",
     "beyond",
+    "check_mapping",
     "clamped",
     "column_of",
     "complete_rows",
@@ -34,6 +35,8 @@ __all__ = [
     "missing",
     "numbers",
     "prepare",
+    "row_labels",
+    "same_rows",
     "settled",
     "spread",
     "zero_one",
@@ -79,6 +82,47 @@ def spread(values: Floats, kept: Flags | None) -> Floats:
     return out
 
 
+def same_rows(**parties: Any) -> pd.Index | None:
+    """The index that all pandas objects among these have, None if there are none: their rows are paired by position.
+
+    Raises
+    ------
+    DataError
+        If two differ, which is public as a table's form is. No label is quoted: labels may be data.
+    """
+    found = [(name, held.index) for name, held in parties.items() if isinstance(held, pd.Series | pd.DataFrame)]
+    for name, index in found[1:]:
+        if not found[0][1].equals(index):
+            raise DataError(
+                f"{found[0][0]} and {name} have different indexes, or the same in another order, so that rows can't be "
+                f"paired. Bring {name} into the order of {found[0][0]} by .loc[...] or .reindex(...); if it is in that "
+                "order already, drop both indexes by .reset_index(drop=True)."
+            )
+    return found[0][1] if found else None
+
+
+def row_labels(table: Any, columns: Iterable[str]) -> pd.Index | None:
+    """The index of a DataFrame, or of those columns of a mapping; see `same_rows`."""
+    if isinstance(table, Mapping):
+        return same_rows(**{f"column {name!r}": table[name] for name in columns if name in table})
+    return table.index if isinstance(table, pd.DataFrame) else None
+
+
+def check_mapping(table: Mapping[str, Any], columns: Iterable[str]) -> None:
+    """Refuse columns that are single values, or have unlike indexes."""
+    for name in columns:
+        if name in table and (isinstance(table[name], str | bytes) or not hasattr(table[name], "__len__")):
+            raise _single(name)
+    row_labels(table, columns)
+
+
+def _single(name: str) -> DataError:
+    return DataError(
+        f"column {name!r} is a single value; give a list of values, one for each row. Rows one by one are made a table "
+        "by pd.DataFrame(list(rows))."
+    )
+
+
 def column_of(frame: Any, name: str) -> Any:
     """Return one raw column of a frame or mapping.
 
@@ -88,12 +132,15 @@ def column_of(frame: Any, name: str) -> Any:
         If it isn't there, or more than once.
     """
     if not isinstance(frame, pd.DataFrame | Mapping):
-        raise DataError(f"rows must come as a pandas DataFrame (or a dict of columns), got {type(frame).__name__}.")
+        raise DataError(
+            f"rows must come as a table or a dict of columns, got {type(frame).__name__}. Rows one by one are made a "
+            "DataFrame by pd.DataFrame(list(rows)), a single one by pd.DataFrame([row])."
+        )
     if name not in frame:
         raise missing(name, frame)
     column = unmasked(frame[name])
     if getattr(column, "ndim", 1) == 0:
-        raise DataError(f"column {name!r} is a single value; give a list of values, one for each row.")
+        raise _single(name)
     if getattr(column, "ndim", 1) != 1:
         raise DataError(f"column {name!r} occurs more than once in the data; rename the others.")
     return column
@@ -291,7 +338,7 @@ def beyond(values: Floats, limits: tuple[float, float]) -> Flags:
 
 def log_exposure(values: Floats, name: str) -> Floats:
     """Logarithm of an exposure that isn't clamped."""
-    if not (values > 0).all():
+    if (values <= 0).any():
         raise DataError(f"the exposure {name!r} must be positive in every row; mend such rows or leave them out.")
     return np.asarray(np.log(values))
 

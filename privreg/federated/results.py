@@ -101,7 +101,7 @@ class FederatedResults(Results):
         Parameters
         ----------
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Nothing is clamped to the declared bounds; what lies outside is named in a `PrivregWarning`.
+            As :meth:`privreg.results.PrivateResults.predict` has it.
         which : {"mean", "linear", "class"}
             As :meth:`privreg.results.PrivateResults.predict` has it.
 
@@ -113,8 +113,8 @@ class FederatedResults(Results):
         ------
         OptionError
             If the family has no such predictions.
-        DataError, SchemaError
-            If the new rows can't be encoded.
+        DataError
+            If the new rows lack a column, or several pandas objects have different indexes.
         """
         kind = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog, "predict")

@@ -19,9 +19,11 @@ from privreg.data.columns import (
     level_codes,
     log_exposure,
     numbers,
+    same_rows,
     settled,
     zero_one,
 )
+from privreg.data.sources.open import as_frame
 from privreg.errors import DataError, SavedFileError, SchemaError, choose, quietly
 from privreg.formula.affine import clip_rows
 from privreg.formula.language.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
@@ -157,6 +159,7 @@ class ArrayDesign:
             if (given is not None) != declared:
                 how = "with" if declared else "without"
                 raise DataError(f"the model was declared {how} {name}=, so each batch is ({', '.join(form)}).")
+        same_rows(endog=endog, exog=exog, offset=offset, exposure=exposure)
         return endog, exog, offset, exposure
 
     def encode_exog(self, exog: Any, *, clamp: bool = False) -> Floats:
@@ -164,7 +167,7 @@ class ArrayDesign:
         return self._exog(exog, clamp=clamp, gaps=False, new=True)
 
     def _exog(self, exog: Any, *, clamp: bool, gaps: bool, new: bool = False) -> Floats:
-        x = _array(exog, "exog", partial(plain_table, width=len(self.exog_names)))
+        x = _array(exog, "exog", partial(plain_table, width=None if new else len(self.exog_names)))
         if x.ndim != 2 or x.shape[1] != len(self.exog_names):
             raise DataError(
                 f"exog must have two dimensions and {len(self.exog_names)} columns "
@@ -195,21 +198,30 @@ class ArrayDesign:
         """Encode public rows of these columns, clamped to their bounds."""
         return self.encode_exog(self._matrix(frame), clamp=True)
 
-    def _matrix(self, frame: Any) -> Floats:
+    def _matrix(self, frame: Any, gaps: bool = False) -> Floats:
         """Columns of a frame as a matrix, ones for a constant that it has not."""
-        ones = np.ones(len(frame))
-        return np.column_stack([numbers(frame[n], n, new=True) if n in frame else ones for n in self.exog_names])
+        ones, how = np.ones(len(frame)), {"gaps": gaps, "new": True}
+        return np.column_stack([numbers(frame[n], n, **how) if n in frame else ones for n in self.exog_names])
 
-    def encode_new(self, new: Any) -> tuple[Floats, Floats]:
-        """Covariates and offset for prediction, unclamped; an offset that is not given is 0, an exposure is 1.
+    def read_new(self, new: Any) -> tuple[Any, Any]:
+        """Rows for prediction, and their index; see :meth:`privreg.formula.design.Design.read_new`."""
+        exog, *added = new if isinstance(new, tuple) and 2 <= len(new) <= 3 else (new,)
+        rows = (as_frame(exog), *added)
+        labels = same_rows(**dict(zip(("exog", _OFFSET, _EXPOSURE), rows, strict=False)))
+        return rows if added else rows[0], labels
 
-        `new` is an array or DataFrame of the covariates, ``(exog, offset)``, or ``(exog, offset, exposure)``.
+    def encode_new(self, new: Any, *, gaps: bool = False) -> tuple[Floats, Floats]:
+        """Covariates and offset for prediction, unclamped; with `gaps` NaN in rows that can't be used, else an error.
+
+        `new` is an array or DataFrame of the covariates, or ``(exog, offset)``, or ``(exog, offset, exposure)``.
         """
         most = 3 if self.has_exposure else 1 + self.has_offset
-        paired = isinstance(new, tuple) and 2 <= len(new) <= most
-        exog, offset, exposure = (*new, None)[:3] if paired else (new, None, None)
-        if offset is not None and not self.has_offset:
-            raise DataError("the model was declared without offset=, so new rows are (exog, None, exposure) or exog.")
+        form = ("exog", _OFFSET if self.has_offset else "None", _EXPOSURE)[:most]
+        exog, offset, exposure = (
+            (*new, None)[:3] if isinstance(new, tuple) and len(new) == most > 1 else (new, None, None)
+        )
+        if (offset is not None, exposure is not None) != (self.has_offset, self.has_exposure):
+            raise DataError(f"new rows of this model are ({', '.join(form)}): every row needs all of them.")
         if hasattr(exog, "columns"):
             lacking = [n for n in self.exog_names if n not in exog.columns and n not in _CONSTANT_NAMES]
             if lacking:
@@ -217,16 +229,17 @@ class ArrayDesign:
             twice = [n for n in self.exog_names if list(exog.columns).count(n) > 1]
             if twice:
                 raise DataError(f"the new rows have more than one column named {twice[0]!r}; rename or drop one.")
-            exog = self._matrix(exog)
-        x = self.encode_exog(exog)
+            exog = self._matrix(exog, gaps)
+        x = self._exog(exog, clamp=False, gaps=gaps, new=True)
         total = np.zeros(len(x))
         for raw, name in ((offset, _OFFSET), (exposure, _EXPOSURE)):
             if raw is None:
                 continue
-            values = numbers(_vector(raw, name), name, new=True)
+            values = numbers(_vector(raw, name), name, new=True, gaps=gaps)
             if len(values) != len(x):
                 raise DataError(f"the new rows are {len(x)} but the {name} has {len(values)}; give one number a row.")
             total += log_exposure(values, name) if name == _EXPOSURE else values
+        x[np.isnan(x).any(axis=1) | np.isnan(total)] = np.nan
         return x, total
 
     def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
@@ -308,6 +321,7 @@ def read_arrays(
     """
     if endog is None or exog is None:
         raise DataError("endog and exog must both be given; to describe a model without data use from_formula.")
+    exog = as_frame(exog)
     if exog_names is None and hasattr(exog, "columns"):
         exog_names = [str(c) for c in exog.columns]
     if endog_name is None:
@@ -333,6 +347,7 @@ def read_arrays(
     if len({len(y), len(x), *more.values()}) > 1:
         rest = "".join(f", {name} {n}" for name, n in more.items())
         raise DataError(f"endog has {len(y)} rows, exog {len(x)}{rest}; they need the same number, one row a person.")
+    same_rows(endog=endog, exog=exog, offset=offset, exposure=exposure)
     return Held(names, endog_name, y, x, o, e)
 
 

@@ -22,10 +22,12 @@ from privreg.data.columns import (
     length,
     log_exposure,
     prepare,
+    row_labels,
     settled,
     spread,
     zero_one,
 )
+from privreg.data.sources.open import as_frame
 from privreg.errors import DataError, FormulaError, SavedFileError, SchemaError, quietly
 from privreg.formula.arrays import ArrayDesign
 from privreg.formula.encoding import (
@@ -194,10 +196,18 @@ class Design:
 
     def encode_exog(self, frame: Any, *, clamp: bool = False) -> Floats:
         """Encode the right-hand side only, without clamping unless asked: for prediction."""
+        return self._right(frame, clamp=clamp, gaps=False)
+
+    def _right(self, frame: Any, *, clamp: bool, gaps: bool) -> Floats:
         columns = self.parsed.exog_columns
-        rows = prepare(frame, columns, self.schema, clamp=set(columns) if clamp else (), new=True)
+        rows = prepare(frame, columns, self.schema, clamp=set(columns) if clamp else (), gaps=gaps, new=True)
         n = len(next(iter(rows.values()))) if rows else length(frame)
-        return self._exog(rows, n, clamp=clamp, gaps=False)[0]
+        known = complete_rows(rows.values()) if gaps else None
+        x, fine = self._exog(rows, n, known=known, clamp=clamp, gaps=gaps)
+        for usable in (known, fine):
+            if gaps and usable is not None:
+                x[~usable] = np.nan
+        return x
 
     def _exog(
         self, rows: Prepared, n: int, *, known: Flags | None = None, clamp: bool = True, gaps: bool
@@ -210,28 +220,38 @@ class Design:
             raise DataError(f"{problem} for a row of these data; check its values, or declare tighter bounds.")
         return out, fine
 
-    def encode_new(self, new: Any) -> tuple[Floats, Floats]:
-        """Covariates and offset for prediction, unclamped; an offset that is absent is 0, an exposure is 1."""
-        x = self.encode_exog(new)
+    def read_new(self, new: Any) -> tuple[Any, Any]:
+        """Rows for prediction, of another library's table as a DataFrame, and their index, None without one."""
+        columns = (*self.parsed.exog_columns, *(c for c in (self.offset, self.exposure) if c is not None))
+        return as_frame(new, columns, self.schema), row_labels(new, columns)
+
+    def encode_new(self, new: Any, *, gaps: bool = False) -> tuple[Floats, Floats]:
+        """Covariates and offset for prediction, unclamped; with `gaps` NaN where a row can't be used, else an error."""
+        x = self._right(new, clamp=False, gaps=gaps)
         total = np.zeros(len(x))
-        for name in (self.offset, self.exposure):
-            if name is None or name not in new:
+        for name, what in ((self.offset, "offset"), (self.exposure, "exposure")):
+            if name is None:
                 continue
-            values = self.values_of(new, name)
+            if name not in new:
+                raise DataError(
+                    f"the new rows lack {name!r}, the model's {what}; give the column, a number for each row."
+                )
+            values = self.values_of(new, name, gaps=gaps)
             if len(values) != len(x):
                 raise DataError(f"the new rows are {len(x)} but {name!r} has {len(values)}; give one number a row.")
             total += values if name == self.offset else log_exposure(values, name)
+        x[np.isnan(total)] = np.nan
         return x, total
 
-    def values_of(self, new: Any, name: str) -> Floats:
+    def values_of(self, new: Any, name: str, *, gaps: bool = False) -> Floats:
         """A numeric column of rows for prediction, unclamped; of dates their days since 1970-01-01."""
-        return np.array(prepare(new, (name,), self.schema, clamp=(), new=True)[name])
+        return np.array(prepare(new, (name,), self.schema, clamp=(), gaps=gaps, new=True)[name])
 
     def outside(self, new: Any, x: Floats) -> tuple[str, ...]:
         """Covariates of rows for prediction, raw and encoded, that lie outside their declared bounds somewhere."""
         del x
         numeric = [c for c in self.parsed.exog_columns if c in self.schema.bounds]
-        rows = prepare(new, numeric, self.schema, clamp=(), new=True)
+        rows = prepare(new, numeric, self.schema, clamp=(), gaps=True, new=True)
         return tuple(c for c in numeric if beyond(rows[c], self.schema.limits(c)).any())
 
     def clamps(self, frame: Any, names: Sequence[str]) -> Flags:

@@ -47,6 +47,10 @@ class Results(ABC):
         shaped: pd.Series | pd.DataFrame = self._fit.shaped(self._fit.params)
         return shaped
 
+    def coef(self) -> pd.Series | pd.DataFrame:
+        """R's name of :attr:`params`."""
+        return self.params
+
     @property
     def privacy(self) -> PrivacyStatement:
         """The privacy statement."""
@@ -146,10 +150,10 @@ class Results(ABC):
             raise NotPrivateError("predict() without new rows would need the raw data; give public covariate values.")
         for part in exog if isinstance(exog, tuple) else (exog,):
             refuse_fitted(part, "predictions for them", simulated=self.privacy.seeded)
-        x, offset = self._fit.design.encode_new(exog)
-        note_outside(self._fit, exog, x, where, stacklevel=4)  # of whoever called the method, through its wrapper
-        index = exog.index if isinstance(exog, pd.DataFrame) else pd.RangeIndex(x.shape[0])
-        return x, offset, index
+        rows, labels = self._fit.design.read_new(exog)
+        x, offset = self._fit.design.encode_new(rows, gaps=True)
+        note_outside(self._fit, rows, x, where, stacklevel=4)  # of whoever called the method, through its wrapper
+        return x, offset, pd.RangeIndex(len(x)) if labels is None else labels
 
     # --- views -----------------------------------------------------------------------------------------
 

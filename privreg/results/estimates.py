@@ -214,8 +214,10 @@ class EstimatedResults(TestedResults):
         Parameters
         ----------
         exog : DataFrame, mapping of str to array, or array of shape (n, p) for array models
-            Every value is needed. Nothing is clamped to the declared bounds; columns that lie outside are named in a
-            warning. An offset that is left out is 0, an exposure 1.
+            Or a table of polars or Arrow; with the model's offset and exposure, of array models as
+            ``(exog, offset, exposure)``. A row with a value that is missing, no number or not a declared level, or a
+            term that is not finite, has NaN as its prediction. Nothing is clamped to the declared bounds; columns that
+            lie outside are named in a warning.
         which : {"mean", "linear", "class"}
             "mean" is what the coefficients describe: the conditional mean (Huber, Squared), tau-quantile (Quantile) or
             tau-expectile (Expectile), the mean count at the row's exposure (Poisson), the probability of 1 or of the
@@ -250,8 +252,8 @@ class EstimatedResults(TestedResults):
         NotPrivateError
             Without `exog`, or with rows that were fitted privately in this process (unless with a seed, in a
             simulation).
-        DataError, SchemaError
-            If the new rows can't be encoded.
+        DataError
+            If the new rows lack a column, or several pandas objects have different indexes.
         """
         which = check_which(which, self._fit.family)
         x, offset, index = self._exog(exog, "predict")

@@ -5,11 +5,13 @@ import math
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.special import expit
 
 import privreg as pr
-from privreg.errors import DataError, NotPrivateError, OptionError, SchemaError
+from privreg.errors import DataError, NotPrivateError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError
 from privreg.families.builtin import (
     Expectile,
     Hinge,
@@ -76,7 +78,7 @@ def test_logistic_predicts_probabilities(base):
 
 def test_poisson_predicts_counts_at_the_rows_exposure(base):
     res = made(base, Poisson(20), offset="o", exposure="t")
-    np.testing.assert_allclose(res.predict(NEW), np.exp(ETA))
+    np.testing.assert_allclose(res.predict(NEW.assign(o=0.0, t=1.0)), np.exp(ETA))
     exposed = NEW.assign(o=[0.5, -7.0, 0.0, 1.0], t=[2.0, 1.0, 100.0, 0.25])
     want = exposed["t"] * np.exp(exposed["o"] + ETA)
     np.testing.assert_allclose(res.predict(exposed), want)
@@ -225,17 +227,99 @@ def test_which_is_checked_before_anything_is_read(base):
         made(base, Logistic(), "won").predict(None, which="klass")
 
 
-def test_new_rows_that_cant_be_used_are_not_offered_what_fits_do_with_them(base):
-    design = formula_design("y ~ g", Schema.declare({"y": (0, 20)}, {"g": ["a", "b"]}), kind=Huber().kind)
-    factor = PrivateResults(dataclasses.replace(base, design=design, names=tuple(design.names), params=PARAMS))
+def with_factor(base):
+    design = formula_design("y ~ g + np.log(x)", Schema.declare({"y": (0, 20), "x": (0.1, 2)}, {"g": ["a", "b"]}))
+    names = tuple(design.names)
+    one = Estimate("random_scaling", np.eye(3) / 100, StudentT(9))
+    three = np.array([1.0, 2.0, -1.0])
+    fit = dataclasses.replace(base, design=design, names=names, params=three, last=three, estimates=(one,))
+    return PrivateResults(fit)
+
+
+def test_a_row_that_cant_be_used_has_nan_in_its_place_and_changes_no_other(base):
+    res = with_factor(base)
+    rows = pd.DataFrame(
+        {"g": ["a", "c", None, "b", "b", "b"], "x": [1.0, 1.0, 1.0, None, -1.0, 2.0]},
+        index=list("pqrstu"),
+        dtype=object,
+    )
+    rows.loc["t", "x"] = "much"
+    rows.loc["v"] = ["b", -1.0]  # whose logarithm is none
+    good = ["p", "u"]
+    with pytest.warns(PrivregWarning, match="outside"):
+        got = res.predict(rows)
+    assert got.index.equals(rows.index)
+    assert got.notna().to_numpy().tolist() == rows.index.isin(good).tolist()
+    pd.testing.assert_series_equal(got[good], res.predict(rows.loc[good]))
+    with pytest.warns(PrivregWarning, match="outside"):
+        frame = res.get_prediction(rows).summary_frame()
+    pd.testing.assert_frame_equal(frame.loc[good], res.get_prediction(rows.loc[good]).summary_frame())
+    assert frame.drop(index=good).drop(columns="reliable").isna().all(axis=None)
+    assert "NaN" in str(res.get_prediction(rows.head(3)))
+
+
+def test_arrays_and_what_is_added_have_nan_in_their_rows(base):
     arrays = PrivateResults(base)
-    for call in (
-        lambda: made(base, Huber()).predict({"x": [0.5, None]}),
-        lambda: made(base, Huber(), offset="o").predict({"x": [0.5], "o": ["much"]}),
-        lambda: factor.predict({"g": ["c"]}),
-        lambda: factor.predict({"g": [None]}),
-        lambda: arrays.predict(np.full((1, len(arrays.params)), np.nan)),
-    ):
+    x = np.ones((3, len(arrays.params)))
+    x[1, -1] = np.nan
+    assert np.isnan(arrays.predict(x)).tolist() == [False, True, False]
+    assert np.isnan(arrays.predict(x.astype(object))).tolist() == [False, True, False]
+    res = made(base, Poisson(20), offset="o", exposure="t")
+    rows = {"x": [0.5, 0.5, 0.5], "o": ["much", 0.0, 0.0], "t": [1.0, None, 1.0]}
+    assert np.isnan(res.predict(rows)).tolist() == [True, True, False]
+    assert res.get_prediction(rows).summary_frame()["mean_se"].isna().tolist() == [True, True, False]
+
+
+def test_a_class_of_a_row_that_cant_be_used_is_nan(base):
+    res = made(base, Logistic(), "g", {"g": ["no", "yes"]})
+    assert res.predict({"x": [-2.0, None, 2.0]}, which="class").fillna("none").tolist() == ["yes", "none", "no"]
+    whole = made(base, Logistic(), "won").predict(NEW, which="class")
+    assert whole.dtype.kind == "i"
+
+
+def test_the_offset_and_exposure_of_a_model_are_needed_by_name(base):
+    res = made(base, Poisson(20), offset="o", exposure="t")
+    for rows, name in ((NEW, "'o', the model's offset"), (NEW.assign(o=0.0), "'t', the model's exposure")):
+        for call in (res.predict, res.get_prediction, res.marginal_effects):
+            with pytest.raises(DataError, match=name):
+                call(rows)
+
+
+def test_tables_of_other_libraries_are_predicted(base):
+    res, rows = with_factor(base), pd.DataFrame({"x": [1.0, 2.0], "g": ["a", "b"], "more": [0, 0]})
+    want = res.predict(rows).to_numpy()
+    tables = pl.from_pandas(rows), pl.from_pandas(rows).lazy(), pa.Table.from_pandas(rows)
+    for table in tables:
+        np.testing.assert_array_equal(res.predict(table), want)
+        np.testing.assert_array_equal(res.get_prediction(table).predicted_mean, want)
+        assert res.marginal_effects(table).summary_frame().equals(res.marginal_effects(rows).summary_frame())
+    with pytest.raises(DataError, match="'g' is missing"):
+        res.predict(tables[0].drop("g"))
+    arrays = PrivateResults(base)
+    x = pd.DataFrame(
+        np.random.default_rng(0).uniform(-1, 1, (4, len(arrays.params))), columns=list(arrays._fit.design.names)
+    )
+    for table in (pl.from_pandas(x), pa.Table.from_pandas(x)):
+        np.testing.assert_array_equal(arrays.predict(table), arrays.predict(x))
+
+
+def test_rows_one_by_one_are_told_how_to_become_a_table(base):
+    res, rows = with_factor(base), [{"x": 1.0, "g": "a"}, {"x": 2.0, "g": "b"}]
+    several = rows, tuple(rows), (row for row in rows), pd.Series(rows), pd.Series([pd.Series(row) for row in rows])
+    for given in (*several, pd.Series(rows[0])):
+        with pytest.raises(DataError, match=r"pd\.DataFrame"):
+            res.predict(given)
+    assert res.predict(rows[0]).tolist() == res.predict(pd.DataFrame(rows)).tolist()[:1]
+    for given in (*several[:2], (row for row in rows), *several[3:]):
+        with pytest.raises((DataError, UnsupportedArgumentError), match=r"pd\.DataFrame"):
+            pr.PrivateOnlineRegression.from_formula(
+                "x ~ g", given, mu=1, bounds={"x": (0, 2)}, levels={"g": ["a", "b"]}
+            ).fit(progress=False)
+
+
+def test_effects_need_every_value_and_offer_nothing_that_fits_do(base):
+    rows = pd.DataFrame({"x": [1.0, 1.0], "g": ["a", "c"]})
+    for given in (rows, rows.assign(x=[1.0, None]), rows.assign(g=None)):
         with pytest.raises((DataError, SchemaError), match="new rows") as caught:
-            call()
+            with_factor(base).marginal_effects(given)
         assert "noise" not in str(caught.value)

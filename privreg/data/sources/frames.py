@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privreg.data.cells import coded_texts, plain_vector, unmasked
+from privreg.data.columns import check_mapping, row_labels
 from privreg.data.sources.order import dealt_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
 from privreg.data.taken import Taken, taken
@@ -112,6 +113,7 @@ def open_mapping(data: Mapping[str, Any], wanted: Wanted) -> Source:
         return Source("mapping of arrays", None, lambda skip: iter([data]), None)
     if len(lengths) > 1:
         raise DataError("the columns of the mapping differ in length.")
+    row_labels(data, columns)
     n = lengths.pop()
     held = {c: _values(v) for c, v in held.items()}
     return _held("mapping of arrays", held, n, of_mapping(data, given.values()), wanted.coded)
@@ -126,7 +128,7 @@ def _column(values: Any, name: str) -> Any:
     return out
 
 
-def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None]) -> Source:
+def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None], columns: tuple[str, ...]) -> Source:
     """Rows of an iterable's DataFrames, or mappings of arrays, or tables of another library, which `table` opens."""
 
     def pieces() -> Iterator[Batch]:
@@ -137,6 +139,7 @@ def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None]) -> S
                 for a in range(0, max(len(batch), 1), CHUNK):
                     yield batch.iloc[a : a + CHUNK]
             elif isinstance(batch, Mapping):
+                check_mapping(batch, columns)
                 yield batch
             elif (opened := table(batch)) is not None:
                 yield from opened.batches(0)

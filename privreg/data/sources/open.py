@@ -9,25 +9,25 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from privreg.data.columns import check_mapping
 from privreg.data.sources.database import Sql, open_sql
 from privreg.data.sources.files import is_dask, open_files, paths_of
 from privreg.data.sources.frames import open_arrays, open_frame, open_frames, open_mapping
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, chunk_of, file_mark, first, pieces, rows_of
-from privreg.data.sources.tables import open_object
-from privreg.errors import DataError, UnsupportedArgumentError
+from privreg.data.sources.tables import labels_of_object, open_object
+from privreg.errors import UnsupportedArgumentError
 from privreg.files.optional import comes_from
-
-if TYPE_CHECKING:
-    from privreg.schema.declarations import Schema
+from privreg.schema.declarations import Schema
 
 __all__ = [
     "CHUNK",
     "Batch",
     "Source",
+    "as_frame",
     "chunk_of",
     "file_mark",
     "first",
@@ -81,7 +81,7 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     if isinstance(data, Mapping):
         return open_mapping(data, wanted)
     if isinstance(data, Iterable):
-        return open_frames(data, lambda batch: open_object(batch, wanted))
+        return open_frames(data, lambda batch: open_object(batch, wanted), columns)
     raise _unsupported(data)
 
 
@@ -89,7 +89,7 @@ def _unsupported(data: Any) -> UnsupportedArgumentError:
     return UnsupportedArgumentError(
         f"data of type {type(data).__name__} can't be read; give a DataFrame (pandas or polars), a mapping of arrays, "
         "the path of a CSV file or of Parquet files, an Arrow or DuckDB table, pr.sql(query, connection), or an "
-        "iterable of DataFrames."
+        "iterable of DataFrames. Rows one by one are made a DataFrame by pd.DataFrame(list(rows))."
     )
 
 
@@ -99,17 +99,21 @@ def one_batch(data: Any, columns: tuple[str, ...], schema: Schema) -> Any:
     Raises
     ------
     DataError
-        If a table lacks one of the columns, or can't be read.
+        If a table lacks one of the columns, or can't be read, or a mapping's columns are no columns of one table.
     """
+    if isinstance(data, Mapping):
+        check_mapping(data, columns)
+    return as_frame(data, columns, schema)
+
+
+def as_frame(data: Any, columns: tuple[str, ...] | None = None, schema: Schema | None = None) -> Any:
+    """A table of another library as a DataFrame of these columns, all by default; anything else as it is."""
     import pandas as pd
 
-    if isinstance(data, Mapping):
-        for name in columns:
-            if name in data and (isinstance(data[name], str | bytes) or not hasattr(data[name], "__len__")):
-                raise DataError(f"column {name!r} is a single value; give a list of values, one for each row.")
+    columns = tuple((labels_of_object(data) or ("", ()))[1]) if columns is None else columns
     if isinstance(data, pd.DataFrame | Mapping | tuple) or len(getattr(data, "shape", (0, 0))) == 1:
         return data
-    table = open_object(data, Wanted(columns, schema))
+    table = open_object(data, Wanted(columns, schema or Schema()))
     if table is None:
         return data
     parts = [pd.DataFrame(part) for part in table.batches(0)]

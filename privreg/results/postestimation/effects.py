@@ -128,6 +128,7 @@ def marginal_effects(
             "marginal_effects() without rows would average over the private data; give public covariate values, as in "
             "marginal_effects(pd.DataFrame({...}))."
         )
+    at, labels = fit.design.read_new(at)
     x, offset = fit.design.encode_new(at)
     if not len(x):
         raise DataError("marginal_effects() got no rows; give at least one row of public covariate values.")
@@ -141,7 +142,7 @@ def marginal_effects(
             gradients.append([part[2] for part in parts])
     if not terms:
         raise OptionError("the model has no covariates, so there are no marginal effects; predict() gives its mean.")
-    rows = at.index.to_flat_index() if isinstance(at, pd.DataFrame) else pd.RangeIndex(len(x))
+    rows = pd.RangeIndex(len(x)) if labels is None else labels.to_flat_index()
     over = f", averaged over {len(x):,} public row{'s' * (len(x) > 1)}" if average else ""
     return MarginalEffects(
         np.array(effects).T.reshape(-1),  # terms of a level, levels of a row

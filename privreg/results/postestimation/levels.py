@@ -365,6 +365,7 @@ def marginal_means(
         raise OptionError(f"{fit.family!r} has a margin, which is no mean; ask for which='linear'.")
     held, over = _completed(design, column, {} if at is None else _public_rows(at, column, design))
     if at is not None:
+        design.read_new(at)  # refuses columns that are not of one table
         note_outside(fit, held, design.encode_new(held)[0], "marginal_means", stacklevel=4)
     values, errors, gradients = [], [], []
     for v in design.schema.levels[column]:
@@ -476,6 +477,7 @@ def _completed(design: Any, factor: str, at: Any) -> tuple[Any, list[str]]:
     for title, name, value in (("offset", design.offset, "0"), ("exposure", design.exposure, "1")):
         if name is not None and name not in at:
             words.append(f"{title} {name} = {value}")
+            held = replaced(held, name, np.full(n * m, float(value)))
     combined = list(itertools.product(*(schema.levels[c] for c in others))) * n
     for i, c in enumerate(others):
         held = replaced(held, c, np.array([row[i] for row in combined], dtype=object))
