@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -136,9 +137,15 @@ def column_of(frame: Any, name: str) -> Any:
             f"rows must come as a table or a dict of columns, got {type(frame).__name__}. Rows one by one are made a "
             "DataFrame by pd.DataFrame(list(rows)), a single one by pd.DataFrame([row])."
         )
-    if name not in frame:
+    plain = normalize("NFKC", name)  # as Python reads it, by which rows for prediction may call a column
+    label = (
+        name
+        if name in frame
+        else next((c for c in frame if isinstance(c, str) and normalize("NFKC", c) == plain), None)
+    )
+    if label is None:
         raise missing(name, frame)
-    column = unmasked(frame[name])
+    column = unmasked(frame[label])
     if getattr(column, "ndim", 1) == 0:
         raise _single(name)
     if getattr(column, "ndim", 1) != 1:

@@ -18,6 +18,7 @@ from privreg.formula.arrays import array_design, check_array_levels, read_arrays
 from privreg.formula.design import formula_design
 from privreg.formula.language.opt_out import complete, complete_scale, in_memory, read_leaks, read_scaling
 from privreg.formula.language.parse import collect_rowwise, columns_of, private_columns, refuse_other
+from privreg.formula.language.spelling import as_labelled
 from privreg.formula.spec import ModelSpec
 from privreg.options.unknown import NO_COLUMN
 from privreg.options.values import refuse_arrays
@@ -70,9 +71,12 @@ def read_design(
     FormulaError, PrivacyLeakError, SchemaError, OptionError, DataError
     """
     places = {"offset": asked.get("offset"), "exposure": asked.get("exposure")}
+    named = check_columns(table, ())
+    asked = {**asked, **{kind: as_labelled(asked[kind], named) for kind in ("bounds", "levels", "moments")}}
     schema = combined(asked["schema"], asked["bounds"], asked["levels"], asked["moments"])
     refuse_arrays(**places)
     refuse_other(formula)
+    formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
     schema = with_counts(schema, family, formula.partition("~")[0].strip())
     functions = collect_rowwise(formula, scopes)
     leaks = read_leaks(asked.get("allow_leak", ()))

@@ -10,6 +10,7 @@ from privreg.data.labels import check_columns, check_declared
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
 from privreg.errors import DataError, OptionError
+from privreg.formula.language.spelling import as_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
 from privreg.means.spec import Spec, declared
@@ -154,7 +155,7 @@ class PrivateMeans:
             As for the class.
         """
         refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
-        columns, factors = read_formula(formula)
+        columns, factors = read_formula(as_labelled(formula, check_columns(data, ())))
         schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
         declared_terms(columns, factors, schema)  # C() of a column without levels
         return cls(columns, data, **options)
@@ -260,7 +261,9 @@ class PrivateMeans:
 def _public(data: Any, columns: Sequence[str], schema: Any, bounds: Any, levels: Any, by: Any) -> Schema:
     """The user's declarations, and those that the data carry about other columns."""
     wanted = (*columns, by) if isinstance(by, str) else columns
-    labels, own = check_columns(data, wanted), combined(schema, bounds, levels, {})
+    labels = check_columns(data, wanted)
+    bounds, levels = (as_labelled(declared, labels) for declared in (bounds, levels))
+    own = combined(schema, bounds, levels, {})
     full = completed(own, data, wanted)
     if labels is not None and len(full.carried):
         check_declared({"bounds": bounds, "levels": levels}, [*wanted, *labels])

@@ -11,7 +11,14 @@ import pytest
 from scipy.special import expit
 
 import privreg as pr
-from privreg.errors import DataError, NotPrivateError, OptionError, PrivregWarning, SchemaError, UnsupportedArgumentError
+from privreg.errors import (
+    DataError,
+    NotPrivateError,
+    OptionError,
+    PrivregWarning,
+    SchemaError,
+    UnsupportedArgumentError,
+)
 from privreg.families.builtin import (
     Expectile,
     Hinge,
@@ -255,7 +262,7 @@ def test_a_row_that_cant_be_used_has_nan_in_its_place_and_changes_no_other(base)
         frame = res.get_prediction(rows).summary_frame()
     pd.testing.assert_frame_equal(frame.loc[good], res.get_prediction(rows.loc[good]).summary_frame())
     assert frame.drop(index=good).drop(columns="reliable").isna().all(axis=None)
-    assert "NaN" in str(res.get_prediction(rows.head(3)))
+    assert "nan" in str(res.get_prediction(rows.head(3))).lower()
 
 
 def test_arrays_and_what_is_added_have_nan_in_their_rows(base):

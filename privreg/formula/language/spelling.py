@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+from unicodedata import normalize
 
+from privreg.errors import DataError
 from privreg.options.values import logged
 
-__all__ = ["contrast_here", "foreign", "spelt_here"]
+__all__ = ["as_labelled", "contrast_here", "foreign", "spelt_here"]
 
 _SAME: Final = {
     **dict.fromkeys(("ln", "logn"), "log"),
@@ -120,3 +122,50 @@ def foreign(formula: str) -> str | None:
     if found is not None:
         return f'%in% is R\'s: write I(({found[1]} == "a") | ({found[1]} == "b"))'
     return None
+
+
+# --- names of columns ------------------------------------------------------------------------------------
+
+_NAME: Final = re.compile(r"""Q\(\s*(['"])(.*?)\1\s*\)|'[^']*'|"[^"]*"|(?:[^\W\d]|[^\x00-\x7f])(?:\w|[^\x00-\x7f])*""")
+
+
+def as_labelled(asked: Any, labels: Collection[Any] | None) -> Any:
+    """A formula, or declarations by column, with columns named as the data name them; anything else as it is.
+
+    Python reads names in their normal form NFKC, in which a micro sign is the Greek letter. In a formula a column that
+    is written otherwise is put into Q(), where names are taken as they are.
+
+    Raises
+    ------
+    DataError
+        If two columns have one name to Python.
+
+    Examples
+    --------
+    >>> as_labelled("y ~ \u00b5x + n", ["y", "\u00b5x", "n"]) == "y ~ Q('\u00b5x') + n"
+    True
+    """
+    known = labels or ()
+    if isinstance(asked, Mapping):
+        named = [_label_of(key, known) if isinstance(key, str) else key for key in asked]
+        if len(set(named)) < len(named):
+            raise DataError("a column is declared twice, by names that are one to Python; keep one.")
+        return dict(zip(named, asked.values(), strict=True))
+
+    def spelt(match: re.Match[str]) -> str:
+        name = match[0] if match[1] is None else match[2]
+        label = name if name[:1] in ("'", '"') else _label_of(name, known)
+        bare = label == normalize("NFKC", name) and match[1] is None
+        return match[0] if label not in known or (match[1] and label == name) else label if bare else f"Q({label!r})"
+
+    return _NAME.sub(spelt, asked) if isinstance(asked, str) else asked
+
+
+def _label_of(name: str, labels: Collection[Any]) -> str:
+    """The label that is this name to Python; the name itself if there is none."""
+    plain = normalize("NFKC", name)
+    same = {c for c in labels if isinstance(c, str) and not c.isascii() and normalize("NFKC", c) == plain}
+    same |= {plain} if plain in labels else set()
+    if len(same) > 1:
+        raise DataError(f"{' and '.join(map(repr, sorted(same)))} are one name to Python, {plain!r}; rename a column.")
+    return same.pop() if same else name

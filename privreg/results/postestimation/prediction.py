@@ -106,7 +106,7 @@ def _likeliest(linear: Array, levels: tuple[Any, ...] | None, index: pd.Index) -
     etas = _with_baseline(linear)
     values = pd.Index([0, 1] if levels is None else list(levels))
     likeliest = pd.Series(values.take(etas.argmax(axis=1)), index=index)  # the first class wins a tie
-    return likeliest.where(~np.isnan(etas).any(axis=1))
+    return likeliest.mask(np.asarray(np.isnan(etas).any(axis=1)))
 
 
 def _with_baseline(linear: Array) -> Array:
