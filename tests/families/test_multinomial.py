@@ -200,6 +200,10 @@ def test_names_that_strings_cannot_hold_need_an_array(fitted, level):
     assert results.t_test([[0, 1, 0]]).effect[0] == results.params.loc["x1", level]
     with pytest.raises(FormulaError) as caught:
         fitted.t_test("nothing = 0")
+    for test in (fitted.t_test, fitted.wald_test):
+        with pytest.raises(FormulaError, match=r"for all of them write 'mid:age = 0, hi:age = 0'"):
+            test("age = 0")
+    assert fitted.coef().equals(fitted.params)
     assert "array" not in str(caught.value)
 
 

@@ -374,8 +374,8 @@ def undeclared(name: str, schema: Schema, *, learnable: bool = True, reports: bo
     known = ", ".join(map(repr, declared)) or "none"
     return (
         f"column {name!r} is not declared (declared: {known}).{hint} "
-        f"If it is {kind}, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}"
-        f"{leak}."
+        f"If it is {kind}, give bounds={{{name!r}: (low, high)}}{private}; if a factor, levels={{{name!r}: [...]}}, "
+        f"of truth values [False, True]{leak}."
     )
 
 

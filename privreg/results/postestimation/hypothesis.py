@@ -269,6 +269,9 @@ def _unknown(names: Sequence[str], text: str, terms: Iterable[str]) -> tuple[str
     if levels:
         joint = ", ".join(f"{n} = 0" for n in levels)
         return f"{said} is a factor with the coefficients {', '.join(levels)}", f"for all of them write {joint!r}."
+    if each := [n for n in names if n.partition(":")[2] == word]:
+        joint = ", ".join(f"{n} = 0" for n in each)
+        return f"{said} has the coefficients {', '.join(each)}", f"for all of them write {joint!r}."
     near = next((t for t in terms if re.match(rf"\w+\({re.escape(word)}\b", t)), None) or _meant(word, [*names, *terms])
     fix = f"write it as {_example(names)}." if near is None else f"did you mean {near!r}?"
     return f"{said} is no coefficient{' and no term' if terms else ''}", fix
