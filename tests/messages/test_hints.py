@@ -237,7 +237,7 @@ def test_levels_that_are_no_sequence_are_refused(wrong):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("coef", "params"),
+        ("coefs", "params"),
         ("confint", "conf_int()"),
         ("fit_interval", "conf_int()"),
         ("predict_interval", "get_prediction(new)"),
