@@ -263,7 +263,7 @@ def _bspline(x: float, degree: int, knots: Sequence[float], index: int) -> float
         before, values = values, [0.0] * (k + 1)
         for r, value in enumerate(before):
             left, right = knots[at + r + 1 - k], knots[at + r + 1]
-            share = divide(value, right - left)
+            share = divide(value, right - left) if right > left else 0.0  # of knots on the upper bound
             values[r] += (right - x) * share
             values[r + 1] += (x - left) * share
     place = index - (at - degree)

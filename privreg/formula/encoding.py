@@ -16,12 +16,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from patsy import ModelDesc, NAAction, PatsyError, build_design_matrices, design_matrix_builders
+from patsy import NAAction, PatsyError, build_design_matrices, design_matrix_builders
 from patsy.eval import EvalFactor
 
 from privreg.data.cells import Flags, Floats
 from privreg.data.columns import spread
 from privreg.errors import PrivacyLeakError
+from privreg.formula.language.limits import read
 from privreg.formula.language.parse import PIECE, ParsedFormula, Rowwise, column_key
 from privreg.formula.probe import Prepared, probe_rows, take
 from privreg.formula.trees.compile import columns_of, compile_term
@@ -79,13 +80,10 @@ class Evaluator:
     state: dict[str, Any]
 
     @classmethod
-    def build(cls, code: str, env: Any, data: Mapping[str, Any]) -> Evaluator:
-        """Ready a factor; splines take their knots from its text, not from `data`."""
-        factor = EvalFactor(code)
-        state: dict[str, Any] = {}
-        for step in range(factor.memorize_passes_needed(state, env)):
-            factor.memorize_chunk(state, step, data)  # all knots are literals: nothing is learned from `data`
-            factor.memorize_finish(state, step)
+    def build(cls, code: str, env: Any) -> Evaluator:
+        """Ready a factor."""
+        factor, state = EvalFactor(code), dict[str, Any]()
+        factor.memorize_passes_needed(state, env)  # none: all knots are literals, and nothing is learned from rows
         return cls(factor, state)
 
     def __call__(self, data: Mapping[str, Any]) -> NDArray[Any]:
@@ -396,7 +394,7 @@ def same_in_pieces(evaluate: Evaluator, plan: Encoder, names: Sequence[str]) -> 
 
 def right_hand_side(formula: str) -> list[Any]:
     """Patsy's terms of the right-hand side."""
-    return list(ModelDesc.from_formula(formula).rhs_termlist)
+    return list(read(formula)[0].rhs_termlist)
 
 
 def coded_terms(terms: Sequence[Any], data: Mapping[str, Any], env: Any) -> Any:

@@ -30,7 +30,7 @@ def check_row_by_row(code: str, env: Any, plan: Encoder, rows: Prepared, names: 
     m = len(rows[names[0]])
 
     def run() -> bool:
-        evaluate = Evaluator.build(code, env, plan.data(rows, names))
+        evaluate = Evaluator.build(code, env)
         whole = evaluate(plan.data(rows, names))
         if whole.ndim == 0 or len(whole) != m:
             return False
@@ -78,7 +78,7 @@ def response_of(
     else:
         rows = probe_rows(columns, schema, parsed.constants, rows=RESPONSE_ROWS)
         check_row_by_row(code, env, plan, rows, columns)
-        evaluate = Evaluator.build(code, env, plan.data(rows, columns))
+        evaluate = Evaluator.build(code, env)
         with np.errstate(all="ignore"):
             values = evaluate(plan.data(rows, columns))
         if values.ndim > 1 and values.shape[1] != 1:

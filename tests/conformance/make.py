@@ -94,6 +94,10 @@ OPERATIONS = (
     ["where", ["cmp", "ge", ["col", "age"], const(65)], const(1), ["sqrt", ["col", "bmi"]]],
     ["and", ["not", ["col", "ill"]], ["or", ["level", "shift", "night"], ["cmp", "ne", ["col", "hours"], const(8)]]],
     ["bspline", ["col", "age"], 3, [hexed(k) for k in (18, 18, 18, 18, 40, 60, 90, 90, 90, 90)], 2],
+    *(
+        ["bspline", ["min", ["col", "age"], const(41)], 1, [hexed(k) for k in (18, 18, 30, 41, 41, 41)], i]
+        for i in range(4)  # a knot on the upper bound
+    ),
     [
         "cr",
         ["col", "bmi"],
@@ -208,6 +212,67 @@ def accepted(data, kind, key, plan=None):
     return True
 
 
+def nested(deep):
+    """A tree so deep."""
+    tree = ["col", "age"]
+    for _ in range(deep - 1):
+        tree = ["abs", tree]
+    return tree
+
+
+def spline(degree, count, what="bspline"):
+    """A spline of so many knots."""
+    knots = [hexed(k) for k in range(count)]
+    if what == "cr":
+        return ["cr", ["col", "age"], knots, knots, knots]
+    return [
+        "bspline",
+        ["col", "age"],
+        degree,
+        [knots[0]] * degree + knots[: count - 2 * degree] + [knots[-1]] * degree,
+        0,
+    ]
+
+
+def limits():
+    """Changes of a plan at each limit of a device, and one beyond."""
+
+    def tree(of):
+        return lambda p: p["design"]["columns"][3].update(tree=of)
+
+    def column(**change):
+        return lambda p: p["columns"].append(
+            {"name": "more", "kind": "levels", "levels": ["a", "b"], "ask": "?", **change}
+        )
+
+    def number(text):
+        return tree(["const", text])
+
+    cases = {
+        "a degree of": (lambda n: tree(spline(n, 30)), study.trees.HIGHEST),
+        "knots of a bspline:": (lambda n: tree(spline(1, n)), study.trees.MOST_KNOTS),
+        "knots of a cr:": (lambda n: tree(spline(3, n, "cr")), study.trees.MOST_KNOTS),
+        "operations inside each other:": (lambda n: tree(nested(n)), study.trees.DEEPEST),
+        "levels:": (lambda n: column(levels=[str(k) for k in range(n)]), study.MOST_LEVELS),
+        "characters of a column's name:": (lambda n: column(name="n" * n), 256),
+        "characters of a question:": (lambda n: column(ask="?" * n), 2000),
+        "characters of a title:": (lambda n: lambda p: p.update(title="t" * n), 200),
+        "an exponent of": (lambda n: number(f"0x1p+{n}"), 60),
+        "an integer of 2^53 +": (lambda n: lambda p: p["model"].update(n=2**53 + n), 0),
+        "nested lists of the model:": (lambda n: lambda p: p["model"].update(n=json.loads("[" * n + "]" * n)), 62),
+    }
+    for what, (change, most) in cases.items():
+        yield f"{what} {most}", change(most), True
+        yield f"{what} {most + 1}", change(most + 1), False
+
+
+def resigned(change):
+    """The plan with a change, signed by who may."""
+    said = json.loads(study.plan_payload(study_plan()))
+    change(said)
+    return signed("plan", json.dumps(said).encode(), ROOT).decode()
+
+
 def mutations():
     """Envelopes that a device must refuse, by what is wrong with them."""
     payload = study.plan_payload(study_plan())
@@ -225,11 +290,6 @@ def mutations():
         out = bytearray(data)
         out[place] ^= bit
         return bytes(out)
-
-    def resigned(change):
-        said = json.loads(payload)
-        change(said)
-        return signed("plan", json.dumps(said).encode(), ROOT).decode()
 
     long = (int.from_bytes(sig[32:], "little") + order).to_bytes(32, "little")
     return {
@@ -288,6 +348,8 @@ def envelopes():
     out = [{"what": w, "type": t, "key": k, "envelope": e.decode(), "accepted": True} for w, t, k, e in good]
     for what, text in mutations().items():
         out.append({"what": what, "type": "plan", "key": root, "envelope": text, "accepted": False})
+    for what, change, fine in limits():
+        out.append({"what": what, "type": "plan", "key": root, "envelope": resigned(change), "accepted": fine})
     return {"plan": wire.base(payload), "cases": out}
 
 

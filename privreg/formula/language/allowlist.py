@@ -14,6 +14,7 @@ import numpy as np
 
 from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, nearest
 from privreg.formula.language.spelling import contrast_here, spelt_here
+from privreg.formula.trees.splines import problem
 from privreg.schema.declarations import MOST_LEVELS, Schema
 
 __all__ = [
@@ -48,6 +49,9 @@ RESERVED = frozenset({"np", "numpy", "C", "I", "Q", *CONTRASTS, *SPLINES})
 # np.where with one argument returns positions, and a ufunc's extra argument is written to: arity is checked.
 _ARITY = {"clip": (3, 3), "where": (3, 3), "round": (1, 2)}
 _ARGUMENTS: Final = {name: _ARITY.get(name) or (getattr(np, name).nin,) * 2 for name in NUMPY_FUNCTIONS}
+MOST_PLACES: Final = 22
+"""Decimals that a number is rounded to: powers of ten up to it are doubles, and NumPy makes them one by one."""
+
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr)
 _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _ALLOWED = (
@@ -96,6 +100,7 @@ class Walker:
     called: list[str] = field(default_factory=list)
     constants: list[float] = field(default_factory=list)
     is_plain: bool = False
+    width: int = 0  # Columns of a spline
 
     def _refuse(self, why: str, key: str = "") -> NoReturn:
         fix = f" Fix: {_FIXES[key]}." if key in _FIXES else ""
@@ -246,6 +251,8 @@ class Walker:
         if isinstance(func, ast.Attribute):
             module = func.value.id if isinstance(func.value, ast.Name) else ""
             if module in ("np", "numpy") and func.attr in NUMPY_FUNCTIONS:
+                if func.attr == "round" and len(node.args) == 2:
+                    self._places(node.args[1])
                 self._arguments(node, f"{module}.{func.attr}()", *_ARGUMENTS[func.attr])
             else:
                 self._foreign(node)
@@ -262,6 +269,13 @@ class Walker:
         else:
             self._foreign(node)
             self._refuse(f"calling {func.id}()", func.id)
+
+    def _places(self, node: ast.expr) -> None:
+        inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+        if not (isinstance(inner, ast.Constant) and type(inner.value) is int and inner.value <= MOST_PLACES):
+            self._mend(
+                "this rounding", f"give whole decimals from -{MOST_PLACES} to {MOST_PLACES}, as in np.round(x, 1)"
+            )
 
     def _arguments(self, node: ast.Call, what: str, low: int, high: int, kind: str = "number") -> None:
         if node.keywords:
@@ -342,6 +356,11 @@ class Walker:
                     self._refuse("include_intercept other than True or False")
             else:
                 self._literal(value, str(word))
+        numbers = {str(word): ast.literal_eval(value) for word, value in given.items()}
+        wrong = problem(what, numbers)
+        if wrong is not None:
+            raise FormulaError(f"formula term {self.code!r}: {what}() has {wrong}.")
+        self.width = len(numbers["knots"]) + int(numbers.get("degree", 3)) + 1
 
     def _literals(self, node: ast.expr, what: str) -> None:
         if not isinstance(node, ast.List | ast.Tuple):

@@ -16,15 +16,16 @@ from typing import Any, Final
 
 import numpy as np
 from patsy import EvalEnvironment, ModelDesc, PatsyError
-from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment, cc, cr
+from patsy.builtins import C, Diff, Helmert, I, Poly, Sum, Treatment
 from patsy.infix_parser import ParseNode
-from patsy.parse_formula import parse_formula
-from patsy.splines import BS
-from patsy.state import stateful_transform
 
-from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation
+from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation, shown
 from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
+from privreg.formula.language.limits import read, refuse_wide
 from privreg.formula.language.spelling import foreign
+from privreg.formula.trees.splines import SPLINES
+from privreg.protocol.trees import DEEPEST
+from privreg.protocol.wire import LARGEST
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
 __all__ = [
@@ -46,20 +47,6 @@ __all__ = [
 _CONTRASTS = {"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff}
 
 
-class _RowBS(BS):  # type: ignore[misc]
-    """patsy's B-splines, whose rows outside the outermost knots are NaN: there patsy's own raise an error for all."""
-
-    def transform(self, x: Any, **how: Any) -> Any:
-        """Basis of a column, shape (n, k)."""
-        values = np.asarray(x, dtype=np.float64)
-        low, high = float(np.min(self._all_knots)), float(np.max(self._all_knots))
-        inside = (values >= low) & (values <= high)
-        basis = super().transform(np.where(inside, values, low), **how)
-        basis[~inside.reshape(len(basis))] = np.nan
-        return basis
-
-
-_SPLINES = {"bs": stateful_transform(_RowBS), "cr": cr, "cc": cc}
 _ELEMENTWISE = SimpleNamespace(**{name: getattr(np, name) for name in NUMPY_FUNCTIONS | NUMPY_CONSTANTS})
 _NUMPY: Mapping[str, Any] = {"np": _ELEMENTWISE, "numpy": _ELEMENTWISE, "__builtins__": {}}
 
@@ -288,7 +275,7 @@ def evaluation_environment(functions: Mapping[str, Rowwise]) -> EvalEnvironment:
         return EvalEnvironment.capture(1).namespace[column_key(name, functions)]
 
     space: dict[str, Any] = {**_NUMPY, "C": C, "I": I, "Q": quoted}
-    return EvalEnvironment([{**functions, **space, **_CONTRASTS, **_SPLINES}])
+    return EvalEnvironment([{**functions, **space, **_CONTRASTS, **SPLINES}])
 
 
 def _parse(formula: object) -> ModelDesc:
@@ -297,7 +284,10 @@ def _parse(formula: object) -> ModelDesc:
     _refuse_foreign(formula)
     reason = "it is not a formula"
     try:
-        desc, powers = ModelDesc.from_formula(formula), _powers(parse_formula(formula))
+        desc, node = read(formula)
+        powers = _powers(node)
+    except FormulaError:
+        raise
     except PatsyError as error:
         reason = str(error).splitlines()[0]
         if "'^" in reason:
@@ -366,9 +356,18 @@ def term_tree(code: str, formula: str) -> ast.expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(code, mode="eval").body
+            tree = ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
+    else:
+        level: list[ast.AST] = [tree]
+        for _ in range(DEEPEST):
+            level = [c for n in level for c in ast.iter_child_nodes(n) if isinstance(c, ast.expr | ast.keyword)]
+        if level:
+            raise FormulaError(
+                f"the term {shown(code)} has more than {DEEPEST} parts inside each other; compute the column before."
+            )
+        return tree
     name = f'; a name with spaces is written Q("{code}")' if re.fullmatch(r"[\w ]+", code) else ""
     raise FormulaError(f"the term {code!r} of the formula {formula!r} is not a Python expression{name}.") from None
 
@@ -395,18 +394,22 @@ def _check(
             "wrap arithmetic in I(), as in 'I(y1 + y2) ~ x'."
         )
     plain: dict[str, str] = {}
+    levels: dict[str, int] = {}
+    widths: dict[str, int] = {}
 
     def walk(code: str, free: bool, against: Schema | None = schema) -> tuple[str, ...]:
         walker = Walker(code, against, functions, free, reports)
         tree = term_tree(code, formula)
-        try:
-            walker.top(tree)
-        except RecursionError:
-            raise FormulaError(f"the term {code!r} is nested too deeply.") from None
+        walker.top(tree)
+        widths[code] = walker.width
+        if not walker.width and not walker.is_plain:
+            levels[code] = 2  # it may be a condition
         if not walker.columns:
             raise FormulaError(f"the term {code!r} names no column; the intercept is written 1.")
         if walker.is_plain:
             plain[code] = walker.columns[0]
+            if against is not None and plain[code] in against.levels:
+                levels[code] = len(against.levels[plain[code]])
         _refuse_infinite(tree, code)
         walkers.append(walker)
         return tuple(walker.columns)
@@ -422,6 +425,7 @@ def _check(
     both = [name for name in dict.fromkeys(left) if name in right]
     if both:
         raise FormulaError(f"{', '.join(map(repr, both))} stands on both sides of {formula!r}; keep one.")
+    refuse_wide(formula, desc.rhs_termlist, levels, widths)
     called = dict.fromkeys(name for w in walkers for name in w.called)
     return ParsedFormula(
         formula,
@@ -454,8 +458,11 @@ def _refuse_infinite(tree: ast.expr, code: str) -> None:
     """Refuse a part without columns that is no finite number, such as np.log(-1): whether a row meets it would tell."""
     for node in ast.walk(tree):
         known = constant_value(node) if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant) else None
-        if known is not None and not np.isfinite(known).all():
-            raise FormulaError(f"formula term {code!r}: {ast.unparse(node)} is not a finite number; write one.")
+        if known is not None and not np.all(np.abs(known) <= LARGEST):
+            much = (
+                "beyond 2^60; change the unit" if np.all(np.abs(known) < np.inf) else "not a finite number; write one"
+            )
+            raise FormulaError(f"formula term {code!r}: {ast.unparse(node)} is {much}.")
 
 
 def _check_levels(code: str, walker: Walker, schema: Schema) -> None:

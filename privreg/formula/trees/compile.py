@@ -28,7 +28,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -36,6 +35,7 @@ import numpy as np
 from privreg.errors import FormulaError
 from privreg.formula.language.allowlist import SPLINES
 from privreg.formula.language.parse import ParsedFormula, constant_value, term_tree
+from privreg.formula.trees import splines
 from privreg.formula.trees.operations import (
     BINARY,
     CLOSED,
@@ -233,7 +233,11 @@ def _contrasts(code: str, values: Sequence[_Value], matrix: Any, parsed: ParsedF
 
 
 def _sum(trees: Sequence[Tree]) -> Tree:
-    return reduce(lambda a, b: ["add", a, b], trees) if trees else const(0.0)
+    """A sum of which one part at most isn't 0, halved again and again: devices take no deep trees."""
+    if len(trees) < 2:
+        return trees[0] if trees else const(0.0)
+    middle = (len(trees) + 1) // 2
+    return ["add", _sum(trees[:middle]), _sum(trees[middle:])]
 
 
 def _times(value: float, tree: Tree) -> Tree:
@@ -258,39 +262,10 @@ def _factor(code: str, parsed: ParsedFormula, schema: Schema, *, closed: bool) -
         return [_Value(["col", column])]  # of levels it is never used: their contrasts are
     reader = _Reader(schema, frozenset(parsed.functions), closed)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPLINES:
-        return _spline(node.func.id, node, reader)
+        given = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
+        of = reader.real(reader.read(node.args[0]))
+        return [_Value(tree) for tree in splines.trees(node.func.id, of, given)]
     return [reader.read(node)]
-
-
-def _spline(what: str, node: ast.Call, reader: _Reader) -> list[_Value]:
-    given = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
-    of = reader.real(reader.read(node.args[0]))
-    ends = [float(given["lower_bound"]), float(given["upper_bound"])]
-    inner = [float(k) for k in given["knots"]]
-    if what == "bs":
-        degree = int(given.get("degree", 3))
-        knots = sorted([*ends * (degree + 1), *inner])
-        first = 0 if given.get("include_intercept", False) else 1
-        hexed = [k.hex() for k in knots]
-        return [_Value(["bspline", of, degree, hexed, i]) for i in range(first, len(knots) - degree - 1)]
-    knots = sorted({*ends, *inner})
-    values, curvatures = _bases(np.array(knots), cyclic=what == "cc")
-    hexed = [k.hex() for k in knots]
-    return [
-        _Value(["cr", of, hexed, [v.hex() for v in own], [c.hex() for c in bent]])
-        for own, bent in zip(values.T.tolist(), curvatures.T.tolist(), strict=True)
-    ]
-
-
-def _bases(knots: np.ndarray, *, cyclic: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Values and second derivatives of patsy's basis functions at the knots, shape (knots, functions)."""
-    from patsy.mgcv_cubic_splines import _get_cyclic_f, _get_natural_f
-
-    if not cyclic:
-        return np.eye(len(knots)), np.asarray(_get_natural_f(knots))
-    n = len(knots) - 1
-    around = np.append(np.arange(n), 0)  # the last knot is the first again
-    return np.eye(n)[around], np.asarray(_get_cyclic_f(knots))[around]
 
 
 class _Reader:
@@ -445,8 +420,6 @@ class _Reader:
 
     def _decimals(self, node: ast.Call) -> _Value:
         places, tree = constant_value(node.args[1]), self.real(self.read(node.args[0]))
-        if not isinstance(places, int) or abs(places) > 22:  # powers of ten up to it are doubles
-            raise _BeyondError("rounding to other than a number of decimals")
         ten = const(10.0 ** abs(places))
         to, back = ("mul", "div") if places > 0 else ("div", "mul")
         return _Value([back, ["round", [to, tree, ten]], ten] if places else ["round", tree])

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privreg.data.cells import Floats
+from privreg.formula.trees.splines import bsplines, cubic, floats, one_of
 from privreg.schema.declarations import Schema
 
 __all__ = ["Program"]
@@ -87,6 +87,8 @@ class Program:
         if key in self._numbers:
             return self._numbers[key]
         op, *rest = tree
+        if op == "bspline":  # all functions of a spline are computed at once
+            return self._append(key, _Node(op, (self._add(["bsplines", *rest[:3]]),), rest[3]), None)
         given: Any = None
         args: tuple[int, ...] = ()
         reads: frozenset[str] | None = frozenset()
@@ -98,22 +100,23 @@ class Program:
             codes = self._codes(rest[0])
             args, given, reads = (codes,), rest[1], frozenset({rest[0]})
         else:
-            more = {"bspline": 1, "cr": 1}.get(op, len(rest))
-            given, rest = self._given(op, rest, more)
+            given, rest = self._given(op, rest)
             args = tuple(self._add(arg) for arg in rest)
             found = [self._factors[k] for k in args]
-            reads = None if None in found else frozenset().union(*(f for f in found if f is not None))
+            reads = (
+                None if None in found or op == "bsplines" else frozenset().union(*(f for f in found if f is not None))
+            )
         node = self._table(op, args, given, reads) if reads is not None and len(reads) == 1 else _Node(op, args, given)
         return self._append(key, node, reads)
 
-    def _given(self, op: str, rest: list[Any], trees: int) -> tuple[Any, list[Any]]:
+    def _given(self, op: str, rest: list[Any]) -> tuple[Any, list[Any]]:
         """What an operation needs beside trees, and these."""
         if op in {"cmp", "numpy"}:
             return rest[0], rest[1:]
-        if op == "bspline":
-            return (rest[1], _floats(rest[2]), rest[3]), rest[:trees]
+        if op == "bsplines":
+            return (rest[1], floats(rest[2])), rest[:1]
         if op == "cr":
-            return tuple(map(_floats, rest[1:])), rest[:trees]
+            return tuple(map(floats, rest[1:])), rest[:1]
         return None, rest
 
     def _append(self, key: str, node: _Node, reads: frozenset[str] | None) -> int:
@@ -177,10 +180,6 @@ class Program:
         return [values[k] for k in self._wanted]
 
 
-def _floats(texts: Sequence[str]) -> Floats:
-    return np.array([float.fromhex(t) for t in texts])
-
-
 def _computed(op: str, given: Any, args: Sequence[Any]) -> Any:
     """One operation, on arrays or numbers."""
     if op == "const":
@@ -195,32 +194,6 @@ def _computed(op: str, given: Any, args: Sequence[Any]) -> Any:
         return np.where(*args)
     if op == "numpy":
         return getattr(np, given)(*args)
-    return (_bspline if op == "bspline" else _cubic)(np.asarray(args[0], dtype=np.float64), *given)
-
-
-def _bspline(x: Floats, degree: int, knots: Floats, i: int) -> Floats:
-    """One basis function of B-splines; not finite outside the knots."""
-    from scipy.interpolate import splev
-
-    inside = (x >= knots[0]) & (x <= knots[-1])
-    if not inside.any():  # FITPACK wants somebody
-        return np.full(np.shape(x), np.nan)
-    out = np.asarray(splev(np.where(inside, x, knots[0]), (knots, np.eye(len(knots) - degree - 1)[i], degree)))
-    return np.where(inside, out, np.nan)
-
-
-def _cubic(x: Floats, knots: Floats, values: Floats, curvatures: Floats) -> Floats:
-    """A cubic spline of given values and second derivatives at its knots; not finite outside them.
-
-    References
-    ----------
-    Wood, Generalized Additive Models, 2006, section 4.1.2.
-    """
-    j = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
-    h = np.diff(knots)[j]
-    above, below = knots[j + 1] - x, x - knots[j]
-    bent_left = above * above * above / (6.0 * h) - h * above / 6.0
-    bent_right = below * below * below / (6.0 * h) - h * below / 6.0
-    out = above / h * values[j] + below / h * values[j + 1]
-    out = out + bent_left * curvatures[j] + bent_right * curvatures[j + 1]
-    return np.where((x >= knots[0]) & (x <= knots[-1]), out, np.nan)
+    if op == "bspline":
+        return one_of(*args[0], given)
+    return (bsplines if op == "bsplines" else cubic)(np.asarray(args[0], dtype=np.float64), *given)

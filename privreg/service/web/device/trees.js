@@ -128,7 +128,7 @@ function bspline(x, degree, knots, index) {
     values = new Array(k + 1).fill(0);
     before.forEach((value, r) => {
       const left = knots[at + r + 1 - k], right = knots[at + r + 1];
-      const share = value / (right - left);
+      const share = right > left ? value / (right - left) : 0; // of knots on the upper bound
       values[r] += (right - x) * share;
       values[r + 1] += (x - left) * share;
     });

@@ -1,0 +1,84 @@
+"""How large a formula may be: the limits of devices, which hold before anything is expanded or built."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import chain, combinations
+from typing import Any, Final, NoReturn
+
+from patsy import ModelDesc
+from patsy.infix_parser import ParseNode
+from patsy.parse_formula import parse_formula
+
+from privreg.errors import FormulaError, shown
+from privreg.protocol.study import MOST_COLUMNS
+
+__all__ = ["LONGEST", "NESTED", "read", "refuse_wide"]
+
+LONGEST: Final = 1 << 16
+"""Characters of a formula, at most."""
+
+NESTED: Final = 250
+"""Operators inside each other, at most, as a + b + c has two: patsy calls itself for each."""
+
+
+def _too_large(formula: str, what: str) -> NoReturn:
+    """Refuse a formula for its size."""
+    fix = "leave terms out, or give the design as arrays, PrivateOnlineRegression(endog, exog, ...)"
+    raise FormulaError(f"the formula {shown(formula)} has more than {what}; {fix}.")
+
+
+def read(formula: str) -> tuple[ModelDesc, ParseNode]:
+    """Terms of a formula, and its syntax.
+
+    Raises
+    ------
+    FormulaError
+        If it is too large; of what is no formula, patsy's own errors.
+    """
+    if len(formula) > LONGEST:
+        _too_large(formula, f"{LONGEST:,} characters")
+    node = parse_formula(formula)
+    if _terms(node, formula, 0) > MOST_COLUMNS + 1:  # and the response
+        _too_large(formula, f"{MOST_COLUMNS:,} terms")
+    return ModelDesc.from_formula(node), node
+
+
+def _terms(node: ParseNode, formula: str, deep: int) -> int:
+    """Terms of a part, at most."""
+    if deep > NESTED + 1:  # and the tilde
+        _too_large(formula, f"{NESTED} operators inside each other")
+    sizes = [_terms(arg, formula, deep + 1) for arg in node.args]
+    if node.type == "**":
+        power = str(node.args[1].token.extra)
+        return sum(math.comb(sizes[0], k) for k in range(1, min(int(power[:9]) if power.isdecimal() else 1, 12) + 1))
+    joint = math.prod(sizes)
+    return {":": joint, "*": sum(sizes) + joint}.get(node.type, max(sum(sizes), 1))
+
+
+def refuse_wide(formula: str, terms: Sequence[Any], levels: Mapping[str, int], widths: Mapping[str, int]) -> None:
+    """Refuse more columns than devices take, before patsy makes them.
+
+    There is a column for each combination of levels but the first, for each set of factors that is part of a term.
+
+    Parameters
+    ----------
+    formula : str
+    terms : sequence of patsy.Term
+    levels : mapping of str to int
+        Of factors, by code.
+    widths : mapping of str to int
+        Columns of splines, by code; what is neither has one.
+    """
+    met, columns = set[tuple[tuple[str, ...], tuple[str, ...]]](), 0
+    for term in terms:
+        codes = dict.fromkeys(sorted(f.code for f in term.factors))
+        numbers, factors = tuple(c for c in codes if c not in levels), [c for c in codes if c in levels]
+        width = math.prod(max(widths[c], 1) for c in numbers)
+        for some in chain.from_iterable(combinations(factors, k) for k in range(len(factors) + 1)):
+            if (numbers, some) not in met:
+                met.add((numbers, some))
+                columns += width * math.prod(max(levels[c] - 1, 1) for c in some)
+            if columns > MOST_COLUMNS:
+                _too_large(formula, f"{MOST_COLUMNS:,} columns, levels of factors counted")
