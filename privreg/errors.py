@@ -79,7 +79,7 @@ class InferenceError(PrivregError, ValueError):
 
 
 class StudyError(PrivregError, RuntimeError):
-    """A study in the field can't be reached, or what its server says can't be verified."""
+    """A study in the field can't be reached, its plan can't be fitted, or what its server says can't be verified."""
 
 
 class SavedFileError(PrivregError, ValueError):
@@ -305,7 +305,7 @@ def equation(formula: str) -> str | None:
     >>> equation("hours = age + bmi"), equation("hours ~ age")
     ('hours ~ age + bmi', None)
     """
-    found = _EQUATION.fullmatch(formula)
+    found = _EQUATION.fullmatch(formula.strip())
     if found is None or found[1].count("(") != found[1].count(")"):
         return None
     return f"{found[1]} ~ {found[2]}"

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from privreg.collector import chain as chains
 from privreg.collector.chain import Cell, Cells, Chain, Place
+from privreg.collector.field import roles_of
 from privreg.diagnostics import Diagnostic
-from privreg.errors import InferenceError
+from privreg.errors import PrivregError, StudyError
 from privreg.field.declared import fit_of
 from privreg.privacy.ledger import Release
 from privreg.protocol import lattice
+from privreg.protocol.study import mu_of
 from privreg.protocol.wire import MessageError, Record
 from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.streaming.stream import begin
+from privreg.simulation.streaming.stream import Stream, begin
 
 if TYPE_CHECKING:
     from privreg.collector.plan import Plan
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
     from privreg.results.results import PrivateResults
     from privreg.simulation.fit_plan import FitPlan
 
-__all__ = ["Came", "engine_of", "fit_plan_of", "follow", "read_cells", "results"]
+__all__ = ["Came", "begun", "engine_of", "fit_plan_of", "follow", "read_cells", "results"]
 
+T = TypeVar("T")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,40}")
 
 
@@ -44,21 +47,48 @@ def fit_plan_of(plan: PublicPlan) -> FitPlan:
 
     Raises
     ------
-    InferenceError
-        If it carries none.
+    StudyError
+        If it carries none, or one that can't be read.
     """
     text = plan.model.get("declared")
     if not isinstance(text, str):
-        raise InferenceError("the plan carries no model, so nobody can estimate it; sign it by `privreg study sign`.")
-    return fit_of(text)
+        raise StudyError("the plan carries no model, so nobody can estimate it; sign it by `privreg study sign`.")
+    return _made(lambda: fit_of(text))
+
+
+def _made(make: Callable[[], T]) -> T:
+    """What is made of a plan's text, which may say anything."""
+    why = "it is none that `privreg study sign` writes."
+    try:
+        return make()
+    except PrivregError as e:
+        why = str(e)
+    except Exception:  # whatever it is of
+        pass
+    raise StudyError(f"the plan carries a model that can't be fitted: {why}")
+
+
+def begun(plan: PublicPlan) -> tuple[Stream, RoundsRun]:
+    """The fit of a signed plan before the first report.
+
+    Raises
+    ------
+    StudyError
+        If there is none, or devices are asked for other reports than it is made of.
+    """
+    fit = fit_plan_of(plan)
+    stream = _made(lambda: begin(fit.spec, fit.asked, fit.start_params, None, fit.rows))
+    run = stream._run
+    assert isinstance(run, RoundsRun)
+    roles = _made(lambda: roles_of(run.plan, mu_of(fit.spec.budget.mu)))
+    if (roles, [r.role for r in run.plan.rounds]) != (plan.roles, [r.role for r in plan.rounds]):
+        raise StudyError("the plan asks devices for other reports than its model is made of; sign it anew.")
+    return stream, run
 
 
 def engine_of(plan: PublicPlan) -> Plan:
     """What the collector's rounds know before the first report."""
-    fit = fit_plan_of(plan)
-    run = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)._run
-    assert isinstance(run, RoundsRun)
-    return run.plan
+    return begun(plan)[1].plan
 
 
 def read_cells(items: Any, plan: PublicPlan) -> dict[Place, Cell]:
@@ -165,10 +195,7 @@ def results(plan: PublicPlan, chain: Chain, cells: Cells, *, invited: int | None
     InferenceError
         While reports still set the scales: not yet enough.
     """
-    fit = fit_plan_of(plan)
-    stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)
-    run = stream._run
-    assert isinstance(run, RoundsRun)
+    stream, run = begun(plan)
     stream._run = CollectedRun(run, chain, plan, cells)
     res = stream._results(Release(0, plan.mu.p / plan.mu.q))
     people, last = sum(c.people for c in cells.values()), len(chain.asked) - 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from privreg.device import ed25519
 from privreg.device.consent import plain, words
 from privreg.device.session import Limits
-from privreg.errors import InferenceError, OptionError, PrivregError, SchemaError, nearest
+from privreg.errors import InferenceError, OptionError, PrivregError, SchemaError, StudyError, nearest
 from privreg.field import declared, keys
 from privreg.field.demo import demo
 from privreg.field.plan import study_plan
@@ -54,7 +54,7 @@ def shown(data: bytes, root: bytes | None) -> str:
 
     Raises
     ------
-    OptionError
+    StudyError
         If it is no plan that devices accept, or signed by another key.
     """
     try:
@@ -64,7 +64,7 @@ def shown(data: bytes, root: bytes | None) -> str:
             raise MessageError("the plan is not signed by this key.")
         plan = read_plan(envelope.payload)
     except MessageError as e:
-        raise OptionError(f"devices would refuse this plan: {e}") from None
+        raise StudyError(f"devices would refuse this plan: {e}") from None
     by = "not looked at: give --key" if root is None else f"by {key_id(root)}, verified"
     name = base(hash_of(envelope.payload))
     return f"Plan {name}, signature {by}\n\n{_lines(plan)}\n\nRespondents are told:\n\n{words(plan, [])}"

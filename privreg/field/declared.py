@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib.resources import files as files_of_package
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from privreg.errors import OptionError, SchemaError, choose, nearest, shown
+from privreg.errors import OptionError, SchemaError, choose, nearest, quietly, shown
 from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
 from privreg.regression import PrivateOnlineRegression
@@ -83,7 +83,10 @@ def read(path: str | Path) -> Declared:
         raise SchemaError(f"mu of a study is a number, such as 1, got {shown(doc['mu'])}.")
     schema = Schema.from_document({k: doc[k] for k in _SCHEMA if doc.get(k) is not None})
     asked = {k: doc[k] for k in (*_MODEL, *_PLAN) if doc.get(k) is not None}
-    text = json.dumps({"schema": schema.to_json(), "asked": asked}, ensure_ascii=False, allow_nan=False)
+    said = {"schema": schema.to_json(), "asked": asked}
+    wrong = SchemaError("a study holds Unicode text and finite numbers; mend what is neither.")
+    quietly(lambda: json.dumps(doc, ensure_ascii=False, default=str).encode(), wrong)
+    text = quietly(lambda: json.dumps(said, ensure_ascii=False, allow_nan=False), wrong)
     return Declared(_about(doc, text), fit_of(text))
 
 

@@ -9,12 +9,10 @@ import numpy as np
 
 from privreg.collector import field
 from privreg.device import answer
-from privreg.field.collected import fit_plan_of
+from privreg.field.collected import begun
 from privreg.protocol import lattice, messages
 from privreg.protocol.messages import Report
 from privreg.simulation.devices import Block, Devices
-from privreg.simulation.rounds import RoundsRun
-from privreg.simulation.streaming.stream import begin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,13 +48,10 @@ class Crowd:
 
     def __init__(self, plan: PublicPlan, plan_hash: bytes, rows: Any) -> None:
         self.plan, self._hash = plan, plan_hash
-        fit = fit_plan_of(plan)
-        stream = begin(fit.spec, fit.asked, fit.start_params, None, fit.rows)
-        run = stream._run
-        assert isinstance(run, RoundsRun)
+        stream, run = begun(plan)
         self.engine, self._columns = run.plan, run.columns
         asked = any(r.role == "clamping" for r in run.plan.rounds)
-        parts = [stream._encoder.encode(batch, clamped=asked) for batch in fit.spec.open(rows).batches(0)]
+        parts = [stream._encoder.encode(batch, clamped=asked) for batch in stream._spec.open(rows).batches(0)]
         self._y = np.concatenate([p.endog for p in parts])
         x = np.concatenate([p.exog for p in parts])
         self._x = np.where(np.isnan(self._y)[:, None], np.nan, x)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from privreg.collector import chain as chains
 from privreg.device import ed25519
-from privreg.errors import OptionError
+from privreg.errors import OptionError, StudyError
 from privreg.field import keys
 from privreg.field.collected import engine_of, read_cells, results
 from privreg.protocol import messages, wire
@@ -35,17 +35,17 @@ def opened(envelope: bytes, root: bytes | None = None) -> tuple[PublicPlan, byte
 
     Raises
     ------
-    OptionError
+    StudyError
         If devices would refuse it, or `root` has not signed it.
     """
     try:
         given = wire.open_envelope(envelope, "plan")
         message = wire.signed_bytes("plan", given.payload)
         if root is not None and not any(ed25519.verify(root, message, sig) for _, sig in given.signatures):
-            raise OptionError("the plan is not signed by this key.")
+            raise StudyError("the plan is not signed by this key.")
         return read_plan(given.payload), wire.hash_of(given.payload)
     except wire.MessageError as e:
-        raise OptionError(f"devices would refuse this plan: {e}") from None
+        raise StudyError(f"devices would refuse this plan: {e}") from None
 
 
 def snapshots_of(kept: list[bytes], plan: PublicPlan) -> list[Any]:

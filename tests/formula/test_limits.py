@@ -49,7 +49,7 @@ CASES = {
     "terms left out": (lambda n: f"x - {chain(n - 1, ' - ')}", NESTED, "more than 250 operators inside each other"),
     "terms of a power": (lambda n: f"({'+'.join(NAMES[:n])})**2", 62, "more than 2,000 terms"),
     "terms of a product": (lambda n: "*".join(NAMES[:n]), 10, "more than 2,000 terms"),
-    "characters": (lambda n: "x" + " " * (n - 5), LONGEST, "more than 65,536 characters"),
+    "characters": (lambda n: "x" + " " * (n - 5), LONGEST, "more than 16,384 characters"),
 }  # fmt: skip
 
 
@@ -57,29 +57,29 @@ CASES = {
 def test_each_number_is_read_at_its_limit_and_refused_one_beyond(what):
     write, most, why = CASES[what]
     needed_columns(f"y ~ {write(most)}", {})
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(FormulaError, match=why.replace("(", r"\(").replace("^", r"\^")) as got:
         needed_columns(f"y ~ {write(most + 1)}", {})
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0
     assert "formula" in str(got.value) or "term" in str(got.value)
 
 
 def test_columns_are_counted_before_they_are_made():
     schema = Schema.declare({"y": (0, 1)}, {"a": list(range(40)), "b": list(range(8)), "c": list(range(51))})
     too_many = "more than 2,000 columns, levels of factors counted"
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert len(formula_design("y ~ a*b", schema).names) == 320
     for formula, own in (("y ~ a*c", schema), ("y ~ more", SCHEMA), ("y ~ g:more:two", SCHEMA)):
         with pytest.raises(FormulaError, match=too_many):
             formula_design(formula, own)
-    assert time.perf_counter() - begin < 20.0
+    assert time.process_time() - begin < 20.0
     many = Schema.declare({"y": (0, 1)}, {f"f{k}": ["a", "b"] for k in range(40)})
     wide = [":".join(f"f{(j + 3 * k) % 40}" for j in range(10)) for k in range(30)]
     for terms in (":".join(many.levels), " + ".join(wide), "*".join([*many.levels][:11])):
         with pytest.raises(FormulaError, match=r"more than 2,000 (columns, levels|terms)"):
             check_formula(f"y ~ {terms}", many, {})
     assert check_formula(f"y ~ {'*'.join([*many.levels][:10])}", many, {})  # 1,024
-    assert time.perf_counter() - begin < 20.0
+    assert time.process_time() - begin < 20.0
 
 
 NUMBERS = [
@@ -106,14 +106,14 @@ PLACES = [
 def test_whatever_number_is_written_a_formula_is_read_or_refused_by_an_error_of_ours(place):
     schema = Schema.declare({"y": (0, 1), "x": (0, 10), "x1": (0, 1)}, {"g": list(range(4)), "two": ["a", "b"]})
     for number in NUMBERS:
-        begin = time.perf_counter()
+        begin = time.process_time()
         try:
             design = formula_design(f"y ~ {place.format(number)}", schema)
         except PrivregError as e:
             assert "Traceback" not in str(e)  # noqa: PT017 - any of ours will do
         else:
             assert np.isfinite(design.probe).all()
-        assert time.perf_counter() - begin < 3.0
+        assert time.process_time() - begin < 3.0
 
 
 def test_parts_without_columns_that_are_no_finite_numbers_are_refused():

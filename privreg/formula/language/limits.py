@@ -14,9 +14,9 @@ from patsy.parse_formula import parse_formula
 from privreg.errors import FormulaError, shown
 from privreg.protocol.study import MOST_COLUMNS
 
-__all__ = ["LONGEST", "NESTED", "read", "refuse_wide"]
+__all__ = ["LONGEST", "NESTED", "read", "refuse_long", "refuse_wide"]
 
-LONGEST: Final = 1 << 16
+LONGEST: Final = 1 << 14
 """Characters of a formula, at most."""
 
 NESTED: Final = 250
@@ -29,6 +29,12 @@ def _too_large(formula: str, what: str) -> NoReturn:
     raise FormulaError(f"the formula {shown(formula)} has more than {what}; {fix}.")
 
 
+def refuse_long(formula: str) -> None:
+    """Refuse too many characters, before anything looks for what stands in them."""
+    if len(formula) > LONGEST:
+        _too_large(formula, f"{LONGEST:,} characters")
+
+
 def read(formula: str) -> tuple[ModelDesc, ParseNode]:
     """Terms of a formula, and its syntax.
 
@@ -37,8 +43,6 @@ def read(formula: str) -> tuple[ModelDesc, ParseNode]:
     FormulaError
         If it is too large; of what is no formula, patsy's own errors.
     """
-    if len(formula) > LONGEST:
-        _too_large(formula, f"{LONGEST:,} characters")
     node = parse_formula(formula)
     if _terms(node, formula, 0) > MOST_COLUMNS + 1:  # and the response
         _too_large(formula, f"{MOST_COLUMNS:,} terms")

@@ -21,7 +21,7 @@ from patsy.infix_parser import ParseNode
 
 from privreg.errors import FormulaError, PrivacyLeakError, PrivregError, SchemaError, choose, equation, shown
 from privreg.formula.language.allowlist import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, RESERVED, Walker, check_levels
-from privreg.formula.language.limits import read, refuse_wide
+from privreg.formula.language.limits import read, refuse_long, refuse_wide
 from privreg.formula.language.spelling import foreign
 from privreg.formula.trees.splines import SPLINES
 from privreg.protocol.trees import DEEPEST
@@ -281,6 +281,7 @@ def evaluation_environment(functions: Mapping[str, Rowwise]) -> EvalEnvironment:
 def _parse(formula: object) -> ModelDesc:
     if not isinstance(formula, str):
         raise FormulaError(f"a formula is a string such as 'y ~ x1 + x2', got {type(formula).__name__}.")
+    refuse_long(formula)
     _refuse_foreign(formula)
     reason = "it is not a formula"
     try:
@@ -309,7 +310,7 @@ def _parse(formula: object) -> ModelDesc:
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _BACKTICKS = re.compile(r"`([^`]*)`")
 _LONE_DOT = re.compile(r"(?<![\w.)\]])\.(?![\w.])")
-_RANDOM_EFFECT = re.compile(r"(?<!\w)\(\s*[01]\s*(?:\+[\w\s+]*)?\|\|?\s*([A-Za-z_]\w*)[\s\w:/]*\)")
+_RANDOM_EFFECT = re.compile(r"(?<!\w)\(\s*[01]\s*(?:\+[\w\s+]*)?\|\|?\s*([A-Za-z_]\w*)\b[\s\w:/]*\)")
 
 
 def _refuse_foreign(formula: str) -> None:

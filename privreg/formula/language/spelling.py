@@ -98,7 +98,7 @@ def contrast_here(node: ast.expr) -> str | None:
 
 
 _DOTTED: Final = re.compile(r"\b(as|is)\.([a-z]+)\s*\(\s*([\w.]*)")
-_IN: Final = re.compile(r"([\w.]+)\s*%in%")
+_IN: Final = re.compile(r"(?<![\w.])([\w.]+)\s*%in%")
 
 
 def foreign(formula: str) -> str | None:
