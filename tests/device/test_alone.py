@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tarfile
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from privreg.protocol import messages, study, wire
+from privreg.version import __version__
 from tests.studies import NOON, ROOT, SERVER, ask, field_state, public, signed, study_plan, token
 
 REPO = Path(__file__).resolve().parents[2]
@@ -44,15 +46,38 @@ def wheel(tmp_path_factory):
     if find_spec("hatchling") is None:
         pytest.skip("hatchling, which builds the wheel, is not installed")
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(
-        build, cwd=REPO / "packages" / "device", capture_output=True, text=True, timeout=120, check=False
-    )
+    built("wheel", REPO / "packages" / "device", folder)
+    return unpacked(folder)
+
+
+def built(target, source, folder):
+    build = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    done = subprocess.run(build, cwd=source, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def unpacked(folder):
     (file,) = folder.glob("*.whl")
     with zipfile.ZipFile(file) as zipped:
         zipped.extractall(folder / "there")
     return folder / "there"
+
+
+@pytest.mark.slow
+def test_the_wheel_is_built_from_the_source_distribution_too(wheel, tmp_path):
+    built("sdist", REPO / "packages" / "device", tmp_path)
+    (file,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(file) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = (p for p in tmp_path.iterdir() if p.is_dir())
+    (tmp_path / "wheel").mkdir()
+    built("wheel", source, tmp_path / "wheel")
+    again = unpacked(tmp_path / "wheel")
+
+    def contents(folder):
+        return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+    assert contents(again) == contents(wheel)
 
 
 def test_the_wheel_holds_the_device_and_the_protocol_and_nothing_else(wheel):
@@ -64,9 +89,12 @@ def test_the_wheel_holds_the_device_and_the_protocol_and_nothing_else(wheel):
             for p in (REPO / "privreg" / folder).rglob("*.py")
         }
     assert here == expected
-    assert (wheel / "privreg_device" / "LICENSE").read_text() == (REPO / "LICENSE").read_text()
+    (licence,) = wheel.glob("*.dist-info/licenses/LICENSE")
+    assert licence.read_text() == (REPO / "LICENSE").read_text()
     metadata = next(wheel.glob("*.dist-info/METADATA")).read_text()
     assert "Requires-Dist" not in metadata
+    assert "License-File: LICENSE\n" in metadata
+    assert f"Version: {__version__}\n" in metadata
 
 
 def test_the_wheel_is_imported_in_well_under_a_second(wheel):

@@ -15,3 +15,15 @@ def test_the_oldest_versions_are_the_lower_bounds_of_the_package():
     oldest = dict(line.split("==") for line in lines if not line.startswith("#"))
     assert {name: bounds[name] for name in oldest} == oldest
     assert {re.split(r"[>\[]", line)[0] for line in project["dependencies"]} <= oldest.keys()
+
+
+NOT_FOR_USERS = {"all", "bench", "browser", "docs", "test"}
+"""Extras by which the project is tested, measured and documented."""
+
+ALONE = {"flower"}
+"""What flwr asks of other packages excludes what some of the others ask."""
+
+
+def test_all_has_every_extra_that_users_take():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert sorted(extras["all"]) == sorted(f"privreg[{name}]" for name in extras.keys() - NOT_FOR_USERS - ALONE)

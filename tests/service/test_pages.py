@@ -133,7 +133,14 @@ def test_the_wheel_has_the_pages(tmp_path):
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
+    zipped = zipfile.ZipFile(wheel)
+    names = set(zipped.namelist())
+    (info,) = {n.partition("/")[0] for n in names if ".dist-info/" in n}
+    metadata = zipped.read(f"{info}/METADATA").decode()
+    for licence in (ROOT / "LICENSE", *(ROOT / "privreg").rglob("LICENSE")):
+        place = licence.relative_to(ROOT).as_posix()
+        assert f"License-File: {place}\n" in metadata
+        assert zipped.read(f"{info}/licenses/{place}") == licence.read_bytes()
     assert {f"privreg/service/web/{p.parent.name}/{p.name}" for p in (*DEVICE, *SURVEY)} <= names
 
 
