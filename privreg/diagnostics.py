@@ -77,6 +77,7 @@ CODES: Final = {
     "widths": Code("info", "the intervals that the widths refer to"),
     # that take rows back
     "alike": Code("doubt", "rows of one person are taken for independent"),
+    "unbegun": Code("doubt", "the reports so far set scales, and none is about the estimate"),
     "answers": Code("doubt", "fewer than 10 records gave, or did not give, some answer"),
     "before": Code("doubt", "as a note of an earlier version says"),
     "changing": Code("doubt", "the first records give other coefficients than the later ones"),

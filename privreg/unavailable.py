@@ -91,17 +91,19 @@ _CALLED: Final = {
         "tidy().to_csv(path)": "to_csv as_csv to_excel",
         "tidy(exponentiate=True)": "odds_ratio odds_ratios exp_coef exp rate_ratios",
         "summary()": "summary2 summary_ print coeftest",
+        "glance()": "performance model_performance",
         "summary().as_latex()": "to_latex as_latex latex xtable",
         "summary().as_html()": "to_html as_html",
         "summary().as_markdown()": "to_markdown as_markdown",
-        "anova()": "Anova anova_lm drop1",
+        "anova()": "Anova anova_lm drop1 aov f_oneway oneway_test chisq_test chi2_contingency",
         "wald_test('x1 = 0, x2 = 0')": "f_test waldtest linearHypothesis linear_hypothesis linear_hypotheses lht",
         "t_test_pairwise('factor')": "TukeyHSD tukeyhsd tukey_hsd pairwise_tukeyhsd",
         "marginal_means('factor').pairwise()": "pairs",
         "marginal_effects(at)": "margins marginaleffects slopes avg_slopes comparisons avg_comparisons",
-        "get_prediction(new)": "predictions avg_predictions",
+        "get_prediction(new)": "predictions avg_predictions ggpredict ggeffect ggemmeans predict_response",
         "marginal_means('factor')": "emmeans marginalmeans lsmeans",
         "t_test('x1 = x2')": "contrast glht multcomp lincom",
+        "t_test('group[T.b] = 0')": "ttest ttest_ind prop_test proportions_ztest",
         "plot_coef()": "plot coefplot",
         "predict(new)": "predict_proba predict_log_proba get_distribution",
         "predict(new, which='linear')": "decision_function linear_predictor",
@@ -156,7 +158,7 @@ _MODELS: Final = {
     "pr.Logistic()": "Logit logit Probit probit LogisticRegression Binomial",
     "pr.Multinomial()": "MNLogit mnlogit multinom",
     "pr.Poisson(y_max=20)": "poisson NegativeBinomial negativebinomial PoissonRegressor",
-    "pr.Quantile(0.5)": "QuantReg quantreg QuantileRegressor rq",
+    "pr.Quantile(0.5)": "QuantReg quantreg QuantileRegressor rq median quantile percentile",
     "pr.Hinge()": "SVC LinearSVC svm",
     "pr.Logistic() (or pr.Poisson(y_max=20), pr.Huber())": "GLM glm",
 }
@@ -166,7 +168,8 @@ _FUNCTIONS: Final = {
     "plan(formula, effect={'x': 0.1}, power=0.8, ...)": "power pwr sample_size TTestPower FTestPower",
     "compare([res1, res2])": _TABLES,
     "anova(small, large)": "anova_lm waldtest lrtest",
-    "means.estimate(data, 'x ~ 1', ...)": "mean proportion",
+    "means.estimate(data, 'x ~ 1', ...)": "mean proportion describe summarize summarise value_counts",
+    "means.estimate(data, 'y ~ group', ...)": "crosstab pivot_table groupby xtabs tapply",
     "PrivateOnlineRegression.from_formula(formula, data, ...)": "from_formula formula fit regression Regression "
     "LinearModel smf sm api",
 }
@@ -178,6 +181,8 @@ _ABSENT: Final = {
     _SEARCH: "step stepAIC stepwise dredge regsubsets",
     "there are no random effects; id= of a model declares which rows are one person's": "MixedLM mixedlm lmer glmer "
     "lme GEE gee",
+    "there are no tests of ranks; family=pr.Quantile(0.5) compares medians": "wilcox_test wilcoxon ranksums "
+    "mannwhitneyu kruskal kruskal_test",
     "there are no models of survival times": "PHReg phreg coxph Surv survreg CoxPHFitter",
     "smooth terms are splines in the formula, such as bs(x, knots=[...], lower_bound=..., upper_bound=...)": "gam GAM "
     "GLMGam",

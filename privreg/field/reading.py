@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from privreg.device.client import invitation
 from privreg.device.consent import plain
@@ -18,6 +19,9 @@ from privreg.protocol.wire import base
 
 __all__ = ["main"]
 
+_VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")
+"""Endings of files that hold the summary, for reading."""
+
 
 def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     """Run the command; 0 done, 2 an error that the message explains."""
@@ -25,7 +29,10 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     parser.add_argument("url", metavar="URL", help="address as in invitations, with #k=")
     parser.add_argument("--token", metavar="FILE", help="file of the analyst's token, which privreg serve wrote")
     parser.add_argument("--key", help="public key that has signed the plan, or its file, where the address has none")
-    parser.add_argument("--out", metavar="FILE", help="save the results, which privreg.load reads")
+    parser.add_argument(
+        "--out", metavar="FILE", action="append", default=[],
+        help="save the results, which privreg.load reads, or write them as .txt, .html, .md, .docx or .tex; repeatable",
+    )  # fmt: skip
     try:
         a = parser.parse_args(arguments)
     except SystemExit as e:
@@ -38,11 +45,18 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
             warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
             res = study.results()
         print(study, end="\n\n")
-        kept = "FILE" if a.out is None else repr(a.out)
-        given = ", if --out FILE is given" if a.out is None else ""
-        print(replace(res.summary(), whole=f"privreg.load({kept}).privacy{given}"))
-        if a.out is not None:
-            res.save(a.out)
+        saved = [name for name in a.out if Path(name).suffix.lower() not in _VIEWS]
+        whole = f"privreg.load({saved[0]!r}).privacy" if saved else "privreg.load(FILE).privacy, if --out FILE is given"
+        summary = replace(res.summary(), whole=whole)
+        print(summary)
+        problems = []
+        for name in a.out:  # one that can't be written doesn't cost the others
+            try:
+                (res if name in saved else summary).save(name)
+            except PrivregError as e:
+                problems.append(plain(str(e)))
+        if problems:
+            raise OptionError(" ".join(problems))
     except PrivregError as e:
         print(f"{prog}: error: {plain(str(e))}", file=sys.stderr)
         return 2

@@ -422,6 +422,8 @@ TABLE: Final = (
            hint="each person reports once, so there is one pass over the people; more precision comes from more "
            "people"),
     Option("", elsewhere="link", hint="each family has one link; families.custom(..., link=) has one of yours"),
+    Option("", elsewhere="robust vce robust_se hc_type vcov", hint="standard errors are those of a sandwich "
+           "already, robust to the variance, and family='huber' to outlying responses"),
     Option("", elsewhere="subset", hint="leave rows out before, by something public"),
 )
 # fmt: on

@@ -59,7 +59,7 @@ CLOSE: Final = 0.015
 
 @one_thread()
 def plan(
-    formula: str,
+    formula: str | None = None,
     *rows: Never,
     n: Any = None,
     width: Any = None,
@@ -166,6 +166,10 @@ def plan(
             "give public or made-up rows as covariates=."
         )
     refuse_unknown("plan.formula", unknown)
+    if formula is None:
+        raise OptionError(
+            "plan() needs the formula, as in plan('y ~ x', mu=1, effect=0.05, bounds={'y': (0, 1), ...})."
+        )
     level(alpha)
     given = mu is not UNSET or epsilon is not None or delta is not None or rho is not None
     budget = Budget.declare(mu, epsilon, delta, rho) if given else Budget.declare(1.0)

@@ -170,7 +170,7 @@ class PrivacyStatement(View):
     @property
     def waiting(self) -> tuple[Diagnostic, ...]:
         """The notes that say why results taken early have no intervals."""
-        return tuple(note for note in self.notes if note.code == "early")
+        return tuple(note for note in self.notes if note.code in {"early", "unbegun"})
 
     # --- the claim ---------------------------------------------------------------------------------------
 

@@ -128,7 +128,7 @@ def public_mapping(kind: str, value: object) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
         raise SchemaError(
             f"{kind} must be a mapping from column name to its declaration, got {type(value).__name__}; "
-            f"write {kind}={{'age': ...}}."
+            f"write {kind}={{'age': ...}}, of arrays by the names of their columns, such as 'y' and 'x1'."
         )
     for key in value:
         if isinstance(key, str) or (kind == "moments" and _is_pair(key)):

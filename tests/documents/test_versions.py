@@ -21,7 +21,7 @@ NOT_FOR_USERS = {"all", "bench", "browser", "docs", "test"}
 """Extras by which the project is tested, measured and documented."""
 
 ALONE = {"flower"}
-"""What flwr asks of other packages excludes what some of the others ask."""
+"""flwr holds packages back that others need too, such as uvicorn: whoever wants it says so."""
 
 
 def test_all_has_every_extra_that_users_take():

@@ -321,6 +321,13 @@ def test_results_at_the_shell(base, tmp_path, capsys):
     assert pr.load(out).nobs == PEOPLE
     np.testing.assert_array_equal(pr.connect(url, file).results().params, pr.load(out).params)
     assert pr.connect(url, str(file)).results().nobs == pr.connect(url, file.read_text()).results().nobs
+    both = [tmp_path / "r.privreg", tmp_path / "r.html"]
+    none = tmp_path / "none" / "r.txt"
+    outs = [word for file in (none, *both) for word in ("--out", str(file))]
+    assert results([url, "--token", str(file), *outs]) == 2
+    assert "none" in capsys.readouterr().err
+    assert pr.load(both[0]).nobs == PEOPLE
+    assert "1,130" in both[1].read_text()
     key = tmp_path / "root.key"
     key.write_bytes(ROOT.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     assert results([base, "--token", str(file), "--key", str(key)]) == 0

@@ -168,6 +168,11 @@ class Walker:
     def _bare(self, name: str) -> str:
         if name.startswith("__"):
             self._refuse(f"the name {name!r}")
+        if name in {"Intercept", "_cons"}:
+            raise FormulaError(
+                f"{name!r} is no column here: a formula has an intercept unless it says 0, and 'y ~ 1' has that alone. "
+                f'A column that is called so is Q("{name}").'
+            )
         if name in RESERVED or name in self.functions:
             raise FormulaError(
                 f"formula term {self.code!r}: {name!r} is the name of a function here. "

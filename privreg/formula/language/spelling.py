@@ -22,6 +22,15 @@ _SAME: Final = {
 }
 """Other names of elementwise NumPy functions."""
 
+_CALLS: Final = {
+    "cbind": "fit each response by itself; of successes and failures give a row of 0 or 1 a trial, with Logistic()",
+    "Surv": "survival times are not supported yet; fit whether it has happened by a public time, with Logistic()",
+    "strata": "strata are not supported yet; write C({0}), with levels={{{0!r}: [...]}}, which lets intercepts differ",
+    "cluster": "whose rows are one person's is said beside the formula, by id={0!r}",
+    **dict.fromkeys(("fe", "i", "absorb"), "write C({0}), with levels={{{0!r}: [...]}}, the reference first"),
+}
+"""Calls of R that stand for something else than a function of each row; {0} is what is called with."""
+
 _FACTORS: Final = frozenset({"factor", "ordered", "Categorical"})
 _MODULES: Final = frozenset({"np", "numpy", "math", "scipy", "special", "pd", "pandas", "base", "stats"})
 _CONTRASTS: Final = {
@@ -68,6 +77,8 @@ def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str 
         low, high = functions[known]
         fits = low <= len(args) <= high and not node.keywords
         return f"write np.{known}({', '.join(args if fits else 'xyz'[:low])})"
+    if name in _CALLS:
+        return _CALLS[name].format(x)
     if name in _FACTORS:
         return f"write C({x}), {_LEVELS.format(x)}"
     if name == "relevel":
@@ -98,6 +109,8 @@ def contrast_here(node: ast.expr) -> str | None:
 
 
 _DOTTED: Final = re.compile(r"\b(as|is)\.([a-z]+)\s*\(\s*([\w.]*)")
+_INNER: Final = re.compile(r"\([^()]*\)")
+_GROUPS: Final = re.compile(r"~([^~|]*)\|\|?([^~|]*)")
 _IN: Final = re.compile(r"(?<![\w.])([\w.]+)\s*%in%")
 
 
@@ -118,6 +131,14 @@ def foreign(formula: str) -> str | None:
         if what in {"numeric", "integer", "double", "logical"}:
             fix = f"write {name} and declare bounds={{{name!r}: (low, high)}}"
         return f"as.{what}() is R's: {fix}"
+    flat, fewer = "", formula
+    while flat != fewer:
+        flat, fewer = fewer, _INNER.sub("", fewer)
+    found = _GROUPS.search(flat)
+    names = [] if found is None else re.findall(r"[^\W\d]\w*", found[2])
+    if names:
+        plain = " + ".join([formula.partition("|")[0].strip(), *(f"C({name})" for name in names)])
+        return f"fixed effects after | are not supported yet; write '{plain}', {_LEVELS.format(names[0])}"
     found = _IN.search(formula)
     if found is not None:
         return f'%in% is R\'s: write I(({found[1]} == "a") | ({found[1]} == "b"))'

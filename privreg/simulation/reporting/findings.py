@@ -325,4 +325,4 @@ def _early(
         return [Diagnostic("early", text, methods=("anytime",))]
     before = before_role(run.plan, run.progress, "main")
     text = f"no intervals yet: main rounds begin after {before:,} people, and {run.people:,} have reported"
-    return [Diagnostic("early", text)]
+    return [Diagnostic("unbegun", text)]

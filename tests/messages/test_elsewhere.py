@@ -1,0 +1,95 @@
+"""Words of other libraries, in formulas and at the top of the package: each is answered by the call that was meant."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.errors import FormulaError, OptionError, PrivacyLeakError, ReliabilityWarning, SchemaError
+
+BOUNDS = {"y": (-5, 5), "x": (0, 1), "time": (0, 2), "event": (0, 1), "a": (0, 1), "b": (0, 1)}
+
+
+def model(formula="y ~ x", n=30, **more):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({name: rng.uniform(*BOUNDS[name], n) for name in BOUNDS} | {"g": rng.choice(["u", "v"], n)})
+    given = {"bounds": BOUNDS, "levels": {"g": ["u", "v"]}, "mu": 1, **more}
+    return pr.PrivateOnlineRegression.from_formula(formula, data, **given)
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("y ~ x | g", "fixed effects after | are not supported yet; write 'y ~ x + C(g)', with levels={'g': [...]}"),
+        ("y ~ x + I(x > 0.5) | g + x", "not supported yet; write 'y ~ x + I(x > 0.5) + C(g) + C(x)'"),
+        ("y ~ x || g", "write 'y ~ x + C(g)'"),
+        ("y ~ Intercept", "'y ~ 1' has that alone"),
+        ("y ~ x + Intercept", 'A column that is called so is Q("Intercept")'),
+        ("cbind(a, b) ~ x", "fit each response by itself"),
+        ("Surv(time, event) ~ x", "survival times are not supported yet"),
+        ("y ~ x + strata(g)", "strata are not supported yet; write C(g)"),
+        ("y ~ x + cluster(g)", "by id='g'"),
+        ("y ~ x + i(g)", "write C(g), with levels={'g': [...]}"),
+    ],
+)
+def test_formulas_of_others_are_answered_by_what_to_write(formula, words):
+    with pytest.raises(FormulaError) as got:
+        model(formula)
+    assert words in str(got.value)
+    assert "leak" not in str(got.value)
+    assert not isinstance(got.value, PrivacyLeakError)
+
+
+def test_conditions_that_are_joined_by_or_are_no_fixed_effects():
+    assert model("y ~ I((x > 0.5) | (time > 1))").exog_names[1] == "I((x > 0.5) | (time > 1))[T.True]"
+
+
+@pytest.mark.parametrize("name", ["robust", "vce", "vcov"])
+def test_robust_standard_errors_are_there_already(name):
+    for call in (lambda: model(**{name: "HC3"}), lambda: model().fit(**{name: "HC3"})):
+        with pytest.raises(TypeError, match="those of a sandwich already, robust to the variance"):
+            call()
+
+
+@pytest.mark.parametrize("bounds", [[(0, 1)], np.zeros((2, 2)), ((0, 1), (0, 1))])
+def test_bounds_without_names_are_answered_by_names(bounds):
+    with pytest.raises(SchemaError, match=r"must be a mapping.*write bounds=\{'age': .*of arrays by the names"):
+        pr.PrivateOnlineRegression(np.zeros(9), np.zeros((9, 1)), bounds=bounds, mu=1)
+
+
+MEANT = {
+    "crosstab": "privreg.means.estimate(data, 'y ~ group', ...)",
+    "describe": "privreg.means.estimate(data, 'x ~ 1', ...)",
+    "ttest": "res.t_test('group[T.b] = 0')",
+    "ttest_ind": "res.t_test('group[T.b] = 0')",
+    "chisq_test": "res.anova()",
+    "aov": "res.anova()",
+    "glance": "res.glance()",
+    "ggpredict": "res.get_prediction(new)",
+    "median": "family=pr.Quantile(0.5)",
+    "wilcox_test": "there are no tests of ranks",
+    "Surv": "there are no models of survival times",
+}
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_functions_of_others_are_answered_by_ours(name):
+    with pytest.raises(AttributeError) as got:
+        getattr(pr, name)
+    assert MEANT[name] in str(got.value)
+
+
+def test_a_plan_without_a_formula_or_a_goal_says_what_is_lacking():
+    with pytest.raises(OptionError, match=r"plan\(\) needs the formula, as in plan\('y ~ x', mu=1"):
+        pr.plan(effect=0.05, mu=1)
+    with pytest.raises(OptionError, match=r"give n= .*, or width= or effect="):
+        pr.plan("y ~ x", mu=1, bounds={"y": (0, 1), "x": (0, 1)})
+
+
+@pytest.mark.parametrize("n", [3, 9])
+@pytest.mark.parametrize("tuning", ["efficient", "published"])
+def test_a_handful_of_records_is_marked(n, tuning):
+    with pytest.warns(ReliabilityWarning, match="don't rely on the"):
+        res = model(n=n).fit(progress=False, seed=1, tuning=tuning)
+    assert not res.tidy()["reliable"].any()
+    assert "DON'T RELY ON THE" in res.summary().as_text()
