@@ -64,6 +64,13 @@ MUTANTS = (
         (f"{REPORTS}::test_reports_of_records_are_no_farther_apart_than_claimed",),
     ),
     Mutant(
+        "a plan of another budget than its model",
+        "privreg/field/collected.py",
+        "    if (roles, [",
+        "    if False and (roles, [",
+        ("tests/field/test_hostile_plans.py::test_a_model_of_other_reports_than_devices_send_is_refused",),
+    ),
+    Mutant(
         "moments of sensitivity 1",
         MECHANISMS,
         "return math.sqrt(2.0) * bound",
