@@ -195,5 +195,6 @@ def _computed(op: str, given: Any, args: Sequence[Any]) -> Any:
     if op == "numpy":
         return getattr(np, given)(*args)
     if op == "bspline":
-        return one_of(*args[0], given)
+        values, first = args[0]
+        return one_of(values, first, given)
     return (bsplines if op == "bsplines" else cubic)(np.asarray(args[0], dtype=np.float64), *given)

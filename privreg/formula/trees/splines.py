@@ -68,7 +68,7 @@ def floats(texts: list[str]) -> Floats:
     return np.array([float.fromhex(t) for t in texts])
 
 
-def bsplines(x: Floats, degree: int, knots: Floats) -> tuple[list[Floats], Floats]:
+def bsplines(x: Floats, degree: int, knots: Floats) -> tuple[list[Any], Any]:
     """The degree + 1 B-splines that aren't 0 at each x, and the number of the first; not finite outside the knots.
 
     References
@@ -88,7 +88,7 @@ def bsplines(x: Floats, degree: int, knots: Floats) -> tuple[list[Floats], Float
     return values, at - degree
 
 
-def one_of(values: list[Floats], first: Floats, i: int) -> Floats:
+def one_of(values: list[Any], first: Any, i: int) -> Any:
     """Basis function i, by what `bsplines` gives."""
     return np.sum([np.where(first + r == i, value, 0.0 * value) for r, value in enumerate(values)], axis=0)
 
