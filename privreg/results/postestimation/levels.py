@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privreg.formula.terms import DesignTerm
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
     from privreg.tables.parts import Part as Shown
@@ -213,12 +212,12 @@ def pairwise(
     return PairwiseTests(named, how, interval_level(alpha), title)
 
 
-def _partners(column: str, terms: Sequence[DesignTerm]) -> list[str]:
+def _partners(column: str, terms: Sequence[Any]) -> list[str]:
     """Columns that a factor is multiplied by in some terms."""
     return [c for c in dict.fromkeys(c for t in terms for c in t.reads) if c != column]
 
 
-def _where(fit: ResultData, column: str, terms: Sequence[DesignTerm]) -> str:
+def _where(fit: ResultData, column: str, terms: Sequence[Any]) -> str:
     """At which values of the columns it is multiplied by a factor's coefficients are its levels' differences."""
     at, over = [], []
     for name in _partners(column, terms):
