@@ -132,6 +132,7 @@ class MeansStream:
         apart = [self._alone(g) for g in range(len(spec.plans))] if spec.by is not None else []
         p = len(whole.params)
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, self._states, strict=True)]
+        doubted = [own | _silent(alone) for own, alone in zip(few, apart, strict=True)] if apart else []
         numbers = [t for t in spec.terms for _ in t.names]
         fit = MeansFit(
             names=tuple(n for t in spec.terms for n in t.names),
@@ -145,7 +146,7 @@ class MeansStream:
             group_people=tuple(s.people for s in self._states) if spec.by is not None else (),
             group_params=np.array([a.params for a in apart]).reshape(-1, p),
             group_variances=np.array([np.diag(a.cov) for a in apart]).reshape(-1, p),
-            header=header(spec, self.nobs),
+            header=header(spec, self.nobs, whole.unusable),
             biased=is_biased(spec),
             statement=statement(
                 spec,
@@ -153,14 +154,14 @@ class MeansStream:
                 seeded=self._seed is not None,
                 people=self.nobs,
                 few=frozenset().union(*few),
+                silent=_silent(whole),
+                unusable=whole.unusable,
                 alike=max(
                     collector.alike(plan, state, spec.people.max_per_id)
                     for plan, state in zip(spec.plans, self._states, strict=True)
                 ),
             ),
-            group_reliable=~np.array(
-                [spec.concerned(own) for own in few if spec.by is not None], dtype=np.bool_
-            ).reshape(-1, p),
+            group_reliable=~np.array([spec.concerned(own) for own in doubted], dtype=np.bool_).reshape(-1, p),
         )
         return MeansResults(fit)
 
@@ -177,3 +178,8 @@ class MeansStream:
 
     def __repr__(self) -> str:
         return f"<MeansStream: {self._spec.formula!r}, {self.nobs:,} records>"
+
+
+def _silent(found: collector.Estimates) -> frozenset[int]:
+    """Terms of which hardly anybody seems to have a value, or too few for this budget; from reports."""
+    return frozenset(k for k, one in enumerate(found.unusable) if one.gone or one.unclear)

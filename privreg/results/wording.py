@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 
 from scipy.special import ndtr
 
+from privreg.collector.covariates.moments import SURE
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 
-__all__ = ["SETTINGS", "WHOLE_RECORD", "Setting", "often", "success", "whole_records"]
+__all__ = ["SETTINGS", "WHOLE_RECORD", "Setting", "Unusable", "often", "success", "whole_records"]
 
 WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
 RESPONSE_ALONE: Final = "one person's response"
@@ -180,6 +181,48 @@ def opening_notes(
         out.append(Diagnostic("seeded", text))
     out += [Diagnostic("leaked", text) for what, text in LEAKED.items() if what in leaked]
     return out + ([Diagnostic("missing", MISSING[missing])] if missing in MISSING else [])
+
+
+MOST: Final = 0.9
+"""Share of the records that sent noise only, above which results are not to be relied on."""
+
+ROUNDED: Final = 1e-6
+"""Share of the records that rounded sums may take away where there is no noise."""
+
+MATCH: Final = (
+    "see that the declared levels match the data, blanks too, that texts have levels= and dates have dates as bounds, "
+    "that dates are written as 2020-12-31 and decimals with a point"
+)
+
+
+class Unusable(NamedTuple):
+    """Share of the records that could not be used, as reports show it."""
+
+    share: float
+    error: float  # Its standard error
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is surely above 0."""
+        return self.share > max(SURE * self.error, ROUNDED)
+
+    @property
+    def gone(self) -> bool:
+        """Whether hardly any record is left."""
+        return self.sure and self.share > MOST
+
+    @property
+    def unclear(self) -> bool:
+        """Whether so few may be left that ratios to their share have no normal limits."""
+        return 1.0 - self.share < SURE * self.error
+
+    @property
+    def percent(self) -> int:
+        """In percent, 100 at most."""
+        return min(round(100 * self.share), 100)
+
+    def __str__(self) -> str:
+        return f"{self.percent}% (± {max(2 * round(100 * self.error), 1)}%)"
 
 
 def repeated_notes(rows: int, times: float) -> list[Diagnostic]:

@@ -127,18 +127,6 @@ def test_too_many_levels_are_refused():
         run(columns=["smoker"], levels={"smoker": list(range(2001))})
 
 
-def test_no_reports_of_a_column_with_hardly_any_values():
-    data = DATA.assign(age=np.nan)
-    messages = set()
-    for seed in range(20):  # half of the seeds see fewer than nobody
-        try:
-            run(data=data, columns=["age"], missing="noise", seed=seed)
-        except pr.errors.InferenceError as error:
-            messages.add(str(error))
-    assert len(messages) == 1
-    assert "hardly anybody" in messages.pop()
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [

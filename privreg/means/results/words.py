@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from privreg.means.plan import Plan
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Release
 from privreg.results.statement import PrivacyStatement
-from privreg.results.wording import closing_notes, opening_notes, repeated_notes, whole_records
+from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
 from privreg.schema.dates import EPOCH_TEXT
 
 __all__ = ["header", "is_biased", "statement"]
@@ -38,14 +39,40 @@ def _titles(plan: Plan) -> list[str]:
     return list(dict.fromkeys(item.mechanism.title for item in plan.items))
 
 
-def header(spec: Spec, people: int) -> tuple[tuple[str, str], ...]:
-    """Entries of the summary's header, in order."""
+def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[tuple[str, str], ...]:
+    """Entries of the summary's header, in order; `unusable` are the shares of records without a value, by term."""
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
     out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", "; ".join(titles))]
+    if any(one.sure for one in unusable):
+        out.append(("Unusable", "; ".join(_shares(spec, unusable))))
     if spec.by is not None:
         out.append(("Subgroups", f"{spec.by}, {len(spec.groups)} (by_group())"))
     out.append(("Asked", _asked(spec)))
     return tuple(out)
+
+
+def _shares(spec: Spec, unusable: Sequence[Unusable]) -> list[str]:
+    return [f"{one} of {t.column}" for t, one in zip(spec.terms, unusable, strict=True) if one.sure]
+
+
+def _unusable(spec: Spec, unusable: Sequence[Unusable], silent: frozenset[int]) -> list[Diagnostic]:
+    """What reports show of values that could not be used, and whether estimates are taken back for it."""
+    out = list[Diagnostic]()
+    if any(one.sure for one in unusable):
+        match = f"; {MATCH}" if any(one.percent > 50 for one in unusable) and not silent else ""
+        text = (
+            f"by the reports, these shares of the values could not be used: {', '.join(_shares(spec, unusable))}; "
+            f"estimates are of the other records{match}"
+        )
+        out.append(Diagnostic("unusable", text))
+    if silent:
+        names = ", ".join(spec.terms[k].column for k in sorted(silent))
+        text = (
+            f"by the reports, hardly any record has a usable value of {names}, or there are too few for this budget; "
+            f"{MATCH}, leave such a column out, or ask more people"
+        )
+        out.append(doubt("nonresponse", text, np.flatnonzero(spec.concerned(silent)), of="the results"))
+    return out
 
 
 def _asked(spec: Spec) -> str:
@@ -103,11 +130,14 @@ def statement(
     seeded: bool,
     people: int,
     few: frozenset[int] = frozenset(),
+    silent: frozenset[int] = frozenset(),
+    unusable: Sequence[Unusable] = (),
     alike: float = 1.0,
 ) -> PrivacyStatement:
     """Make the privacy statement of a release.
 
-    `few` are the terms of which too few people gave some answer, `alike` is what people's rows may do to errors.
+    `few` are the terms of which too few people gave some answer, `silent` those of which hardly anybody has a value;
+    `unusable` are the shares without one, by term. `alike` is what people's rows may do to errors.
     """
     budget = spec.spent
     notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing)
@@ -117,6 +147,7 @@ def statement(
             "declare fewer levels"
         )
         notes.append(doubt("answers", text, np.flatnonzero(spec.concerned(few))))
+    notes += _unusable(spec, unusable, silent)
     if is_biased(spec):
         text = (
             "square_wave_biased: the estimates of numbers are NOT means but an affine function of them, whose slope "

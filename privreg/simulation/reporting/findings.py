@@ -9,10 +9,11 @@ import numpy as np
 from scipy.special import chdtrc, ndtr
 
 from privreg.collector import clamping, combination, coordinates, curvature, estimate
-from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
+from privreg.collector.covariates import diagonal, rarity, thresholds, whitening
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
 from privreg.inference.resampling import FIRST
+from privreg.results.wording import Unusable
 from privreg.simulation.reporting.notes import RARE, Findings
 
 if TYPE_CHECKING:
@@ -79,9 +80,6 @@ PINNED: Final = 0.01
 AT_END: Final = 3.0
 """Residual scales from an end of the range within which it is taken to lie there."""
 
-ROUNDED: Final = 1e-6
-"""Share of the records that rounded sums may take away where there is no noise."""
-
 IMPRECISE: Final = 1.5
 """Sd of a linear predictor's error, along one direction of whitened covariates, from which on curvature that depends on
 it isn't known: in design "counts, mostly none" of benchmarks/validity, slopes of fits beyond it covered 81%, of others
@@ -127,7 +125,7 @@ def found_of(
     shares = np.full(d, np.nan) if progress.shares is None else progress.shares
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
     share, error = scatter.told
-    unusable = run.unusable and share < 1.0 - max(moments.SURE * error, ROUNDED)
+    unusable = Unusable(1.0 - share, error)
     wide: list[tuple[int, float]] = []
     if have and plan.wide is None:
         wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
@@ -165,7 +163,7 @@ def found_of(
         bare=_bare(run, progress, found) if have and found is not None and people >= needed else [],
         wide=wide,
         nonresponse=nonresponse,
-        unanswered=(1.0 - share, error) if unusable else None,
+        unanswered=unusable if run.unusable and unusable.sure else None,
         asked=asked,
         repeated=plan.nonresponse,
         flat=flat,

@@ -11,6 +11,7 @@ from privreg.collector.covariates.diagonal import WIDE
 from privreg.collector.covariates.rarity import Rare
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.families.measures import NORMAL_95
+from privreg.results.wording import MATCH, Unusable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,9 +30,6 @@ showed no loss of precision or coverage to speak of; with four times as many the
 
 SOME_MORE: Final = 1.05
 """The same where those who come late tell measures of fit and send no score, so that each of them is lost."""
-
-MOST: Final = 0.9
-"""Share of the records that sent noise only, above which results are not to be relied on."""
 
 RARE: Final = 0.02
 """Public share of a level below which a wide design's intervals are taken back: with 200 and 500 levels they missed a
@@ -52,7 +50,7 @@ class Findings(NamedTuple):
     bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports tell hardly any curvature
     wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
     nonresponse: bool = False  # Whether most records seem to be noise only
-    unanswered: tuple[float, float] | None = None  # Share of the records that surely were, and its standard error
+    unanswered: Unusable | None = None  # Share of the records that surely were
     asked: int = 0  # Records that told of it
     repeated: bool = False  # Whether some may be as further rows of one person
     unlearned: bool = False  # Whether their share isn't learned
@@ -73,7 +71,7 @@ class Findings(NamedTuple):
     @property
     def gone(self) -> bool:
         """Whether nobody is left who could be of a rare level."""
-        return self.unanswered is not None and self.unanswered[0] > MOST
+        return self.unanswered is not None and self.unanswered.gone
 
 
 class _Fit(NamedTuple):
@@ -309,7 +307,7 @@ def _of_records(found: Findings) -> list[Diagnostic]:
         text = f"no measures of fit yet: they come from the last records of rows={rows:,}, and {people:,} have reported"
         out.append(Diagnostic("later", text))
     if found.unanswered is not None:
-        out.append(_unusable(found, *found.unanswered))
+        out.append(_unusable(found, found.unanswered))
     elif found.have and found.unlearned:
         text = (
             "if many rows beyond max_per_id came, intervals are too short by about as much: with a declared residual "
@@ -331,17 +329,15 @@ def _of_records(found: Findings) -> list[Diagnostic]:
     return out
 
 
-def _unusable(found: Findings, share: float, error: float) -> Diagnostic:
-    percent = min(round(100 * share), 100)
+def _unusable(found: Findings, share: Unusable) -> Diagnostic:
     told = f"the {found.asked:,} records of the first rounds" if found.asked else "the records"
     text = (
-        f"about {percent}% (± {max(2 * round(100 * error), 1)}%) of {told} sent noise only, by their "
+        f"about {share} of {told} sent noise only, by their "
         "reports: a value missing, no number or not among the declared levels, a term not finite"
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (
-            "; see that the declared levels match the data, blanks too, that texts have levels= and dates have dates "
-            "as bounds, that dates are written as 2020-12-31 and decimals with a point"
-            if percent > 50
+            f"; {MATCH}"
+            if share.percent > 50
             else "; estimates are right if whether a record can be used depends on covariates alone"
         )
     )
