@@ -179,7 +179,7 @@ def one_fit(held: dict[str, Any], mu: float | None, options: dict[str, Any], see
             mine, theirs = (plan.mechanism.mean(c.update(state.theta)) for c in (clients[i], stranger))
             told[i] += (mine - theirs) @ (reports[i] - 0.5 * (mine + theirs))
         state = server.step(plan, state, reports)
-    res = make_results(plan, state.path, make_statement(plan, Release(0, plan.total_mu), "simulated", seeded=True))
+    res = make_results(plan, state, make_statement(plan, Release(0, plan.total_mu), "simulated", seeded=True))
     guess = res.predict(x[held["test"]], which="class").to_numpy()
     return float(np.mean(guess == y[held["test"]])), int(np.sum(told > 0)), len(told)
 

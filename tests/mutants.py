@@ -38,7 +38,7 @@ DEVICES = "privreg/simulation/devices.py"
 WORKERS, FIELD = "privreg/simulation/workers/blocks.py", "privreg/simulation/simulate.py"
 REPORTS, RECORDS = "tests/laws/test_reports.py", "tests/laws/test_rounds.py"
 ROUNDS, BLOCKS, LATE = (f"tests/simulation/test_{name}.py" for name in ("rounds", "blocks", "simulate"))
-NEIGHBOURS = "tests/collector/test_pilots.py"
+NEIGHBOURS, SILOS = "tests/collector/test_pilots.py", "tests/federated/test_unusable.py"
 PIECE = (f"{ROUNDS}::test_a_piece_carries_the_noise_of_each_of_its_reports",)
 ALONE = (f"{RECORDS}::test_what_the_engine_randomises_one_by_one_is_what_devices_send",)
 MEASURES = (f"{RECORDS}::test_measures_of_fit_are_randomised_for_each_record",)
@@ -83,6 +83,13 @@ MUTANTS = (
         "math.hypot(score_sensitivity(bound), kappa)",
         "score_sensitivity(bound)",
         (f"{NEIGHBOURS}::test_joint_reports_of_neighbours_are_as_far_apart_as_claimed_and_never_farther",),
+    ),
+    Mutant(
+        "a silo's share without its reach",
+        "privreg/federated/plan.py",
+        "0.5 * joint_sensitivity(length, KAPPA * length) if counted else length",
+        "length",
+        (f"{SILOS}::test_whatever_a_silo_holds_what_is_randomised_lies_in_the_ball_that_the_noise_is_for",),
     ),
     Mutant(
         "bits of one",

@@ -1,7 +1,8 @@
 """What one silo does, the only code here that sees raw records: local steps, clip, randomise.
 
 The order is always records → local steps from the public model → difference to it → clip → randomise. Only the last
-leaves the silo. All of a silo's records may differ between neighbours, and so may their number: it is not sent.
+leaves the silo, with the share of the records that can be used. All of a silo's records may differ between neighbours,
+and so may their number: it is not sent.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     -------
     x : ndarray, shape (n, p)
     y : ndarray, shape (n,)
+        NaN of records that can't be used.
 
     Raises
     ------
@@ -54,10 +56,9 @@ def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     """
     design, units = plan.spec.design, plan.spec.units
     xs, ys = [np.empty((0, len(design.names)))], [np.empty(0)]
-    missing = "drop" if plan.spec.people.missing == "noise" else plan.spec.people.missing
     batches = source.batches(0)
     while (batch := _next(batches, design.columns, number)) is not None:
-        encoded = design.encode(batch, missing)
+        encoded = design.encode(batch, plan.spec.people.missing)
         x = np.array(encoded.exog, dtype=np.float64, order="C")
         units.rows_inside(x)
         xs.append(x)
@@ -138,15 +139,17 @@ class Client:
     """
 
     def __init__(self, plan: Plan, x: Array, y: Array, seed: int | None = None, label: str = "") -> None:
-        self._plan, self._x, self._y = plan, x, y
+        kept = ~np.isnan(y)
+        self._usable = float(kept.mean()) if len(y) else 0.0
+        self._plan, self._x, self._y = plan, x[kept], y[kept]
         self._seed, self._label, self._answered = seed, label, 0
 
     def update(self, theta: Array) -> Array:
         """Clipped update, which must not leave the silo, shape (size,)."""
-        return clipped(local_update(self._plan, theta, self._x, self._y), self._plan.mechanism.clip)
+        return clipped(local_update(self._plan, theta, self._x, self._y), self._plan.clip)
 
     def report(self, theta: Array, normals: Array | None = None) -> Array:
-        """Randomised update at the public model `theta`, shape (size,): what is sent.
+        """Randomised update at the public model `theta`, and share of usable records if `plan.counted`: what is sent.
 
         Parameters
         ----------
@@ -173,7 +176,8 @@ class Client:
             label = f"federated {self._label} {self._answered}"
             key = fresh_key() if self._seed is None else seeded_key(self._seed, label)
             normals = NoiseStream(key, plan.mechanism.width).peek()[0]
-        return plan.mechanism.randomise(self.update(theta), normals)
+        share = [plan.kappa * (self._usable - 0.5)] if plan.counted else []
+        return plan.mechanism.randomise(np.append(self.update(theta), share), normals)
 
     def __reduce__(self) -> str:
         raise TypeError("a silo holds raw records and can't be pickled; make it where the records are")

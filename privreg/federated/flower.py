@@ -138,7 +138,7 @@ def server_app(
         for number in range(1, plan.rounds + 1):
             answers = grid.send_and_receive(_messages(plan, state.theta, number, nodes), timeout=timeout)
             state = server.step(plan, state, _reports(plan, answers))
-        res = make_results(plan, state.path, make_statement(plan, Release(0, plan.total_mu), "flower"))
+        res = make_results(plan, state, make_statement(plan, Release(0, plan.total_mu), "flower"))
         res._caution()
         done(res)
 

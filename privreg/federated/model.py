@@ -74,8 +74,9 @@ class FederatedRegression:
         Options of "geodp" and "ldpvec".
     missing : {"noise", "raise"}
         What becomes of a record that can't be used: a value is missing, no number or not a declared level, or a term is
-        not finite. "noise" (default), or "drop": its silo leaves it out, and how many it has is never sent. "raise"
-        refuses it: errors tell about rows.
+        not finite. "noise" (default), or "drop": its silo leaves it out. The share that can be used goes with each
+        update, for 3% more noise; the number is never sent ("geodp" and "ldpvec" send neither). "raise" refuses it:
+        errors tell about rows.
     exog_names, endog_name : sequence of str, str
         Names for arrays that have none.
 
@@ -343,7 +344,7 @@ class FederatedRegression:
                     stream.advance(1)
                 state = server.step(plan, state, reports)
                 bar.update()
-        res = make_results(plan, state.path, make_statement(plan, release, "simulated", seeded=got is not None))
+        res = make_results(plan, state, make_statement(plan, release, "simulated", seeded=got is not None))
         res._caution()
         return res
 

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from privreg.diagnostics import Diagnostic
+from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import NotPrivateError
 from privreg.federated.plan import Plan
-from privreg.federated.server import settled
+from privreg.federated.server import State, settled
 from privreg.options.unknown import all_known_arguments
 from privreg.results.base import Results
 from privreg.results.data import ResultData
 from privreg.results.postestimation.prediction import check_which, predicted
 from privreg.results.statement import PrivacyStatement
 from privreg.results.summary import Summary, caution, declared_columns, level_table
+from privreg.results.wording import MATCH, Unusable
 from privreg.unavailable import called
 
 if TYPE_CHECKING:
@@ -164,15 +165,16 @@ class FederatedResults(Results):
         return f"<FederatedResults: {formula}, {self.silos} silos, {self.rounds} rounds, {self.privacy.short}>"
 
 
-def make_results(plan: Plan, path: tuple[Array, ...], statement: PrivacyStatement) -> FederatedResults:
-    """Results of the models that a server sent and ended with, internal units."""
-    models = np.array(path)
-    found = (STILL_MOVING,) if _still_moving(plan, models) else ()
+def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> FederatedResults:
+    """Results of the models that a server sent and ended with, internal units, and of what reports told beside."""
+    models, unusable = np.array(state.path), _unusable(plan, state)
+    found = (*_of_records(unusable), *([STILL_MOVING] if _still_moving(plan, models) else []))
+    title = _title(plan) + ((("Unusable", f"{unusable} of a silo's records"),) if unusable.sure else ())
     spec, outside = plan.spec, plan.outside(models)
     many = len(models) - 1
     return FederatedResults(
         ResultData(
-            design=spec.design, family=spec.family, title=_title(plan), names=spec.coefficients,
+            design=spec.design, family=spec.family, title=title, names=spec.coefficients,
             params=plan.outside(settled(models)), last=outside[-1], estimates=(), nobs=plan.silos, senders=plan.silos,
             updates=many, trail_n=np.arange(many + 1), trail_senders=np.full(many + 1, plan.silos),
             trail_params=outside, trail_variances=np.full_like(outside, np.nan),
@@ -181,12 +183,28 @@ def make_results(plan: Plan, path: tuple[Array, ...], statement: PrivacyStatemen
     )  # fmt: skip
 
 
+def _unusable(plan: Plan, state: State) -> Unusable:
+    """Share of a silo's records that could not be used, on average over silos, as reports of all rounds tell it."""
+    if not plan.counted:
+        return Unusable(0.0, 0.0)
+    variance = float(plan.shares @ plan.shares * plan.mechanism.moments(np.zeros(plan.mechanism.size))[1][-1])
+    return Unusable(0.5 - state.told / (plan.rounds * plan.kappa), math.sqrt(variance / plan.rounds) / plan.kappa)
+
+
+def _of_records(unusable: Unusable) -> list[Diagnostic]:
+    text = f"{unusable} of a silo's records could not be used, on average, by the reports, and were left out"
+    if unusable.gone:
+        return [doubt("nonresponse", f"{text}; {MATCH}", of="the results")]
+    return [Diagnostic("unusable", text)] if unusable.sure else []
+
+
 def _still_moving(plan: Plan, path: Array) -> bool:
     """Whether the model moved in the second half of the rounds by more than noise explains; from reports alone."""
     since = plan.rounds - plan.rounds // 2
     moved, size = (float(np.linalg.norm(v)) for v in (path[-1] - path[-1 - since], path[-1]))
     m = plan.mechanism
-    noise = since * float(plan.shares @ plan.shares) * m.mean_square(np.zeros(m.size)) if m.unbiased else 0.0
+    each = float(m.moments(np.zeros(m.size))[1][: plan.size].sum()) if m.unbiased else 0.0
+    noise = since * float(plan.shares @ plan.shares) * each
     return moved > max(ENOUGH * size, FAR * math.sqrt(noise))
 
 
@@ -199,7 +217,7 @@ def _title(plan: Plan) -> tuple[tuple[str, str], ...]:
         ("Silos", f"{plan.silos:,}"),
         ("Rounds", f"{plan.rounds:,}"),
         ("Local steps", f"{plan.local_steps:,} of {plan.step:.4g}, {batch}"),
-        ("Update clip", f"{plan.mechanism.clip:.4g}"),
+        ("Update clip", f"{plan.clip:.4g}"),
         ("Weights", "equal" if plan.weights is None else "public"),
         ("Model", spec.formula),
         ("Estimand", f"{spec.family.estimand}, as far as clipping and local steps let it be reached"),

@@ -27,6 +27,7 @@ class State(NamedTuple):
 
     theta: Array  # Model to be sent next, internal units; shape (size,)
     path: tuple[Array, ...]  # The model at the start and after each round; shape (size,)
+    told: float = 0.0  # Sum over rounds of what reports tell of usable records, on average over silos
 
 
 def begin(plan: Plan) -> State:
@@ -50,10 +51,11 @@ def step(plan: Plan, state: State, reports: Sequence[Array]) -> State:
     if len(reports) != plan.silos:
         raise StreamError(f"{len(reports)} of {plan.silos} silos reported; a round needs all of them.")
     for number, report in enumerate(reports, 1):
-        if np.shape(report) != (plan.size,) or not np.isfinite(report).all():
-            raise DataError(f"the report of silo {number} is not {plan.size} finite numbers.")
-    theta = state.theta + plan.shares @ np.asarray(reports)
-    return State(theta, (*state.path, theta))
+        if np.shape(report) != (plan.mechanism.size,) or not np.isfinite(report).all():
+            raise DataError(f"the report of silo {number} is not {plan.mechanism.size} finite numbers.")
+    mean = plan.shares @ np.asarray(reports)
+    theta = state.theta + mean[: plan.size]
+    return State(theta, (*state.path, theta), state.told + float(mean[plan.size :].sum()))
 
 
 def settled(path: Array) -> Array:

@@ -42,9 +42,9 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
         mechanism=f"in each round {m.title}",
         noise=m.words(),
         noise_sd=0.0,
-        bound=m.clip,
-        weights=f"l2 norm of the whole update at most {m.clip:.4g}, internal units; replacing it moves it by "
-        f"{2 * m.clip:.4g}. All rounds together can move the model by {plan.rounds * m.clip:.4g}",
+        bound=plan.clip,
+        weights=f"l2 norm of the whole update at most {plan.clip:.4g}, internal units{_beside(plan)}; replacing it "
+        f"moves it by {2 * m.clip:.4g}. All rounds together can move the model by {plan.rounds * plan.clip:.4g}",
         curvature="",
         protects=PROTECTS,
         per_round=_per_round(plan),
@@ -55,6 +55,10 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
         certain_mu=plan.total_mu if private else None,
         neighbours=partial(trials, m, rounds=plan.rounds) if private else None,
     )
+
+
+def _beside(plan: Plan) -> str:
+    return f", and beside it the share of usable records, times {plan.kappa:.4g}" if plan.counted else ""
 
 
 def _per_round(plan: Plan) -> str:

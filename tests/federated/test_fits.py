@@ -137,7 +137,7 @@ def test_batches_go_round_in_order():
 
 def test_weights_are_shares_of_reports():
     m = model(frames(3), weights=[1, 2, 5], rounds=1)
-    reports = np.eye(3)
+    reports = np.eye(3, 4)
     state = server.step(m.plan, server.begin(m.plan), list(reports))
     np.testing.assert_allclose(state.theta, [0.125, 0.25, 0.625])
 
@@ -192,15 +192,19 @@ def test_other_forms_of_budget(budget, one):
 
 
 def test_every_report_has_the_noise_of_its_round():
-    """Reports minus updates are normal with sd 2·clip·√rounds/μ, and independent of the update."""
+    """Reports minus updates are normal with sd 2·clip·√rounds/μ, and independent of the update.
+
+    Beside an update goes the share of usable records, times κ; the clip of both together is √(clip² + κ²/4).
+    """
     m = model(frames(2), mu=2, rounds=400, clip=0.1)
     x, y = read_silo(m.plan, m._sources[0], 1)
     client = Client(m.plan, x, y, seed=5)
     theta = np.zeros(3)
-    noise = np.array([client.report(theta) - client.update(theta) for _ in range(400)]).ravel()
-    sd = 2 * 0.1 * math.sqrt(400) / 2
-    assert abs(noise.mean()) < 6 * sd / math.sqrt(1200)
-    assert abs(noise.std() / sd - 1) < 6 / math.sqrt(2 * 1200)
+    beside = [0.5 * 0.05]  # all can be used
+    noise = np.array([client.report(theta) - np.append(client.update(theta), beside) for _ in range(400)]).ravel()
+    sd = 2 * math.hypot(0.1, 0.5 * 0.05) * math.sqrt(400) / 2
+    assert abs(noise.mean()) < 6 * sd / math.sqrt(1600)
+    assert abs(noise.std() / sd - 1) < 6 / math.sqrt(2 * 1600)
     assert np.abs(noise).max() < sd * norm.isf(1e-9)
 
 
@@ -364,10 +368,10 @@ def test_the_server_receives_reports_alone(monkeypatch):
     assert [p is m.plan for p, _ in seen] == [True, True]
     for _, reports in seen:
         assert [type(r) for r in reports] == [np.ndarray] * 3
-        assert [r.shape for r in reports] == [(3,)] * 3
+        assert [r.shape for r in reports] == [(4,)] * 3
     clients = [Client(m.plan, *read_silo(m.plan, s, 1)) for s in m._sources]
     for client, report in zip(clients, seen[0][1], strict=True):
-        noise = report - client.update(np.zeros(3))
+        noise = report - np.append(client.update(np.zeros(3)), 0.5 * m.plan.kappa)
         assert np.abs(noise).min() > 1e-9  # every number carries noise
 
 
@@ -485,12 +489,12 @@ def test_server_refuses_what_is_no_report():
     m = model(frames(3), rounds=1)
     state = server.begin(m.plan)
     with pytest.raises(StreamError, match="2 of 3 silos reported"):
-        server.step(m.plan, state, [np.zeros(3)] * 2)
-    with pytest.raises(DataError, match="report of silo 2 is not 3 finite numbers"):
-        server.step(m.plan, state, [np.zeros(3), np.full(3, np.nan), np.zeros(3)])
-    done = server.step(m.plan, state, [np.zeros(3)] * 3)
+        server.step(m.plan, state, [np.zeros(4)] * 2)
+    with pytest.raises(DataError, match="report of silo 2 is not 4 finite numbers"):
+        server.step(m.plan, state, [np.zeros(4), np.full(4, np.nan), np.zeros(4)])
+    done = server.step(m.plan, state, [np.zeros(4)] * 3)
     with pytest.raises(StreamError, match="all 1 rounds are done"):
-        server.step(m.plan, done, [np.zeros(3)] * 3)
+        server.step(m.plan, done, [np.zeros(4)] * 3)
 
 
 # --- results ---------------------------------------------------------------------------------------------
