@@ -92,6 +92,7 @@ CODES: Final = {
     "lost": Code("doubt", "the search for a scale did not settle"),
     "more": Code("doubt", "far more records came than rows= said"),
     "moving": Code("doubt", "the estimates had not settled"),
+    "narrow": Code("doubt", "bounds that clamp so many values that coefficients are biased"),
     "nonresponse": Code("doubt", "most records seem to have sent noise only"),
     "rare": Code("doubt", "too few records with the rarest value of a column"),
     "strong": Code("doubt", "effects seem too strong to be estimated"),

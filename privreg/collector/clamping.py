@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ERROR", "SMALL", "Shares", "later", "people_for", "quantile", "shares_of", "told"]
+__all__ = ["ERROR", "SMALL", "Shares", "harmed", "later", "people_for", "quantile", "shares_of", "told"]
 
 SMALL: Final = 0.01
 """Share of the records of which nothing is said."""
@@ -33,6 +33,13 @@ ERROR: Final = 0.04
 
 ALPHA: Final = 0.05
 """Chance that any column is named though none has more than a small share."""
+
+
+HARM: Final = 0.5
+"""Standard errors by which clamping may move a coefficient: a 95% interval then covers 92%."""
+
+USUAL: Final = 10.0
+"""t-ratio that a coefficient is taken to have at least, as clamping makes it smaller: shares surely above 5% harm."""
 
 
 class Shares(NamedTuple):
@@ -57,6 +64,36 @@ class Shares(NamedTuple):
     def noted(self) -> list[int]:
         """Places of the columns whose share is surely not small."""
         return np.flatnonzero(self.surely > SMALL).tolist()
+
+
+def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
+    """Coefficients that clamping surely moves by more than a part of their standard errors.
+
+    A clamped share π moves the slopes of normal covariates by about π of themselves, so by π |t| standard errors:
+    exactly by −π where least squares are of a clamped response. Skewed numbers move them up to 5 times as far. A
+    clamped covariate moves the slopes of others by at most ρ/(2 (1 − ρ²)) times that (benchmarks/clamping).
+
+    Parameters
+    ----------
+    shares : Shares
+    ratios : ndarray, shape (b, d)
+        t-ratios of the slopes; 0 of constants.
+    together : ndarray, shape (d, d)
+        Sizes ρ of correlations of the design's columns; 1 with the constant, which is where columns are 0.
+
+    References
+    ----------
+    Greene (1981), On the asymptotic bias of the ordinary least squares estimator of the Tobit model.
+    """
+    moved = np.zeros(len(together))
+    for j in shares.noted:
+        _, part, columns = shares.columns[j]
+        own = list(columns) if part == "covariate" else list(range(len(together)))
+        t = max(USUAL, float(np.abs(ratios[:, own]).max()))
+        rho = together[own].max(axis=0)
+        reach = np.minimum(0.5 * rho / np.maximum(1.0 - rho**2, 1e-300), 1.0)
+        moved = np.maximum(moved, shares.surely[j] * t * reach)
+    return np.flatnonzero(np.tile(moved, len(ratios)) > HARM).tolist()
 
 
 def quantile(columns: int) -> float:

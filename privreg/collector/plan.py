@@ -42,6 +42,7 @@ class Bounded(NamedTuple):
 
     name: str
     part: str  # Of the model: "response", "covariate" or "offset"
+    columns: tuple[int, ...] = ()  # Of the design, that are made of it
 
 
 class Clamped(NamedTuple):

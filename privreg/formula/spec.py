@@ -146,7 +146,8 @@ class ModelSpec:
             covariates = dict.fromkeys((n for made_of in design.sources for n in made_of), "covariate")
             parts = dict.fromkeys(design.columns, "offset") | covariates | response
         numbers = [n for n in parts if n not in schema.levels and schema.limits(n)[0] < schema.limits(n)[1]]
-        return tuple(Bounded(n, parts[n]) for n in numbers if np.isfinite(schema.limits(n)).any())
+        made = {n: tuple(j for j, made_of in enumerate(design.sources) if n in made_of) for n in numbers}
+        return tuple(Bounded(n, parts[n], made[n]) for n in numbers if np.isfinite(schema.limits(n)).any())
 
     @property
     def baseline(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What bounds clamp, as a few records tell: who is asked, how well their share is known, and what is said of it."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,10 @@ from scipy.stats import binom, norm
 
 import privreg as pr
 from privreg.collector import rounds
-from privreg.collector.clamping import people_for, quantile, shares_of
+from privreg.collector.clamping import Shares, harmed, people_for, quantile, shares_of
 from privreg.collector.plan import Bounded
 from privreg.diagnostics import CODES
+from privreg.errors import ReliabilityWarning
 from privreg.formula.design import Design
 from privreg.privacy.noise import seeded_key
 from privreg.protocol.rounds import Reports
@@ -110,7 +112,7 @@ def test_a_stream_of_unknown_length_asks_once_it_is_long(clamped):
 
 def test_only_private_columns_with_bounds_are_asked_about():
     def names(formula="y ~ a + b + g", **more):
-        return [tuple(c) for c in model(None, formula, **more)._spec.clamps]
+        return [c[:2] for c in model(None, formula, **more)._spec.clamps]
 
     whole = [("y", "response"), ("a", "covariate"), ("b", "covariate")]
     assert names() == whole
@@ -206,8 +208,9 @@ def test_arrays_tell_of_offset_and_exposure():
     for j, name in enumerate(names):
         low, high = box[name]
         np.testing.assert_array_equal(flags[:, j], (values[name] < low) | (values[name] > high))
-    res = m.fit(seed=1, progress=False)
-    (note,) = (d for d in res.privacy.notes if d.code == "clamping")
+    with pytest.warns(ReliabilityWarning, match="clamp so many values"):
+        res = m.fit(seed=1, progress=False)
+    (note,) = (d for d in res.privacy.notes if d.code == "narrow")
     assert all(name in note for name in names)
 
 
@@ -283,8 +286,10 @@ def test_late_reports_are_counted():
 
 
 def noted(data, **more):
-    res = model(data, **more).fit(seed=1, progress=False)
-    (note,) = (d for d in res.privacy.notes if d.code == "clamping")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)
+        res = model(data, **more).fit(seed=1, progress=False)
+    (note,) = (d for d in res.privacy.notes if d.code in {"clamping", "narrow"})
     return res, note
 
 
@@ -293,15 +298,15 @@ def test_few_tell_that_a_third_of_the_responses_are_clamped():
     narrow = {**BOX, "y": tuple(np.quantile(data["y"], [0.0, 2 / 3]).tolist())}
     res, note = noted(data, mu=2, bounds=narrow)
     assert res.rounds.set_index("role").loc["clamping", "records"] == 200
-    assert note.startswith("bounds of y clamp ")
+    assert "bounds of y clamp " in note
     assert "slopes are drawn towards 0" in note
 
 
 def test_a_note_names_columns_their_shares_and_what_clamping_does():
     data = rows(200_000)
     res, note = noted(data, bounds={**BOX, "y": (-3, 6)})
-    assert CODES["clamping"].severity == note.severity == "caution"
-    assert note.startswith("bounds of y clamp 3")  # 31%
+    assert CODES["narrow"].severity == note.severity == "doubt"
+    assert note.startswith("don't rely on the results: bounds of y clamp 3")  # 31%
     assert "% (± " in note
     assert " and of b 1" in note  # 11%
     assert "of records: slopes are drawn towards 0; the slope of a clamped covariate is too steep as a rule" in note
@@ -309,9 +314,72 @@ def test_a_note_names_columns_their_shares_and_what_clamping_does():
     assert note in str(res.summary()).replace("\n    ", " ")
     again = PrivacyStatement.from_json(res.privacy.to_json())
     assert again.rows() == res.privacy.rows()
-    assert not res._doubts()
+    assert not res.tidy()["reliable"].any()
     plain = noted(data, bounds={**BOX, "y": (-3, 6), "b": (-9, 19)})[1]
     assert "slopes are drawn towards 0; declare wider bounds=" in plain
+
+
+def related(rho, n=60_000, seed=0):
+    rng = np.random.default_rng(seed)
+    a, c = rng.standard_normal((2, n))
+    b = rho * a + math.sqrt(1 - rho**2) * c
+    g = rng.choice(["u", "v"], n)
+    return pd.DataFrame({"a": a, "b": b, "g": g, "y": a + 0.5 * b + 0.3 * (g == "v") + rng.standard_normal(n)})
+
+
+FREE = {"a": (-5, 5), "b": (-5, 5), "y": (-9, 9)}
+
+
+@pytest.mark.parametrize(
+    ("rho", "bounds", "kept"),
+    [
+        (0.0, {}, {"Intercept", "g[T.v]", "a", "b"}),
+        (0.0, {"a": (-1.2, 1.2)}, {"g[T.v]", "b"}),  # 23%
+        (0.8, {"a": (-1.2, 1.2)}, {"g[T.v]"}),
+        (0.8, {"b": (-0.5, 0.5), "a": (-0.5, 0.5)}, set()),
+        (0.0, {"y": (-9, 1)}, set()),
+    ],
+)
+def test_rows_that_clamping_surely_moves_are_taken_back(rho, bounds, kept, tmp_path):
+    """All of a clamped response; of a clamped covariate its own, the intercept, and those of what goes with it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ReliabilityWarning)
+        res = model(related(rho), "y ~ g + a + b", bounds={**FREE, **bounds}).fit(seed=1, progress=False)
+    table = res.tidy().set_index("term")["reliable"]
+    assert kept <= set(table.index[table]) or not kept
+    marked = [d for d in res.privacy.notes if d.code == "narrow"]
+    assert bool(marked) == bool(caught) == bool(bounds)
+    if bounds:
+        assert not table[[name for name in ("Intercept", *bounds) if name in table]].any()
+        assert table.all() == (kept == set(table.index))
+        assert rho == 0.0 or not table["b"]
+        assert kept or not table.any() or "y" not in bounds
+        res.save(tmp_path / "res")
+        assert pr.load(tmp_path / "res").tidy()["reliable"].tolist() == table.tolist()
+        assert "†" in res.summary().as_text()
+
+
+def test_what_is_harmed_is_the_formula():
+    """A share of π moves a slope by π |t| standard errors, half of one at most; t is 10 at least."""
+    columns = (Bounded("a", "covariate", (1, 3)), Bounded("y", "response"), Bounded("o", "offset"))
+    together = np.full((4, 4), 0.01) + 0.99 * np.eye(4)
+    together[0] = together[:, 0] = 1.0
+    together[1, 2] = together[2, 1] = 0.5
+
+    def found(which, low, t):
+        share = np.zeros(3)
+        share[which] = low
+        ratios = np.array([[0.0, 0.0, t, 0.0], [0.0, t, 0.0, 0.0]])
+        return harmed(Shares(columns, share, np.full(3, 1e-12), 9), ratios, together)
+
+    assert found(0, 0.049, 9.0) == []
+    assert found(0, 0.051, 9.0) == [0, 1, 3, 4, 5, 7]
+    assert found(0, 0.149, 9.0) == [0, 1, 3, 4, 5, 7]
+    assert found(0, 0.151, 9.0) == list(range(8))  # a third of it for what is correlated by a half
+    assert found(0, 0.026, 20.0) == [0, 1, 3, 4, 5, 7]
+    assert found(1, 0.049, 9.0) == []
+    assert found(1, 0.051, 9.0) == found(2, 0.026, 20.0) == list(range(8))
+    assert found(1, 0.009, 1e9) == []  # not surely above 1%
 
 
 def test_clamped_responses_draw_slopes_towards_0_and_clamped_covariates_make_theirs_steeper():

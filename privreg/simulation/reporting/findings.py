@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import chdtrc, ndtr
 
 from privreg.collector import clamping, combination, coordinates, curvature, estimate
-from privreg.collector.covariates import diagonal, rarity, thresholds, whitening
+from privreg.collector.covariates import diagonal, moments, rarity, thresholds, whitening
 from privreg.collector.pilot import FARTHEST
 from privreg.diagnostics import Diagnostic
 from privreg.inference.resampling import FIRST
@@ -106,6 +106,7 @@ def found_of(
     settings: Settings,
     estimates: tuple[Estimate, ...],
     order: NDArray[np.intp],
+    ratios: Array,
 ) -> Findings:
     """All of it together.
 
@@ -119,6 +120,8 @@ def found_of(
     estimates : tuple of Estimate
     order : ndarray of int, shape (d,)
         Columns of the design in the order inside.
+    ratios : ndarray, shape (b d,)
+        t-ratios of the coefficients, as the user has them.
     """
     plan, have = run.plan, bool(estimates)
     scatter, fitted, d = progress.scatter, progress.fitted, plan.d
@@ -151,6 +154,8 @@ def found_of(
     if plan.wide is not None:
         off = diagonal.centre_errors(plan.wide, scatter.rows, asked, plan.sd("moments"))
         needed = max(needed, people * off / OFF)
+    clamped, slopes = clamping.shares_of(plan, progress), ratios.reshape(-1, d).copy()
+    slopes[:, order[: int(plan.layout.constant)]] = 0.0
     return Findings(
         have=have,
         people=run.people,
@@ -173,7 +178,8 @@ def found_of(
         else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < RARE).tolist(),
         measures=plan.gauge is not None,
         measuring=progress.state.role == "measures",
-        clamped=clamping.shares_of(plan, progress),
+        clamped=clamped,
+        harmed=clamping.harmed(clamped, slopes, _together(plan, progress, order)) if have and clamped else (),
         at_limit=have and found is not None and _at_limit(plan, progress, found),
         strong=strong,
         imprecise=_imprecise(plan, found) if have and found is not None else 0.0,
@@ -181,6 +187,19 @@ def found_of(
         needed=needed / max(people, 1.0) * run.people if people < needed else None,
         studied=False,
     )
+
+
+def _together(plan: Plan, progress: Progress, order: NDArray[np.intp]) -> Array:
+    """Sizes that correlations of columns surely have, in the design's order; 1 where they aren't learned."""
+    out, d, scatter = np.ones((plan.d, plan.d)), plan.d + int(plan.layout.response), progress.scatter
+    if plan.wide is None and plan.mix is None and plan.layout.constant and not plan.label:
+        # by the noise of a report's entries and the spread of u u', as `moments.learn` weighs them
+        error = (d + 2) * math.hypot(plan.sd("moments") / math.sqrt(2.0), 1.0 / d) / scatter.answering
+        low = moments.SURE * error / math.sqrt(scatter.asked) if scatter.asked else 0.0
+        rho = np.abs(whitening.correlation(scatter.rows[: plan.d, : plan.d], constant=True))
+        out[1:, 1:] = np.where(np.eye(plan.d - 1) > 0.0, 1.0, np.maximum(rho - low, 0.0))
+    place = np.argsort(order)
+    return out[np.ix_(place, place)]
 
 
 def _bare(run: RoundsRun, progress: Progress, found: Estimated) -> list[int]:

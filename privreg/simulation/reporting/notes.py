@@ -57,6 +57,7 @@ class Findings(NamedTuple):
     flat: bool = False  # Whether the response hardly varies
     changing: bool = False  # Whether those who came first tell something else
     clamped: Shares | None = None  # Shares of the records that bounds clamp
+    harmed: Sequence[int] = ()  # Coefficients, as the user has them, that this surely moves too far
     at_limit: bool = False  # Whether the estimate lies at a public limit
     strong: float = 0.0  # Sd of the linear predictor above which effects are too strong, if they are
     imprecise: float = 0.0  # Sd of a linear predictor's error, if it is so large that curvature isn't known
@@ -281,7 +282,8 @@ def _of_clamping(found: Findings) -> list[Diagnostic]:
         told.append(f"{verb} {shares.columns[j].name}{some}")
     parts = {shares.columns[j].part for j in shares.noted}
     bent = "; ".join(words for part, words in BENDS.items() if part in parts)
-    return [Diagnostic("clamping", f"{_listed(told)} of records: {bent}; declare wider bounds=")]
+    text = f"{_listed(told)} of records: {bent}; declare wider bounds="
+    return [doubt("narrow", text, found.harmed, of="the results") if found.harmed else Diagnostic("clamping", text)]
 
 
 def clamping_words(plan: Plan, progress: Progress) -> str | None:

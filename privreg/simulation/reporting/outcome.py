@@ -116,8 +116,10 @@ def report_of_rounds(
     people, sent, params, variances = zip(*trail, strict=True)
     banded = {"anytime", "sandwich"} & {e.method for e in estimates}
     errors = np.sqrt(_diagonal(last, estimates))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.nan_to_num(params[-1] / errors)
     return FitOutcome(
-        params=outside(theta),
+        params=params[-1],
         last=outside(progress.state.theta),
         estimates=estimates,
         senders=senders,
@@ -130,7 +132,7 @@ def report_of_rounds(
         tuning=_tuning(plan, sum(n > 0 for n in run.came)),
         spending=_spending(plan, run),
         bound=_bound(settings),
-        notes=notes(found_of(run, progress, found, settings, estimates, order), names, order, plan.blocks),
+        notes=notes(found_of(run, progress, found, settings, estimates, order, ratios), names, order, plan.blocks),
         measures=run.measured(units.y_scale),
         rounds=_rounds(run, progress, trail, outside, errors),
         equation=None if found is None else _equation(plan, progress, found, order, settings),
