@@ -81,6 +81,7 @@ CODES: Final = {
     "answers": Code("doubt", "fewer than 10 records gave, or did not give, some answer"),
     "before": Code("doubt", "as a note of an earlier version says"),
     "changing": Code("doubt", "the first records give other coefficients than the later ones"),
+    "collinear": Code("doubt", "columns that are nearly sums of others"),
     "confounded": Code("doubt", "levels of several factors go together"),
     "curvature": Code("doubt", "the curvature is hardly known"),
     "few": Code("doubt", "few records at this budget"),
@@ -94,7 +95,7 @@ CODES: Final = {
     "moving": Code("doubt", "the estimates had not settled"),
     "narrow": Code("doubt", "bounds that clamp so many values that coefficients are biased"),
     "nonresponse": Code("doubt", "most records seem to have sent noise only"),
-    "rare": Code("doubt", "too few records with the rarest value of a column"),
+    "rare": Code("doubt", "too few records with some value of a column"),
     "strong": Code("doubt", "effects seem too strong to be estimated"),
     "wide": Code("doubt", "bounds that don't fit the values"),
 }

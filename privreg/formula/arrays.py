@@ -28,6 +28,7 @@ from privreg.errors import DataError, SavedFileError, SchemaError, choose, quiet
 from privreg.formula.affine import clip_rows
 from privreg.formula.language.allowlist import check_exposure, check_levels, misfit, undeclared, undeclared_offset
 from privreg.formula.probe import check_rank, probe_rows, public_constant
+from privreg.formula.response import unclamped
 from privreg.formula.terms import DesignTerm
 from privreg.options.table import check
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
@@ -427,7 +428,8 @@ def array_design(
     constant = public_constant(probe, names, [(name,) for name in names], full)
     columns = (endog_name, *names, *([_OFFSET] if offset else []), *([_EXPOSURE] if exposure else []))
     span = _endog_limits(endog_name, schema, kind)
-    return ArrayDesign(names, endog_name, schema, offset, exposure, kind, limits, columns, probe, constant, span)
+    own = unclamped(schema, endog_name, kind)
+    return ArrayDesign(names, endog_name, own, offset, exposure, kind, limits, columns, probe, constant, span)
 
 
 def _rebuild(

@@ -42,7 +42,7 @@ from privreg.formula.encoding import (
 from privreg.formula.language.allowlist import check_exposure, undeclared_offset
 from privreg.formula.language.parse import ParsedFormula, Rowwise, check_formula, evaluation_environment
 from privreg.formula.probe import Prepared, check_rank, probe_rows, public_constant, shown_box, stand_in, take, wide_box
-from privreg.formula.response import check_row_by_row, response_of
+from privreg.formula.response import check_row_by_row, response_of, unclamped
 from privreg.formula.terms import DesignTerm
 from privreg.formula.trees.compile import Trees, compile_factor, compile_trees
 from privreg.formula.trees.evaluate import Program
@@ -417,7 +417,7 @@ def formula_design(
     columns = dict.fromkeys([*parsed.response_columns, *parsed.exog_columns, *(c for c in (offset, exposure) if c)])
     return Design(
         formula,
-        schema,
+        unclamped(schema, endog_bare, kind),
         dict(parsed.functions),
         offset,
         exposure,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from privreg.formula.language.parse import ParsedFormula
 from privreg.formula.probe import Prepared, probe_rows, shown_box, stand_in, take
 from privreg.schema.declarations import Schema
 
-__all__ = ["check_row_by_row", "response_of"]
+__all__ = ["check_row_by_row", "response_of", "unclamped"]
 
 RESPONSE_ROWS: Final = 4096
 """Public rows on which the range of a computed response is found."""
@@ -23,6 +24,13 @@ SINGLE_ROWS: Final = 12
 """Public rows whose terms are computed one by one, too."""
 
 UNBOUNDED: Final = (-np.inf, np.inf)
+
+
+def unclamped(schema: Schema, name: str | None, kind: str) -> Schema:
+    """Declarations by which a response of 0 and 1 is not clamped: a 2 is no 1 but a value that can't be used."""
+    if kind != "binary" or name not in schema.bounds:
+        return schema
+    return replace(schema, bounds={n: pair for n, pair in schema.bounds.items() if n != name})
 
 
 def check_row_by_row(code: str, env: Any, plan: Encoder, rows: Prepared, names: Sequence[str]) -> None:

@@ -290,7 +290,7 @@ class Planned(View):
         if outside > MOST_OUTSIDE and not guessed:
             out["clamped"] = (
                 f"some {100.0 * outside:.0f}% of the responses, as assumed, lie outside the declared range and would "
-                "be clamped, which moves the estimates and is not planned for: declare a wider range, or mend params="
+                "be clamped: that moves estimates, so that fits mark them. Declare a wider range, or mend params="
             )
         if self.assumed.made_up(self.spec):
             out["covariates_assumed"] = (

@@ -252,7 +252,7 @@ def test_factors_that_nearly_repeat_each_other_are_doubted(levels, agree):
     assert len(doubts) == 1
     assert "C(b)[T.1]" in doubts[0]
     assert "C(a)" not in doubts[0]
-    assert not any("rarest value" in note for note in res.privacy.doubts)
+    assert not any("least frequent value" in note for note in res.privacy.doubts)
     assert run.progress.tied.tolist() == [False] * levels + [True] * (levels - 1)
 
 

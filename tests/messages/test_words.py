@@ -560,7 +560,7 @@ def test_notes_of_a_logistic_fit_say_a_thing_once(n, mu, covariates):
     notes = _notes(n, mu, covariates)
     doubts = [note for note in notes if note.startswith("don't rely on")]
     assert len(doubts) == len({note.partition(":")[2][:25] for note in doubts})
-    assert sum("rarest value" in note for note in doubts) <= 1
+    assert sum("least frequent value" in note for note in doubts) <= 1
     assert any("records are few" in note or "seem so strong" in note for note in doubts)
     wanted = [note for note in doubts if "fewer than about" in note]
     for note in wanted:  # two digits: the rest would be noise

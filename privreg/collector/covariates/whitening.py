@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bring_in",
+    "collinear",
     "inside",
     "is_correlated",
     "scaled",
@@ -38,6 +39,9 @@ FARTHEST: Final = 5.0
 
 WIDE: Final = 28.0
 """Width of a column's bounds in learned sd from which on a note asks whether most people share one value."""
+
+PART: Final = 0.25
+"""Part of a sum's spread from which on a column is named as part of it."""
 
 SINGULAR: Final = 1e-9
 """Part of their squares by which columns are told apart that reports make one."""
@@ -164,3 +168,11 @@ def wide(
     left = {c.column for c in crossed}
     columns = [j for j in range(int(constant), len(gaps)) if gaps[j] == 0.0 and j not in unscaled and j not in left]
     return [(j, float(spans[j])) for j in columns if spans[j] > WIDE]
+
+
+def collinear(rows: Array, columns: Sequence[int], constant: bool) -> dict[int, list[int]]:
+    """Those of the wide `columns` that are narrow given others only, each with the columns that nearly add up to it."""
+    first = int(constant)
+    sd = np.linalg.norm(np.linalg.inv(rows)[:, first:], axis=1)
+    parts = {j: np.flatnonzero(np.abs(rows[j, first:j] * sd[first:j]) > PART * rows[j, j] * sd[j]) for j in columns}
+    return {j: (first + k).tolist() for j, k in parts.items() if len(k) and WIDE * sd[j] >= 2.0}

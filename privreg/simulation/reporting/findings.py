@@ -132,6 +132,7 @@ def found_of(
     wide: list[tuple[int, float]] = []
     if have and plan.wide is None:
         wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
+    collinear = whitening.collinear(scatter.rows, [j for j, _ in wide], plan.layout.constant)
     low, high = plan.y_low, plan.y_high
     learned = fitted is not None and plan.rules.track and not plan.rules.moving
     nonresponse = flat = False
@@ -166,7 +167,8 @@ def found_of(
         lost=lost if fitted is not None else [],
         rare=rarity.found(plan, progress, run.people, run.to_user[order, :d]) if have else rarity.Rare(),
         bare=_bare(run, progress, found) if have and found is not None and people >= needed else [],
-        wide=wide,
+        wide=[one for one in wide if one[0] not in collinear],
+        collinear=collinear,
         nonresponse=nonresponse,
         unanswered=unusable if run.unusable and unusable.sure else None,
         asked=asked,

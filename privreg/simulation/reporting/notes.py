@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from privreg.collector.clamping import SMALL, shares_of
@@ -49,6 +50,7 @@ class Findings(NamedTuple):
     rare: Rare = Rare()  # Columns about a value that too few records have
     bare: Sequence[int] = ()  # Coefficients, as the user has them, along which reports tell hardly any curvature
     wide: Sequence[tuple[int, float]] = ()  # Whose bounds span so many learned sd
+    collinear: Mapping[int, Sequence[int]] = MappingProxyType({})  # Which others nearly add up to
     nonresponse: bool = False  # Whether most records seem to be noise only
     unanswered: Unusable | None = None  # Share of the records that surely were
     asked: int = 0  # Records that told of it
@@ -181,7 +183,7 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
     few = list[str]()
     if own:
         shares = _listed(f"{100 * found.shares[j]:.2g}%" for j in own)
-        few.append(f"the rarest value of {fit.called(own)} (about {shares}, by the noisy reports)")
+        few.append(f"the least frequent value of {fit.called(own)} (about {shares}, by the noisy reports)")
     if rare.compared:
         compared = f"that the coefficients of {fit.called(rare.compared)} depend on (about {100 * rare.share:.2g}%)"
         few.append(f"a level, such as the reference level, {compared}")
@@ -200,7 +202,10 @@ def _of_curvature(fit: _Fit) -> list[Diagnostic]:
     bare = list(fit.found.bare)
     if not bare or fit.found.gone:
         return []
-    columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
+    told = {*fit.found.collinear, *(k for others in fit.found.collinear.values() for k in others)}
+    columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare) and j not in told]
+    if not columns:
+        return []
     text = (
         f"the reports suggest that few responses lie near the model's line along {fit.called(columns)}, or that the "
         "fit had not settled there: a group's responses may differ in ways that the model leaves out, too few records "
@@ -211,20 +216,26 @@ def _of_curvature(fit: _Fit) -> list[Diagnostic]:
 
 
 def _of_bounds(fit: _Fit) -> list[Diagnostic]:
-    wide = fit.found.wide
+    wide, collinear, out = fit.found.wide, fit.found.collinear, list[Diagnostic]()
+    constant = [0] if fit.found.constant else []
+    if collinear:
+        beside = _listed(f"of {fit.called([j])} beside {fit.called(k)}" for j, k in collinear.items())
+        text = (
+            f"columns are collinear: by the reports hardly anything is left {beside}; leave one out, or subtract the "
+            "middle before a power, as in I((x - 50)**2)"
+        )
+        about = {*constant, *collinear, *(k for others in collinear.values() for k in others)}
+        out.append(doubt("collinear", text, fit.place(sorted(about))))
     if not wide:
-        return []
+        return out
     text = (
         f"the bounds of {fit.called(j for j, _ in wide)} span {min(span for _, span in wide):.0f} or more times the "
         "learned sd, given the other columns, as where nearly all records have one value: clamped to one end of "
         "bounds= that are in other units or too narrow, a rare indicator (declare levels=), an amount that is mostly 0 "
-        "(as in I(x > 0)), a power beside its number (subtract the middle first, as in I((x - 50)**2)); where other "
-        "columns add up to it (leave one out) or rows are sorted by it (shuffle them); or where bounds= are far too "
-        "wide"
+        "(as in I(x > 0)); where rows are sorted by it (shuffle them); or where bounds= are far too wide"
     )
     # the constant stands for where these columns are 0, which is as little known
-    constant = [0] if fit.found.constant else []
-    return [doubt("wide", text, fit.place([*constant, *(j for j, _ in wide)]))]
+    return [*out, doubt("wide", text, fit.place([*constant, *(j for j, _ in wide)]))]
 
 
 def _of_results(found: Findings) -> list[Diagnostic]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from privreg.diagnostics import Diagnostic
     from privreg.families.measures import Measure
     from privreg.formula.units import Units
+    from privreg.results.wording import Unusable
     from privreg.simulation.rounds import RoundsRun
     from privreg.simulation.settings import Settings
 
@@ -64,6 +65,7 @@ class FitOutcome(NamedTuple):
     told: int = 0  # People who reported them
     rounds: tuple[RoundHeld, ...] = ()  # Of a fit by rounds
     equation: Equation | None = None  # That the estimates solve
+    unusable: Unusable | None = None  # Share of the records that surely could not be used
     clamping: str | None = None  # What reports have told of clamping, if anybody is asked
     spreads: Array | None = None  # Sds of the design's columns that reports have told; NaN if the scale was declared
 
@@ -118,6 +120,7 @@ def report_of_rounds(
     errors = np.sqrt(_diagonal(last, estimates))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.nan_to_num(params[-1] / errors)
+    findings = found_of(run, progress, found, settings, estimates, order, ratios)
     return FitOutcome(
         params=params[-1],
         last=outside(progress.state.theta),
@@ -132,7 +135,8 @@ def report_of_rounds(
         tuning=_tuning(plan, sum(n > 0 for n in run.came)),
         spending=_spending(plan, run),
         bound=_bound(settings),
-        notes=notes(found_of(run, progress, found, settings, estimates, order, ratios), names, order, plan.blocks),
+        notes=notes(findings, names, order, plan.blocks),
+        unusable=findings.unanswered,
         measures=run.measured(units.y_scale),
         rounds=_rounds(run, progress, trail, outside, errors),
         equation=None if found is None else _equation(plan, progress, found, order, settings),

@@ -47,6 +47,7 @@ def title(spec: ModelSpec, s: Settings, people: int, report: FitOutcome) -> tupl
         ("Formula", spec.formula),
         *spec.added,
         ("No. Observations", f"{people:,}"),
+        *([] if report.unusable is None else [("Unusable", f"{report.unusable} of the records")]),
         ("Score weights", weights),
         ("Tuning", report.tuning),
         ("Inference", ", ".join(m.title for m in s.methods) or "none (estimates only)"),

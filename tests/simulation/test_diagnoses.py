@@ -1,0 +1,103 @@
+"""What notes name as the cause: collinear columns, values that are no 0 or 1, records without a usable value."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privreg as pr
+from privreg.collector.covariates import whitening
+from privreg.errors import ReliabilityWarning
+
+N = 60_000
+BOUNDS = {"x": (-1, 1), "u": (-1, 1), "w": (-2, 2), "y": (-6, 6)}
+
+
+def fitted(data, formula, **more):
+    given = {"mu": 8, "bounds": BOUNDS, **more}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)
+        return pr.PrivateOnlineRegression.from_formula(formula, data, **given).fit(seed=1, progress=False)
+
+
+def rows(apart, sum_=True, n=N):
+    rng = np.random.default_rng(0)
+    x, u = rng.uniform(-1, 1, (2, n))
+    w = ((x + u) / 2 if sum_ else x) + apart * rng.standard_normal(n)
+    return pd.DataFrame({"x": x, "u": u, "w": w, "y": x + 0.5 * w + 0.5 * rng.standard_normal(n)})
+
+
+@pytest.mark.parametrize(("sum_", "others", "marked"), [(True, "x and u", "xuw"), (False, "x", "xw")])
+def test_collinear_columns_are_called_so_and_not_blamed_on_bounds(sum_, others, marked):
+    res = fitted(rows(0.01, sum_), "y ~ x + u + w")
+    notes = {note.code: note for note in res.privacy.notes}
+    assert f"hardly anything is left of w beside {others};" in notes["collinear"]
+    assert "wide" not in notes
+    table = res.tidy().set_index("term")["reliable"]
+    assert not table[list(marked)].any()
+    assert table["u"] or "u" in marked
+
+
+def test_bounds_that_are_far_too_wide_are_still_blamed():
+    res = fitted(rows(0.5), "y ~ x + u + w", bounds={**BOUNDS, "x": (-90, 90)})
+    notes = {note.code: note for note in res.privacy.notes}
+    assert "collinear" not in notes
+    assert "bounds of x span" in notes["wide"]
+
+
+def test_what_is_collinear_follows_from_the_map():
+    """Of exact second moments: the third column is the sum of both before it, the fourth is narrow by itself."""
+    rng = np.random.default_rng(2)
+    v = rng.standard_normal((4_000, 4)) * [0.5, 0.5, 1.0, 1e-3]
+    v[:, 2] = v[:, 0] + v[:, 1] + 0.01 * v[:, 2]
+    cov = np.cov(v.T)
+    rows_ = np.eye(5)
+    rows_[1:, 1:] = np.linalg.inv(np.linalg.cholesky(cov))
+    assert [j for j, _ in whitening.wide(rows_, [0.0] * 5, [], True)] == [3, 4]
+    assert whitening.collinear(rows_, [3, 4], True) == {3: [1, 2]}
+
+
+@pytest.mark.parametrize("bounds", [{"x": (-1, 1)}, {"x": (-1, 1), "y": (0, 1)}])
+@pytest.mark.parametrize("arrays", [False, True])
+def test_a_response_of_1_and_2_is_no_yes_or_no(bounds, arrays):
+    """A 2 is not clamped to 1, declared bounds or not, so that half of the records are seen to be unusable."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, N)
+    data = pd.DataFrame({"x": x, "y": 1 + (rng.random(N) < 0.5)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReliabilityWarning)
+        if arrays:
+            model = pr.PrivateOnlineRegression(
+                data["y"], data[["x"]].assign(const=1.0), endog_name="y", family="logistic", bounds=bounds, mu=8
+            )
+        else:
+            model = pr.PrivateOnlineRegression.from_formula("y ~ x", data, family="logistic", bounds=bounds, mu=8)
+        res = model.fit(seed=1, progress=False)
+    said = dict(res._fit.title)
+    assert said["No. Observations"] == f"{N:,}"
+    assert said["Unusable"].startswith(("49%", "50%", "51%"))
+    assert [c.name for c in model._spec.clamps] == ["x"]
+    rows_ = (data["y"].to_numpy(), np.column_stack([x, np.ones(N)])) if arrays else data
+    design = model._spec.design
+    np.testing.assert_array_equal(np.isnan(design.encode(rows_, "noise").endog), data["y"] == 2)
+
+
+def test_bounds_of_a_response_other_than_0_and_1_are_refused_still():
+    with pytest.raises(pr.errors.FormulaError, match="a binary response is 0 or 1"):
+        pr.PrivateOnlineRegression.from_formula("y ~ x", rows(0.1), family="logistic", bounds=BOUNDS, mu=1)
+
+
+def test_values_that_few_have_are_not_called_rare_where_they_are_not():
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"g": rng.choice(["a", "b"], 2_000), "y": rng.normal(size=2_000)})
+    res = fitted(data, "y ~ g", mu=0.5, levels={"g": ["a", "b"]})
+    assert "rarest" not in str(res.privacy)
+
+
+def test_dates_that_are_declared_numbers_are_refused_before_anything_is_spent_where_a_table_has_types(tmp_path):
+    data = rows(0.5, n=200).assign(x=pd.date_range("2020-01-01", periods=200))
+    data.to_parquet(tmp_path / "rows.parquet")
+    given = {"mu": 1, "bounds": BOUNDS}
+    with pytest.raises(pr.errors.DataError, match="holds dates and is declared a number"):
+        pr.PrivateOnlineRegression.from_formula("y ~ x", tmp_path / "rows.parquet", **given).fit()
