@@ -158,6 +158,7 @@ def one_fit(held: dict[str, Any], mu: float | None, options: dict[str, Any], see
             [x[i] for i in silos],
             endog_name="y",
             mu=mu,
+            missing="raise",  # all records can be used, which no report needs to tell
             **held["options"],
             **options,
         )

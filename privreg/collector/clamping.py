@@ -70,16 +70,16 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
     """Coefficients that clamping surely moves by more than a part of their standard errors.
 
     A clamped share π moves the slopes of normal covariates by about π of themselves, so by π |t| standard errors:
-    exactly by −π where least squares are of a clamped response. Skewed numbers move them up to 5 times as far. A
+    exactly by −π where least squares are of a clamped response. Skewed numbers move them up to 6 times as far. A
     clamped covariate moves the slopes of others by at most ρ/(2 (1 − ρ²)) times that (benchmarks/clamping).
 
     Parameters
     ----------
     shares : Shares
     ratios : ndarray, shape (b, d)
-        t-ratios of the slopes; 0 of constants.
+        t of slopes; 0 of constants.
     together : ndarray, shape (d, d)
-        Sizes ρ of correlations of the design's columns; 1 with the constant, which is where columns are 0.
+        Sizes ρ of correlations of the design's columns; 1 with the constant.
 
     References
     ----------

@@ -149,7 +149,7 @@ class Client:
         return clipped(local_update(self._plan, theta, self._x, self._y), self._plan.clip)
 
     def report(self, theta: Array, normals: Array | None = None) -> Array:
-        """Randomised update at the public model `theta`, and share of usable records if `plan.counted`: what is sent.
+        """Randomised update at the public model `theta`, and the share of usable records unless κ is 0: what is sent.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Client:
             label = f"federated {self._label} {self._answered}"
             key = fresh_key() if self._seed is None else seeded_key(self._seed, label)
             normals = NoiseStream(key, plan.mechanism.width).peek()[0]
-        share = [plan.kappa * (self._usable - 0.5)] if plan.counted else []
+        share = [plan.kappa * (self._usable - 0.5)] if plan.kappa else []
         return plan.mechanism.randomise(np.append(self.update(theta), share), normals)
 
     def __reduce__(self) -> str:

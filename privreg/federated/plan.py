@@ -56,6 +56,7 @@ class Plan:
     batch: int | None  # Records of a silo in one step, taken in order and round again; None for all
     silos: int  # How many there are; public
     clip: float  # Largest l2 norm of an update, internal units
+    kappa: float  # What the share of usable records is multiplied by in a report; 0 if none tells it
     # Public weights with sum 1; None for equal ones; shape (silos,)
     weights: Array | None = field(compare=False, default=None)
 
@@ -74,16 +75,6 @@ class Plan:
     def size(self) -> int:
         """Coefficients."""
         return len(self.spec.coefficients)
-
-    @property
-    def counted(self) -> bool:
-        """Whether a report tells the share of usable records, too."""
-        return self.mechanism.size > self.size
-
-    @property
-    def kappa(self) -> float:
-        """What that share is multiplied by in a report."""
-        return KAPPA * self.clip
 
     @property
     def classes(self) -> int:
@@ -163,10 +154,10 @@ def make_plan(
     p = len(spec.design.names)
     reach2 = spec.units.reach**2 if math.isfinite(spec.units.reach) else 2.0 * p
     # an angle's noise moves the mean of whatever else is in the vector
-    counted = spec.people.missing == "noise" and check("silos.formula", "mechanism", mechanism) not in GEOMETRIC
-    reach = 0.5 * joint_sensitivity(length, KAPPA * length) if counted else length
+    told = spec.people.missing == "noise" and check("silos.formula", "mechanism", mechanism) not in GEOMETRIC
+    kappa = KAPPA * length if told else 0.0
     made = update_mechanism(
-        mechanism, share(spec.budget, times), len(spec.coefficients) + counted, reach,
+        mechanism, share(spec.budget, times), len(spec.coefficients) + told, 0.5 * joint_sensitivity(length, kappa),
         beta=beta, magnitude_share=magnitude_share, debias=debias,
     )  # fmt: skip
     return Plan(
@@ -180,6 +171,7 @@ def make_plan(
         check("silos.formula", "batch_size", batch),
         silos,
         length,
+        kappa,
         _weights(weights, silos),
     )
 

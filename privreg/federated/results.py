@@ -185,7 +185,7 @@ def make_results(plan: Plan, state: State, statement: PrivacyStatement) -> Feder
 
 def _unusable(plan: Plan, state: State) -> Unusable:
     """Share of a silo's records that could not be used, on average over silos, as reports of all rounds tell it."""
-    if not plan.counted:
+    if not plan.kappa:
         return Unusable(0.0, 0.0)
     variance = float(plan.shares @ plan.shares * plan.mechanism.moments(np.zeros(plan.mechanism.size))[1][-1])
     return Unusable(0.5 - state.told / (plan.rounds * plan.kappa), math.sqrt(variance / plan.rounds) / plan.kappa)

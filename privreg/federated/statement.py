@@ -35,6 +35,7 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
         Whether the noise can be drawn again by anybody who knows the seed.
     """
     m, private = plan.mechanism, plan.budget.private
+    beside = f", and beside it the share of usable records, times {plan.kappa:.4g}" if plan.kappa else ""
     return PrivacyStatement(
         setting="silos",
         budget=plan.budget,
@@ -43,7 +44,7 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
         noise=m.words(),
         noise_sd=0.0,
         bound=plan.clip,
-        weights=f"l2 norm of the whole update at most {plan.clip:.4g}, internal units{_beside(plan)}; replacing it "
+        weights=f"l2 norm of the whole update at most {plan.clip:.4g}, internal units{beside}; replacing it "
         f"moves it by {2 * m.clip:.4g}. All rounds together can move the model by {plan.rounds * plan.clip:.4g}",
         curvature="",
         protects=PROTECTS,
@@ -55,10 +56,6 @@ def make_statement(plan: Plan, release: Release, trust: str, *, seeded: bool = F
         certain_mu=plan.total_mu if private else None,
         neighbours=partial(trials, m, rounds=plan.rounds) if private else None,
     )
-
-
-def _beside(plan: Plan) -> str:
-    return f", and beside it the share of usable records, times {plan.kappa:.4g}" if plan.counted else ""
 
 
 def _per_round(plan: Plan) -> str:

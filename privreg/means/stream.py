@@ -12,7 +12,7 @@ from privreg.data.sources.open import CHUNK, chunk_of, one_batch, pieces
 from privreg.errors import DataError, InferenceError
 from privreg.means import collector, device
 from privreg.means.results.results import MeansFit, MeansResults
-from privreg.means.results.words import header, is_biased, statement
+from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
 from privreg.privacy.ledger import Release
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
@@ -132,7 +132,7 @@ class MeansStream:
         apart = [self._alone(g) for g in range(len(spec.plans))] if spec.by is not None else []
         p = len(whole.params)
         few = [collector.few(plan, state) for plan, state in zip(spec.plans, self._states, strict=True)]
-        doubted = [own | _silent(alone) for own, alone in zip(few, apart, strict=True)] if apart else []
+        doubted = [own | silent(alone.unusable) for own, alone in zip(few, apart, strict=True)] if apart else []
         numbers = [t for t in spec.terms for _ in t.names]
         fit = MeansFit(
             names=tuple(n for t in spec.terms for n in t.names),
@@ -154,7 +154,6 @@ class MeansStream:
                 seeded=self._seed is not None,
                 people=self.nobs,
                 few=frozenset().union(*few),
-                silent=_silent(whole),
                 unusable=whole.unusable,
                 alike=max(
                     collector.alike(plan, state, spec.people.max_per_id)
@@ -178,8 +177,3 @@ class MeansStream:
 
     def __repr__(self) -> str:
         return f"<MeansStream: {self._spec.formula!r}, {self.nobs:,} records>"
-
-
-def _silent(found: collector.Estimates) -> frozenset[int]:
-    """Terms of which hardly anybody seems to have a value, or too few for this budget; from reports."""
-    return frozenset(k for k, one in enumerate(found.unusable) if one.gone or one.unclear)

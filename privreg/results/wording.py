@@ -183,11 +183,8 @@ def opening_notes(
     return out + ([Diagnostic("missing", MISSING[missing])] if missing in MISSING else [])
 
 
-MOST: Final = 0.9
-"""Share of the records that sent noise only, above which results are not to be relied on."""
-
-ROUNDED: Final = 1e-6
-"""Share of the records that rounded sums may take away where there is no noise."""
+MOST, ROUNDED = 0.9, 1e-6
+"""Share that sent noise only from which on results are not relied on; that rounded sums take away without noise."""
 
 MATCH: Final = (
     "see that the declared levels match the data, blanks too, that texts have levels= and dates have dates as bounds, "
@@ -211,18 +208,8 @@ class Unusable(NamedTuple):
         """Whether hardly any record is left."""
         return self.sure and self.share > MOST
 
-    @property
-    def unclear(self) -> bool:
-        """Whether so few may be left that ratios to their share have no normal limits."""
-        return 1.0 - self.share < SURE * self.error
-
-    @property
-    def percent(self) -> int:
-        """In percent, 100 at most."""
-        return min(round(100 * self.share), 100)
-
     def __str__(self) -> str:
-        return f"{self.percent}% (± {max(2 * round(100 * self.error), 1)}%)"
+        return f"{min(round(100 * self.share), 100)}% (± {max(2 * round(100 * self.error), 1)}%)"
 
 
 def repeated_notes(rows: int, times: float) -> list[Diagnostic]:

@@ -72,7 +72,7 @@ def test_the_error_is_that_of_the_formula_and_the_price_3_percent():
     m = model(silos(), mu=2, mechanism="gaussian")
     assert share_of(m).error == pytest.approx(math.sqrt(17) / (2 * math.sqrt(40)), rel=1e-12)
     bare = model(silos(0.0), mu=2, mechanism="gaussian", missing="raise")
-    assert not bare.plan.counted
+    assert bare.plan.kappa == 0.0
     assert m.plan.mechanism.radius / bare.plan.mechanism.radius == pytest.approx(math.sqrt(17 / 16), rel=1e-12)
 
 
@@ -101,5 +101,5 @@ def test_a_share_is_said_and_directions_tell_none():
     assert "share of usable records" in " ".join(str(res.privacy).split())
     for mechanism in ("geodp", "ldpvec"):
         m = model(silos(0.97), mechanism=mechanism, mu=30, rounds=2)
-        assert not m.plan.counted
+        assert m.plan.kappa == 0.0
         assert "share of usable" not in str(m.fit(seed=1, progress=False).privacy)

@@ -56,7 +56,8 @@ def test_levels_that_are_spelt_otherwise_are_noticed(way, tmp_path):
     assert abs(smoker.share - (data["smoker"] == "No").mean()) < 4.5 * smoker.error
     assert res.tidy()["reliable"].tolist() == [True, False, False]
     notes = coded(res)
-    assert f"{x} of x, {smoker} of smoker" in notes["unusable"]
+    assert "unusable" not in notes
+    assert "usable value of smoker, or" in notes["nonresponse"]
     assert dict(res.header)["Unusable"] == f"{x} of x; {smoker} of smoker"
     assert notes["nonresponse"].rows == (1, 2)
     assert "declared levels match the data" in notes["nonresponse"]
@@ -96,6 +97,7 @@ def test_whoever_has_all_values_is_hardly_ever_said_to_lack_some():
 
 def test_nothing_is_asked_where_values_are_refused():
     assert unusable(rows(0.0, 0.0), mu=2, missing="raise") == ()
+    assert "Unusable" not in dict(fitted(rows(0.0, 0.0), mu=2, missing="raise").header)
 
 
 def test_a_column_nobody_has_takes_back_its_rows_and_no_others():

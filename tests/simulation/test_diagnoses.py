@@ -90,9 +90,12 @@ def test_bounds_of_a_response_other_than_0_and_1_are_refused_still():
 
 def test_values_that_few_have_are_not_called_rare_where_they_are_not():
     rng = np.random.default_rng(1)
-    data = pd.DataFrame({"g": rng.choice(["a", "b"], 2_000), "y": rng.normal(size=2_000)})
+    n = 20_000
+    data = pd.DataFrame({"g": rng.choice(["a", "b"], n, p=[0.75, 0.25]), "y": rng.normal(size=n)})
     res = fitted(data, "y ~ g", mu=0.5, levels={"g": ["a", "b"]})
-    assert "rarest" not in str(res.privacy)
+    (note,) = (n for n in res.privacy.notes if n.code == "rare")
+    assert "rarest" not in note
+    assert "have the least frequent value of g[T.b] (about " in note
 
 
 def test_dates_that_are_declared_numbers_are_refused_before_anything_is_spent_where_a_table_has_types(tmp_path):

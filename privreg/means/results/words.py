@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from privreg.collector.covariates.moments import SURE
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.formula.spec import CLAMPING, UNUSABLE
 from privreg.means import verification
@@ -18,7 +19,7 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
 from privreg.schema.dates import EPOCH_TEXT
 
-__all__ = ["header", "is_biased", "statement"]
+__all__ = ["header", "is_biased", "silent", "statement"]
 
 WITHIN: Final = (
     "one person's whole record, used once, but for the subgroup, whose members are public; neighbours replace one "
@@ -40,7 +41,7 @@ def _titles(plan: Plan) -> list[str]:
 
 
 def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[tuple[str, str], ...]:
-    """Entries of the summary's header, in order; `unusable` are the shares of records without a value, by term."""
+    """Entries of the summary's header, in order; `unusable` are the shares of values of no use, by term."""
     titles = list(dict.fromkeys(t for p in spec.plans for t in _titles(p)))
     out = [("Formula", spec.formula), ("No. Observations", f"{people:,}"), ("Mechanism", "; ".join(titles))]
     if any(one.sure for one in unusable):
@@ -52,27 +53,25 @@ def header(spec: Spec, people: int, unusable: Sequence[Unusable] = ()) -> tuple[
 
 
 def _shares(spec: Spec, unusable: Sequence[Unusable]) -> list[str]:
-    return [f"{one} of {t.column}" for t, one in zip(spec.terms, unusable, strict=True) if one.sure]
+    return [f"{one} of {t.column}" for t, one in zip(spec.terms, unusable, strict=False) if one.sure]
 
 
-def _unusable(spec: Spec, unusable: Sequence[Unusable], silent: frozenset[int]) -> list[Diagnostic]:
-    """What reports show of values that could not be used, and whether estimates are taken back for it."""
-    out = list[Diagnostic]()
-    if any(one.sure for one in unusable):
-        match = f"; {MATCH}" if any(one.percent > 50 for one in unusable) and not silent else ""
+def silent(unusable: Sequence[Unusable]) -> frozenset[int]:
+    """Terms of which hardly any record has a usable value, or too few for ratios to their share."""
+    return frozenset(k for k, one in enumerate(unusable) if one.gone or 1.0 - one.share < SURE * one.error)
+
+
+def _unusable(spec: Spec, unusable: Sequence[Unusable]) -> list[Diagnostic]:
+    shares, few = "; ".join(_shares(spec, unusable)), silent(unusable)
+    if few:
         text = (
-            f"by the reports, these shares of the values could not be used: {', '.join(_shares(spec, unusable))}; "
-            f"estimates are of the other records{match}"
+            "by the reports, hardly any record has a usable value of "
+            f"{', '.join(spec.terms[k].column for k in sorted(few))}, or there are too few for this budget; {MATCH}, "
+            "leave such a column out, or ask more people"
         )
-        out.append(Diagnostic("unusable", text))
-    if silent:
-        names = ", ".join(spec.terms[k].column for k in sorted(silent))
-        text = (
-            f"by the reports, hardly any record has a usable value of {names}, or there are too few for this budget; "
-            f"{MATCH}, leave such a column out, or ask more people"
-        )
-        out.append(doubt("nonresponse", text, np.flatnonzero(spec.concerned(silent)), of="the results"))
-    return out
+        return [doubt("nonresponse", text, np.flatnonzero(spec.concerned(few)), of="the results")]
+    text = f"by the reports no use could be made of {shares}; estimates are of the other records"
+    return [Diagnostic("unusable", text)] if shares else []
 
 
 def _asked(spec: Spec) -> str:
@@ -130,14 +129,13 @@ def statement(
     seeded: bool,
     people: int,
     few: frozenset[int] = frozenset(),
-    silent: frozenset[int] = frozenset(),
     unusable: Sequence[Unusable] = (),
     alike: float = 1.0,
 ) -> PrivacyStatement:
     """Make the privacy statement of a release.
 
-    `few` are the terms of which too few people gave some answer, `silent` those of which hardly anybody has a value;
-    `unusable` are the shares without one, by term. `alike` is what people's rows may do to errors.
+    `few` are the terms of which too few people gave some answer, `unusable` the shares of values of no use, by term.
+    `alike` is what people's rows may do to errors.
     """
     budget = spec.spent
     notes = opening_notes(budget, seeded=seeded, missing=spec.people.missing)
@@ -147,7 +145,7 @@ def statement(
             "declare fewer levels"
         )
         notes.append(doubt("answers", text, np.flatnonzero(spec.concerned(few))))
-    notes += _unusable(spec, unusable, silent)
+    notes += _unusable(spec, unusable)
     if is_biased(spec):
         text = (
             "square_wave_biased: the estimates of numbers are NOT means but an affine function of them, whose slope "

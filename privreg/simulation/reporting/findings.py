@@ -132,7 +132,7 @@ def found_of(
     wide: list[tuple[int, float]] = []
     if have and plan.wide is None:
         wide = whitening.wide(scatter.rows, plan.gaps, plan.unscaled, plan.layout.constant, plan.crossed)
-    collinear = whitening.collinear(scatter.rows, [j for j, _ in wide], plan.layout.constant)
+    collinear = whitening.collinear(scatter.rows, [j for j, _ in wide], plan.layout.constant) if wide else {}
     low, high = plan.y_low, plan.y_high
     learned = fitted is not None and plan.rules.track and not plan.rules.moving
     nonresponse = flat = False

@@ -72,6 +72,11 @@ class Findings(NamedTuple):
     studied: bool = True  # Whether that number is where simulations showed coverage to fall, or where they began
 
     @property
+    def summed(self) -> list[int]:
+        """Columns that are collinear, and those beside which they are."""
+        return sorted({*self.collinear, *(k for others in self.collinear.values() for k in others)})
+
+    @property
     def gone(self) -> bool:
         """Whether nobody is left who could be of a rare level."""
         return self.unanswered is not None and self.unanswered.gone
@@ -199,13 +204,10 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
 
 
 def _of_curvature(fit: _Fit) -> list[Diagnostic]:
-    bare = list(fit.found.bare)
+    bare = [j for j in fit.found.bare if j not in fit.place(fit.found.summed)]  # of these is said why
     if not bare or fit.found.gone:
         return []
-    told = {*fit.found.collinear, *(k for others in fit.found.collinear.values() for k in others)}
-    columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare) and j not in told]
-    if not columns:
-        return []
+    columns = [j for j in range(len(fit.found.shares)) if set(fit.place([j])) & set(bare)]
     text = (
         f"the reports suggest that few responses lie near the model's line along {fit.called(columns)}, or that the "
         "fit had not settled there: a group's responses may differ in ways that the model leaves out, too few records "
@@ -224,8 +226,7 @@ def _of_bounds(fit: _Fit) -> list[Diagnostic]:
             f"columns are collinear: by the reports hardly anything is left {beside}; leave one out, or subtract the "
             "middle before a power, as in I((x - 50)**2)"
         )
-        about = {*constant, *collinear, *(k for others in collinear.values() for k in others)}
-        out.append(doubt("collinear", text, fit.place(sorted(about))))
+        out.append(doubt("collinear", text, fit.place([*constant, *fit.found.summed])))
     if not wide:
         return out
     text = (
@@ -350,7 +351,7 @@ def _unusable(found: Findings, share: Unusable) -> Diagnostic:
         + (", or a row beyond max_per_id" if found.repeated else "")
         + (
             f"; {MATCH}"
-            if share.percent > 50
+            if share.share > 0.5
             else "; estimates are right if whether a record can be used depends on covariates alone"
         )
     )
