@@ -632,8 +632,8 @@ MUTANTS = (
     Mutant(
         "a mask that is not looked at",
         "privreg/data/columns.py",
-        "    column = unmasked(frame[name])\n",
-        "    column = frame[name]\n",
+        "    column = unmasked(frame[label])\n",
+        "    column = frame[label]\n",
         ("tests/data/test_edges.py::test_a_masked_cell_is_a_missing_value_in_every_kind_of_table",),
     ),
     Mutant(
