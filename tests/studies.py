@@ -42,6 +42,58 @@ def signed(kind, payload, *keys):
     return seal(Envelope(kind, payload, sigs))
 
 
+HIDDEN = {
+    "newline": "a\nb",
+    "carriage return": "a\rb",
+    "escape": "a\x1b[2Jb",
+    "bell": "a\x07b",
+    "delete": "a\x7fb",
+    "C1 escape": "a\x9b2Jb",
+    "next line": "a\x85b",
+    "line separator": "a\u2028b",
+    "paragraph separator": "a\u2029b",
+    "tab": "a\tb",
+    "right-to-left override": "a\u202eb",
+    "isolate": "a\u2067b",
+    "right-to-left mark": "a\u200fb",
+    "Arabic letter mark": "a\u061cb",
+    "zero-width space": "a\u200bb",
+    "joiner beside Latin": "guar\u200dantee",
+    "joiner at the end": "\u0645\u200c",
+    "two joiners": "\u0645\u200c\u200d\u0645",
+    "word joiner": "a\u2060b",
+    "byte order mark": "\ufeffa",
+    "soft hyphen": "a\u00adb",
+    "Hangul filler": "\u3164",
+    "interlinear mark": "a\ufff9b",
+    "tag": "a\U000e0041b",
+    "musical control": "a\U0001d173b",
+}
+"""Texts that an analyst could imitate a device's words with: devices refuse them in every text of one line."""
+
+SEEN = {
+    "Persian": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "emoji": "\u2764\ufe0f\u200d\U0001f525 \U0001f469\u200d\U0001f52c",
+    "French": "Quel\u00a0age\u202favez-vous\u00a0?",
+    "Hebrew": "\u05e9\u05dc\u05d5\u05dd",
+    "accents": "e\u0301t\u00e9",
+}
+"""Texts of honest studies."""
+
+PLACES = {
+    "title": lambda p, text: p.update(title=text),
+    "contact": lambda p, text: p.update(contact=text),
+    "purpose": lambda p, text: p.update(purpose=text),
+    "question": lambda p, text: p["columns"][5].update(ask=text),
+    "name of a column": lambda p, text: p["columns"][5].update(name=text),
+    "level": lambda p, text: p["columns"][4].update(levels=[text, *p["columns"][4]["levels"]]),
+    "name in the design": lambda p, text: p["design"]["columns"][0].update(name=text),
+    "release group": lambda p, text: p["privacy"].update(release_group=text),
+    "text of the page": lambda p, text: p.update(x_texts={"guess": text}),
+    "name of a text": lambda p, text: p.update(x_texts={text: "a"}),
+}
+"""Where a plan has texts that people read."""
+
 COLUMNS = (
     Column("age", (), 18.0, 90.0, "How old are you?"),
     Column("bmi", (), 15.0, 50.0, "What is your body-mass index?"),

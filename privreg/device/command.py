@@ -68,6 +68,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--yearly", metavar="MU", type=_budget, default=Limits().yearly, help="of all studies of a group in a year"
     )
     parser.add_argument(
+        "--yearly-total", metavar="MU", type=_budget, default=Limits().total, help="of all studies in a year"
+    )
+    parser.add_argument(
         "--patience", metavar="SECONDS", type=_seconds, help="go on trying so long; else till it closes"
     )
     return parser
@@ -124,7 +127,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "privreg-device") -
             consent=True if a.yes else _asked,
             key=a.key,
             memory=Memory(a.memory),
-            limits=Limits(a.most_mu, a.yearly),
+            limits=Limits(a.most_mu, a.yearly, a.yearly_total),
             patience=a.patience,
             dry_run=a.dry_run,
         )

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+import shutil
+import textwrap
 import time
+import unicodedata
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Final
 
 from ..protocol.study import PublicPlan
+from ..protocol.wire import HIDDEN
 from . import design
+from .memory import squares
 
-__all__ = ["LIMITS", "guess", "plain", "words"]
+__all__ = ["LIMITS", "guess", "plain", "quoted", "words"]
 
 LIMITS: Final = (
     "The study learns that you took part, and your internet address when the report is sent. If this device's memory "
@@ -33,42 +39,55 @@ def _day(seconds: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
-def words(plan: PublicPlan, unread: Sequence[str]) -> str:
-    """Purpose, what is asked, and what it costs.
+def words(plan: PublicPlan, unread: Sequence[str], year: Sequence[Fraction] = ()) -> str:
+    """Who asks what, quoted; and in the device's words what it costs, at the end, right above the question.
 
     Parameters
     ----------
     plan : PublicPlan
     unread : sequence of str
         Columns whose answers are missing or can't be read.
+    year : sequence of Fraction
+        Budgets μ of all reports of this year, with this one; this one alone by default.
     """
-    mu = plan.mu.p / plan.mu.q
-    lines = [
-        f"{plan.title}",
+    year = year or [Fraction(*plan.mu)]
+    mu, together = plan.mu.p / plan.mu.q, math.sqrt(squares(year))
+    asks = [f"  {column.name}: {column.ask}" for column in design.used(plan)]
+    about = [plan.title, "", plan.purpose, f"Contact: {plan.contact}. Open until {_day(plan.closes)}."]
+    lines = ["The study says:", "", *quoted([*about, "", "Your report is made of your answers to:", *asks])]
+    lines += ["", "This device says:"]
+    if unread and plan.missing == "noise":
+        lines += ["", f"Missing, or not to be read: {', '.join(map(repr, unread))}. Your whole report will be noise."]
+    if plan.missing == "refuse":
+        lines += [
+            "",
+            "The study asks only who can answer everything: that you don't answer shows, and why can be guessed.",
+        ]
+    lines += [
         "",
-        plan.purpose,
-        f"Contact: {plan.contact}. Open until {_day(plan.closes)}.",
+        LIMITS,
         "",
         "Your answers stay on this device. It sends one report, once: a few numbers made of them, with random noise "
         "added. The noise hides your answers in part; how well is said next.",
         f"The guarantee is mu = {plan.title_of_mu}. Suppose somebody knows that your answers are one of two "
         f"possibilities. From your report they guess the right one at most {100.0 * guess(mu):.0f} times of 100. A "
         "coin guesses it 50 times.",
-        "",
-        "It is made of your answers to:",
-        *(f"  {column.name}: {column.ask}" for column in design.used(plan)),
+        f"This would be study {len(year)} this year; together {together:.4g}-GDP: from the reports to all of them at "
+        f"most {100.0 * guess(together):.0f} guesses of 100 are right.",
     ]
-    if unread and plan.missing == "noise":
-        lines += ["", f"Missing, or not to be read: {', '.join(unread)}. Your whole report will be noise."]
-    if plan.missing == "refuse":
-        lines += [
-            "",
-            "The study asks only who can answer everything: that you don't answer shows, and why can be guessed.",
-        ]
-    lines += ["", LIMITS]
     return plain("\n".join(lines))
 
 
+def quoted(texts: Sequence[str]) -> list[str]:
+    """Lines that are seen to be somebody else's: each has a mark, also where it was too long for one."""
+    width = max(10, min(shutil.get_terminal_size().columns, 100) - 6)
+    out = []
+    for line in plain("\n".join(texts)).split("\n"):
+        wide = any(unicodedata.east_asian_width(c) in "WF" for c in line)
+        out += textwrap.wrap(line, width // (1 + wide)) or [""]
+    return [f"  | {line}".rstrip() for line in out]
+
+
 def plain(text: str) -> str:
-    """Text without control characters, which could rewrite what a terminal shows."""
-    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)
+    """Text whose control and invisible characters, which could rewrite what a terminal shows, are seen as codes."""
+    return HIDDEN.sub(lambda c: c[0] if c[0] == "\n" else c[0].encode("unicode_escape").decode(), text)

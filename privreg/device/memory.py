@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from ..protocol.lattice import Mu
 
-__all__ = ["Memory", "Seen", "StoreError", "Stored", "default_path"]
+__all__ = ["Memory", "Seen", "StoreError", "Stored", "default_path", "squares"]
 
 YEAR: Final = 366 * 86_400
 
@@ -30,6 +30,9 @@ CREATE TABLE IF NOT EXISTS report (
     p INTEGER NOT NULL, q INTEGER NOT NULL, state INTEGER NOT NULL, time INTEGER NOT NULL, clock INTEGER NOT NULL,
     body BLOB, receipt BLOB, UNIQUE (root, slug));
 """
+_OURS: Final = {"study", "report"}
+_YEAR: Final = "SELECT p, q FROM report WHERE clock > ?"
+_GROUP: Final = "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)"
 
 
 class StoreError(RuntimeError):
@@ -85,8 +88,10 @@ class Memory:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
-            self.path.chmod(0o600)
             with self._open() as db:
+                if {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} - _OURS:
+                    raise StoreError(f"{self.path} is another program's database; name a new file for the memory.")
+                self.path.chmod(0o600)
                 db.executescript(_TABLES)
         except (OSError, sqlite3.Error) as e:
             raise StoreError(f"the memory of budgets at {self.path} can't be used: {type(e).__name__}.") from None
@@ -159,13 +164,14 @@ class Memory:
         with self._read() as db:
             return db.execute("SELECT 1 FROM report WHERE token = ?", (token,)).fetchone() is not None
 
-    def spent(self, release: str, root: bytes, time: int, clock: int) -> Fraction:
-        """Σ μ² of a year's reports to studies of this release group or of this key.
+    def year(self, clock: int) -> list[Fraction]:
+        """Budgets μ of a year's reports to whatever studies.
 
-        A report counts as one of the year if the studies' clocks or this device's say so.
+        The year is of this device's clock alone. Studies choose the times in their states: one far ahead would let
+        budgets be forgotten, or never be.
         """
         with self._read() as db:
-            return _spent(db, release, root, time, clock)
+            return _budgets(db, _YEAR, clock - YEAR)
 
     def store(
         self,
@@ -178,6 +184,7 @@ class Memory:
         time: int,
         clock: int,
         cap: Fraction,
+        total: Fraction,
     ) -> Stored | None:
         """Write a report ahead of sending it, with what it spends.
 
@@ -191,7 +198,10 @@ class Memory:
         time, clock : int
             Seconds since 1970, by the study's state and by this device.
         cap : Fraction
-            What Σ μ² of a year's reports may be.
+            What Σ μ² may be of a year's reports to studies of this release group or of this key. A report counts as
+            one of the year if the studies' clocks or this device's say so.
+        total : Fraction
+            What Σ μ² may be of a year's reports to whatever studies, see `year`.
 
         Returns
         -------
@@ -199,7 +209,9 @@ class Memory:
             What is stored for this study: another process may have been faster. None if it would spend too much.
         """
         with self._written() as db:
-            if _spent(db, release, root, time, clock) + Fraction(*mu) ** 2 <= cap:
+            own = Fraction(*mu)
+            group = _budgets(db, _GROUP, release, root, time - YEAR, clock - YEAR)
+            if squares([*group, own]) <= cap and squares([*_budgets(db, _YEAR, clock - YEAR), own]) <= total:
                 db.execute(
                     "INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING",
                     (stored.plan, stored.token, root, slug, release, *mu, stored.state, time, clock, stored.body),
@@ -215,9 +227,10 @@ class Memory:
             db.execute("UPDATE report SET body = NULL, receipt = ? WHERE root = ? AND slug = ?", (receipt, root, slug))
 
 
-def _spent(db: sqlite3.Connection, release: str, root: bytes, time: int, clock: int) -> Fraction:
-    rows = db.execute(
-        "SELECT p, q FROM report WHERE (release = ? OR root = ?) AND (time > ? OR clock > ?)",
-        (release, root, time - YEAR, clock - YEAR),
-    )
-    return sum((Fraction(p, q) ** 2 for p, q in rows), Fraction(0))
+def squares(budgets: Iterable[Fraction]) -> Fraction:
+    """Σ μ²: its root is what reports to several studies cost together."""
+    return sum((mu * mu for mu in budgets), Fraction(0))
+
+
+def _budgets(db: sqlite3.Connection, query: str, *values: object) -> list[Fraction]:
+    return [Fraction(p, q) for p, q in db.execute(query, values)]

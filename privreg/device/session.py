@@ -6,6 +6,7 @@ the row holds but the numbers of the report: no error, no wait, no message.
 
 from __future__ import annotations
 
+import math
 import time as clocks
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,7 +20,7 @@ from ..protocol.wire import MessageError
 from . import answer, client, design, ed25519, noise
 from .client import Answer, Invitation, Transport
 from .consent import plain, words
-from .memory import Memory, Seen, Stored, StoreError
+from .memory import Memory, Seen, Stored, StoreError, squares
 
 __all__ = ["Limits", "Outcome", "RefusedError", "respond"]
 
@@ -33,6 +34,7 @@ class Limits(NamedTuple):
 
     mu: Fraction = Fraction(2)  # Of one report
     yearly: Fraction = Fraction(2)  # √(Σ μ²) of a year's reports to studies of one release group, or of one analyst
+    total: Fraction = Fraction(2)  # √(Σ μ²) of a year's reports to all studies: no more than one study may cost
 
 
 class RefusedError(Exception):
@@ -146,18 +148,26 @@ def _respond(
             raise RefusedError("this device has answered the study; every device answers once.")
         return _send(s, plan, before.body)
     _check_plan(s, plan, issued=issued)
+    year = [*s.memory.year(int(s.clock())), Fraction(*plan.mu)]
+    if squares(year) > s.limits.total**2:
+        raise RefusedError(
+            f"it would be study {len(year)} of a year's, {math.sqrt(squares(year)):.4g}-GDP together, more than the "
+            f"{float(s.limits.total):g} that this device allows; wait until a year has passed, or allow more: "
+            "--yearly-total, Limits(total=)."
+        )
     unread = design.unread(plan, row)
     if unread and plan.missing == "refuse":
         raise RefusedError(
-            f"answers are missing or can't be read: {', '.join(unread)}. The study asks only who can answer everything."
+            f"answers are missing or can't be read: {', '.join(map(repr, unread))}. The study asks only who can answer "
+            "everything."
         )
-    told = words(plan, unread)
+    told = words(plan, unread, year)
     if dry_run:
         return Outcome(False, f"{told}\n\nNothing was computed, stored or sent.", plan)
     if not (agreed if isinstance(agreed, bool) else agreed(told)):
         raise RefusedError("without consent nothing is computed or sent.")
     state = _turn(s, plan, plan_hash)
-    stored = _store(s, plan, state, _report(s, plan, state, row))
+    stored = _store(s, plan, state, _report(s, plan, state, row), squares(year))
     return _send(s, plan, stored)
 
 
@@ -270,7 +280,7 @@ def _report(s: _Session, plan: PublicPlan, state: FieldState, row: Mapping[str, 
     return Report(state.plan, state.number, ask.role, s.token, tuple(numbers))
 
 
-def _store(s: _Session, plan: PublicPlan, state: FieldState, report: Report) -> bytes:
+def _store(s: _Session, plan: PublicPlan, state: FieldState, report: Report, agreed: Fraction) -> bytes:
     """Write the report ahead; the bytes to send."""
     body = messages.report_body(report)
     if len(body) > plan.limit:
@@ -284,11 +294,12 @@ def _store(s: _Session, plan: PublicPlan, state: FieldState, report: Report) -> 
         time=state.time,
         clock=int(s.clock()),
         cap=s.limits.yearly**2,
+        total=agreed,
     )
     if stored is None:
         raise RefusedError(
             f"with this report the year's budget of {float(s.limits.yearly):g} for studies of {plan.release_group!r} "
-            "would be overspent."
+            "would be overspent, or another study was answered meanwhile; then call again."
         )
     if stored.body is None:
         raise RefusedError("this device has answered the study; every device answers once.")
@@ -307,10 +318,10 @@ def _send(s: _Session, plan: PublicPlan, body: bytes) -> Outcome:
         if got.status == 409:
             raise RefusedError(
                 "the token has been used: a report has arrived before, and this one was not taken. If that was not "
-                f"you, tell {plan.contact}."
+                f"you, tell {plan.contact!r}."
             )
         if got.status not in client.RETRIED:
-            raise RefusedError(f"the study's server doesn't take the report ({_said(got)}); tell {plan.contact}.")
+            raise RefusedError(f"the study's server doesn't take the report ({_said(got)}); tell {plan.contact!r}.")
         wait = client.waits(attempt, got.wait)
         if s.clock() + wait > until:
             return Outcome(False, f"Not sent yet ({_said(got)}). It is stored, and sent by the next call.", plan)

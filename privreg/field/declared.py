@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from privreg.errors import OptionError, SchemaError, choose, nearest, quietly, shown
 from privreg.families.builtin import FAMILIES
 from privreg.field.plan import DAY, About
+from privreg.protocol.wire import MessageError, must_show
 from privreg.regression import PrivateOnlineRegression
 from privreg.schema import files
 from privreg.schema.declarations import Schema
@@ -118,15 +119,21 @@ def _about(doc: Mapping[str, Any], text: str) -> About:
     for key, value in {**texts, **{k: v for k, v in more.items() if k != "least"}}.items():
         if not isinstance(value, str):
             raise SchemaError(f"{key!r} of a study must be a text, got {type(value).__name__}; put it in quotes.")
+    said = {**texts, **more, **{f"questions[{k}]": v for k, v in questions.items()}, **words}
+    try:
+        for key, value in said.items():
+            must_show([str(value).strip()], f"{key!r} of a study", lines=key == "purpose")
+    except MessageError as e:
+        raise SchemaError(f"{e} Take it out.") from None
     if "least" in more and not 0.0 <= _number(doc, "least", 0.0) <= 1.0:
         raise SchemaError("'least' of a study is a share of a round's reports, from 0 to 1.")
     return About(
-        **texts,
+        **{k: v.strip() for k, v in texts.items()},
         opens=_seconds(doc, "opens"),
         closes=_seconds(doc, "closes"),
         grace=int(DAY * _number(doc, "grace_days", 2.0)),
-        questions={str(k): v for k, v in questions.items()},
-        texts={str(k): v for k, v in words.items()},
+        questions={str(k): v.strip() for k, v in questions.items()},
+        texts={str(k): v.strip() for k, v in words.items()},
         after=int(3600 * _number(doc, "round_hours", 0.0)),
         model={"declared": text},
         **more,

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from . import codes, lattice, trees
 from .lattice import Mu
 from .trees import Column
-from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, text_of
+from .wire import KEY, LONGEST, VERSION, MessageError, Record, base, dumps, key_id, loads, must_show, text_of
 
 __all__ = ["FAMILIES", "MEASURES", "ROLES", "Cell", "Held", "PublicPlan", "Role", "mu_of", "plan_payload", "read_plan"]
 
@@ -182,6 +182,7 @@ def _columns(record: Record) -> dict[str, Column]:
             found = each.items("levels", most=MOST_LEVELS)
             if any(not isinstance(v, str | int) for v in found):
                 raise MessageError("levels of a column must be strings, integers, true or false.")
+            must_show(found, f"levels of the column {name!r}")
             levels = tuple(found)
             if len({trees.label_text(v) for v in levels}) != len(levels) or len(levels) < 2:
                 raise MessageError("a column must have two levels or more, no two of the same text.")
@@ -291,9 +292,8 @@ def read_plan(payload: bytes) -> PublicPlan:
     offset = design.take("offset")
     if offset is not None:
         trees.check(offset, columns, "the offset")
-    cells = tuple(
-        _cell(Record(c, "a column of the design"), columns) for c in design.items("columns", most=MOST_COLUMNS)
-    )
+    held = design.items("columns", most=MOST_COLUMNS)
+    cells = tuple(_cell(Record(c, "a column of the design"), columns) for c in held)
     if not cells:
         raise MessageError("a design has at least one column.")
     d, mix = len(cells), design.take("mix")
@@ -318,8 +318,7 @@ def read_plan(payload: bytes) -> PublicPlan:
     extra = record.object("moments")
     constant, moment_response = extra.flag("constant"), extra.flag("response")
     wide_record = extra.optional("wide")
-    wide: tuple[int, ...] = ()
-    edges: tuple[float, ...] = ()
+    wide, edges = tuple[int, ...](), tuple[float, ...]()
     if wide_record is not None:
         wide = wide_record.integers("columns", 0, d - 1)
         edges = wide_record.reals("edges", len(wide))
@@ -333,7 +332,7 @@ def read_plan(payload: bytes) -> PublicPlan:
     plan = PublicPlan(
         study=study,
         title=record.text("title", 200),
-        purpose=record.text("purpose"),
+        purpose=record.text("purpose", lines=True),
         contact=record.text("contact", 1000),
         opens=opens,
         closes=closes,
@@ -376,7 +375,9 @@ def read_plan(payload: bytes) -> PublicPlan:
 def _texts(value: object) -> tuple[tuple[str, str], ...]:
     """Words of the page, if they are some."""
     found = value.items() if isinstance(value, dict) else ()
-    return tuple((k, v) for k, v in found if isinstance(v, str))
+    out = tuple((k, v) for k, v in found if isinstance(v, str))
+    must_show((text for pair in out for text in pair), "'x_texts' of the plan")
+    return out
 
 
 def _clamping(record: Record, roles: Mapping[str, Role], columns: Mapping[str, Column]) -> tuple[str, ...]:
@@ -416,9 +417,7 @@ def _check_reports(plan: PublicPlan) -> None:
         if role.groups > 1 and name not in {"location", "main"}:
             raise MessageError(f"the role {name!r} has one group.")
         if not lattice.is_private(role.form, role.numbers, role.radius, plan.mu, plan.bits):
-            raise MessageError(
-                f"the radius of the role {name!r} doesn't keep the budget mu: the noise would be too small."
-            )
+            raise MessageError(f"the radius of the role {name!r} breaks the budget: the noise would be too small.")
 
 
 def plan_payload(plan: PublicPlan) -> bytes:

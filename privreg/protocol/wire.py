@@ -13,10 +13,11 @@ import json
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 __all__ = [
+    "HIDDEN",
     "LARGEST",
     "VERSION",
     "Envelope",
@@ -27,6 +28,7 @@ __all__ = [
     "hash_of",
     "key_id",
     "loads",
+    "must_show",
     "number_of",
     "open_envelope",
     "pack",
@@ -61,6 +63,14 @@ MOST_SIGNATURES: Final = 8
 _HEX: Final = re.compile(r"(-?)0x([01])(?:\.([0-9a-f]{1,13}))?p([+-]?[0-9]{1,4})")
 _BASE: Final = re.compile(r"[A-Za-z0-9_-]*")
 _INT: Final = 17
+
+_JOINED = r"[\u0300-\u1fff\u2100-\U0010ffff]"  # Where scripts and emoji need joiners: beside Latin they only hide
+HIDDEN: Final = re.compile(
+    r"[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    r"\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    rf"|(?<!{_JOINED})[\u200c\u200d]|[\u200c\u200d](?!{_JOINED})"
+)
+"""A character that isn't seen: a control, one that turns the direction, or one of no width."""
 
 
 class MessageError(ValueError):
@@ -170,11 +180,12 @@ class Record:
     def _fail(self, name: str, wanted: str) -> MessageError:
         return MessageError(f"{name!r} of {self.what} must be {wanted}.")
 
-    def text(self, name: str, longest: int = 4096, shortest: int = 1) -> str:
-        """Take a string."""
+    def text(self, name: str, longest: int = 4096, *, lines: bool = False) -> str:
+        """Take a string, of one line unless `lines`."""
         value = self.take(name)
-        if not isinstance(value, str) or not shortest <= len(value) <= longest:
-            raise self._fail(name, f"a string of {shortest} to {longest} characters")
+        if not isinstance(value, str) or not 1 <= len(value) <= longest:
+            raise self._fail(name, f"a string of 1 to {longest} characters")
+        must_show([value], f"{name!r} of {self.what}", lines=lines)
         return value
 
     def integer(self, name: str, low: int, high: int) -> int:
@@ -257,6 +268,14 @@ class Record:
         """Refuse members that nobody took; those that begin with x_ say nothing that a device acts on."""
         if any(not name.startswith("x_") for name in self._left):
             raise MessageError(f"{self.what} has a member that this version doesn't know.")
+
+
+def must_show(texts: Iterable[object], what: str, *, lines: bool = False) -> None:
+    """Refuse texts with a character that isn't seen, or, unless `lines`, of several lines."""
+    for text in texts:
+        if found := HIDDEN.search(str(text).replace("\n", " ") if lines else str(text)):
+            wanted, place = "lines" if lines else "one line", f"U+{ord(found[0]):04X}, character {found.start() + 1}"
+            raise MessageError(f"{what} must be {wanted} of visible characters, without {place}.")
 
 
 # --- numbers, bytes ------------------------------------------------------------------------------------------

@@ -16,8 +16,11 @@ from privreg.protocol.wire import MessageError
 from tests.studies import (
     DAY,
     DESIGN,
+    HIDDEN,
+    PLACES,
     ROOT,
     SCORES,
+    SEEN,
     SERVER,
     ask,
     const,
@@ -329,6 +332,12 @@ def mutations():
         "signed: an unknown member": resigned(lambda p: p.update(colour="red")),
         "signed: a decimal number": resigned(lambda p: p.update(grace=1.5)),
         "signed: mu 0": resigned(lambda p: p["privacy"].update(mu=[0, 1])),
+        **{
+            f"signed: {what} in {where}": resigned(lambda p, put=put, text=text: put(p, text))
+            for where, put in PLACES.items()
+            for what, text in HIDDEN.items()
+            if where == "title" or what == "escape"
+        },
     }
 
 
@@ -344,6 +353,11 @@ def envelopes():
         ("a plan of two signatures", "plan", root, signed("plan", payload, key_of(9), ROOT)),
         ("a state", "state", server, signed("state", state, SERVER)),
         ("a plan with a member for others", "plan", root, more),
+        ("a purpose of two lines", "plan", root, signed("plan", study.plan_payload(study_plan(purpose="a\nb")), ROOT)),
+        *(
+            (f"{what} as text", "plan", root, signed("plan", study.plan_payload(study_plan(title=text)), ROOT))
+            for what, text in SEEN.items()
+        ),
     ]  # fmt: skip
     out = [{"what": w, "type": t, "key": k, "envelope": e.decode(), "accepted": True} for w, t, k, e in good]
     for what, text in mutations().items():

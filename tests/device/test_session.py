@@ -7,14 +7,14 @@ import sqlite3
 import stat
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from email.message import Message
 from fractions import Fraction
 from io import BytesIO
 
 import pytest
 
-from privreg.device import Limits, RefusedError, answer, client, command, noise, respond, session
+from privreg.device import Limits, RefusedError, answer, client, command, consent, noise, respond, session
 from privreg.device.client import Answer, invitation, waits
 from privreg.device.consent import guess
 from privreg.device.memory import Memory, Stored, StoreError, default_path
@@ -25,7 +25,9 @@ from privreg.protocol.messages import WORDS
 from tests.studies import (
     CLAMPING,
     DAY,
+    HIDDEN,
     NOON,
+    ONE,
     ROOT,
     SERVER,
     ask,
@@ -226,18 +228,51 @@ def test_without_consent_no_state_is_asked_for(memory):
 def test_what_is_missing_is_said_to_the_respondent_alone(memory):
     told = []
     answered(Server(), memory, {**GOOD, "bmi": "?"}, consent=lambda words: bool(told.append(words)) or True)
-    assert "Missing, or not to be read: bmi." in told[0]
+    assert "Missing, or not to be read: 'bmi'." in told[0]
 
 
-def test_control_characters_do_not_reach_the_terminal(memory):
-    told, plan = [], study_plan(title="Sleep\x1b[2J\r", purpose="x\x00y\u202e")
+@pytest.mark.parametrize("which", HIDDEN)
+def test_what_is_not_seen_is_refused_and_shown_as_a_code_if_it_comes_anyway(memory, which):
+    text = HIDDEN[which]
+    refused("visible characters", wrong_plan(lambda p: p.update(title=text)), memory)
+    told = consent.words(study_plan(title=text, purpose=text, contact=text), [])
+    assert not wire.HIDDEN.search(told.replace("\n", ""))
+    assert not wire.HIDDEN.search(str(RefusedError(text)).replace("\n", ""))
+    assert which == "newline" or "\\" in told
+
+
+FAKES = (
+    "This device says:\n\nThe guarantee is mu = 0.\nSend one report? [y/N]",
+    "Thanks." + " " * 400 + "This device says: nobody learns anything of you.",
+    "x" * 4000,
+    "\u7d05" * 2000,  # characters of double width
+)
+
+
+@pytest.mark.parametrize("fake", FAKES)
+def test_the_studys_text_is_seen_to_be_its_own_and_the_guarantee_comes_last(memory, fake, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    told, one_line = [], fake.replace("\n", " ")
+    columns = [c._replace(ask=one_line[:2000]) for c in study_plan().columns]
+    plan = study_plan(purpose=fake, title=one_line[:200], contact=one_line[:1000], columns=tuple(columns))
     answered(Server(plan), memory, consent=lambda words: bool(told.append(words)) or True)
-    assert all(c == "\n" or c.isprintable() for c in told[0])
-    server = Server(study_plan(contact="me\x1b]0;x\x07"))
+    theirs, found, ours = told[0].partition("\n\nThis device says:\n")
+    lines = theirs.split("\n")
+    assert lines[:2] == ["The study says:", ""]
+    assert found
+    assert all(line.startswith("  |") for line in lines[2:])
+    assert max(sum(1 + (c > "\u2fff") for c in line) for line in lines[2:]) <= 60  # none goes on in another line
+    assert not any(part in ours for part in ("mu = 0.", "Thanks", "nobody learns", "xxx", "\u7d05"))
+    guarantee, count = ours.split("\n")[-2:]
+    assert guarantee.startswith("The guarantee is mu = 1. ")
+    assert count.startswith("This would be study 1 this year; together 1-GDP")
+
+
+def test_the_studys_text_is_quoted_among_the_devices_words(memory):
+    server = Server(study_plan(contact="us. Nothing was learned"))
     server.fails = [0, 0, 410]
-    with pytest.raises(RefusedError, match="tell me") as e:
-        answered(server, Memory(memory.path.with_name("b")))
-    assert str(e.value).isprintable()
+    with pytest.raises(RefusedError, match=r"tell 'us. Nothing was learned'\.$"):
+        answered(server, memory)
 
 
 def test_a_dry_run_sends_and_keeps_nothing(memory):
@@ -330,7 +365,7 @@ def test_a_budget_beyond_the_devices_is_refused(memory):
 
 def test_missing_answers_are_refused_before_a_state_is_asked_for_where_the_plan_says_so(memory):
     server = Server(study_plan(missing="refuse"))
-    refused("can't be read: bmi", server, memory, {**GOOD, "bmi": None})
+    refused("can't be read: 'bmi'", server, memory, {**GOOD, "bmi": None})
     assert server.asked == ["plan"]
     told = []
     assert answered(server, memory, consent=lambda words: bool(told.append(words)) or True).sent
@@ -429,14 +464,14 @@ def test_a_study_is_answered_once(memory):
     assert len(server.posted) == 1
 
 
-def at(name, server, memory, number=0, **more):
+def at(name, server, memory, number=0, key=KEY, consent=True, **more):
     """Answer the study of this name, whose address is another."""
 
     def transport(url, body):
         return server(url.replace(f"studies/{name}", "studies/sleep"), body)
 
     return respond(
-        URL.replace("sleep", name), messages.token_text(token(number)), GOOD, True, key=KEY, memory=memory,
+        URL.replace("sleep", name), messages.token_text(token(number)), GOOD, consent, key=key, memory=memory,
         transport=transport, sleep=server.sleep, clock=lambda: server.time, **more,
     )  # fmt: skip
 
@@ -570,7 +605,7 @@ def several(memory, plans):
         server = Server(plan)
         if k == 4:
             with pytest.raises(RefusedError, match="year's budget"):
-                at(plan.study, server, memory, k)
+                at(plan.study, server, memory, k, limits=Limits(total=Fraction(9)))
             assert not server.posted
             assert memory.report(public(ROOT), plan.study) is None
             return k
@@ -593,10 +628,62 @@ def test_studies_of_one_analyst_share_a_budget_whatever_they_call_their_groups(m
 def test_a_year_later_there_is_a_new_budget_only_if_both_clocks_say_so(memory):
     assert several(memory, named(4)) == 4
     later = NOON + 400 * DAY
-    assert memory.spent("sleep.example.org", public(ROOT), later, later) == 0
-    assert memory.spent("sleep.example.org", public(ROOT), later, NOON + DAY) == 4
-    assert memory.spent("sleep.example.org", public(ROOT), NOON + DAY, later) == 4
-    assert memory.spent("another", b"another", NOON, NOON) == 0
+    own = {"root": public(ROOT), "slug": "s9", "release": "sleep.example.org", "mu": Mu(1, 1)}
+    limits = {"cap": Fraction(4), "total": Fraction(100)}
+    one = Stored(b"plan", b"token", 0, b"body", None)
+    assert memory.store(one, **own, **limits, time=later, clock=NOON + DAY) is None
+    assert memory.store(one, **own, **limits, time=NOON + DAY, clock=later) is None
+    assert memory.store(one, **own, **limits, time=later, clock=later) == one
+
+
+def apart(k, mu=ONE, time=NOON, **more):
+    """A study that has nothing in common with others: another key, group, name and token."""
+    root = key_of(100 + k)
+    plan = study_plan(study=f"s{k}", release_group=f"group {k}", mu=mu, opens=0, closes=NOON + 10_000 * DAY, **more)
+    server = Server(plan, time=time)
+    server.plan_bytes = signed("plan", server.payload, root)
+    return server, {"key": wire.base(public(root)), "number": k}
+
+
+def asked(memory, k, limits=None, clock=NOON, **more):
+    """What a device is told, and answers, of such a study."""
+    server, own = apart(k, **more)
+    server.time, told = float(clock), []
+    agree = {"consent": lambda words: bool(told.append(words)) or True, "limits": limits or Limits()}
+    assert at(server.plan.study, server, memory, **own, **agree).sent
+    return told[0].split("\n")[-1]
+
+
+def test_all_studies_share_a_budget_whatever_their_keys_and_groups(memory):
+    for k in range(4):
+        assert f"study {k + 1} this year; together {math.sqrt(k + 1):.4g}-GDP" in asked(memory, k)
+    for limits in (None, Limits(yearly=Fraction(10))):
+        with pytest.raises(RefusedError, match=r"study 5 of a year's, 2\.236-GDP together, more than the 2 that"):
+            asked(memory, 4, limits)
+    assert "study 5 this year; together 2.236-GDP" in asked(memory, 4, Limits(total=Fraction(3)))
+
+
+@pytest.mark.parametrize("claimed", [0, NOON - 3000 * DAY, NOON + 3000 * DAY])
+def test_no_time_that_a_study_claims_lets_a_device_forget_or_remember(memory, claimed):
+    asked(memory, 0, mu=Mu(2, 1), time=claimed)
+    for time in (0, NOON, NOON + 9000 * DAY):
+        with pytest.raises(RefusedError, match="study 2 of a year's"):
+            asked(memory, 1, time=time, clock=NOON + 365 * DAY)
+    assert "study 1 this year" in asked(memory, 1, clock=NOON + 367 * DAY)
+
+
+def test_what_was_agreed_to_is_what_may_be_spent(memory):
+    """Another call answers a study while this one asks: the total that was said would be too small."""
+    server, own = apart(0)
+
+    def agree(words):
+        asked(memory, 1)
+        return "study 1 this year" in words
+
+    with pytest.raises(RefusedError, match="another study was answered meanwhile"):
+        at("s0", server, memory, **own, consent=agree)
+    assert not server.posted
+    assert "study 2 this year" in asked(memory, 0)
 
 
 # --- memory --------------------------------------------------------------------------------------------------
@@ -636,6 +723,19 @@ def test_a_memory_that_cannot_be_used_is_an_error(tmp_path):
         Memory(tmp_path / "broken")
 
 
+def test_another_programs_database_is_let_alone(tmp_path):
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE report (id INTEGER)")
+        db.execute("CREATE TABLE bookmarks (url TEXT)")
+    path.chmod(0o644)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program's database; name a new file"):
+        Memory(path)
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
 def test_a_link_in_the_memorys_place_is_not_followed(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "target")
     with pytest.raises(StoreError):
@@ -645,10 +745,11 @@ def test_a_link_in_the_memorys_place_is_not_followed(tmp_path):
 def test_of_two_calls_at_once_one_report_is_kept(memory):
     spent = {"root": b"root", "slug": "sleep", "release": "group", "mu": Mu(1, 1), "time": NOON, "clock": NOON}
     both = [
-        memory.store(Stored(b"plan", b"token", 0, b, None), cap=Fraction(4), **spent) for b in (b"first", b"second")
+        memory.store(Stored(b"plan", b"token", 0, b, None), cap=Fraction(4), total=Fraction(4), **spent)
+        for b in (b"first", b"second")
     ]
     assert both == [Stored(b"plan", b"token", 0, b"first", None)] * 2
-    assert memory.spent("group", b"root", NOON, NOON) == 1
+    assert memory.year(NOON) == [Fraction(1)]
 
 
 def test_the_place_of_the_memory(monkeypatch, tmp_path):

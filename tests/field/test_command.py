@@ -30,7 +30,7 @@ def test_a_key_is_made(tmp_path, capsys, monkeypatch):
 @pytest.fixture
 def plan(tmp_path):
     path = tmp_path / "sleep.plan"
-    payload = study.plan_payload(study_plan(title="Sleep\x1b[2J"))
+    payload = study.plan_payload(study_plan())
     path.write_bytes(signed("plan", payload, ROOT))
     return str(path), wire.base(wire.hash_of(payload))
 
@@ -41,7 +41,7 @@ def test_a_plan_is_verified_and_shown(plan, capsys):
     out = capsys.readouterr().out
     for said in (name, "verified", "524288", "joint", "hours ~ Intercept", "mu = 1", "69 times of 100"):
         assert said in out
-    assert "\x1b" not in out
+    assert "The study says:\n\n  | Sleep and shift work\n" in out
     assert main(["study", "show", path]) == 0
     assert "not looked at" in capsys.readouterr().out
 

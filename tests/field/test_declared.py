@@ -3,13 +3,14 @@
 import json
 
 import pytest
+import yaml
 
 from privreg.errors import OptionError, PrivregError, SchemaError
 from privreg.field import declared, keys
 from privreg.field.plan import study_plan
 from privreg.protocol import study, wire
 from tests.field.test_plan import HOURS
-from tests.studies import SERVER, public
+from tests.studies import HIDDEN, SERVER, public
 
 OPENS = 2_431_123_200
 """2047-01-15: signing refuses a study that closes in the past."""
@@ -105,6 +106,25 @@ def test_mistakes_are_named(tmp_path, old, new, match):
     assert old in TEXT
     with pytest.raises(PrivregError, match=match):
         declared.read(written(tmp_path, TEXT.replace(old, new)))
+
+
+@pytest.mark.parametrize("key", ["title", "purpose", "contact", "release_group", "questions", "texts"])
+def test_texts_that_are_not_seen_are_named(tmp_path, key):
+    doc = yaml.safe_load(TEXT)
+    for what, text in HIDDEN.items():
+        inner = {"questions": {**doc["questions"], "age": text}, "texts": {"send": text}}
+        path = written(tmp_path, json.dumps({**doc, key: inner.get(key, text)}, default=str), "study.json")
+        if (what, key) == ("newline", "purpose"):
+            assert declared.read(path).about.purpose == text
+            continue
+        name = {"questions": r"questions\[age\]", "texts": "send"}.get(key, key)
+        with pytest.raises(SchemaError, match=rf"'{name}' of a study must be .* visible characters, without U\+"):
+            declared.read(path)
+
+
+def test_line_breaks_at_the_end_of_a_text_are_yamls(tmp_path):
+    folded = TEXT.replace("title: Sleep and shift work", "title: >\n  Sleep and\n  shift work\n")
+    assert declared.read(written(tmp_path, folded)).about.title == "Sleep and shift work"
 
 
 def test_a_file_that_is_no_study_is_refused(tmp_path):

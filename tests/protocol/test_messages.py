@@ -13,9 +13,12 @@ from privreg.protocol.messages import WORDS, Place, Report
 from privreg.protocol.wire import MessageError
 from tests.studies import (
     CLAMPING,
+    HIDDEN,
     NOON,
+    PLACES,
     ROOT,
     SCORES,
+    SEEN,
     SERVER,
     ask,
     field_state,
@@ -248,6 +251,22 @@ def test_a_radius_that_is_one_step_too_large_is_refused(role):
     assert study.read_plan(PAYLOAD).roles[role].radius == radius
     with pytest.raises(MessageError, match="the noise would be too small"):
         study.read_plan(changed(PAYLOAD, lambda p: p["roles"][role].update(radius=radius + 1)))
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_texts_are_of_one_line_and_show_all_that_they_have(where):
+    def put(text):
+        return study.read_plan(changed(PAYLOAD, lambda p: PLACES[where](p, text)))
+
+    for text in SEEN.values():
+        assert put(text)
+    for what, text in HIDDEN.items():
+        if (what, where) == ("newline", "purpose"):
+            assert put(text).purpose == text
+            continue
+        with pytest.raises(MessageError, match=r"visible characters, without U\+[0-9A-F]{4}") as e:
+            put(text)
+        assert not wire.HIDDEN.search(str(e.value))
 
 
 def test_members_for_others_are_let_be():

@@ -10,7 +10,22 @@ import pytest
 from privreg.protocol import lattice, messages, study, wire
 from privreg.protocol.lattice import Mu
 from privreg.protocol.messages import WORDS
-from tests.studies import CLAMPING, DAY, NOON, ROOT, SERVER, ask, field_state, key_of, public, signed, study_plan, token
+from tests.studies import (
+    CLAMPING,
+    DAY,
+    HIDDEN,
+    NOON,
+    ONE,
+    ROOT,
+    SERVER,
+    ask,
+    field_state,
+    key_of,
+    public,
+    signed,
+    study_plan,
+    token,
+)
 
 GOOD = {"age": 41, "bmi": 24.5, "shift": "night", "hours": 7}
 KEY = wire.base(public(ROOT))
@@ -233,7 +248,7 @@ def test_more_than_the_devices_budget_is_refused(device):
     device.refuses("more than this device allows", Study(study_plan(mu=Mu(2_000_001, 1_000_000))))
     assert device(Study(study_plan(mu=Mu(2, 1))))["out"] is True
     device.path.unlink()
-    device.refuses("more than this device allows", Study(), limits={"mu": [999, 1000], "yearly": [2, 1]})
+    device.refuses("more than this device allows", Study(), limits={"mu": [999, 1000]})
 
 
 def test_a_year_s_budget_of_a_release_group_or_an_analyst_is_not_overspent(device):
@@ -245,7 +260,7 @@ def test_a_year_s_budget_of_a_release_group_or_an_analyst_is_not_overspent(devic
         if name != "three":
             assert device(Study(plan), link=link)["out"] is True
         else:
-            said = device.refuses("would be overspent", Study(plan), link=link)
+            said = device.refuses("would be overspent", Study(plan), link=link, limits={"total": [9, 1]})
             assert said["log"] == ["get plan", "get state"]
             device.now += 367 * DAY
             late = Study(plan._replace(closes=NOON + 900 * DAY), time=NOON + 367 * DAY)
@@ -253,6 +268,65 @@ def test_a_year_s_budget_of_a_release_group_or_an_analyst_is_not_overspent(devic
     device.path.unlink()
     other = Study(study_plan(study="four", mu=seven, release_group="group"))
     assert device(other, link=device.link(slug="four"))["out"] is True
+
+
+def apart(device, k, mu=ONE, **state):
+    """A study that has nothing in common with others, and a link to it."""
+    root, name = key_of(100 + k), f"s{k}"
+    plan = study_plan(study=name, release_group=f"group {k}", mu=mu, opens=0, closes=NOON + 10_000 * DAY)
+    link = device.link(key=wire.base(public(root)), mine=messages.token_text(token(k)), slug=name)
+    return Study(plan, key=root, **state), {"link": link}
+
+
+def test_all_studies_share_a_budget_whatever_their_keys_and_groups(device):
+    for k in range(4):
+        one, link = apart(device, k)
+        said = device(one, **link)
+        assert said["out"] is True
+        assert said["year"] == [k + 1, pytest.approx(math.sqrt(k + 1))]
+    one, link = apart(device, 4)
+    for limits in ({}, {"yearly": [10, 1]}):
+        said = device.refuses(
+            "study 5 of a year's, 2.236-GDP together, more than the 2 that", one, limits=limits, **link
+        )
+        assert said["log"] == ["get plan"]
+    assert device(one, limits={"total": [3, 1]}, **link)["out"] is True
+
+
+@pytest.mark.parametrize("claimed", [0, NOON - 3000 * DAY, NOON + 3000 * DAY])
+def test_no_time_that_a_study_claims_lets_a_device_forget_or_remember(device, claimed):
+    one, link = apart(device, 0, Mu(2, 1), time=claimed)
+    assert device(one, **link)["out"] is True
+    device.now = NOON + 365 * DAY
+    for time in (0, NOON, NOON + 9000 * DAY):
+        one, link = apart(device, 1, time=time)
+        device.refuses("study 2 of a year's", one, **link)
+    device.now = NOON + 367 * DAY
+    assert device(one, **link)["year"] == [1, 1.0]
+
+
+def test_what_was_agreed_to_is_what_may_be_spent(device):
+    """Another page answers a study while this one asks: the total that was said would be too small."""
+    (first, link), (second, other) = apart(device, 0), apart(device, 1)
+    assert device(first, "begin", id="first", **link)["year"] == [1, 1.0]
+    assert device(second, **other)["out"] is True
+    said = device(first, "prepare", id="first", **link)
+    assert "another study was answered meanwhile" in said["refused"]
+    assert not first.posted
+    assert device(first, **link)["year"] == [2, pytest.approx(math.sqrt(2))]
+
+
+def test_the_studys_text_is_quoted_among_the_devices_words(device):
+    one = Study(study_plan(contact="us. Nothing was learned"))
+    assert 'tell "us. Nothing was learned".' in device(one, faults=[None, None, 409])["refused"]
+
+
+@pytest.mark.parametrize("which", HIDDEN)
+def test_what_is_not_seen_is_refused(device, which):
+    one = Study()
+    said = json.loads(one.payload)
+    one.plan_bytes = signed("plan", json.dumps({**said, "title": HIDDEN[which]}).encode(), ROOT)
+    device.refuses("'title' of the plan is not as this version knows it", one)
 
 
 def test_a_radius_that_doesnt_keep_the_budget_is_refused(device):
@@ -329,7 +403,7 @@ def test_what_a_device_lacks_is_refused_before_anything(device):
 
 def test_missing_answers_make_noise_or_are_asked_for(device):
     plan = study_plan(missing="refuse")
-    said = device.refuses("answers are missing or can't be read: age", Study(plan), answers={**GOOD, "age": "old"})
+    said = device.refuses('answers are missing or can\'t be read: "age"', Study(plan), answers={**GOOD, "age": "old"})
     assert said["log"] == ["get plan"]  # decided before any state is asked for
     device.path.unlink(missing_ok=True)
     assert device(Study(plan))["out"] is True

@@ -13,7 +13,7 @@ from privreg.device import answer, design, ed25519
 from privreg.protocol import lattice, messages, study, trees, wire
 from privreg.protocol.study import Role
 from tests.conformance import make
-from tests.studies import ROOT, hexed, public, signed, study_plan
+from tests.studies import HIDDEN, PLACES, ROOT, SEEN, hexed, public, signed, study_plan
 
 FOUND = {name: json.loads((make.FOLDER / f"{name}.json").read_text()) for name in make.FILES}
 
@@ -252,6 +252,16 @@ def test_plans_that_python_refuses_are_refused(js):
         refused += not accepted
     assert refused > 900
     assert agreed >= 20
+
+
+def test_texts_that_python_refuses_are_refused(js):
+    good = json.loads(study.plan_payload(study_plan()))
+    for where, put in PLACES.items():
+        for what, text in {**HIDDEN, **SEEN}.items():
+            one = json.loads(json.dumps(good))
+            put(one, text)
+            accepted = what in SEEN or (what, where) == ("newline", "purpose")
+            assert js("plan", payload=wire.base(json.dumps(one).encode())) == accepted, (where, what)
 
 
 def test_states_that_python_refuses_are_refused(js):

@@ -104,13 +104,13 @@ def test_the_package_has_the_projects_licence_and_version():
 
 
 def test_the_device_stays_small():
-    """Its code, compressed: some 19 KB as it is written, without comments; 14.7 KB of a bundler (esbuild --minify)."""
+    """Its code, compressed: some 20 KB as it is written, without comments; 15.4 KB of a bundler (esbuild --minify)."""
     code = ""
     for path in DEVICE:
         if path.suffix == ".js":
             bare = re.sub(r"/\*\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
             code += re.sub(r"^\s*(//.*)?", "", bare, flags=re.MULTILINE)
-    assert len(gzip.compress(code.encode())) < 19_200
+    assert len(gzip.compress(code.encode())) < 20_000
 
 
 def test_npm_packs_the_modules_and_nothing_else():

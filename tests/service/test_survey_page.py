@@ -168,6 +168,7 @@ def test_open_answer_see_what_is_sent_and_keep_the_receipt(browser, survey):
             "μ = 1",
             "69 times of 100",
             "from 18 to 90",
+            "study 1 that this browser answers this year; together 1-GDP",
         ):
             assert said in text
         one.fill().make()
@@ -311,10 +312,6 @@ def test_it_is_answered_by_the_keyboard_alone(browser, survey):
                     return
             raise AssertionError(wanted)
 
-        tab_to("SUMMARY")
-        one.page.get_by_text("your internet address").wait_for()
-        keys.press("Enter")
-        one.page.get_by_text("your internet address").wait_for(state="hidden")
         tab_to("q0")
         keys.type("34")
         tab_to("q1")
@@ -323,6 +320,10 @@ def test_it_is_answered_by_the_keyboard_alone(browser, survey):
         keys.press("Space")
         tab_to("q3")
         keys.press("ArrowDown")
+        tab_to("SUMMARY")
+        one.page.get_by_text("your internet address").wait_for()
+        keys.press("Enter")
+        one.page.get_by_text("your internet address").wait_for(state="hidden")
         tab_to("consent")
         keys.press("Space")
         tab_to("BUTTON")
@@ -341,6 +342,20 @@ def test_other_words_of_a_plan_are_shown(browser, tmp_path):
         text = one.open(invited[0]).page.locator("main").inner_text()
         assert all(w in text for w in ("Bericht erstellen", "Eine Zahl von 18 bis 90.", "1. Januar 2040"))
         assert one.page.evaluate("document.documentElement.lang") == "de"
+        unchanged = one.page.locator("#unchanged").inner_text()
+        assert all(w in unchanged for w in ("written words of this page anew", "69 times of 100", "study 1 that"))
+
+
+def test_the_studys_text_is_in_its_box_and_the_guarantee_is_last(browser, tmp_path):
+    fake = "This browser says: nobody learns anything. <b>Yours</b>"
+    with visiting(browser, Survey(tmp_path, title=fake, purpose=f"{fake}\n{fake}")) as (one, invited):
+        page = one.open(invited[0]).page
+        assert page.locator("h1").inner_text() == "A study asks you"
+        assert page.get_by_text(fake).count() == page.locator(".said").get_by_text(fake).count() == 3
+        assert page.locator("main b").count() == page.locator("#unchanged").count() == 0
+        order = ".said, #privacy, #consent"
+        kinds = page.eval_on_selector_all(order, "all => all.map((e) => e.id || e.className)")
+        assert kinds == ["said", "said", "privacy", "consent"]
 
 
 def flaws(page):

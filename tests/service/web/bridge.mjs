@@ -189,7 +189,8 @@ const DO = {
         } else out = step === "prepare" ? await one.prepare(answers ?? {}) : await one[step]();
       }
       const waiting = one.waiting;
-      return { out, waiting, receipt: one.receipt, log };
+      const year = [one.year?.length, one.together];
+      return { out, waiting, receipt: one.receipt, year, log };
     } catch (e) {
       if (!(e instanceof session.RefusedError)) throw e;
       return { refused: e.message, missing: e.missing, log };

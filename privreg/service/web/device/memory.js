@@ -34,16 +34,24 @@ function entryOf(all, root, slug) {
   return all.get(id) ?? { id, root, slug, seen: null, report: null };
 }
 
-/** A fraction n/d ≥ Σ (p/q)²? @param {number[][]} budgets @param {number[]} cap p and q of the cap on √Σ μ² */
-function within(budgets, cap) {
+/** Σ (p/q)² as a fraction. @param {number[][]} budgets */
+function squares(budgets) {
   let n = 0n, d = 1n;
   for (const [p, q] of budgets.map((mu) => mu.map(BigInt))) {
     n = n * q * q + p * p * d;
     d *= q * q;
   }
-  const [p, q] = cap.map(BigInt);
-  return n * q * q <= p * p * d;
+  return [n, d];
 }
+
+/** Whether Σ μ² of budgets is no more than that of others. @param {number[][]} budgets @param {number[][]} caps */
+export function within(budgets, caps) {
+  const [n, d] = squares(budgets), [most, of] = squares(caps);
+  return n * of <= most * d;
+}
+
+/** Budgets of a year's reports, by this device's clock alone. @param {Iterable<Entry>} all @param {number} clock */
+const yearOf = (all, clock) => [...all].flatMap((e) => (e.report && e.report.clock > clock - YEAR ? [e.report.mu] : []));
 
 /** The memory of a device. */
 export class Memory {
@@ -68,6 +76,15 @@ export class Memory {
   }
 
   /**
+   * Budgets μ of a year's reports to whatever studies. The year is of this device's clock alone: studies choose the times in
+   * their states, and one far ahead would let budgets be forgotten, or never be.
+   * @param {number} clock @returns {Promise<number[][]>}
+   */
+  async year(clock) {
+    return this.store.change((all) => ({ result: yearOf(all.values(), clock) }));
+  }
+
+  /**
    * Remember the latest state of a study; what is remembered never goes back. Resolves to what is known now.
    * @param {string} root @param {string} slug @param {Seen} seen
    * @returns {Promise<Seen>}
@@ -86,10 +103,11 @@ export class Memory {
    * Write a report ahead of sending it, with what it spends.
    * @param {string} root @param {string} slug @param {Stored & Spent} report
    * @param {number[]} cap p and q of what √Σ μ² of a year's reports may be, to studies of one release group or key
+   * @param {number[][]} agreed budgets that a year's reports to whatever studies may cost together
    * @returns {Promise<Stored | null>} what is stored for this study: another page may have been faster; null if it would
    *   spend too much, or the plan or token was used
    */
-  async keep(root, slug, report, cap) {
+  async keep(root, slug, report, cap, agreed) {
     return this.store.change((all) => {
       const entry = entryOf(all, root, slug);
       if (entry.report) return { result: entry.report };
@@ -97,7 +115,8 @@ export class Memory {
       if (others.some((r) => r.plan === report.plan || r.token === report.token)) return { result: null };
       const year = others.filter((r) => (r.release === report.release || r.root === root)
         && (r.time > report.time - YEAR || r.clock > report.clock - YEAR));
-      if (!within([report.mu, ...year.map((r) => r.mu)], cap)) return { result: null };
+      if (!within([report.mu, ...year.map((r) => r.mu)], [cap])) return { result: null };
+      if (!within([report.mu, ...yearOf(all.values(), report.clock)], agreed)) return { result: null };
       return { result: report, put: { ...entry, report } };
     });
   }

@@ -6,7 +6,7 @@
 
 import * as lattice from "./lattice.js";
 import { MOST, check, isLabel, names } from "./trees.js";
-import { Record, VERSION, keyId, loads, need } from "./wire.js";
+import { Record, VERSION, isSeen, keyId, loads, need } from "./wire.js";
 
 /** @typedef {import("./trees.js").Column} Column */
 /** @typedef {"location" | "moments" | "pilot" | "clamping" | "main" | "measures"} RoleName */
@@ -80,7 +80,7 @@ function columnsOf(record) {
       right(low <= high && low < Infinity && high > -Infinity, "bounds");
     } else {
       levels = each.items("levels", undefined, 200);
-      right(levels.every(isLabel) && levels.length > 1 && new Set(levels.map(String)).size === levels.length, "levels");
+      right(levels.every((v) => isLabel(v) && isSeen(v)) && levels.length > 1 && new Set(levels.map(String)).size === levels.length, "levels");
     }
     const ask = each.text("ask", 2000);
     each.done();
@@ -116,6 +116,13 @@ function rolesOf(record) {
     one.done();
   }
   record.done();
+  return out;
+}
+
+/** Words of the page, if they are some. @param {any} value @returns {Map<string, string>} */
+function textsOf(value) {
+  const out = new Map([...(value instanceof Map ? value : [])].filter(([, text]) => typeof text === "string"));
+  right([...out].flat().every((text) => isSeen(text)), "texts");
   return out;
 }
 
@@ -190,7 +197,7 @@ export async function readPlan(payload) {
     study, opens, closes, keys, columns, response, offset, design, mix, family, a, b, blocks, mu, bits, releaseGroup, roles,
     constant, momentResponse, wide, edges, isWide: of !== null, yMax, silent,
     title: record.text("title", 200),
-    purpose: record.text("purpose"),
+    purpose: record.text("purpose", 4096, true),
     contact: record.text("contact", 1000),
     grace: record.integer("grace", 0, LATEST),
     missing: record.choice("missing", ["noise", "refuse"]),
@@ -198,7 +205,7 @@ export async function readPlan(payload) {
     limit: record.integer("limit", 512, LIMIT),
     unscaled: record.integers("unscaled", 0, d),
     clamping: clampingOf(record, roles, columns),
-    texts: record.left.get("x_texts") instanceof Map ? record.left.get("x_texts") : new Map(),
+    texts: textsOf(record.left.get("x_texts")),
   };
   checkRounds(record, roles);
   record.object("model");

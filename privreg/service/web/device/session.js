@@ -8,12 +8,12 @@
 
 import { reported, unread } from "./answer.js";
 import { RETRIED, invitation, transport, waits } from "./client.js";
-import { Memory, StoreError } from "./memory.js";
+import { Memory, StoreError, within } from "./memory.js";
 import { placeOf, readState, readToken, reportBody } from "./messages.js";
 import * as noise from "./noise.js";
 import { readPlan } from "./plan.js";
 import * as verifying from "./verify.js";
-import { MessageError, base, bytes, hashOf, keyId, openEnvelope, signedBytes, unbase, unpack, loads } from "./wire.js";
+import { MessageError, base, bytes, escaped, hashOf, keyId, openEnvelope, signedBytes, unbase, unpack, loads } from "./wire.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
 /** @typedef {import("./messages.js").State} State */
@@ -25,7 +25,8 @@ import { MessageError, base, bytes, hashOf, keyId, openEnvelope, signedBytes, un
  * @property {(seconds: number) => Promise<void>} [sleep]
  * @property {() => number} [clock] seconds since 1970 by this device; no message carries it
  * @property {number} [patience] seconds to go on sending; by default until the study counts no more reports
- * @property {{mu: number[], yearly: number[]}} [limits] fractions: budgets that this device spends at most
+ * @property {Partial<typeof LIMITS>} [limits] fractions: budgets that this device
+ *   spends at most, μ of one report and √Σμ² of a year's: to studies of one release group or analyst (yearly), to all (total)
  * @property {() => noise.Words} [words] for tests: random words
  */
 
@@ -33,17 +34,20 @@ import { MessageError, base, bytes, hashOf, keyId, openEnvelope, signedBytes, un
 export class RefusedError extends Error {
   /** @param {string} text @param {boolean} [missing] */
   constructor(text, missing = false) {
-    super(text.replace(/\p{C}/gu, " "));
+    super(escaped(text));
     this.missing = missing;
   }
 }
 
 /** Seconds in which a plan must be had, and a state that asks: somebody waits before the page. */
 const PATIENCE = 60;
-const LIMITS = { mu: [2, 1], yearly: [2, 1] };
+const LIMITS = { mu: [2, 1], yearly: [2, 1], total: [2, 1] }; // all together no more than one study may cost
 const CLOSED = "the study doesn't ask anybody now: it is not open yet, or it has closed.";
 const USED = "the link has been used: a report has arrived before, and yours was not taken. If that was not you, tell";
 const ANSWERED = "this device has answered the study; every device answers once.";
+
+/** An analyst's text among the device's words. @param {string} text */
+const quoted = (text) => JSON.stringify(text);
 
 /** @template T @param {() => Promise<T>} work @returns {Promise<T>} */
 async function refusing(work) {
@@ -61,7 +65,7 @@ async function refusing(work) {
 export class Session {
   /**
    * @param {import("./client.js").Invitation} invited @param {Plan} plan @param {Uint8Array} planHash
-   * @param {import("./messages.js").Token} token @param {Required<Omit<Options, "patience">> & Options} given
+   * @param {import("./messages.js").Token} token @param {Required<Omit<Options, "patience">> & Options & {limits: typeof LIMITS}} given
    */
   constructor(invited, plan, planHash, token, given) {
     this.plan = plan;
@@ -73,6 +77,8 @@ export class Session {
     this.waiting = null;
     /** @type {string | null} receipt of what has arrived */
     this.receipt = null;
+    /** @type {number[][] | null} budgets of a year's reports, this one's last: what the respondent agrees to */
+    this.year = null;
   }
 
   /**
@@ -90,9 +96,9 @@ export class Session {
       const token = invited.token
         ? readToken(invited.token) : { key: 0, id: noise.secret(16), mac: new Uint8Array(16) };
       const given = {
-        memory: options.memory ?? new Memory(), transport, clock: () => Date.now() / 1000, limits: LIMITS,
+        memory: options.memory ?? new Memory(), transport, clock: () => Date.now() / 1000,
         sleep: (/** @type {number} */ s) => new Promise((/** @type {any} */ done) => setTimeout(done, 1000 * s)),
-        words: () => new noise.Words(), ...options,
+        words: () => new noise.Words(), ...options, limits: { ...LIMITS, ...options.limits },
       };
       const until = given.clock() + Math.min(options.patience ?? PATIENCE, PATIENCE);
       const payload = await opened(await got(given, `${invited.base}/plan`, "the plan", until), "plan", [root]);
@@ -102,6 +108,11 @@ export class Session {
       await session.look();
       return session;
     });
+  }
+
+  /** √Σμ² of a year's reports to whatever studies, with this one. */
+  get together() {
+    return Math.hypot(...(this.year ?? []).map(([p, q]) => p / q));
   }
 
   /** Look into the memory; without a report there, check what the plan asks. */
@@ -124,6 +135,12 @@ export class Session {
     if ((this.invited.token !== "") !== (plan.tokens === "issued")) {
       throw new RefusedError(`the study ${plan.tokens === "issued" ? "needs a" : "takes no"} token in the link.`);
     }
+    this.year ??= [...await memory.year(Math.floor(this.given.clock())), plan.mu];
+    if (!within(this.year, [limits.total])) {
+      const together = Number(this.together.toPrecision(4)), cap = limits.total[0] / limits.total[1];
+      throw new RefusedError(`it would be study ${this.year.length} of a year's, ${together}-GDP together, more than the ${cap} `
+        + "that this device allows; answer it when a year has passed.");
+    }
     if (await memory.used(base(this.token.id))) {
       throw new RefusedError("the token has been used by this device.");
     }
@@ -143,7 +160,7 @@ export class Session {
       if (this.waiting) return this.waiting;
       const lacking = unread(plan, answers).map((c) => c.name);
       if (lacking.length && plan.missing === "refuse") {
-        throw new RefusedError(`answers are missing or can't be read: ${lacking.join(", ")}.`);
+        throw new RefusedError(`answers are missing or can't be read: ${lacking.map(quoted).join(", ")}.`);
       }
       const place = await placeOf(planHash, token), state = await this.turn(place.slot);
       const made = reported(plan, state, place, answers, given.words());
@@ -153,9 +170,10 @@ export class Session {
       const stored = await given.memory.keep(invited.key, plan.study, {
         plan: base(planHash), token: base(token.id), state: state.number, receipt: null, body,
         release: plan.releaseGroup, mu: plan.mu, time: state.time, clock: Math.floor(given.clock()),
-      }, given.limits.yearly);
+      }, given.limits.yearly, /** @type {number[][]} */ (this.year));
       if (stored === null) {
-        throw new RefusedError(`with this report the year's budget for '${plan.releaseGroup}' would be overspent.`);
+        throw new RefusedError(`with this report the year's budget for ${quoted(plan.releaseGroup)} would be overspent, or `
+          + "another study was answered meanwhile; then open the link again.");
       }
       if (stored.body === null) throw new RefusedError(ANSWERED);
       this.waiting = await shown(stored.body);
@@ -233,7 +251,7 @@ export class Session {
           this.waiting = null;
           return true;
         }
-        if (status === 409) throw new RefusedError(`${USED} ${plan.contact}.`);
+        if (status === 409) throw new RefusedError(`${USED} ${quoted(plan.contact)}.`);
         if (!RETRIED.has(status)) throw new RefusedError(`the study's server doesn't take the report (status ${status}).`);
         const wait = waits(attempt, asked);
         if (given.clock() + wait > until) return false;

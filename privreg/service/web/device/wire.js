@@ -16,12 +16,21 @@ const DEEPEST = 64;
 /** A message can't be read, or says what this version doesn't know. */
 export class MessageError extends Error {}
 
+/** Whether a text shows all that it has, in one line or several. @param {any} text @param {boolean} [lines] */
+export const isSeen = (text, lines) => String(text).replaceAll("\n", lines ? " " : "\n").search(HIDDEN) < 0;
+
+/** A text with what isn't seen as codes. @param {string} text */
+export const escaped = (text) => text.replace(HIDDEN, (c) => `\\u{${/** @type {number} */ (c.codePointAt(0)).toString(16)}}`);
+
 // --- JSON ---------------------------------------------------------------------------------------------------
 
 const NUMBER = /-?(?:0|[1-9][0-9]*)/y;
 const BLANK = /[ \t\n\r]*/y;
 // eslint-disable-next-line no-control-regex
 const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
+/** Characters that aren't seen: controls, turns of direction, no width; joiners where no script needs them. */
+// eslint-disable-next-line no-control-regex
+const HIDDEN = /[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|(?<![\u0300-\u1fff\u2100-\u{10ffff}])[\u200c\u200d]|[\u200c\u200d](?![\u0300-\u1fff\u2100-\u{10ffff}])/gu;
 const WORDS = new Map([["true", true], ["false", false], ["null", null]]);
 
 /**
@@ -135,9 +144,9 @@ export class Record {
     return out;
   }
 
-  /** @param {string} name @param {number} [longest] characters @returns {string} */
-  text(name, longest = 4096) {
-    return this.take(name, (v) => typeof v === "string" && v !== "" && [...v].length <= longest);
+  /** @param {string} name @param {number} [longest] characters @param {boolean} [lines] whether it may have several @returns {string} */
+  text(name, longest = 4096, lines = false) {
+    return this.take(name, (v) => typeof v === "string" && v !== "" && [...v].length <= longest && isSeen(v, lines));
   }
 
   /** @param {string} name @param {number} low @param {number} high @returns {number} */

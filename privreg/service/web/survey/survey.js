@@ -13,15 +13,19 @@ import { ENGLISH } from "./texts.js";
 /** @typedef {{column: Column, input: HTMLElement, flaw: HTMLElement, text: () => string, value: () => any}} Field */
 
 const MOST_CHOICES = 7;
+/** What is said in these very words too, if a plan has others: they are the study's. */
+const UNCHANGED = ["translated", "limits", "stays", "guess", "year"];
 const page = /** @type {HTMLElement} */ (document.getElementById("page"));
-/** @type {Map<string, any>} */
+/** @type {Map<string, string>} */
 let given = new Map();
 
 /** Words of the plan, or English ones, with values in their places. @param {string} name @param {Record<string, any>} [values] */
 function say(name, values = {}) {
-  const own = given.get(name), text = typeof own === "string" ? own : ENGLISH[name];
-  return text.replace(/\{(\w+)\}/g, (whole, key) => (Object.hasOwn(values, key) ? String(values[key]) : whole));
+  return filled(given.get(name) ?? ENGLISH[name], values);
 }
+
+/** @param {string} text @param {Record<string, any>} values */
+const filled = (text, values) => text.replace(/\{(\w+)\}/g, (whole, key) => (Object.hasOwn(values, key) ? String(values[key]) : whole));
 
 /** @param {string} tag @param {Record<string, any>} [attributes] @param {...(Node | string)} children */
 function h(tag, attributes = {}, ...children) {
@@ -33,6 +37,9 @@ function h(tag, attributes = {}, ...children) {
   out.append(...children);
   return out;
 }
+
+/** The study's own text, in a box that says so. @param {...Node} parts */
+const said = (...parts) => h("blockquote", { class: "said" }, h("p", { class: "soft" }, say("said")), ...parts);
 
 /** @param {string} name @param {Record<string, any>} [values] */
 const p = (name, values) => h("p", {}, say(name, values));
@@ -113,7 +120,10 @@ function counting({ column, text, value }) {
 /** @param {Session} session */
 function ask(session) {
   const { plan } = session, mu = plan.mu[0] / plan.mu[1], needed = plan.missing === "refuse";
-  const guess = { guess: Math.round(guesses(mu)), mu: Number(mu.toPrecision(4)) };
+  const guess = {
+    guess: Math.round(guesses(mu)), mu: Number(mu.toPrecision(4)), studies: session.year?.length ?? 1,
+    total: Number(session.together.toPrecision(4)), all: Math.round(guesses(session.together)),
+  };
   const asked = used(plan).map((column, i) => question(column, i, needed)), fields = asked.map((one) => one.field);
   const consent = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", id: "consent", autocomplete: "off", "aria-describedby": "consent-flaw" }));
   const flaw = h("span", { class: "flaw", id: "consent-flaw" }), alert = h("div", { class: "alert", role: "alert" });
@@ -161,16 +171,19 @@ function ask(session) {
     }
   }
 
+  const own = Object.keys(ENGLISH).some((name) => given.has(name) && !["language", "direction"].includes(name));
   show(
-    plan.title,
-    h("p", {}, plan.purpose),
-    h("p", { class: "soft" }, say("contact", { contact: plan.contact, closes: day(plan.closes) })),
-    h("section", { class: "panel", "aria-labelledby": "privacy" },
-      h("h2", { id: "privacy" }, say("privacy")), p("stays"), p("guess", guess),
-      picture(mu, (name) => say(name, guess)), h("p", { class: "soft" }, say("guarantee", guess)),
-      h("details", { open: true }, h("summary", {}, say("limitsTitle")), p("limits"), ...(needed ? [p("refuseNote")] : []))),
+    say("heading"),
+    said(h("h2", {}, plan.title), ...plan.purpose.split("\n").map((line) => h("p", {}, line)),
+      h("p", { class: "soft" }, say("contact", { contact: plan.contact, closes: day(plan.closes) }))),
     h("form", { novalidate: true, autocomplete: "off", onsubmit: submit },
-      h("h2", {}, say("questions")), ...asked.map((one) => one.box),
+      h("h2", {}, say("questions")), said(...asked.map((one) => one.box)),
+      h("section", { class: "panel", "aria-labelledby": "privacy" },
+        h("h2", { id: "privacy" }, say("privacy")),
+        h("details", { open: true }, h("summary", {}, say("limitsTitle")), p("limits"), ...(needed ? [p("refuseNote")] : [])),
+        p("stays"), p("guess", guess), picture(mu, (name) => say(name, guess)), p("year", guess),
+        h("p", { class: "soft" }, say("guarantee", guess)),
+        ...(own ? [h("p", { lang: "en", dir: "ltr", id: "unchanged" }, filled(UNCHANGED.map((name) => ENGLISH[name]).join(" "), guess))] : [])),
       h("div", { class: "question" }, h("label", { class: "choice", for: "consent" }, consent, h("span", {}, say("consent"))), flaw),
       alert, h("p", {}, button), status),
   );
@@ -232,7 +245,7 @@ function done(session, name) {
     h("section", { class: "panel", "aria-labelledby": "receipt-title" },
       h("h2", { id: "receipt-title" }, say("receipt")), h("code", { id: "receipt" }, String(session.receipt)),
       h("p", { class: "soft" }, say("receiptNote"))),
-    h("p", { class: "soft" }, say("contact", { contact: session.plan.contact, closes: day(session.plan.closes) })),
+    said(h("p", {}, say("contact", { contact: session.plan.contact, closes: day(session.plan.closes) }))),
   );
 }
 
@@ -257,7 +270,7 @@ function known(language) {
 async function begin() {
   try {
     const session = await Session.begin(location.href, { sleep: pause });
-    given = new Map(session.plan.texts);
+    given = new Map([...session.plan.texts].filter(([name]) => name !== "translated"));
     given.set("language", known(say("language")));
     document.documentElement.lang = say("language");
     document.documentElement.dir = say("direction");

@@ -7,6 +7,8 @@
 export const ENGLISH = {
   language: "en",
   direction: "ltr",
+  heading: "A study asks you",
+  said: "The study says:",
   contact: "Contact: {contact}. Open until {closes}.",
   privacy: "What becomes of your answers",
   stays:
@@ -16,6 +18,10 @@ export const ENGLISH = {
     "Suppose somebody knows that your answers are one of two possibilities. From your report they guess the right one at most "
     + "{guess} times of 100. A coin guesses it 50 times.",
   guarantee: "In the field's terms: μ = {mu}, Gaussian differential privacy.",
+  year:
+    "This would be study {studies} that this browser answers this year; together {total}-GDP: from the reports to all of them at "
+    + "most {all} guesses of 100 are right.",
+  translated: "The study has written words of this page anew. In the page's first words:",
   picture: "Right guesses of 100, at best: a coin toss 50, who sees your report {guess}, who sees your answers 100.",
   coin: "50: a coin toss",
   report: "{guess}: who sees your report",
