@@ -10,14 +10,16 @@ import asyncio
 import hashlib
 import hmac
 import json
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -120,7 +122,10 @@ class Service:
         self.metrics, self.quota = Metrics(), Quota(options.rate)
         self.writer, self.feed = Writer(course.store, self._after), Feed(course)
         self._kept: dict[int, bytes] = {}  # The issuers' secrets as they are in the database
-        self.secrets: dict[int, bytes] = {}
+        self.secrets: dict[int, bytes | None] = {}  # None: sealed by a passphrase that this process doesn't have
+        self._looked, self._looking = -math.inf, threading.Lock()
+        self._trial: asyncio.Future[str] | None = None
+        self._tried = -math.inf
         for kept in course.store.issuers().values():
             opened(kept)  # which says at once what passphrase is missing
         self._look()
@@ -173,18 +178,19 @@ class Service:
 
     broken = False
 
-    def _look(self) -> None:
-        """Read who may send and who may read: other commands change both."""
-        store, kept = self.course.store, self._kept
-        now = store.issuers()
-        self.revoked, self.analyst = store.taken_back(), bytes(store.about().analyst)
-        secrets = {}
-        for k, v in now.items():
-            try:
-                secrets[k] = self.secrets[k] if kept.get(k) == v and k in self.secrets else opened(v)
-            except OptionError:  # sealed by a passphrase that this process doesn't have: its tokens are refused
-                continue
-        self.secrets, self._kept = secrets, now
+    def _look(self, asked: float = math.inf) -> None:
+        """Read who may send and who may read, which other commands change; once for all who `asked` meanwhile."""
+        with self._looking:
+            began, store = time.monotonic(), self.course.store
+            if self._looked > asked:
+                return
+            now = store.issuers()
+            self.revoked, self.analyst = store.taken_back(), bytes(store.about().analyst)
+            secrets: dict[int, bytes | None] = {k: None for k in now}
+            for k, v in now.items():
+                with suppress(OptionError):
+                    secrets[k] = self.secrets.get(k) if self._kept.get(k) == v else opened(v)
+            self.secrets, self._kept, self._looked = secrets, now, began
 
     # --- for devices -----------------------------------------------------------------------------------
 
@@ -199,6 +205,8 @@ class Service:
     async def state(self, request: Request) -> Response:
         """The present state, by ETag."""
         self._has_begun()
+        if self.course.is_open and self.course.clock() > self.course.plan.closes:  # not closed yet: see `clock`
+            raise Problem(503, "The study is about to close.", 60)
         held = self.course.present
         tag = f'"{held.k}"'
         headers = {"ETag": tag, "Cache-Control": f"public, max-age={STATE_AGE}"}
@@ -246,9 +254,11 @@ class Service:
         digest = hashlib.sha256(body).digest()
         self._has_begun()
         try:
-            self._entitled(report)
+            await self._entitled(report)
             if not course.takes():
-                raise Problem(410, "The study has closed.")
+                if course.sealed or course.clock.sure:
+                    raise Problem(410, "The study has closed.")
+                raise Problem(503, "The study may have closed; send the same bytes again later.", 600)
         except Problem:
             # a device whose answer was lost is told the truth, also after its key was taken back
             if await asyncio.to_thread(course.store.has, report.token.id, digest):
@@ -268,6 +278,10 @@ class Service:
             digest,
             b"".join(v.to_bytes(4, "little", signed=True) for v in report.values),
         )
+        return await self._written(arrived)
+
+    async def _written(self, arrived: Arrived | None) -> str:
+        """What became of a report, or of a trial."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[str] = loop.create_future()
 
@@ -284,9 +298,16 @@ class Service:
         if self.course.clock() < self.course.plan.opens:
             raise Problem(425, "The study is not open yet.", 60)
 
-    def _entitled(self, report: Report) -> None:
+    async def _entitled(self, report: Report) -> None:
         """Refuse tokens that nobody issued; an open study's are the devices' own."""
         token = report.token
+        if token.key and token.key not in self.secrets:  # it may have been made a moment ago
+            try:
+                await asyncio.to_thread(self._look, time.monotonic())
+            except SQLAlchemyError:
+                raise Problem(503, "Keys can't be read now; send the same bytes again later.", 5) from None
+        if token.key in self.secrets and self.secrets[token.key] is None:
+            raise Problem(503, "The token's key can't be opened now; send the same bytes again later.", 60)
         good = token.key == 0 or is_good(token, self.secrets, self.course.plan_hash)
         if not good or token.id in self.revoked:
             raise Problem(403, "The token is none of this study's, or was taken back.")
@@ -339,10 +360,23 @@ class Service:
         return JSONResponse({"status": "ok"})
 
     async def readyz(self, _: Request) -> Response:
-        """Whether reports can be taken."""
-        if not self.writer.is_alive() or self.broken:
+        """Whether reports can be taken: one that says nothing goes the way of all, at most once a second."""
+        course = self.course
+        if not (self.writer.is_alive() and self._clerk.is_alive()) or self.broken:
             raise Problem(503, "Reports can't be kept now.", 5)
-        return JSONResponse({"status": "ready", "state": self.course.present.k})
+        if None in self.secrets.values():
+            raise Problem(503, "An issuer's key can't be opened: set its passphrase, and start again.", 60)
+        if not (course.takes() or course.sealed or course.clock.sure):
+            raise Problem(503, "The clock says that the study has closed, and isn't believed yet.", 60)
+        if self._trial is None or (self._trial.done() and time.monotonic() - self._tried >= SECONDS):
+            self._tried, self._trial = time.monotonic(), asyncio.ensure_future(self._written(None))
+        try:
+            fine = await asyncio.wait_for(asyncio.shield(self._trial), PATIENCE / 6.0) != FAILED
+        except TimeoutError:
+            fine = False
+        if not fine:
+            raise Problem(503, "Reports can't be kept now.", 5)
+        return JSONResponse({"status": "ready", "state": course.present.k})
 
     async def show_metrics(self, request: Request) -> Response:
         """Numbers in Prometheus' text format."""

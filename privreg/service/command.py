@@ -118,7 +118,7 @@ def _serve(a: argparse.Namespace) -> str:
     import uvicorn
 
     from privreg.service.app import Options, make
-    from privreg.service.guard import CONNECTIONS, Guarded
+    from privreg.service.guard import CONNECTIONS, Guarded, Proxied
 
     key = keys.load(a.state_key or Path(a.plan).with_name("server.key"))
     store = prepared(a.plan, _database(a))
@@ -143,8 +143,8 @@ def _serve(a: argparse.Namespace) -> str:
 
     config = uvicorn.Config(
         app, host=a.host, port=a.port, access_log=False, log_level="warning", lifespan="on",
-        server_header=False, timeout_keep_alive=30, backlog=2048, http=Guarded, limit_concurrency=CONNECTIONS,
-        proxy_headers=a.proxy,
+        server_header=False, timeout_keep_alive=30, backlog=2048, limit_concurrency=CONNECTIONS,
+        http=Proxied if a.proxy else Guarded, proxy_headers=a.proxy,
     )  # fmt: skip
     with store.alone():
         Server(config).run()

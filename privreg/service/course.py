@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from privreg.collector import chain as chains
 from privreg.device import ed25519
@@ -16,6 +16,7 @@ from privreg.field import keys
 from privreg.field.collected import engine_of, read_cells, results
 from privreg.protocol import messages, wire
 from privreg.protocol.study import PublicPlan, read_plan
+from privreg.service.clock import Clock, steady
 from privreg.service.store import Held, Store, packed
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Course", "opened", "snapshots_of"]
 
-CLOSED: Final = "closed"
+CLOSED, SEALED = "closed", "sealed"
+"""A study that asks nobody, and one of which no report counts any more, whatever clocks say."""
 
 
 def opened(envelope: bytes, root: bytes | None = None) -> tuple[PublicPlan, bytes]:
@@ -62,8 +64,8 @@ class Course:
         Which has the study.
     key : Ed25519PrivateKey or None
         By which states are signed; None only looks.
-    clock : callable
-        Seconds since 1970 UTC.
+    clock, even : callable
+        Seconds since 1970 UTC, and of a clock that never leaps: see `clock.Clock`.
 
     Raises
     ------
@@ -71,9 +73,17 @@ class Course:
         If the key is none of the plan's, or the states that were published don't follow from the reports.
     """
 
-    def __init__(self, store: Store, key: Ed25519PrivateKey | None, clock: Callable[[], float] = time.time) -> None:
-        self.store, self.clock, self._key = store, clock, key
+    def __init__(
+        self,
+        store: Store,
+        key: Ed25519PrivateKey | None,
+        clock: Callable[[], float] = time.time,
+        even: Callable[[], float] = steady,
+    ) -> None:
+        self.store, self.clock, self._key = store, Clock(clock, even), key
         about = store.about()
+        self.sealed = about.status == SEALED
+        self._shown = -1, 0.0  # The present state, and since when by the even clock; its own time may be wrong
         self.envelope, self.plan_hash = bytes(about.plan), bytes(about.plan_hash)
         self.plan, _ = opened(self.envelope)
         if key is not None and keys.public(key) not in self.plan.keys:
@@ -121,6 +131,7 @@ class Course:
     def _message(self, *, is_open: bool, number: int) -> bytes:
         before = self.states[-1].hash if self.states else self.plan_hash
         when = max(int(self.clock()), self.states[-1].time if self.states else self.plan.opens)
+        when = min(when, self.plan.closes) if is_open else when  # or devices would refuse it, and all that follow
         said = chains.state_of(
             self.engine, self.chain, plan_hash=self.plan_hash, before=before, time=when, is_open=is_open
         )
@@ -145,16 +156,24 @@ class Course:
         """Close the present state if its time has come; whether it did."""
         with self._lock:
             self.catch_up()
+            now, k, sure = self.clock(), len(self.chain.asked) - 1, self.clock.sure
             if self._key is None or not self.is_open:
+                if self._key is not None and not self.sealed and sure and not self.takes():
+                    self.store.mark(SEALED)
+                    self.sealed = True
                 return False
-            now, k = self.clock(), len(self.chain.asked) - 1
             if now > self.plan.closes:
+                if not sure:
+                    return False
                 if not self._publish(None, is_open=False):
                     self.catch_up()
                 return True
             people, end = self.store.people_of(k), chains.ends(self.engine, self.chain)
             held = self.plan.rounds[min(self.chain.asked[k], len(self.plan.rounds) - 1)]
-            aged = held.after > 0 and now >= self.present.time + held.after and people >= max(held.least, 1)
+            if self._shown[0] != k:
+                self._shown = k, self.clock.even()
+            old = (sure and now >= self.present.time + held.after) or self.clock.even() - self._shown[1] >= held.after
+            aged = old and held.after > 0 and people >= max(held.least, 1)
             if end is None or (people < end and not aged):
                 return False
             cells = self.store.cells()
@@ -183,11 +202,11 @@ class Course:
             while self.is_open:
                 if not self._publish(None, is_open=False):
                     self.catch_up()
-            self.store.close()
+            self.store.mark(CLOSED)
 
     def takes(self) -> bool:
         """Whether reports still count."""
-        return self.clock() <= self.closes + self.plan.grace
+        return not self.sealed and self.clock() <= self.closes + self.plan.grace
 
     @property
     def closes(self) -> int:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from privreg.service.quota import place_of
+
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["CONNECTIONS", "Guarded"]
+__all__ = ["CONNECTIONS", "Guarded", "Proxied"]
 
 HEAD: Final = 32 * 1024
 """Bytes of a request's head, at most."""
@@ -22,16 +24,25 @@ CONNECTIONS: Final = 800
 
 
 class Guarded(HttpToolsProtocol):
-    """A connection that ends when the head of a request is endless, or doesn't come."""
+    """A connection that ends when the head of a request is endless, or doesn't come, or its address has too many."""
+
+    most = CONNECTIONS // 8
+    """Of one address; beyond them the oldest of it that is idle ends, or else the new one."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
+        self._place, self._made = "", 0.0
         self._head, self._waits = 0, True  # Bytes of a head that is not whole yet; whether one is awaited
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        self._place, self._made = place_of(self.client[0] if self.client else ""), self.loop.time()
+        same = [one for one in self.connections if isinstance(one, Guarded) and one._place == self._place]
+        if len(same) > self.most:
+            idle = [one for one in same if one is not self and (one.cycle is None or one.cycle.response_complete)]
+            min(idle, key=lambda one: one._made, default=self).transport.abort()
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -71,3 +82,9 @@ class Guarded(HttpToolsProtocol):
     def _late(self) -> None:
         if self.transport is not None and self._waits:
             self.transport.abort()
+
+
+class Proxied(Guarded):
+    """A connection of the server before this one, which counts those of each address itself."""
+
+    most = CONNECTIONS

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import secrets
 import time
 from typing import Final
 
-__all__ = ["Quota"]
+__all__ = ["Quota", "place_of"]
 
 BURST: Final = 4.0
 """Seconds' worth of requests that may come at once."""
 
 MOST: Final = 100_000
 """Addresses that are kept at most; all are forgotten when there are more."""
+
+
+def place_of(address: str) -> str:
+    """What one visitor has: an address, or of IPv6 a network of 64 bits."""
+    try:
+        return str(ipaddress.IPv6Address(int(ipaddress.IPv6Address(address.partition("%")[0])) >> 64 << 64))
+    except ValueError:  # of the older version, or no address
+        return address
 
 
 class Quota:
@@ -33,7 +42,7 @@ class Quota:
         """Whether one more request of this address may be answered."""
         if self._rate <= 0.0:
             return True
-        own, now = hashlib.blake2b(address.encode(), key=self._key, digest_size=16).digest(), time.monotonic()
+        own, now = hashlib.blake2b(place_of(address).encode(), key=self._key, digest_size=16).digest(), time.monotonic()
         if len(self._left) > MOST:
             self._left.clear()
         most = self._rate * BURST

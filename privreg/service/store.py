@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import queue
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -26,6 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from privreg.collector import chain as chains
 from privreg.collector.chain import Cell, Place
 from privreg.errors import OptionError
+from privreg.protocol.study import LIMIT
 from privreg.service import tables as t
 
 __all__ = ["Arrived", "Full", "Store", "StoreError", "Writer"]
@@ -34,7 +36,7 @@ MOST: Final = 512
 WAITING: Final = 4096
 """Reports that may wait for the writer; beyond them devices are asked to come later."""
 
-NEW, SAME, OTHER, FAILED = "new", "same", "other", "failed"
+NEW, SAME, OTHER, FAILED, KEPT = "new", "same", "other", "failed", "kept"
 BUSY: Final = 30_000
 """Milliseconds to wait for another process's transaction."""
 
@@ -94,7 +96,9 @@ class Store:
         self.path = path = Path(url.removeprefix("sqlite:///"))
         if not path.parent.is_dir():
             raise StoreError(f"there is no folder {str(path.parent)!r} for the database.")
-        if not path.exists():
+        if path.exists():
+            _must_be_ours(path)
+        else:
             path.touch(0o600)
         self.engine = sa.create_engine(url, connect_args={"check_same_thread": False, "isolation_level": None})
         sa.event.listen(self.engine, "connect", _prepare)
@@ -168,10 +172,10 @@ class Store:
         with self._reading() as c:
             return c.execute(sa.select(t.study).where(t.study.c.slug == self.slug)).one()
 
-    def close(self) -> None:
-        """Mark the study as closed."""
+    def mark(self, status: str) -> None:
+        """Mark the study as closed, or sealed."""
         with self.engine.begin() as c:
-            c.execute(t.study.update().where(t.study.c.slug == self.slug).values(status="closed"))
+            c.execute(t.study.update().where(t.study.c.slug == self.slug).values(status=status))
 
     # --- tokens ----------------------------------------------------------------------------------------
 
@@ -240,8 +244,8 @@ class Store:
 
     # --- reports ---------------------------------------------------------------------------------------
 
-    def take(self, arrived: Sequence[Arrived], counts: Mapping[str, int]) -> list[str]:
-        """Keep reports, each token's first, with their cells; what became of each.
+    def take(self, arrived: Sequence[Arrived], counts: Mapping[str, int], *, trial: bool = False) -> list[str]:
+        """Keep reports, each token's first, with their cells; what became of each. A `trial` takes as much room as one.
 
         Returns
         -------
@@ -267,6 +271,9 @@ class Store:
                     have = fresh[token] if token in fresh else known[token]
                     outcomes[i] = SAME if have == one.body_hash else OTHER
             self._count(c, Counter(outcomes) + Counter(counts))
+            if trial:
+                c.execute(t.meta.insert().values(name="trial", value="0" * LIMIT))
+                c.execute(t.meta.delete().where(t.meta.c.name == "trial"))
         return outcomes
 
     def has(self, token: bytes, body_hash: bytes) -> bool:
@@ -382,6 +389,17 @@ def packed(cells: Mapping[Place, Cell]) -> bytes:
     return json.dumps(chains.plain(cells), separators=(",", ":")).encode()
 
 
+def _must_be_ours(path: Path) -> None:
+    """Refuse another program's database before anything of it is changed."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
+    except sqlite3.Error:
+        raise StoreError(f"{str(path)!r} is no database of a collector, or can't be read.") from None
+    if names and not names >= set(t.METADATA.tables):
+        raise StoreError(f"{str(path)!r} has tables of another program; name a new file by --db sqlite:///FILE.")
+
+
 def _prepare(connection: Any, record: Any) -> None:
     for line in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={BUSY}", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {line}")
@@ -406,12 +424,12 @@ class Writer(threading.Thread):
     def __init__(self, store: Store, after: Callable[[], None]) -> None:
         super().__init__(name="privreg-writer", daemon=True)
         self._store, self._after = store, after
-        self._queue: queue.Queue[tuple[Arrived, Callable[[str], None]] | None] = queue.Queue(WAITING)
+        self._queue: queue.Queue[tuple[Arrived | None, Callable[[str], None]] | None] = queue.Queue(WAITING)
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def put(self, arrived: Arrived, tell: Callable[[str], None]) -> None:
-        """Let a report be written; `tell` hears what became of it, in this thread.
+    def put(self, arrived: Arrived | None, tell: Callable[[str], None]) -> None:
+        """Let a report be written, or None to try it; `tell` hears what became of it, in this thread.
 
         Raises
         ------
@@ -445,13 +463,15 @@ class Writer(threading.Thread):
             going = None not in some
             self._write([one for one in some if one is not None])
 
-    def _write(self, some: list[tuple[Arrived, Callable[[str], None]]]) -> None:
+    def _write(self, some: list[tuple[Arrived | None, Callable[[str], None]]]) -> None:
         with self._lock:
             counts, self._counts = self._counts, Counter()
         if not some and not counts:
             return
+        reports = [arrived for arrived, _ in some if arrived is not None]
         try:
-            outcomes = self._store.take([arrived for arrived, _ in some], counts)
+            kept = iter(self._store.take(reports, counts, trial=len(reports) < len(some)))
+            outcomes = [KEPT if arrived is None else next(kept) for arrived, _ in some]
         except SQLAlchemyError:  # a full disk, a lock held too long: nothing was kept, devices come again
             outcomes = [FAILED] * len(some)
         for (_, tell), outcome in zip(some, outcomes, strict=True):

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from cryptography.fernet import Fernet, InvalidToken
@@ -28,7 +28,7 @@ def _code(secret: bytes, plan_hash: bytes, key: int, own: bytes) -> bytes:
     return hmac.new(secret, b"privreg/token/v1\0" + plan_hash + bytes([key]) + own, hashlib.sha256).digest()[:MAC]
 
 
-def is_good(token: Token, secrets_: dict[int, bytes], plan_hash: bytes) -> bool:
+def is_good(token: Token, secrets_: Mapping[int, bytes | None], plan_hash: bytes) -> bool:
     """Whether an issuer made a token."""
     secret = secrets_.get(token.key)
     # a wrong key costs as much time as a wrong code

@@ -19,14 +19,23 @@ FLAGS = [
 
 
 @contextmanager
-def served(course, port=0, http="auto", **options):
+def served(course, port=0, http="auto", limit=None, **options):
     """Address of a study's server while it runs in a thread of this process."""
     app = make(course, Options(**{"rate": 0.0, **options}))
     # uvicorn's own configuration of logs closes all handlers there are; one of them, of a library that another test has
     # imported, would close what pytest writes to
     server = uvicorn.Server(
-        uvicorn.Config(app, port=port, access_log=False, log_config=None, log_level="error", lifespan="on", http=http)
-    )
+        uvicorn.Config(
+            app,
+            port=port,
+            access_log=False,
+            log_config=None,
+            log_level="error",
+            lifespan="on",
+            http=http,
+            limit_concurrency=limit,
+        )
+    )  # fmt: skip
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

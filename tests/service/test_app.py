@@ -3,26 +3,32 @@
 import json
 import logging
 import socket
+import sqlite3
+import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from importlib.resources import files
 from urllib.parse import urlsplit
 
 import httpx2
 import jsonschema
 import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
 from privreg.protocol import messages, wire
 from privreg.protocol.messages import Token
-from privreg.service import guard
-from privreg.service.app import Options, make
-from privreg.service.quota import Quota
+from privreg.service import app, guard
+from privreg.service.app import Options, Service, make
+from privreg.service.clock import Clock
+from privreg.service.course import Course
+from privreg.service.quota import Quota, place_of
 from privreg.service.store import Full
-from privreg.service.tokens import VARIABLE, new_secret
+from privreg.service.tokens import VARIABLE, Issuer, new_secret
 from tests.service.served import served
-from tests.service.world import ANALYST, DAY, SERVER, World, keys
+from tests.service.world import ANALYST, DAY, NOON, SERVER, World, keys
 
 OF = "/v1/studies/sleep"
 JSON = {"content-type": "application/json"}
@@ -137,10 +143,12 @@ def test_forged_and_taken_back_tokens_are_refused(client, world):
         problem(post(client, changed(body, token=messages.token_text(token))), 403, "none of this study's")
     own = Token(0, bytes(16), bytes(16))
     problem(post(client, changed(body, token=messages.token_text(own))), 422, "")
-    service = client.app.state.service
-    service.revoked = frozenset({good.id})
+    world.store.revoke(tokens=[good.id])
+    client.app.state.service._look()
     problem(post(client, body), 403, "taken back")
-    service.revoked, service.secrets = frozenset(), {}
+    (body,) = world.bodies(1)
+    world.store.revoke(keys=[1])
+    client.app.state.service._look()
     problem(post(client, body), 403, "none of this study's")
     assert world.store.cells() == {}
 
@@ -236,6 +244,130 @@ def test_a_study_closes_and_takes_what_is_on_its_way(client, world):
     assert world.course.replay() == 2
 
 
+class Machine:
+    """A machine's clock, which may be wrong, and one that nobody puts."""
+
+    def __init__(self, now=NOON):
+        self.even, self.wrong, self.began = 0.0, 0.0, now
+
+    def run(self, seconds):
+        self.even += seconds
+
+    def __call__(self):
+        return self.began + self.even + self.wrong
+
+
+def on(world, machine):
+    """The study, served on this machine."""
+    return Course(world.store, SERVER, machine, lambda: machine.even)
+
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("wrong", [400 * DAY, 6000 * DAY, -400 * DAY])
+@pytest.mark.parametrize("begun", [0.0, 10 * DAY])
+def test_a_wrong_clock_ends_nothing_for_good(tmp_path, wrong, begun):
+    """Whether it leaps while the server runs, or has leapt when it begins."""
+    world = World(tmp_path, n=400, round_hours=1.0, least=0.5, closes="2027-06-01", grace_days=2)
+    machine = Machine()
+    machine.wrong = 0.0 if begun else wrong
+    course = on(world, machine)
+    world.course = course
+    machine.run(begun)
+    course.advance()
+    machine.wrong = wrong
+    world.store.take([world.arrived(b) for b in world.bodies(30, world.states_of(0))], {})
+    for _ in range(50):  # of an hour
+        machine.run(HOUR / 60)
+        course.advance()
+    assert course.is_open
+    assert not course.sealed
+    assert course.present.time <= world.plan.closes
+    assert messages.read_state(course.present.payload, world.plan, world.hash).open
+    (late,) = world.bodies(1, world.states_of(len(course.states) - 1))
+    with TestClient(make(course, FREE)) as client:
+        assert client.get(f"{OF}/state").status_code in {200, 425, 503}
+        assert post(client, late).status_code in {201, 425, 503}  # never for good
+        machine.wrong = 0.0
+        machine.run(60)
+        assert client.get(f"{OF}/state").status_code == 200
+        assert post(client, late).status_code in {200, 201}
+    for _ in range(2):
+        course.advance()
+        machine.run(2 * HOUR)
+    assert course.is_open
+    assert len(course.states) > 1  # the round has closed by age
+
+
+def test_a_study_ends_when_its_time_has_come_and_no_clock_opens_it_again(tmp_path):
+    world = World(tmp_path, n=400, closes="2027-06-01", grace_days=2)
+    machine = Machine()
+    course = world.course = on(world, machine)
+    early, late = world.bodies(2)
+    machine.run(world.plan.closes - NOON - 60)
+    course.advance()
+    assert course.is_open
+    machine.run(120)
+    assert course.advance()  # to the minute, on a clock that goes evenly
+    assert not course.is_open
+    with TestClient(make(course, FREE)) as client:
+        assert post(client, early).status_code == 201
+        machine.run(world.plan.grace)
+        problem(post(client, late), 410, "closed")
+        course.advance()
+        assert course.sealed
+        for back in (-DAY, -1000 * DAY):
+            machine.wrong = back
+            machine.run(3 * HOUR)
+            problem(post(client, late), 410, "closed")
+    machine.wrong = -3 * DAY
+    again = on(world, machine)  # which begins with a wrong clock
+    again.advance()
+    assert not again.is_open
+    assert not again.takes()
+
+
+def test_a_server_that_begins_after_the_end_waits_an_hour_before_it_says_so(tmp_path):
+    world = World(tmp_path, n=400, closes="2027-06-01", grace_days=2)
+    machine = Machine(world.plan.closes + world.plan.grace + DAY)
+    course = on(world, machine)
+    (late,) = world.bodies(1)
+    with TestClient(make(course, FREE)) as client:
+        course.advance()
+        problem(client.get(f"{OF}/state"), 503, "about to close")
+        problem(post(client, late), 503, "may have closed")
+        problem(client.get("/readyz"), 503, "isn't believed yet")
+        machine.run(HOUR + 1)
+        problem(post(client, late), 410, "closed")
+        while course.is_open or not course.sealed:
+            course.advance()
+        assert not messages.read_state(course.present.payload, world.plan, world.hash).open
+        assert client.get("/readyz").status_code == 200
+
+
+def test_a_leap_that_stands_is_believed():
+    machine = Machine()
+    clock = Clock(machine, lambda: machine.even)
+    assert not clock.sure
+    machine.run(HOUR)
+    assert clock.sure
+    machine.wrong = 30.0  # put right by a little
+    assert clock() == machine()
+    machine.wrong = DAY
+    for _ in range(59):
+        assert clock() == machine() - DAY + 30.0
+        assert not clock.sure
+        machine.run(60)
+    machine.wrong = 2 * DAY  # another leap begins anew
+    clock()
+    machine.run(HOUR - 1)
+    assert clock() < machine() - DAY
+    machine.run(1)
+    assert clock() == machine()
+    assert clock.sure
+
+
 def test_a_round_closes_by_age(tmp_path):
     world = World(tmp_path, round_hours=1.0, least=0.5)
     world.store.take([world.arrived(b) for b in world.bodies(2)], {})
@@ -302,8 +434,90 @@ def test_a_key_that_is_taken_back_is_refused_though_a_new_one_cannot_be_opened(c
     world.store.revoke(keys=[1], tokens=[])
     service = client.app.state.service
     service._look()
-    assert service.secrets == {}
+    assert service.secrets == {2: None}
     problem(post(client, body), 403, "none of this study's")
+    other = messages.token_text(world.tokens[0]._replace(key=2))
+    problem(post(client, changed(body, token=other)), 503, "can't be opened now")  # which isn't the device's fault
+    problem(client.get("/readyz"), 503, "set its passphrase")
+
+
+def test_tokens_of_a_key_made_a_moment_ago_are_taken(world, monkeypatch):
+    monkeypatch.setattr(Service, "_advance", lambda self: None)  # nobody looks now and then
+    with TestClient(make(world.course, FREE)) as client:
+        assert world.store.issue(bytes(32)) == 2
+        (mine,) = Issuer(2, bytes(32), world.hash).tokens(1)
+        (body,) = world.bodies(1)
+        report = messages.read_report(body, world.plan, world.hash)
+        asks = {world.state.asks[0].role}
+        assert report.role in asks  # so that any token may send it
+        body = changed(body, token=messages.token_text(mine))
+        looks, own = [], world.store.issuers
+        monkeypatch.setattr(world.store, "issuers", lambda: looks.append(1) or own())
+        assert post(client, body).status_code == 201
+        problem(post(client, changed(body, token=messages.token_text(mine._replace(key=3)))), 403, "none of this")
+        assert len(looks) == 2
+        assert post(client, body).status_code == 200
+        assert len(looks) == 2
+
+        def broken():
+            raise OperationalError("", {}, Exception())
+
+        monkeypatch.setattr(world.store, "issuers", broken)
+        answer = post(client, changed(body, token=messages.token_text(mine._replace(key=4))))
+        problem(answer, 503, "Keys can't be read now")
+        assert answer.headers["retry-after"] == "5"
+
+
+def test_one_look_answers_all_who_ask_meanwhile(client, world, monkeypatch):
+    service, looks = client.app.state.service, []
+    own = world.store.issuers
+
+    def slow():
+        looks.append(1)
+        time.sleep(0.2)
+        return own()
+
+    monkeypatch.setattr(world.store, "issuers", slow)
+    asked = time.monotonic()
+    threads = [threading.Thread(target=service._look, args=(asked,)) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(looks) <= 2  # one may be the clerk's
+
+
+def test_it_is_ready_only_if_a_report_can_be_kept(client, world, monkeypatch):
+    monkeypatch.setattr(app, "SECONDS", 0.0)
+    service = client.app.state.service
+    _, second = world.bodies(2)
+    with world.store.engine.begin() as c:
+        most = c.exec_driver_sql("PRAGMA page_count").scalar_one()
+
+    def full(connection, record):
+        connection.execute(f"PRAGMA max_page_count={most}")
+
+    event.listen(world.store.engine, "connect", full)
+    world.store.engine.dispose()
+    problem(client.get("/readyz"), 503, "can't be kept now")
+    event.remove(world.store.engine, "connect", full)
+    world.store.engine.dispose()
+    assert client.get("/readyz").json() == {"status": "ready", "state": 0}  # it comes back by itself
+    with closing(sqlite3.connect(world.store.path)) as db:
+        assert db.execute("SELECT name FROM meta").fetchall() == [("format",)]
+    monkeypatch.setattr(service.writer, "put", lambda _, tell: None)  # a writer that hangs
+    monkeypatch.setattr(app, "PATIENCE", 0.6)
+    problem(client.get("/readyz"), 503, "can't be kept now")
+    monkeypatch.undo()
+    assert post(client, second).status_code == 201
+
+
+def test_readiness_costs_a_write_a_second_at_most(client, monkeypatch):
+    service, tried = client.app.state.service, []
+    own = service.writer.put
+    monkeypatch.setattr(service.writer, "put", lambda arrived, tell: tried.append(arrived) or own(arrived, tell))
+    assert {client.get("/readyz").status_code for _ in range(20)} == {200}
+    assert len(tried) < 20
 
 
 def test_a_state_of_the_future_costs_no_look_into_the_database(client, world, monkeypatch):
@@ -352,18 +566,60 @@ def test_the_head_of_a_later_request_is_not_waited_for_either(world, monkeypatch
         assert time.monotonic() - began < 10.0  # the server's own limit of a kept connection is longer
 
 
-def test_what_was_counted_is_said_to_be_though_its_key_was_taken_back_or_the_study_closed(client, world):
+def test_what_was_counted_is_said_to_be_though_its_key_was_taken_back_or_the_study_closed(client, world, monkeypatch):
     kept, new = world.bodies(2)
     assert post(client, kept).status_code == 201
-    service = client.app.state.service
-    secrets_, service.secrets = service.secrets, {}
+    service, own = client.app.state.service, world.store.issuers
+    monkeypatch.setattr(world.store, "issuers", dict)
+    service._look()
     assert post(client, kept).status_code == 200
     problem(post(client, new), 403, "none of this study's")
-    service.secrets = secrets_
+    monkeypatch.setattr(world.store, "issuers", own)
+    service._look()
     world.clock.now = world.plan.closes + world.plan.grace + 1
     assert post(client, kept).status_code == 200
     problem(post(client, new), 410, "closed")
     assert sum(c.people for c in world.store.cells().values()) == 1
+
+
+def connected(url, source="127.0.0.1"):
+    where = urlsplit(url)
+    return socket.create_connection((where.hostname, where.port), timeout=20, source_address=(source, 0))
+
+
+def answered(one):
+    one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    return one.recv(4096)[:12]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other addresses of this machine are Linux's")
+@pytest.mark.parametrize("asks", [False, True])
+def test_idle_connections_of_one_address_shut_nobody_out(world, monkeypatch, asks):
+    monkeypatch.setattr(guard.Guarded, "most", 10)
+    with served(world.course, http=guard.Guarded, limit=30) as url, ExitStack() as stack:
+        many = [stack.enter_context(connected(url)) for _ in range(40)]
+        if asks:
+            assert answered(many[-1]) == b"HTTP/1.1 200"
+        other = stack.enter_context(connected(url, "127.0.0.2"))
+        assert answered(other) == b"HTTP/1.1 200"
+        assert answered(stack.enter_context(connected(url))) == b"HTTP/1.1 200"  # in place of an idle one
+        still = 0
+        for one in many:
+            one.settimeout(0.02)
+            try:
+                still += one.recv(1) != b""
+            except TimeoutError:
+                still += 1
+            except ConnectionError:
+                pass
+        assert still < 10
+        assert answered(other) == b"HTTP/1.1 200"
+
+
+def test_a_network_of_ipv6_is_one_place():
+    assert place_of("2001:db8:1:2:3::4") == place_of("2001:db8:1:2::5%eth0") == "2001:db8:1:2::"
+    assert place_of("2001:db8:1:3::4") != place_of("2001:db8:1:2::4")
+    assert [place_of(a) for a in ("203.0.113.7", "testclient", "")] == ["203.0.113.7", "testclient", ""]
 
 
 @contextmanager

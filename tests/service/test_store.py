@@ -3,9 +3,11 @@
 import hashlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -272,6 +274,28 @@ def test_keys_are_made_and_taken_back(world, capsys):
     assert list(world.store.issuers()) == [2]
     assert world.store.taken_back() == {world.tokens[0].id}
     assert "key 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("tables", ["report (id INTEGER)", "meta (name TEXT, value TEXT)"])
+def test_another_programs_database_is_let_alone(tmp_path, tables):
+    path = tmp_path / "shop.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"CREATE TABLE {tables}")
+        db.execute("CREATE TABLE orders (id INTEGER)")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="tables of another program; name a new file by --db"):
+        Store(f"sqlite:///{path}", "sleep")
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["shop.db"]
+
+
+def test_an_empty_database_is_taken(tmp_path):
+    path = tmp_path / "new.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 1")
+    assert not Store(f"sqlite:///{path}", "sleep").known()
+    path.with_name("empty.db").touch()
+    assert not Store(f"sqlite:///{path.with_name('empty.db')}", "sleep").known()
 
 
 def test_two_collectors_on_one_database_publish_one_chain(world):

@@ -76,7 +76,7 @@ class World:
         if self.plan.tokens == "issued":
             self.store.issue(SECRET)
             self.store.handed_out(n)
-        self.course = Course(self.store, SERVER, self.clock)
+        self.course = Course(self.store, SERVER, self.clock, self.clock)  # whose clocks go alike
         self.crowd = Crowd(self.plan, self.hash, people(n) if folk is None else folk)
         self.tokens = list(Issuer(1, SECRET, self.hash).tokens(n))
         if self.plan.tokens == "open":
