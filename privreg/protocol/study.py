@@ -172,8 +172,7 @@ def _columns(record: Record) -> dict[str, Column]:
     for one in record.items("columns", most=MOST_COLUMNS):
         each = Record(one, "a column")
         name, kind = each.text("name", 256), each.choice("kind", ("number", "levels"))
-        low, high = -math.inf, math.inf
-        levels: tuple[trees.Label, ...] = ()
+        low, high, levels = -math.inf, math.inf, tuple[trees.Label, ...]()
         if kind == "number":
             low, high = each.real("low", infinite=True), each.real("high", infinite=True)
             if low > high or low == math.inf or high == -math.inf:
