@@ -1046,7 +1046,7 @@ MUTANTS = (
         "privreg/service/course.py",
         "when = min(when, self.plan.closes) if is_open else when",
         "",
-        ("tests/service/test_app.py::test_a_wrong_clock_ends_nothing_for_good",),
+        ("tests/service/test_app.py::test_a_first_state_of_a_wrong_clock_is_one_that_devices_take",),
     ),
     Mutant(
         "tokens of a new key are refused",

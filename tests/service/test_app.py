@@ -25,7 +25,7 @@ from privreg.service.app import Options, Service, make
 from privreg.service.clock import Clock
 from privreg.service.course import Course
 from privreg.service.quota import Quota, place_of
-from privreg.service.store import Full
+from privreg.service.store import Full, Store
 from privreg.service.tokens import VARIABLE, Issuer, new_secret
 from tests.service.served import served
 from tests.service.world import ANALYST, DAY, NOON, SERVER, World, keys
@@ -344,6 +344,15 @@ def test_a_server_that_begins_after_the_end_waits_an_hour_before_it_says_so(tmp_
             course.advance()
         assert not messages.read_state(course.present.payload, world.plan, world.hash).open
         assert client.get("/readyz").status_code == 200
+
+
+def test_a_first_state_of_a_wrong_clock_is_one_that_devices_take(world, tmp_path):
+    store = Store(f"sqlite:///{tmp_path / 'new.db'}", "sleep")
+    store.enter(world.hash, world.envelope, bytes(32))
+    machine = Machine(world.plan.closes + DAY)
+    course = Course(store, SERVER, machine, lambda: machine.even)
+    assert course.present.time == world.plan.closes
+    assert messages.read_state(course.present.payload, world.plan, world.hash).open
 
 
 def test_a_leap_that_stands_is_believed():
