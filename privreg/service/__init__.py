@@ -2,7 +2,7 @@
 
 `tables` is the database's schema and `store` keeps reports in it, each once. `course` is a study as it goes on: which
 state is published, and when it closes, by `clock`. `tokens` entitle to one report each, `quota` limits how often one
-address asks. `app` answers requests, `guard` limits connections, `feed` counts and tells what comes. `pages` shows the survey,
-`dashboard` is the analyst's page; the files of both, and the device in JavaScript, are in `web/`. `command` is
+address asks. `app` answers requests, `guard` limits connections, `feed` counts and tells what comes. `pages` shows the
+survey, `dashboard` is the analyst's page; the files of both, and the device in JavaScript, are in `web/`. `command` is
 `privreg serve`, `privreg tokens` and `privreg collector`.
 """
