@@ -33,7 +33,7 @@ html_static_path = ["static"]
 html_css_files = ["privreg.css"]
 html_show_sourcelink = True
 
-myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist"]  # no formulas of TeX: their script is another host's
 myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_excludepatterns = [name for name in os.environ.get("PRIVREG_DOCS_SKIP", "").split(",") if name]
@@ -41,6 +41,7 @@ nb_execution_in_temp = True
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_ipywidgets_js = {}  # progress bars are widgets: not shown, as their scripts are two other hosts'
 
 autosummary_generate = True
 autodoc_typehints = "none"
