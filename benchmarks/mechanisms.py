@@ -54,7 +54,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numba import njit
-from privreg.simulation.staged.kernels import randomise
 from scipy.optimize import minimize_scalar
 from scipy.special import betainc, betaln
 from tqdm import tqdm
@@ -66,6 +65,7 @@ from privreg.errors import DataError, InferenceError
 from privreg.privacy.budget import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.protocol.plans import Channel
+from privreg.simulation.published.sgd_kernels import randomise
 
 ERROR, VARIANCE = "mechanisms_error", "mechanisms_variance"
 NAMES = {"gaussian": "Gaussian", "laplace": "Laplace", "privunit": "PrivUnit"}
