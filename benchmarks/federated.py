@@ -323,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         table = STUDIES[study](args)
         print(table.to_string(index=False))
         if not args.quick:
-            save_table(_rounded(table), path, command)
+            save_table(table.round(1) if study == "case_study" else _rounded(table), path, command)
 
 
 def _run_accuracy(args: argparse.Namespace, path: Path, command: str) -> None:

@@ -59,7 +59,7 @@ def batches(sums: Array, weights: Array, mean: Array, total: float) -> Batches:
 
     References
     ----------
-    XSJKH (arXiv 2505.08227), section 4.3, with m − 1 for m; Dette & Graw (arXiv 2405.12553), section 3.
+    XSJKH (arXiv 2505.08227), section 4.3; Dette & Graw (arXiv 2405.12553), section 3.
     """
     heard = weights > 0.0  # of people with the smallest budgets nothing is left after rounding
     sums, weights, m = sums[heard], weights[heard], int(heard.sum())
