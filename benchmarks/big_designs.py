@@ -18,7 +18,7 @@ model
 fit, times_noise
     fit() with the default tuning, or the published one, and that over the noise.
 kernel_times_noise
-    For the published tuning, `Run.advance` over rows in internal units that are in memory, over the noise.
+    For the published tuning, the chain's `advance` over rows in internal units that are in memory, over the noise.
 encode_times_noise
     Rows to internal units, over the noise.
 without

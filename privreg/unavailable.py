@@ -31,7 +31,6 @@ _NESTED: Final = (
 )
 _SLOPES: Final = ("wald_test", "res.wald_test(['x1', 'x2']), with all terms in the list, tests the same")
 _RELATED: Final = ("cov_params", "res.cov_params() shows how the errors of coefficients are related")
-_WAY: Final = ("trajectory", "trajectory() has the estimates along the way")
 
 _INSTEAD: Final[dict[str, tuple[str, tuple[tuple[str, str], ...]]]] = {
     "resid": ("residuals are raw data", (_ERRORS, _PREDICT)),

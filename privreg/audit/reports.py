@@ -247,7 +247,7 @@ def _diameter(m: Mapping[str, Any], row: Row) -> float:
     plan = _tuples(ScorePlan if m["kind"] == "scores" else Plan, m["plan"])
     if m["kind"] == "curvature":
         return 2.0 * float(plan.curvature_radius)
-    if m["kind"] == "central":  # in units of the noise, as `_release_reports` has them; μ of both together
+    if m["kind"] == "central":  # in units of the noise, as its reports are; μ of both together
         return math.sqrt(sum((math.sqrt(2.0) * b / sd) ** 2 for b, sd in zip(_bounds(plan), m["sds"], strict=True)))
     if m["kind"] == "scores" and plan.label:
         eta = np.full(2, float(row.x @ np.array(m["theta"])) + row.offset)

@@ -33,7 +33,7 @@ USUAL: Final = 0.85
 LACKING: Final = 0.35
 """Part of what curvature then lacks by which standard errors are larger. Four coefficients of wrong models, whose
 intervals held in 91.8 to 92.2% of 1,000 fits, have ones that hold in 93.5 to 95; right models' are longer by a
-hundredth (benchmarks/validity)."""
+hundredth (`benchmarks.validity`)."""
 
 DRAWS: Final = 400
 

@@ -39,7 +39,7 @@ SLOPES: Final = (0.3, 0.8)
 """Prior sd of the logarithm of the residuals' scale over all directions together, of which reports choose one.
 
 Residuals that grow wider along a covariate, or a group that the model doesn't fit, make curvature low there, and the
-law says how. With it, intervals of the same length hold in designs where they didn't (benchmarks/validity), and those
+law says how. With it, intervals of the same length hold in designs where they didn't (`benchmarks.validity`), and those
 of rare levels are less short."""
 
 ROUGH: Final = 1, 0.5
@@ -56,7 +56,7 @@ NOTHING: Final = 1e6
 TOLD_MOVING: Final = 0.45
 """The same as `TOLD` where curvature goes with the coefficients: offsets are shorter there, and tell less. With 0.32,
 and covariates' spread a little less free, intervals were shorter by up to 7%, and those of two more coefficients held
-in less than 92% of 1,000 fits (benchmarks/validity)."""
+in less than 92% of 1,000 fits (`benchmarks.validity`)."""
 
 TOLD_ALONG: Final = 0.4
 """The same of slopes, which are fewer, by the second power: that of rare levels needs them."""

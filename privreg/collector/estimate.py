@@ -43,7 +43,7 @@ FLATTEST: Final = 0.01
 WRONG: Final = 0.3
 """Sd of the law's error in the variance of scores, relative to it.
 
-For the covariate of "two peaks" (benchmarks/validity) the law's variance is a third too small. With it alone,
+For the covariate of "two peaks" (`benchmarks.validity`) the law's variance is a third too small. With it alone,
 intervals at μ = 8 cover 89 and 91%; with `scattered`, 94 and 95%."""
 
 SPREAD: Final = 7.0

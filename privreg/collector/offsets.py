@@ -33,7 +33,7 @@ OFFSET_PEOPLE: Final = 170_000.0
 OFFSET_FOR: Final = 4
 """Coefficients with which that is so: of more, more entries of the curvature are to be learned; of fewer, what offsets
 add to a mean report is larger beside a standard error. With a constant alone the 0.9 quantile's sd was 1.3 times its
-standard error (benchmarks/families)."""
+standard error (`benchmarks.families`)."""
 
 OWN: Final = 0.7
 """Length of offsets of a score of one's own, on the scale of the predictor."""
@@ -44,7 +44,7 @@ lay up to 2 standard errors from where the mean score is zero, with 0.5 up to 0.
 
 SMOOTH: Final = 0.2
 """The same of smoothed hinges: 5.8 standard errors with 0.7, 0.7 with this, for intervals a fifth longer
-(benchmarks/families)."""
+(`benchmarks.families`)."""
 
 BENT: Final = 0.25
 """Length of offsets, relative to that of others, where curvature changes with the predictor of many coefficients."""
@@ -126,7 +126,7 @@ def stretched(plan: Plan, progress: Progress, state: State, said: Law, frame: Fr
     Along directions of less curvature than usual they are as much longer as it is less, but for `SHORT` ones. A
     standard error is as wrong as curvature is relative to its size, which offsets of one length tell the less precisely
     the less there is. In designs where it varies most, with 200,000 records, a tenth as many coefficients were marked,
-    and 93% of the intervals of the worst held in place of 88 (benchmarks/validity); where it doesn't vary, next to
+    and 93% of the intervals of the worst held in place of 88 (`benchmarks.validity`); where it doesn't vary, next to
     nothing changes.
     """
     usual = said.scaled and not plan.rules.moving and plan.size <= curvature.MOST

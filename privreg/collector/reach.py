@@ -36,8 +36,8 @@ SAME: Final = 0.9
 BEHIND: Final = 3.0
 """Corners from the last state beyond which rounds don't count, once others tell as much.
 
-In a fit without covariates but a group, as design "valley" of benchmarks/validity (400,000 records, μ = 5), the group's
-coefficient was off by 5 standard errors with 5, by none with 2 and 3 (8 runs each). With 2, intervals of design
+In a fit without covariates but a group, as design "valley" of `benchmarks.designs` (400,000 records, μ = 5), the
+group's coefficient was off by 5 standard errors with 5, by none with 2 and 3 (8 runs each). With 2, intervals of design
 "response" were longer by 2%, and more of them marked."""
 
 NEAR: Final = 1.0

@@ -23,12 +23,6 @@ HAVE_CURVATURE: Final = frozenset({codes.HUBER, codes.LOGISTIC, codes.EXPECTILE,
 """Families whose curvature one person's record tells, so that it can be reported."""
 
 
-KINK: Final = 0.3
-"""Width over which the hinge's kink is spread to have a curvature."""
-
-LEAST_DENSITY: Final = 0.02
-
-
 @dataclass(frozen=True)
 class Score:
     """Scalar score ψ(η, y), so that a person's score is ψ·ω(x)·x, in internal units."""

@@ -233,7 +233,7 @@ class RandomScaling:
         InferenceError
             If there are more than 20 restrictions, or so few steps that the matrix of the restrictions is far from its
             limit: fewer than 20 a lane, or than 10 for each restriction over all lanes, from where on a test at level
-            5% has at most 6% (tests/simulation/staged/test_scaling.py).
+            5% has at most 6% (tests/inference/test_methods.py).
         """
         if q == 1:
             return float(self.two_sided(np.sqrt(np.array([statistic])))[0])

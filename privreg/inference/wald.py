@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MAX_RESTRICTIONS", "wald_critical", "wald_sf"]
+__all__ = ["MAX_RESTRICTIONS", "wald_sf"]
 
 MAX_RESTRICTIONS: Final = 20
 _TABLE: Final = "wald_table.npz"
@@ -105,26 +105,6 @@ def wald_sf(w: float, q: int, lanes: int = 1) -> float:
         return float(np.mean(chdtrc(q, max(w, 0.0) / _lanes_law(q, lanes))))
     nodes, weights = _law()
     return float(np.sum(weights * chdtrc(q, max(w, 0.0) / nodes[q - 1])))
-
-
-def wald_critical(level: float, q: int, lanes: int = 1) -> float:
-    """Value that W_q exceeds with probability `level`.
-
-    Parameters
-    ----------
-    level : float
-        In (0, 1).
-    q : int
-        Restrictions, 1 to 20.
-    lanes : int
-    """
-    from scipy.optimize import brentq  # slow to import
-
-    _check(q)
-    high = 10.0
-    while wald_sf(high, q, lanes) > level:
-        high *= 2
-    return float(brentq(lambda w: wald_sf(w, q, lanes) - level, 0.0, high, xtol=1e-9))
 
 
 def simulate(draws: int, terms: int, seed: int) -> Array:

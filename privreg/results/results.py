@@ -145,8 +145,6 @@ class PrivateResults(EstimatedResults):
         """
         return evaluation.plot_calibration(self, public_test, groups, ax=ax)
 
-    # --- predictions -----------------------------------------------------------------------------------
-
     # --- views -----------------------------------------------------------------------------------------
 
     def plot_inference(self, *, alpha: float = 0.05, ax: Any = None) -> Axes:

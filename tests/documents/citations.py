@@ -10,16 +10,22 @@ import re
 import tokenize
 from collections.abc import Iterator
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("privreg", "tests", "benchmarks", "docs", "vignettes", "data", "packages")
-VARIABLES = {
-    "res",
-    "s",
-}  # Of the pages: results, a stream; their calls in tables are run by tests/documents/test_calls.py
+VARIABLES = {"res", "s", "tests"}  # Of examples: results, a stream, a table of tests
+FOREIGN = {
+    "contr.sum",
+    "as.numeric",
+    "np.f",
+    "numpy.f",
+    "plt.style.use",
+    "fdr",
+    "benchmarks.NAME",
+}  # R's, patterns, beginnings
 MAP = ROOT / "CONTRIBUTING.md"  # Its paths are those within privreg
 MADE = ("docs/_build/",)  # by commands, not kept
 
@@ -39,11 +45,15 @@ def files(*suffixes: str) -> tuple[Path, ...]:
     return tuple(p for p in found if not {"_build", "__pycache__", "build"} & set(p.parts))
 
 
-def docstrings(tree: ast.AST) -> list[ast.Constant]:
+@cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a module; parsing all files once is most of the cost of these tests."""
+    return tuple(ast.walk(ast.parse(file.read_text("utf-8"))))
+
+
+def docstrings(file: Path) -> list[ast.Constant]:
     """Docstrings, of constants too: strings that are statements."""
-    bodies = (getattr(node, "body", ()) for node in ast.walk(tree))
-    lines = (line for body in bodies if isinstance(body, list) for line in body)
-    values = (line.value for line in lines if isinstance(line, ast.Expr))
+    values = (node.value for node in nodes(file) if isinstance(node, ast.Expr))
     return [value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
 
 
@@ -53,7 +63,7 @@ def texts(file: Path) -> Iterator[str]:
     if file.suffix != ".py":
         yield source
         return
-    yield from (str(text.value) for text in docstrings(ast.parse(source)))
+    yield from (str(text.value) for text in docstrings(file))
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.string
@@ -67,14 +77,13 @@ def pairs() -> frozenset[tuple[str, str]]:
     for file in files(".py"):
         stem = file.parent.name if file.stem == "__init__" else file.stem
         found.add((file.parent.name, stem))
-        tree = ast.parse(file.read_text("utf-8"))
-        for node in ast.walk(tree):
+        for node in nodes(file):
             if isinstance(node, ast.Attribute):
                 found.add((_last(node.value), node.attr))
             elif isinstance(node, ast.ClassDef):
-                found |= {(node.name, name) for line in ast.walk(node) for name in _defined(line)}
+                found |= {(node.name, name) for line in ast.walk(node) for name in defined(line)}
                 parents.setdefault(node.name, set()).update(map(_last, node.bases))
-            found |= {(stem, name) for name in _defined(node)}
+            found |= {(stem, name) for name in defined(node)}
     members: dict[str, set[str]] = {}
     for a, b in found:
         members.setdefault(a, set()).add(b)
@@ -93,7 +102,7 @@ def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _defined(line: ast.AST) -> set[str]:
+def defined(line: ast.AST) -> set[str]:
     """Names that a line defines or imports, attributes of ``self`` among them."""
     if isinstance(line, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
         return {line.name}
@@ -109,14 +118,10 @@ def _defined(line: ast.AST) -> set[str]:
 
 def known(name: str) -> bool:
     """Whether a quoted name is one of code's, and a dotted one said or defined as it stands."""
-    first, *rest = parts = name.strip(".").split(".")
+    parts = name.strip(".").split(".")
     if not set(parts) <= identifiers():
         return False
-    if first in VARIABLES:
-        return True
-    return all(pair in pairs() for pair in zip(parts, rest, strict=False)) or resolves(
-        name.replace("pd.", "pandas.", 1)
-    )
+    return all(pair in pairs() for pair in pairwise(parts)) or resolves(name.replace("pd.", "pandas.", 1))
 
 
 @cache
@@ -128,16 +133,16 @@ def identifiers() -> frozenset[str]:
         if file.suffix != ".py":
             found |= set(re.findall(r"\w+", file.read_text("utf-8")))
             continue
-        tree = ast.parse(file.read_text("utf-8"))
-        said = {id(text) for text in docstrings(tree)}
-        for node in ast.walk(tree):
+        said = {id(text) for text in docstrings(file)}
+        for node in nodes(file):
             for name in ("id", "attr", "name", "arg", "asname", "module"):
                 if isinstance(value := getattr(node, name, None), str):
                     found |= set(value.split("."))
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
                 found |= set(re.findall(r"\w+", node.value))
     for file in files(".csv"):
-        first = next((line for line in file.open(encoding="utf-8") if not line.startswith("#")), "")
+        with file.open(encoding="utf-8") as lines:
+            first = next((line for line in lines if not line.startswith("#")), "")
         found |= {file.stem, *re.findall(r"\w+", first)}
     for file in files(".md"):  # what the code of pages defines
         for block in re.findall(r"^```[^\n]*\n(.*?)^```", file.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL):
@@ -194,27 +199,47 @@ def exists(path: str) -> bool:
     return not name or f"def {name}(" in (ROOT / path).read_text("utf-8")
 
 
+def gone(text: str, near: str = "", within: str = "") -> list[str]:
+    """What a text cites that isn't there; `near` is the module that it is of, `within` a folder of its paths."""
+    found = [path for path in PATH.findall(text) if not path.startswith(MADE)]
+    found = [path for path in found if not (exists(path) or (within and exists(within + path)))]
+    found += [name for name in ROLE.findall(text) if not resolves(name, near)]
+    found += [name for name in DOTTED.findall(text) if not FILE.search(name) and not resolves(name)]
+    found += [name for name in QUOTED.findall(text) if not FILE.search(name) and not known(name)]
+    found += [name for name in SHORT.findall(text) if not any(str(p).endswith(f"/{name}") for p in files(".py", ".js"))]
+    found = list(dict.fromkeys(found))
+    return [name for name in found if name not in FOREIGN and name.split(".")[0] not in VARIABLES]
+
+
 def faults(file: Path) -> list[str]:
     """What a file cites that isn't there."""
-    near = (
-        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") if file.suffix == ".py" else ""
-    )
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    near = ".".join(parts).removesuffix(".__init__") if file.suffix == ".py" else ""
     found = []
     for text in texts(file):
         if file.name == "coming_from.md":  # its tables have calls of R; tests/documents/test_calls.py runs the others
             text = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
-        found += [
-            path
-            for path in PATH.findall(text)
-            if not path.startswith(MADE) and not (exists(path) or (file == MAP and exists(f"privreg/{path}")))
-        ]
-        found += [name for name in ROLE.findall(text) if not resolves(name, near)]
-        found += [name for name in DOTTED.findall(text) if not FILE.search(name) and not resolves(name)]
-        quoted = [name for name in QUOTED.findall(text) if not FILE.search(name)]
-        found += [name for name in quoted if not known(name)]
-        found += [
-            name
-            for name in SHORT.findall(text)
-            if not any(f"/{p.relative_to(ROOT)}".endswith(f"/{name}") for p in files(".py", ".js"))
-        ]
+        found += gone(text, near, "privreg/" if file == MAP else "")
     return found
+
+
+@cache
+def used() -> frozenset[str]:
+    """Names that code reads, imports, or has as a whole string that is not in ``__all__``; words of pages."""
+    found: set[str] = set()
+    for file in files(".py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        named = [
+            line for line in ast.walk(tree) if isinstance(line, ast.Assign) and _last(line.targets[0]) == "__all__"
+        ]
+        public = {id(node) for line in named for node in ast.walk(line)} if file.name != "__init__.py" else set()
+        for node in nodes(file):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                found.add(node.attr)
+            elif isinstance(node, ast.alias):
+                found.add(node.name.split(".")[-1])
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in public:
+                found |= set(re.findall(r"\w+", node.value)) if len(node.value) < 200 else set()
+    return frozenset(found)

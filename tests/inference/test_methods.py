@@ -5,15 +5,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.special import stdtr
 from scipy.stats import chi2, norm
 
 from privreg.collector.published.sgd import ChainSummary
 from privreg.errors import InferenceError, OptionError
 from privreg.inference.methods import METHODS, Normal, RandomScaling, resolve_methods
-from privreg.inference.pivots import StudentT, scaling_critical, scaling_sf
+from privreg.inference.pivots import FEWEST_STEPS, STEPS_EACH, StudentT, scaling_critical, scaling_sf
 from privreg.inference.sandwich import central_sandwich, local_sandwich
-from privreg.inference.wald import MAX_RESTRICTIONS, simulate, wald_critical, wald_sf
+from privreg.inference.wald import MAX_RESTRICTIONS, simulate, wald_sf
+
+
+def wald_critical(level, q, lanes=1):
+    """The value that W_q exceeds with this probability."""
+    high = 10.0
+    while wald_sf(high, q, lanes) > level:
+        high *= 2
+    return brentq(lambda w: wald_sf(w, q, lanes) - level, 0.0, high, xtol=1e-9)
+
+
+def bridges(q, lanes, steps, draws, seed):
+    """The matrix's part of W_q for random walks of so many steps: what the limit is an approximation to."""
+    k = np.arange(1, steps)
+    values = 1.0 / (4.0 * steps**2 * np.sin(np.pi * k / (2 * steps)) ** 2)
+    scale = np.sqrt(np.repeat(values, lanes) / lanes)[:, None]
+    rng, out = np.random.default_rng(seed), []
+    for _ in range(draws // 100):
+        z = rng.standard_normal((100, len(scale), q)) * scale
+        out.append(1.0 / np.linalg.cholesky(z.transpose(0, 2, 1) @ z)[:, -1, -1] ** 2)
+    return np.concatenate(out)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("q", "lanes"), [(2, 1), (10, 1), (2, 8), (10, 12), (20, 16), (20, 1)])
+def test_joint_tests_hold_their_level_from_the_fewest_steps_that_are_allowed(q, lanes):
+    steps = max(FEWEST_STEPS, -(-STEPS_EACH * q // lanes))
+    # averaged: the χ² part is exact
+    level = chi2.sf(wald_critical(0.05, q, lanes) / bridges(q, lanes, steps, 2000, 1), q)
+    error = 4.0 * level.std() / np.sqrt(len(level))
+    assert level.mean() - error < 0.06
+    assert level.mean() + error > 0.05
+    assert 0.0 < RandomScaling(lanes, steps).joint_sf(5.0, q) < 1.0
+    with pytest.raises(InferenceError, match=f"needs {steps} updates of each of {lanes} lane"):
+        RandomScaling(lanes, steps - 1).joint_sf(5.0, q)
 
 
 def test_critical_values_at_the_usual_levels():

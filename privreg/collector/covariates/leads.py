@@ -28,7 +28,7 @@ SHARP: Final = 0.2
 FULL: Final = 8.0
 """Square of that constant, relative to the columns' number, at most: of families whose curvature moves, always but with
 splines. Intervals of those, far out in few records each, were then .56 times as long, and covered 81%
-(benchmarks/formulas)."""
+(`benchmarks.formulas`)."""
 
 ROOM: Final = 1.15
 """Other families' rows get so much longer than they must be. Much longer ones tell of rare levels less: slopes within

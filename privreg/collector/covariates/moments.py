@@ -53,7 +53,7 @@ FORGET: Final = 4.0
 
 STRETCHED: Final = 24.0
 """Width of a column's bounds, in learned sd, from which on it was stretched too far, by all appearances: skewed ones of
-benchmarks/designs reach 20, one that is 0 for 85% has 34."""
+`benchmarks.designs` reach 20, one that is 0 for 85% has 34."""
 
 DRAWN_IN: Final = 18.0
 """Where such a column is brought: from there one round tells a number that is mostly 0 and narrows it, and a normal one
@@ -262,7 +262,7 @@ def directions(scatter: Scatter) -> Array:
 
 
 def sizes(scatter: Scatter, total: Array) -> Scatter:
-    """Bring public covariates to a common scale, from `kernels.log_sizes`.
+    """Bring public covariates to a common scale, from `play.public_sizes`.
 
     By their geometric mean, on which few people have little influence, however far out they are.
     """
@@ -274,7 +274,7 @@ def sizes(scatter: Scatter, total: Array) -> Scatter:
 
 
 def exact(scatter: Scatter, total: Array, gaps: Sequence[float]) -> Scatter:
-    """Whiten public covariates of a common scale by their own second moments, from `kernels.second_moments`.
+    """Whiten public covariates of a common scale by their own second moments, from `play.public_moments`.
 
     `gaps` are the distances of the two values of columns that have two, 0 for the others, in the order of the columns.
     """

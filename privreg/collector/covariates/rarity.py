@@ -23,7 +23,7 @@ __all__ = ["Rare", "found", "needed"]
 
 FEW: Final = 6.0
 """Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them
-intervals cover less than some 92% (benchmarks/rare_levels)."""
+intervals cover less than some 92% (`benchmarks.rare_levels`)."""
 
 SMALLEST_SHARE: Final = 0.035
 """Shares below it can't be told apart by as many rounds of moments as are held."""

@@ -141,7 +141,7 @@ def bounded(points: Array, rows: Array, columns: Iterable[int], *, constant: boo
     """Points whose covariates keep within their bounds, from ones that are normal: beta with the same mean and sd.
 
     Where a covariate is even, has two peaks or is skewed, bounds, mean and sd tell as much of it as the law needs: with
-    normal ones, which go beyond the bounds, curvature was off and intervals were too short (benchmarks/validity).
+    normal ones, which go beyond the bounds, curvature was off and intervals were too short (`benchmarks.validity`).
 
     Parameters
     ----------

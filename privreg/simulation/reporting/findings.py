@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["before_role", "found_of", "wanted"]
 
 ENOUGH: Final = 400.0
-"""Records in main rounds, times μ²/d², with fewer of which no study of many designs was made (benchmarks/validity)."""
+"""Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""
 
 TOLD: Final = 2.5
 """Standard errors of what reports alone tell of the curvature along a coefficient, by which it must be above 0. With 2,
@@ -42,7 +42,7 @@ model was marked."""
 
 BELIEVED: Final = 0.7
 """Curvature, relative to that mean, that must be believed if it isn't: with a valley where most responses
-should lie, states hardly move and the law alone makes intervals short (design "charges" of benchmarks/validity)."""
+should lie, states hardly move and the law alone makes intervals short (design "charges" of `benchmarks.validity`)."""
 
 SETTLED: Final = 3.0
 """Standard errors by which a coefficient may move one way over the main rounds. In 20 designs chance alone moved one of
@@ -82,7 +82,7 @@ AT_END: Final = 3.0
 
 IMPRECISE: Final = 1.5
 """Sd of a linear predictor's error, along one direction of whitened covariates, from which on curvature that depends on
-it isn't known: in design "counts, mostly none" of benchmarks/validity, slopes of fits beyond it covered 81%, of others
+it isn't known: in design "counts, mostly none" of `benchmarks.validity`, slopes of fits beyond it covered 81%, others
 94%."""
 
 SHUFFLED, IN_ORDER = 1e-6, 0.01

@@ -101,7 +101,7 @@ def fit_blocks(
         For simulation only.
     blocks : sequence of Span
     each : callable
-        How functions are called; see `work.Each`.
+        How functions are called; see `tasks.Each`.
 
     Returns
     -------

@@ -105,7 +105,7 @@ def spread(client: Any, done: Callable[[int], None]) -> Each:
     Returns
     -------
     callable
-        See `work.Each`.
+        See `tasks.Each`.
     """
     as_completed = need("distributed", "dask", "a fit over several processes").as_completed
     run = uuid.uuid4().hex[:8]

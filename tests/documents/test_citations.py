@@ -1,0 +1,61 @@
+"""What docstrings, comments and pages cite is there; benchmarks import, and what modules define is used."""
+
+import ast
+import importlib
+import pkgutil
+
+import pytest
+
+import benchmarks
+from tests.documents import citations
+from tests.documents.citations import FOLDERS, ROOT
+
+
+@pytest.mark.parametrize("name", [m.name for m in pkgutil.iter_modules(benchmarks.__path__)])
+def test_a_benchmark_imports(name):
+    assert importlib.import_module(f"benchmarks.{name}").__doc__
+
+
+def of(folder):
+    files = citations.files(".py", ".md")
+    return [f for f in files if (f.relative_to(ROOT).parts[0] if f.parent != ROOT else ".") == folder]
+
+
+@pytest.mark.parametrize("folder", [*FOLDERS, "."])
+def test_cited_paths_and_names_are_there(folder):
+    """Of a folder; of the pages beside the folders."""
+    assert of(folder)
+    assert {str(f.relative_to(ROOT)): found for f in of(folder) if (found := citations.faults(f))} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see tests/simulation/staged/" + "test_scaling.py", "stored in `benchmarks/results/" + "lost.csv`",
+        "(benchmarks/" + "validity)", "from `kernels." + "log_sizes`", ":func:`privreg.theory." + "lost`",
+        "in privreg.simulation." + "staged", "``lost_" + "option`` is", "`lost_" + "module.py` has it",
+        "tests/documents/test_citations.py::test_" + "lost", "python -m benchmarks." + "lost",
+    ],
+)  # fmt: skip
+def test_what_is_gone_is_found(text):
+    """Split, so that no name of theirs is one of code's."""
+    assert len(citations.gone(text)) == 1
+
+
+def test_what_is_there_is_not_found():
+    text = """`benchmarks/results/speed.csv`, tests/documents/, :class:`privreg.Huber`, privreg.theory.rates,
+    `results/results.py`, `BERRY_ESSEEN`, `Budget.declare`,
+    tests/documents/test_citations.py::test_a_benchmark_imports"""
+    assert citations.gone(text) == []
+
+
+def test_what_modules_define_is_used():
+    """Constants, functions and classes: by other code, or by name in a string, as options and verbs are."""
+    unused = []
+    for file in citations.files(".py"):
+        if file.relative_to(ROOT).parts[0] not in {"privreg", "benchmarks", "docs"} or file.name == "conf.py":
+            continue
+        for line in citations.nodes(file)[0].body:
+            names = set() if isinstance(line, ast.Import | ast.ImportFrom) else citations.defined(line)
+            unused += [f"{file.relative_to(ROOT)}: {n}" for n in names - citations.used() if not n.startswith("__")]
+    assert unused == []
