@@ -1,7 +1,7 @@
-"""One person's report in a fit by rounds, under any mechanism, readable: what many devices at once are tried against.
+"""What one person reports in a fit by rounds before it is randomised, under any mechanism.
 
-The reports before noise are those of `privreg.device.score`, of Gaussian mechanisms in the field; here they are
-randomised by any mechanism from given normals, and private responses, which devices in the field don't have, are added.
+Reports are those of `privreg.device.score`, of Gaussian mechanisms in the field; private responses, which devices in
+the field don't have, are added.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from privreg.device import score
-from privreg.privacy.channels import randomised_one
 from privreg.protocol import codes
 from privreg.protocol.codes import LEVER2
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privreg.privacy.mechanisms import Mechanism
     from privreg.protocol.plans import ScorePlan
 
     Array = NDArray[np.float64]
     Function = Callable[[float, float], float] | None
 
-__all__ = ["Told", "moment_report", "round_report", "scored", "second_moments", "threshold_report"]
+__all__ = ["Told", "scored", "second_moments"]
 
 
 class Told(NamedTuple):
@@ -47,98 +45,12 @@ class Told(NamedTuple):
         return np.concatenate([score, out[..., 1:]], axis=-1)
 
 
-def threshold_report(mechanism: Mechanism, thresholds: Array, v: Array, noise: Array) -> Array:
-    """One person's report, in a fit by rounds, on where each of m numbers lies whose scale nobody declared.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-    thresholds : ndarray, shape (m,)
-        Public ones of the person's group.
-    v : ndarray, shape (m,)
-        The person's numbers; NaN for one who has nothing to tell.
-    noise : ndarray, shape (width,)
-        Standard normals drawn for this person and never used again.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        1 for a number above its threshold, 0 for another, 1/2 for none, randomised about 1/2.
-    """
-    bits = [b - 0.5 for b in score.above(list(map(float, v)), list(map(float, thresholds)))]
-    radius = mechanism.bits_radius(len(bits))
-    return randomised_one(mechanism.channel(len(bits)), np.array(bits), radius, noise) + 0.5
-
-
-def moment_report(mechanism: Mechanism, rows: Array, v: Array, noise: Array) -> Array:
-    """One person's report on second moments.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-    rows : ndarray, shape (d, d)
-        Current public row map, lower triangular.
-    v : ndarray, shape (d,)
-        The person's covariates, and the response where it has a scale to learn.
-    noise : ndarray, shape (width,)
-        Standard normals drawn for this person and never used again.
-
-    Returns
-    -------
-    ndarray, shape (d (d + 1) / 2,)
-        Lower triangle of u uᵀ, u = z/‖z‖, z = `rows` v, off-diagonal entries times √2, randomised: u uᵀ is positive
-        semidefinite of trace and Frobenius norm 1. Where v can't be used, noise only.
-    """
-    told = second_moments(rows, v)
-    return randomised_one(mechanism.channel(len(told)), told, mechanism.moment_radius(), noise)
-
-
 def second_moments(rows: Array, v: Array) -> Array:
-    """What a report on second moments says before it is randomised; see `moment_report`."""
-    return np.array(score.outer(score.direction(_whitened(rows, v))))
+    """What a report on second moments says before it is randomised: u uᵀ, u = z/‖z‖, z = `rows` v.
 
-
-def round_report(
-    plan: ScorePlan,
-    rows: Array,
-    theta: Array,
-    c: float,
-    x: Array,
-    y: float,
-    noise: Array,
-    offset: float = 0.0,
-    function: Function = None,
-    weight: float = 1.0,
-) -> Array:
-    """One person's report in a round of scores: the weighted unit score, and in a pilot a number that tells curvature.
-
-    Parameters
-    ----------
-    plan : ScorePlan
-        Family, bound, weight kappa of the number (0: none is sent), channel and radius.
-    rows : ndarray, shape (d, d) or (2, d)
-        Public row map, lower triangular; z = `rows` x. Or the scales and shifts of z_j = s_j x_j + t_j x_0.
-    theta : ndarray, shape (b d,)
-        The group's public coefficients, whitened coordinates, b the number of blocks.
-    c : float
-        Public corner, internal units.
-    x, y, offset
-        The person's row, internal units; NaN for one who has nothing to tell.
-    noise : ndarray, shape (width,)
-        Standard normals drawn for this person and never used again.
-    function : callable, optional
-        Score over its bound of a user's own family.
-    weight : float
-        (μ_i/μ_max)² of a person with a smaller budget, whose report carries more noise.
-
-    Returns
-    -------
-    ndarray, shape (b d,) or (b d + 1,)
-        ψ z/‖z‖, abs ψ ≤ 1, and kappa times the number, randomised. With label privacy ψ alone is randomised, about the
-        middle of its range over y at this predictor, and the public ω z multiplies it, ω = min(1, 8 √d/‖z‖).
+    The lower triangle, shape (d (d + 1)/2,), off-diagonal entries · √2: its norm is 1. Zeros where v can't be used.
     """
-    told = scored(plan, rows, theta, c, x, y, offset, function)
-    return told.finish(randomised_one(plan.channel, told.report, told.radius / math.sqrt(weight), noise))
+    return np.array(score.outer(score.direction(_whitened(rows, v))))
 
 
 def scored(
@@ -151,7 +63,12 @@ def scored(
     offset: float = 0.0,
     function: Function = None,
 ) -> Told:
-    """What a report of scores says before it is randomised; arguments as of `round_report`."""
+    """What a report of scores says before it is randomised: ψ z/‖z‖, abs ψ ≤ 1, and in a pilot kappa times a number.
+
+    z = `rows` x, or z_j = s_j x_j + t_j x_0 of two rows of scales and shifts; `theta` are the group's coefficients in
+    the coordinates of z, `c` the public threshold. x and y are NaN for one who has nothing to say. With label privacy
+    ψ alone is randomised, and the public ω z, ω = min(1, 8 √d/‖z‖), multiplies it.
+    """
     z, at = _whitened(rows, x), [float(t) for t in theta]
     if plan.blocks > 1:
         return Told(np.array(score.classes(at, z, float(y))), plan.radius, np.zeros(len(at)))

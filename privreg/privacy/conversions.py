@@ -37,7 +37,6 @@ __all__ = [
     "pure_tradeoff",
     "rho_mu",
     "zcdp_delta",
-    "zcdp_epsilon",
 ]
 
 _TINY: Final = 1e-320
@@ -413,26 +412,6 @@ def _concentrated(rho: float, epsilon: float) -> float:
     less = math.exp(u)  # α − 1; any α is a valid bound, so rounding does no harm
     log = less * ((1 + less) * rho - epsilon) - (1 + less) * float(np.logaddexp(0.0, -u)) - u
     return math.exp(min(log, 0.0))
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Smallest ε ≥ 0 known for which ρ-zCDP, by whatever mechanism, implies (ε, δ)-DP; inverts :func:`zcdp_delta`.
-
-    Parameters
-    ----------
-    rho : float
-        ρ > 0 per person.
-    delta : float
-        δ in (0, 1).
-
-    Returns
-    -------
-    float
-    """
-    if zcdp_delta(rho, 0.0) <= delta:
-        return 0.0
-    high = rho + 2 * math.sqrt(rho * -math.log(delta))  # Bun & Steinke (2016), Proposition 1.3
-    return _root(lambda e: math.log(zcdp_delta(rho, e) or _TINY) - math.log(delta), 0.0, high, xtol=1e-12)
 
 
 # --- trade-off curves ------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from privreg.privacy.mechanisms import Gaussian, psd_sensitivity, score_sensitiv
 from privreg.privacy.noise import NoiseStream, seeded_key
 from privreg.protocol import codes
 from privreg.simulation.published import sgd_kernels as kernels
-from privreg.simulation.published.sgd_device import curvature_report, score_report
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan, with_noise
+from tests.published import curvature_report, score_report
 
 HUGE = [1e300, -1e300, 1e155, 1e-155, 1e-300, 5e-324, 0.0, 1.0, -3.0, 1e8]
 UNDERFLOWING = [1.575e-162, 1.5714e-162, 1.1e-162, 2.3e-161, 3e-154, 1e-146, 1e-145, 9.99e-146]

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
-from privreg.audit.devices import moment_report, round_report, threshold_report
 from privreg.collector.covariates import factors, moments, thresholds
 from privreg.collector.covariates import moments as whitening
 from privreg.collector.covariates.moments import Layout
@@ -22,6 +21,7 @@ from privreg.protocol.rounds import GROUPS
 from privreg.protocol.schedule import LOCATIONS
 from privreg.simulation import play
 from privreg.simulation.published import sgd_kernels as kernels
+from tests.devices import moment_report, round_report, threshold_report
 from tests.kinds import KINDS, plan_of, quiet
 from tests.rounds import plan_by_rounds, state_of
 

@@ -8,8 +8,8 @@ from privreg.collector.published import sgd
 from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import DIAGONAL, FULL
 from privreg.simulation.published.sgd import AveragedSGD
-from privreg.simulation.published.sgd_device import score_report
 from tests.helpers import SCORES, make_device, make_test_plan
+from tests.published import score_report, update
 from tests.simulation.test_sgd import KEY, STEPS, assert_same_bits, rows
 
 N, P = 4300, 3
@@ -28,7 +28,7 @@ def test_stream_and_collector_turn_at_the_same_place_to_the_same_bits(mode):
     for i in range(N):
         report = score_report(device, state.theta, x[i], y[i], noise.peek()[0], 0.0)
         noise.advance(1)
-        state = sgd.update(state, plan, STEPS, report)
+        state = update(state, plan, STEPS, report)
     assert_same_bits(state, run.state)
     assert np.abs(state.origin - 0.1).max() > 0.01
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import privreg as pr
-from privreg.audit.devices import moment_report, round_report, threshold_report
 from privreg.collector.published import sgd
 from privreg.collector.published.steps import Steps
 from privreg.families.scores import HAVE_CURVATURE
@@ -17,7 +16,8 @@ from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import FULL, MULTINOMIAL
 from privreg.simulation.published import sgd_kernels as kernels
 from privreg.simulation.published.sgd import AveragedSGD, make_plan
-from privreg.simulation.published.sgd_device import Device, curvature_report, score_report
+from privreg.simulation.published.sgd_device import Device
+from tests.devices import moment_report, round_report, threshold_report
 from tests.helpers import BOUNDED_WEIGHTS
 from tests.kinds import (
     BROKEN,
@@ -31,6 +31,7 @@ from tests.kinds import (
     quiet,
     responses,
 )
+from tests.published import curvature_centre, curvature_report, score_report, update, update_curvature
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 EVERY_MECHANISM = pytest.mark.parametrize("name", MECHANISMS)
@@ -90,12 +91,12 @@ def in_both(device, p, blocks, x, y, offset, *, batch, share):
     sent = [0, 0]
     for i in range(len(y)):
         if share and kernels.is_curvature_turn(i, plan.curvature_share):
-            centre = sgd.curvature_centre(state)
+            centre = curvature_centre(state)
             report = curvature_report(device, centre, x[i], y[i], bend[sent[1]], offset[i])
-            state, sent[1] = sgd.update_curvature(state, report), sent[1] + 1
+            state, sent[1] = update_curvature(state, report), sent[1] + 1
         else:
             report = score_report(device, state.theta, x[i], y[i], noise[sent[0]], offset[i])
-            state, sent[0] = sgd.update(state, plan, SLOW, report), sent[0] + 1
+            state, sent[0] = update(state, plan, SLOW, report), sent[0] + 1
     assert np.isfinite(state.theta).all()
     assert (state.theta != 0.1).all()
     return run.state, state, sent

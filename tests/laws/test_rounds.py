@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privreg.audit.devices import moment_report, round_report, threshold_report
 from privreg.collector.plan import Bounded
 from privreg.families import measures, scores
 from privreg.families.measures import Gauge
@@ -24,6 +23,7 @@ from privreg.protocol.rounds import GROUPS
 from privreg.simulation import play
 from privreg.simulation.devices import Block, Devices
 from privreg.simulation.plan import device_plan
+from tests.devices import moment_report, round_report, threshold_report
 from tests.kinds import BROKEN, EXTREME, KINDS, MECHANISMS, adversarial, mechanism, quiet, responses
 from tests.rounds import plan_by_rounds, state_of
 

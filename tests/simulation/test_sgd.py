@@ -16,9 +16,9 @@ from privreg.privacy.noise import NoiseStream, derived_key
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, NONE
 from privreg.simulation.published import sgd_kernels as kernels
 from privreg.simulation.published.sgd import AveragedSGD
-from privreg.simulation.published.sgd_device import curvature_report, score_report
 from tests.helpers import BOUNDED_WEIGHTS, SCORES, make_device, make_test_plan
 from tests.kinds import assert_twins
+from tests.published import curvature_centre, curvature_report, score_report, update, update_curvature
 
 KEY = bytes(range(32))
 STEPS = Steps(0.5, 0.51, 3.0)
@@ -74,15 +74,15 @@ def test_fused_stream_equals_devices_and_collector(family, weights, batch, mode,
     senders = 0
     for i in range(n):
         if share and kernels.is_curvature_turn(i, plan.curvature_share):
-            centre = sgd.curvature_centre(state)
+            centre = curvature_centre(state)
             report = curvature_report(device, centre, x[i], y[i], curvature_noise.peek()[0], offset[i])
             curvature_noise.advance(1)
-            state = sgd.update_curvature(state, report)
+            state = update_curvature(state, report)
             senders += 1
         else:
             report = score_report(device, state.theta, x[i], y[i], noise.peek()[0], offset[i])
             noise.advance(1)
-            state = sgd.update(state, plan, STEPS, report)
+            state = update(state, plan, STEPS, report)
     assert_twins(state, run.state, SCORES[family].shape.family)
     assert bool(senders) == (share > 0)
     assert np.abs(state.theta - 0.1).max() > 0.01

@@ -12,7 +12,6 @@ import numpy as np
 
 from privreg.collector.published.history import fold
 from privreg.collector.published.history import variances as history_variances
-from privreg.collector.published.steps import Steps
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, FULL, HISTORY, LINE, NONE
 from privreg.protocol.plans import Plan, State
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChainSummary",
-    "curvature_centre",
     "final",
     "folded",
     "init",
@@ -35,8 +33,6 @@ __all__ = [
     "moved_gram",
     "recentred",
     "symmetric",
-    "update",
-    "update_curvature",
     "variances",
 ]
 
@@ -79,64 +75,6 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
 def copy(state: State) -> State:
     """Copy a state, arrays included."""
     return State(**{name: array.copy() for name, array in state._asdict().items()})
-
-
-def curvature_centre(state: State) -> Array:
-    """Running average of the iterates, at which curvature is asked for."""
-    return state.origin + state.total / max(int(state.counts[codes.UPDATES]), 1)
-
-
-def update(state: State, plan: Plan, steps: Steps, report: Array) -> State:
-    """State after one score report.
-
-    Parameters
-    ----------
-    state : State
-    plan : Plan
-    steps : Steps
-    report : ndarray, shape (p,)
-        A person's randomised score.
-
-    Returns
-    -------
-    State
-        A new value; the old one is unchanged.
-    """
-    new = copy(state)
-    counts = new.counts
-    counts[codes.PEOPLE] += 1
-    counts[codes.POSITION] += 1
-    mean = report
-    if plan.batch > 1:
-        new.batch[:] += report
-        counts[codes.IN_BATCH] += 1
-        if counts[codes.IN_BATCH] < plan.batch:
-            return new
-        mean = new.batch / plan.batch
-        new.batch[:] = 0.0
-        counts[codes.IN_BATCH] = 0
-    k = int(counts[codes.UPDATES])
-    slot = k % BLOCK
-    gamma = float(steps.block(k, 1)[0])
-    if plan.outer == 2:
-        p = len(new.theta)
-        new.reports[p:, slot] = np.append(new.theta - new.origin, 1.0)
-    new.theta[:] = new.theta - gamma * mean
-    new.total[:] = new.total + (new.theta - new.origin)
-    new.path[:-1, slot] = new.total
-    new.path[-1, slot] = float(k + 1)
-    if plan.outer:
-        new.reports[: len(mean), slot] = mean
-    if plan.scaling_mode == DIAGONAL:
-        first = 0.0
-        for a, b in zip(new.functional, new.total, strict=True):
-            first += float(a) * float(b)
-        new.path[0, slot] = first
-    counts[codes.UPDATES] = k + 1
-    if slot == BLOCK - 1:
-        kernels.flush_block(new.path, new.sums, plan.scaling_mode, new.reports, new.outer, plan.outer)
-        folded(new, plan)
-    return recentred(new, plan)[0] if is_turn(k + 1) else new
 
 
 def folded(state: State, plan: Plan) -> None:
@@ -186,15 +124,6 @@ def moved_gram(gram: Array, move: Array) -> Array:
     turn = np.eye(2 * p + 1)
     turn[p : 2 * p, 2 * p] = -move
     return np.asarray(np.tril(turn @ symmetric(gram) @ turn.T))
-
-
-def update_curvature(state: State, report: Array) -> State:
-    """State after one curvature report, shape (p (p + 1) / 2,)."""
-    new = copy(state)
-    new.curvature[:] += report
-    new.counts[codes.CURVATURES] += 1
-    new.counts[codes.POSITION] += 1
-    return new
 
 
 class ChainSummary(NamedTuple):

@@ -1,0 +1,110 @@
+"""One person's report in a fit by rounds, readable: what many devices at once are tried against."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privreg.audit.devices import scored, second_moments
+from privreg.device import score
+from privreg.privacy.channels import randomised_one
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privreg.audit.devices import Function
+    from privreg.privacy.mechanisms import Mechanism
+    from privreg.protocol.plans import ScorePlan
+
+    Array = NDArray[np.float64]
+
+
+def threshold_report(mechanism: Mechanism, thresholds: Array, v: Array, noise: Array) -> Array:
+    """One person's report, in a fit by rounds, on where each of m numbers lies whose scale nobody declared.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    thresholds : ndarray, shape (m,)
+        Public ones of the person's group.
+    v : ndarray, shape (m,)
+        The person's numbers; NaN for one who has nothing to tell.
+    noise : ndarray, shape (width,)
+        Standard normals drawn for this person and never used again.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        1 for a number above its threshold, 0 for another, 1/2 for none, randomised about 1/2.
+    """
+    bits = [b - 0.5 for b in score.above(list(map(float, v)), list(map(float, thresholds)))]
+    radius = mechanism.bits_radius(len(bits))
+    return randomised_one(mechanism.channel(len(bits)), np.array(bits), radius, noise) + 0.5
+
+
+def moment_report(mechanism: Mechanism, rows: Array, v: Array, noise: Array) -> Array:
+    """One person's report on second moments.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    rows : ndarray, shape (d, d)
+        Current public row map, lower triangular.
+    v : ndarray, shape (d,)
+        The person's covariates, and the response where it has a scale to learn.
+    noise : ndarray, shape (width,)
+        Standard normals drawn for this person and never used again.
+
+    Returns
+    -------
+    ndarray, shape (d (d + 1) / 2,)
+        Lower triangle of u uᵀ, u = z/‖z‖, z = `rows` v, off-diagonal entries times √2, randomised: u uᵀ is positive
+        semidefinite of trace and Frobenius norm 1. Where v can't be used, noise only.
+    """
+    told = second_moments(rows, v)
+    return randomised_one(mechanism.channel(len(told)), told, mechanism.moment_radius(), noise)
+
+
+def round_report(
+    plan: ScorePlan,
+    rows: Array,
+    theta: Array,
+    c: float,
+    x: Array,
+    y: float,
+    noise: Array,
+    offset: float = 0.0,
+    function: Function = None,
+    weight: float = 1.0,
+) -> Array:
+    """One person's report in a round of scores: the weighted unit score, and in a pilot a number that tells curvature.
+
+    Parameters
+    ----------
+    plan : ScorePlan
+        Family, bound, weight kappa of the number (0: none is sent), channel and radius.
+    rows : ndarray, shape (d, d) or (2, d)
+        Public row map, lower triangular; z = `rows` x. Or the scales and shifts of z_j = s_j x_j + t_j x_0.
+    theta : ndarray, shape (b d,)
+        The group's public coefficients, whitened coordinates, b the number of blocks.
+    c : float
+        Public corner, internal units.
+    x, y, offset
+        The person's row, internal units; NaN for one who has nothing to tell.
+    noise : ndarray, shape (width,)
+        Standard normals drawn for this person and never used again.
+    function : callable, optional
+        Score over its bound of a user's own family.
+    weight : float
+        (μ_i/μ_max)² of a person with a smaller budget, whose report carries more noise.
+
+    Returns
+    -------
+    ndarray, shape (b d,) or (b d + 1,)
+        ψ z/‖z‖, abs ψ ≤ 1, and kappa times the number, randomised. With label privacy ψ alone is randomised, about the
+        middle of its range over y at this predictor, and the public ω z multiplies it, ω = min(1, 8 √d/‖z‖).
+    """
+    told = scored(plan, rows, theta, c, x, y, offset, function)
+    return told.finish(randomised_one(plan.channel, told.report, told.radius / math.sqrt(weight), noise))
