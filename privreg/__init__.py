@@ -23,6 +23,7 @@ from privreg.version import __version__
 
 if TYPE_CHECKING:
     from privreg import central, datasets, errors, experiments, families, federated, means
+    from privreg.data.sources.csv import csv
     from privreg.data.sources.database import sql
     from privreg.errors import PrivacyLeakError, PrivacyLeakWarning
     from privreg.families.builtin import (
@@ -69,6 +70,7 @@ __all__ = [
     "central",
     "compare",
     "connect",
+    "csv",
     "datasets",
     "errors",
     "experiments",
@@ -103,6 +105,7 @@ _HOMES = {
     "anova": "privreg.results.postestimation.comparison",
     "compare": "privreg.results.postestimation.comparison",
     "connect": "privreg.field.connect",
+    "csv": "privreg.data.sources.csv",
     "limit_spending": "privreg.privacy.ledger",
     "load": "privreg.loading",
     "plan": "privreg.planning.power",

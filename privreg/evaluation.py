@@ -48,8 +48,10 @@ def _encoded(fit: ResultData, public_test: Any) -> tuple[Array, Array]:
 def _batches(fit: ResultData, public_test: Any) -> Iterable[Any]:
     """Parts of a test set: those of files as a fit would read them, anything else whole."""
     what = "measures of prediction"
+    from privreg.data.sources.csv import Csv
+
     several = isinstance(public_test, list) and all(isinstance(path, str | Path) for path in public_test)
-    if not (several or isinstance(public_test, str | Path)):
+    if not (several or isinstance(public_test, str | Path | Csv)):
         for rows in public_test if isinstance(public_test, tuple) else (public_test,):
             refuse_fitted(rows, what)
         return (one_batch(public_test, fit.design.columns, fit.design.schema),)

@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from privreg.cli.values import sep_of
 from privreg.errors import OptionError, choose
 
 __all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
@@ -17,15 +18,16 @@ ABOUT: Final = "compare a file's columns with public declarations"
 USAGE: Final = "privreg schema check DATA SCHEMA [--formula FORMULA] | privreg schema template DATA [--out SCHEMA]"
 HELP: Final = """\
 check tells which declared columns the data lack, and whose type can't be what
-is declared. template writes a skeleton to fill in, of a Parquet or Feather
-file. Both look at names and types of columns, as the file's header or footer
-has them, never at rows: what they print may be shown to anybody who may know
-the columns. Whether values lie inside the bounds is in the rows, so nothing
-here tells; values outside are clamped on the device.
+is declared. template writes a skeleton to fill in. Both look at names and
+types of columns, as the file's header or footer has them, never at rows: what
+they print may be shown to anybody who may know the columns. The first line of
+a CSV file must hold names. Whether values lie inside the bounds is in the
+rows, so nothing here tells; values outside are clamped on the device.
 """
 EXAMPLES: Final = """\
 examples:
   privreg schema template people.parquet --out schema.yaml
+  privreg schema template people.csv --sep ";" --out schema.yaml
   privreg schema check people.parquet schema.yaml
   privreg schema check people.csv schema.yaml --formula "charges ~ age + smoker"
 
@@ -69,7 +71,7 @@ def _check(a: argparse.Namespace) -> int:
     if a.formula is not None:
         response, exog = needed_columns(a.formula, {})
         wanted = list(dict.fromkeys([*response, *exog]))
-    files = described(a.path)
+    files = described(a.path, sep_of(a))
     found = [(file.name, line) for file in files for line in mismatches(schema, file, wanted)]
     count = f"{len(found)} mismatch{'' if len(found) == 1 else 'es'}"
     print(f"{a.path} against {a.schema}: {count if found else 'nothing found'}")
@@ -85,7 +87,7 @@ def _template(a: argparse.Namespace) -> int:
     from privreg.data.inspect import template
     from privreg.files import archive
 
-    text = template(a.path)
+    text = template(a.path, sep_of(a))
     if a.out is None:
         print(text, end="", flush=True)
         return 0

@@ -26,6 +26,8 @@ __all__ = [
     "levels",
     "numbers",
     "pairs",
+    "rows_of",
+    "sep_of",
     "single",
 ]
 
@@ -46,6 +48,25 @@ def check_order(a: argparse.Namespace) -> None:
     if path is None:
         raise OptionError(f"{formula!r} is no formula, and this reads no file; write one in quotes, such as 'y ~ x'.")
     raise OptionError(f"the formula comes first and the data second: privreg {a.verb} {quoted(path)} {quoted(formula)}")
+
+
+def sep_of(a: argparse.Namespace) -> str:
+    """What is between fields of a CSV file; a tab may be written as a word."""
+    return "\t" if a.sep in {"tab", "\\t"} else str(a.sep or ",")
+
+
+def rows_of(a: argparse.Namespace) -> Any:
+    """The file of rows, with --sep and --decimal where they are given.
+
+    Raises
+    ------
+    OptionError
+    """
+    from privreg.data.sources.csv import csv
+
+    if a.sep is None and a.decimal is None:
+        return a.path
+    return csv(a.path, sep=sep_of(a), decimal=a.decimal or ".")
 
 
 _ONE: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -175,6 +196,11 @@ def levels(given: Sequence[str]) -> dict[str, list[Any]]:
         if not equals or not name:
             raise SchemaError(f"--levels: {item!r} must read NAME=A,B,..., such as --levels smoker=no,yes.")
         _once("--levels", name, out)
+        if re.match('[^",]*=', value):
+            raise SchemaError(
+                f"--levels: {item!r} has two '='; write a first level that has one in quotes, as in "
+                "--levels 'g=\"1=a\",b'; a column whose name has one is declared in a file, --schema schema.yaml."
+            )
         out[name] = _typed(item, value)
     return out
 

@@ -14,7 +14,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privreg.data.cells import GAP, UNKNOWN, Codes, Flags, Floats, factorized, places_of, read, read_days, unmasked
+from privreg.data.cells import (
+    GAP,
+    UNKNOWN,
+    Codes,
+    Flags,
+    Floats,
+    as_series,
+    factorized,
+    places_of,
+    read,
+    read_days,
+    unmasked,
+)
 from privreg.data.taken import Taken
 from privreg.errors import DataError, SchemaError, quietly
 from privreg.schema.declarations import Schema
@@ -28,6 +40,7 @@ __all__ = [
     "clamped",
     "column_of",
     "complete_rows",
+    "joined",
     "learn_levels",
     "learn_moments",
     "length",
@@ -36,6 +49,7 @@ __all__ = [
     "missing",
     "numbers",
     "prepare",
+    "reads_as_number",
     "row_labels",
     "same_rows",
     "settled",
@@ -160,7 +174,7 @@ def missing(name: str, labels: Iterable[Any], others: Iterable[str] = ()) -> Dat
     people. So the nearest label is quoted only if it is the name but for capitals, or one of the others is a label.
     """
     names = list(labels)
-    if any(not isinstance(c, str) or _reads_as_number(c) for c in names):
+    if any(not isinstance(c, str) or reads_as_number(c) for c in names):
         return DataError(
             f"column {name!r} is missing; the data's column labels look like values or positions. Give the table a "
             "header of names, or name its columns."
@@ -173,7 +187,8 @@ def missing(name: str, labels: Iterable[Any], others: Iterable[str] = ()) -> Dat
     return DataError(f"column {name!r} is missing from the data, which have {len(names)} columns. {hint}")
 
 
-def _reads_as_number(label: str) -> bool:
+def reads_as_number(label: str) -> bool:
+    """Whether a label is no name but a number, as of a table without a header."""
     try:
         float(label)
     except ValueError:
@@ -232,10 +247,7 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
     With `gaps`, the code of a value that is missing or not declared is -1; without, it is an error. `new` as in
     :func:`numbers`.
     """
-    codes, seen = quietly(lambda: factorized(raw), _unreadable(name))
-    known = places_of(tuple(levels))
-    table = np.array([*map(known.place, seen), GAP], dtype=np.intp)
-    out: Codes = table.take(codes)  # a missing value has code -1: the last entry
+    out = _places(raw, name, levels)
     lowest = int(out.min()) if out.size else 0
     if gaps:
         return np.maximum(out, GAP) if lowest < GAP else out
@@ -248,6 +260,40 @@ def level_codes(raw: Any, name: str, levels: Sequence[Any], *, gaps: bool = Fals
             f"column {name!r} has a value that is not among its declared levels {list(levels)!r} (texts are compared "
             f"letter by letter: ' yes' with a space is not 'yes'); {f'correct the new rows {strip}.' if new else mend}"
         )
+    return out
+
+
+def _places(raw: Any, name: str, levels: Sequence[Any]) -> Codes:
+    """The same, with the code of a missing value and that of one that is not declared told from each other."""
+    codes, seen = quietly(lambda: factorized(raw), _unreadable(name))
+    table = np.array([*map(places_of(tuple(levels)).place, seen), GAP], dtype=np.intp)
+    out: Codes = table.take(codes)  # a missing value has code -1: the last entry
+    return out
+
+
+def joined(frames: Sequence[Any], names: Iterable[str], schema: Schema, verbatim: Container[str]) -> dict[str, Any]:
+    """The named columns of several frames as one, read as :func:`prepare` would; those in `verbatim` stay as they are.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or the columns differ in length.
+    """
+    out: dict[str, Any] = {}
+    for name in names:
+        parts = [column_of(frame, name) for frame in frames]
+        if name in verbatim:
+            cells = [cell for part in parts for cell in as_series(part).tolist()]
+            out[name] = np.fromiter(cells, dtype=object, count=len(cells))
+        elif (levels := schema.levels.get(name)) is not None:
+            codes = np.concatenate([_places(part, name, levels) for part in parts])
+            kind = pd.CategoricalDtype(pd.Index([*levels, object()], dtype=object))  # the last is none of them
+            out[name] = pd.Categorical.from_codes(np.where(codes == UNKNOWN, len(levels), codes), dtype=kind)
+        else:
+            dates = name in schema.dates
+            out[name] = np.concatenate([numbers(part, name, gaps=True, dates=dates) for part in parts])
+    if len({len(v) for v in out.values()}) > 1:
+        raise DataError("the columns differ in length.")
     return out
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from privreg.data.columns import missing
+from privreg.data.columns import missing, reads_as_number
 from privreg.data.sources.arrow import kind_of
-from privreg.data.sources.csv import header_of
+from privreg.data.sources.csv import check_commas, header_of
 from privreg.data.sources.files import arrow_schema, files_of
-from privreg.errors import UnsupportedArgumentError
+from privreg.errors import DataError
 from privreg.schema.declarations import Schema
 from privreg.schema.files import quoted
 
@@ -28,21 +28,23 @@ class Described(NamedTuple):
     kinds: Mapping[str, str] | None
 
 
-def described(path: str | Path) -> list[Described]:
-    """Names and types of the columns of a file, or of each file of a folder.
+def described(path: str | Path, sep: str = ",") -> list[Described]:
+    """Names and types of the columns of a file, or of each file of a folder; `sep` is that of a CSV file.
 
     Raises
     ------
     DataError
         If there is no such file, or its header can't be read.
     """
-    return [_described(name, file) for name, file in files_of(Path(path)).items()]
+    return [_described(name, file, sep) for name, file in files_of(Path(path)).items()]
 
 
-def _described(name: str, path: Path) -> Described:
+def _described(name: str, path: Path, sep: str) -> Described:
     schema = arrow_schema(name, path)
     if schema is None:
-        return Described(name, header_of(path), None)
+        labels = header_of(path, sep)
+        check_commas(path, labels, {""})
+        return Described(name, labels, None)
     return Described(name, schema.names, {field.name: kind_of(field.type) for field in schema})
 
 
@@ -94,24 +96,27 @@ _HEAD: Final = """\
 """
 
 
-def template(path: str | Path) -> str:
-    """A skeleton of a schema in YAML, from the names and types of a file's columns.
+_EITHER: Final = "# A CSV file has no types: keep a number (or date) under bounds and a factor under levels.\n"
+
+
+def template(path: str | Path, sep: str = ",") -> str:
+    """A skeleton of a schema in YAML, from the names and types of a file's columns, or the names of a CSV file's.
 
     Raises
     ------
-    UnsupportedArgumentError
-        For a CSV file: its first line may be a person's row, and has no types.
+    DataError
+        For a CSV file whose first line looks like a person's row.
     """
-    file = described(path)[0]
-    if file.kinds is None:
-        raise UnsupportedArgumentError(
-            f"{file.name}: a CSV file has no types, and its first line can't be told from a row; a skeleton is made of "
-            "a Parquet or Feather file."
-        )
-    out = [_HEAD.format(name=file.name)]
+    file = described(path, sep)[0]
+    if file.kinds is None and any(not c.strip() or reads_as_number(c) for c in file.columns):
+        raise DataError(f"{file.name}: its first line looks like a row; write names of columns above it.")
+    out = [_HEAD.format(name=file.name), _EITHER if file.kinds is None else ""]
     numbers = {"number": "[lowest, highest]", "boolean": "[0, 1]", "date": "[2020-01-01, 2020-12-31], first and last"}
-    for part, hints in (("bounds", numbers), ("levels", {"text": '["reference", "another"]'})):
-        lines = [f"  {quoted(c)}: []  # {hints[k]}\n" for c in file.columns if (k := file.kinds[c]) in hints]
+    factors = dict.fromkeys(("text", "empty"), '["reference", "another"]')
+    unknown = {"bounds": numbers["number"], "levels": factors["text"]}
+    for part, hints in (("bounds", numbers), ("levels", factors)):
+        held = {c: hints.get(file.kinds[c]) if file.kinds else unknown[part] for c in file.columns}
+        lines = [f"  {quoted(c)}: []  # {hint}\n" for c, hint in held.items() if hint]
         if lines:
             out.append(f"{part}:\n" + "".join(lines))
     return "".join(out)

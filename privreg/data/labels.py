@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final
 
 from privreg.data.columns import missing
-from privreg.data.sources.csv import check_commas, header_of
+from privreg.data.sources.csv import Csv, check_commas, header_of
 from privreg.data.sources.files import arrow_schema
 from privreg.data.sources.source import check_labels
 from privreg.data.sources.tables import labels_of_object
-from privreg.errors import PrivregError, SchemaError, nearest
+from privreg.errors import FormulaError, PrivregError, SchemaError, nearest
 
-__all__ = ["check_columns", "check_declared"]
+__all__ = ["check_columns", "check_declared", "refuse_bare"]
 
+_QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
 _DECLARING: Final = ("bounds", "levels", "moments")
 _LONGEST: Final = 4096
 """Characters of a path; a longer text is none."""
@@ -45,6 +48,10 @@ def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
     if isinstance(data, str | Path):
         path = Path(data)
         return _of_file(path, columns) if len(str(data)) < _LONGEST and path.is_file() else None
+    if isinstance(data, Csv):
+        return (
+            _of_file(data.files, columns, data.sep) if isinstance(data.files, Path) and data.files.is_file() else None
+        )
     if isinstance(data, pd.DataFrame | Mapping):
         labels = list(data)
         absent = next((c for c in columns if c not in labels), None)
@@ -57,16 +64,33 @@ def check_columns(data: Any, columns: Collection[str]) -> list[Any] | None:
     return None if found is None else found[1]
 
 
-def _of_file(path: Path, columns: Collection[str]) -> list[Any] | None:
+def _of_file(path: Path, columns: Collection[str], sep: str = ",") -> list[Any] | None:
     try:
         held = arrow_schema(path.name, path)
-        labels = header_of(path) if held is None else list(held.names)
+        labels = header_of(path, sep) if held is None else list(held.names)
     except PrivregError:  # said in full where the file is opened
         return None
     if held is None:
         check_commas(path, labels, columns)
     check_labels(columns, labels, path.name)
     return labels
+
+
+def refuse_bare(formula: str, data: Any) -> None:
+    """Refuse a column whose name is no word and stands in a formula as it is: asked where the formula was found wrong.
+
+    Raises
+    ------
+    FormulaError
+    """
+    text = " ".join(_QUOTED.sub("", formula).split())
+    names = [c for c in check_columns(data, ()) or () if isinstance(c, str) and (not c.isidentifier() or iskeyword(c))]
+    found = max((c for c in names if c.strip() and " ".join(c.split()) in text), key=len, default=None)
+    if found is not None:
+        mark = "'" if '"' in found else '"'
+        raise FormulaError(
+            f"the column {found!r} has a name that is no plain word; write Q({mark}{found}{mark}) in the formula."
+        ) from None
 
 
 def check_declared(asked: Mapping[str, Any], names: Collection[Any]) -> None:

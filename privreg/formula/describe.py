@@ -8,10 +8,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from privreg.data.carried import completed
-from privreg.data.labels import check_columns, check_declared
+from privreg.data.labels import check_columns, check_declared, refuse_bare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_arrays
-from privreg.errors import OptionError, UnsupportedArgumentError
+from privreg.errors import DataError, FormulaError, OptionError, PrivacyLeakError, UnsupportedArgumentError
 from privreg.families.builtin import resolve_family
 from privreg.families.family import with_counts
 from privreg.formula.arrays import array_design, check_array_levels, read_arrays
@@ -77,15 +77,19 @@ def read_design(
     refuse_arrays(**places)
     refuse_other(formula)
     formula = as_labelled(formula, [*schema.bounds, *schema.levels, *schema.moments] if named is None else named)
-    schema = with_counts(schema, family, formula.partition("~")[0].strip())
-    functions = collect_rowwise(formula, scopes)
     leaks = read_leaks(asked.get("allow_leak", ()))
     learn = read_scaling(asked.get("scaling", "public"), leaks)
+    beside = {name for name in (asked.get("id"), asked.get("mu")) if isinstance(name, str)}
+    try:
+        schema = with_counts(schema, family, formula.partition("~")[0].strip())
+        functions = collect_rowwise(formula, scopes)
+        columns = columns_of(formula, functions, *places.values())
+        labels = check_columns(table, (*columns, *beside))
+    except (FormulaError, PrivacyLeakError, DataError):
+        refuse_bare(formula, table)
+        raise
     # an option that says where scales or levels come from goes before what the data carry
     elsewhere = {"numbers": not learn and "scale" not in leaks, "factors": "levels" not in leaks}
-    columns = columns_of(formula, functions, *places.values())
-    beside = {name for name in (asked.get("id"), asked.get("mu")) if isinstance(name, str)}
-    labels = check_columns(table, (*columns, *beside))
     own, schema = schema, completed(schema, data, columns, **elsewhere)
     needed = columns if family.kind != "binary" else [c for c in columns if c != formula.partition("~")[0].strip()]
     otherwise = learn or leaks or all(map(schema.declares, needed))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Never
 
 from privreg.data.carried import completed
-from privreg.data.labels import check_columns, check_declared
+from privreg.data.labels import check_columns, check_declared, refuse_bare
 from privreg.data.participants import Participants
 from privreg.data.sources.open import Source, open_table, rows_of
-from privreg.errors import DataError, OptionError
+from privreg.errors import DataError, FormulaError, OptionError
 from privreg.formula.language.spelling import as_labelled
 from privreg.means.plan import Plan
 from privreg.means.results.results import MeansResults
@@ -155,7 +155,11 @@ class PrivateMeans:
             As for the class.
         """
         refuse_unknown("means.formula", [name for name in options if name not in accepted("means.formula")])
-        columns, factors = read_formula(as_labelled(formula, check_columns(data, ())))
+        try:
+            columns, factors = read_formula(as_labelled(formula, check_columns(data, ())))
+        except FormulaError:
+            refuse_bare(formula, data)
+            raise
         schema = _public(data, columns, *(options.get(name) for name in ("schema", "bounds", "levels", "by")))
         declared_terms(columns, factors, schema)  # C() of a column without levels
         return cls(columns, data, **options)

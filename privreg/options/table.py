@@ -155,6 +155,8 @@ TABLE: Final = (
     Option("what", verbs="schema", kind="word", metavar="WHAT", help="check or template"),
     Option("path", verbs="fit schema", kind="word", metavar="DATA", help=_DATA),
     Option("path", verbs="means", kind="word?", metavar="DATA", help=_DATA),
+    Option("sep", verbs="fit means schema", metavar="MARK", help="CSV: what is between fields, ';' or tab say"),
+    Option("decimal", verbs="fit means", metavar="MARK", help="CSV: what is before decimals, '.' or ','"),
     Option("schema", verbs="schema", kind="word?", metavar="SCHEMA", help="check: YAML or JSON file of declarations"),
     Option("name", verbs="data", kind="word", metavar="NAME", help="us-insurance or ride-sharing"),
     Option("path", verbs="show", kind="word", metavar="FILE", help="results that --out FILE.privreg or save() kept"),

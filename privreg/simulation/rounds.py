@@ -107,7 +107,7 @@ class RoundsRun:
         self.plan, self.to_user, self.personal, self.unusable = plan, to_user, personal, unusable
         self.columns = columns
         self.progress = collector.begin(plan)
-        self.shuffled = False  # Whether records are known to come in random order
+        self.shuffled = 0.0  # So many records are known to come in random order
         self.crew: Crew | None = None  # Threads that play blocks, if there are several
         self._key = None if key is None else Key(key)
         self._process = os.getpid()

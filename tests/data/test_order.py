@@ -9,11 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import privreg.data.sources.order as order_of
 import privreg.data.taken as rows
+from privreg.data import columns
 from privreg.data.sources import parquet, source
 from privreg.data.sources.open import CHUNK, open_arrays, open_table, rows_of
-from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, spread
+from privreg.data.sources.order import BLOCKS, LONGEST, STRATA, dealt_rows, held_rows, spread
 from privreg.data.taken import taken
+from privreg.errors import SchemaError
 from privreg.schema.declarations import Schema
 
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -156,33 +159,102 @@ def test_a_column_is_taken_when_it_is_asked_for_and_not_before(monkeypatch):
     assert asked == [9]
 
 
-def test_row_groups_are_read_at_random_each_once_from_any_row_on(table, tmp_path):
+def pieces_of(table, tmp_path):
+    """A folder of two files with row groups of two sizes; its rows in 61 pieces."""
     for i, size in enumerate((1_000, 700)):
         half = table.iloc[i * N // 2 : (i + 1) * N // 2]
         pq.write_table(pa.Table.from_pandas(half, preserve_index=False), tmp_path / f"{i}.parquet", row_group_size=size)
-    source = open_table(tmp_path, COLUMNS, SCHEMA)
+    return open_table(tmp_path, COLUMNS, SCHEMA)
+
+
+def places(source, skip=0, key=KEY):
+    return np.concatenate([b["at"] for b in source.dealt(key)(skip)] or [np.zeros(0)])
+
+
+def test_rows_of_pieces_that_can_be_held_are_dealt_as_those_of_a_table(table, tmp_path):
+    source = pieces_of(table, tmp_path)
     assert sum(source.blocks) == N
     assert set(source.blocks[:25]) == {1_000}
+    np.testing.assert_array_equal(places(source), order(N))
+    for skip in (1, 999, 12_345, N - 1, N):
+        np.testing.assert_array_equal(places(source, skip), order(N)[skip:])
 
-    def read(skip, key=KEY):
-        return np.concatenate([b["at"] for b in source.dealt(key)(skip)] or [np.zeros(0)])
 
-    whole = read(0)
+def test_pieces_that_cannot_be_held_together_come_at_random_each_once_from_any_row_on(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(order_of, "CHUNK", 1_000)
+    monkeypatch.setattr(order_of, "HELD", 10_000 * len(COLUMNS))
+    source = pieces_of(table, tmp_path)
+    whole = places(source)
     np.testing.assert_array_equal(np.sort(whole), np.arange(N))
     starts = np.cumsum([0, *source.blocks])[:-1]
-    turn = np.searchsorted(starts, whole[np.r_[True, np.diff(whole) != 1]])
-    assert 50 < len(turn) <= len(starts)  # neighbours may come together
-    assert np.abs(np.diff(turn)).mean() > len(starts) / 5
-    for skip in (1, 999, 12_345, N - 1, N):
-        np.testing.assert_array_equal(read(skip), whole[skip:])
-    assert (read(0, OTHER) != whole).any()
+    for a in range(0, N, 10_000):  # rows of pieces that lie everywhere, in random order
+        held = np.unique(np.searchsorted(starts, whole[a : a + 10_000], side="right") - 1)
+        assert 10 <= len(held) <= 16
+        assert np.diff(held).max() < len(starts) / 3
+        assert (np.diff(whole[a : a + 10_000]) == 1).mean() < 0.5
+    for skip in (1, 999, 9_999, 10_000, 12_345, N - 1, N):
+        np.testing.assert_array_equal(places(source, skip), whole[skip:])
+    assert (places(source, key=OTHER) != whole).mean() > 0.9
+    # what is in the rows has no part in it
+    other = tmp_path / "other"
+    other.mkdir()
+    np.testing.assert_array_equal(places(pieces_of(table.assign(y=0.5, f="a"), other)), whole)
 
 
-def test_files_of_lines_queries_and_iterables_go_by_position(table, tmp_path):
+def test_each_piece_is_read_once(table, monkeypatch):
+    read = []
+
+    class Part(dict):
+        def __getitem__(self, name):
+            read.append((id(self), name))
+            return super().__getitem__(name)
+
+    parts = [Part({c: table[c].to_numpy()[a : a + 5_000] for c in COLUMNS}) for a in range(0, N, 5_000)]
+    monkeypatch.setattr(order_of, "CHUNK", 1_000)
+    monkeypatch.setattr(order_of, "HELD", 10_000 * len(COLUMNS))
+    np.testing.assert_array_equal(np.sort(places(open_table(parts, COLUMNS, SCHEMA))), np.arange(N))
+    assert len(read) == len(set(read)) == len(parts) * len(COLUMNS)
+
+
+def test_cells_are_what_they_were_when_rows_are_dealt(tmp_path):
+    ids, days = [2**53 + 1, 7.0, "7", None, 3], ["2020-01-01", None, 5, "x", 1.5]
+    frame = pd.DataFrame(
+        {
+            "id": pd.Series(ids, dtype=object),
+            "at": pd.Series(days, dtype=object),
+            "y": pd.Series([True, "0.5", None, np.inf, "x"], dtype=object),
+            "f": pd.Series(["a", "z", None, "b", 3], dtype=object),
+        }
+    )
+    schema = Schema.declare({"at": ("2000-01-01", "2030-01-01"), "y": (0, 1)}, {"f": ["a", "b"]}, {})
+
+    def seen(source):
+        rows = []
+        for batch in source.dealt(KEY)(0):
+            read = columns.prepare(batch, ("at", "y", "f"), schema, (), gaps=True)
+            rows += zip(*(map(str, read[c]) for c in ("at", "y", "f")), map(str, batch["id"]), strict=True)
+        return rows
+
+    whole = seen(open_table(frame, COLUMNS, schema, text=("id",)))
+    assert seen(open_table([frame.iloc[:2], frame.iloc[2:]], COLUMNS, schema, text=("id",))) == whole
+    undeclared = next(open_table([frame.iloc[1:2]], ("f",), schema).dealt(KEY)(0))
+    with pytest.raises(SchemaError, match="not among its declared levels"):
+        columns.prepare(undeclared, ("f",), schema, ())
+
+
+def test_streams_queries_and_a_single_file_of_lines_go_by_position(table, tmp_path):
     table.to_csv(tmp_path / "rows.csv", index=False)
     table.to_feather(tmp_path / "rows.feather")
-    for data in (tmp_path / "rows.csv", tmp_path / "rows.feather", [table], pl.from_pandas(table).lazy()):
+    for data in (
+        tmp_path / "rows.csv",
+        tmp_path / "rows.feather",
+        iter([table]),
+        pa.Table.from_pandas(table).to_reader(),
+    ):
         assert open_table(data, COLUMNS, SCHEMA).dealt is None
+    lazy = open_table(pl.from_pandas(table).lazy(), COLUMNS, SCHEMA)
+    assert lazy.mixed == held_rows(len(COLUMNS)) >= N
+    np.testing.assert_array_equal(places(lazy), order(N))
 
 
 def test_columns_that_can_be_sliced_only_go_by_position():

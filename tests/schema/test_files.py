@@ -16,12 +16,12 @@ from privreg.cli.app import main
 from privreg.data.inspect import described, mismatches, template
 from privreg.datasets import drawing, writing
 from privreg.errors import (
+    DataError,
     MissingExtraError,
     OptionError,
     PrivregError,
     SavedFileError,
     SchemaError,
-    UnsupportedArgumentError,
 )
 
 FULL = pr.Schema.declare(
@@ -372,8 +372,23 @@ def test_a_template_is_filled_in(folder, capsys):
     assert pr.Schema.from_file(out) == pr.Schema.from_file(folder / "schema.yaml")
     assert run(capsys, "schema", "template", folder / "people.parquet", "--out", out)[0] == 2  # it may be filled in
     assert run(capsys, "schema", "template", folder / "people.parquet")[1].startswith("# Public declarations")
-    with pytest.raises(UnsupportedArgumentError, match="can't be told from a row"):
-        template(folder / "people.csv")
+
+
+def test_a_template_of_a_csv_file_has_every_column_and_no_value(tmp_path, capsys):
+    path = tmp_path / "people.csv"
+    path.write_text('Alter in Jahren;g;"Größe (cm)"\n41;secret;170,5\n')
+    text = template(path, sep=";")
+    assert [text.count(f'  "{name}": []') for name in ("Alter in Jahren", "g", "Größe (cm)")] == [2, 2, 2]
+    assert run(capsys, "schema", "template", path, "--sep", ";")[1] == text
+    path.write_text('Alter in Jahren;g;"Größe (cm)"\n')  # nothing but the header is read
+    assert template(path, sep=";") == text
+    with pytest.raises(DataError, match="separated by semicolons"):
+        template(path)
+    for first in ("41,yes\n", "a,,b\n"):
+        path.write_text(first + "42,no,x\n")
+        with pytest.raises(DataError, match="its first line looks like a row") as caught:
+            template(path)
+        assert "41" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,12 @@ def pyarrow(what: str, module: str = "pyarrow") -> Any:
 
 def kind_of(type_: Any) -> str:
     """What a column of an Arrow type holds, in a word; numbers of any width are one kind."""
-    types = pyarrow("Arrow data").types
-    if types.is_dictionary(type_):
+    pa = pyarrow("Arrow data")
+    types = pa.types
+    if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
         return kind_of(type_.value_type)
+    if isinstance(type_, pa.BaseExtensionType):
+        return "of another kind" if types.is_fixed_size_binary(type_.storage_type) else kind_of(type_.storage_type)
     if types.is_boolean(type_):
         return "boolean"
     if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
@@ -52,7 +55,26 @@ def _is_text(types: Any, type_: Any) -> bool:
 
 
 def _is_bytes(types: Any, type_: Any) -> bool:
-    return bool(types.is_binary(type_) or types.is_large_binary(type_))
+    return bool(types.is_binary(type_) or types.is_large_binary(type_) or _is_odd(types, type_))
+
+
+def _is_odd(types: Any, type_: Any) -> bool:
+    """Whether bytes are held in a form of which many of Arrow's functions make nothing."""
+    return bool(types.is_binary_view(type_) or types.is_fixed_size_binary(type_))
+
+
+def _plain(array: Any) -> Any:
+    """A column in a form that all of Arrow's functions take: no views, no runs, no types that an extension names."""
+    pa = pyarrow("Arrow data")
+    if isinstance(array.type, pa.BaseExtensionType):
+        return _plain(array.storage)
+    if pa.types.is_run_end_encoded(array.type):
+        return _plain(pyarrow("Arrow data", "pyarrow.compute").run_end_decode(array))
+    if pa.types.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, _plain(array.dictionary))
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if _is_odd(pa.types, array.type) else array
 
 
 def _texts(array: Any) -> list[Any]:
@@ -104,7 +126,7 @@ def _columns(pa: Any, part: Any, wanted: Wanted) -> Batch:
     def declared(name: str) -> tuple[Any, ...] | None:
         return tuple(levels.get(name, ())) if name in wanted.coded else None
 
-    return {c: _values(pa, part.column(c), declared(c)) for c in wanted.columns}
+    return {c: _values(pa, _plain(part.column(c)), declared(c)) for c in wanted.columns}
 
 
 def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
@@ -118,8 +140,7 @@ def _values(pa: Any, array: Any, levels: tuple[Any, ...] | None) -> Any:
         return _codes(array, levels) if levels is not None and small else _values(pa, array.dictionary_decode(), levels)
     text = _is_text(types, type_) or _is_bytes(types, type_)
     if levels is not None and text:
-        plain = array.cast(pa.large_string()) if types.is_string_view(type_) else array
-        return _codes(plain.dictionary_encode(), levels)
+        return _codes(array.dictionary_encode(), levels)
     if types.is_date(type_) or types.is_timestamp(type_):
         return _days(pa, array)
     if text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -13,22 +14,62 @@ import numpy as np
 from privreg.data.sources import lines
 from privreg.data.sources.arrow import coded
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark
-from privreg.errors import DataError, quietly
+from privreg.errors import DataError, OptionError, quietly, shown
 from privreg.privacy.accounts import of_files
 
-__all__ = ["check_commas", "header_of", "open_csv"]
+__all__ = ["PLAIN", "Csv", "check_commas", "csv", "header_of", "open_csv"]
+
+
+@dataclass(frozen=True)
+class Csv:
+    """A CSV file, or several, and how it is written; made by :func:`csv`."""
+
+    files: Path | tuple[Path, ...] = ()
+    sep: str = ","
+    decimal: str = "."
+
+
+PLAIN: Final = Csv()
+
+
+def csv(path: str | Path | Sequence[str | Path], *, sep: str = ",", decimal: str = ".") -> Csv:
+    """A CSV file that isn't separated by commas, to be given to a model as its data.
+
+    Parameters
+    ----------
+    path : str, Path or list of them
+    sep : str
+        One character between fields: ";", a tab, "|" or ":".
+    decimal : {".", ","}
+        Mark before the decimals of numbers. Where it is a comma, a number with a point can't be read.
+
+    Raises
+    ------
+    OptionError
+
+    Examples
+    --------
+    >>> import privreg as pr
+    >>> pr.csv("people.csv", sep=";", decimal=",").sep
+    ';'
+    """
+    if sep not in (",", ";", "\t", "|", ":"):
+        raise OptionError(f"sep={shown(sep)} must be one character: ',', ';', a tab, '|' or ':'.")
+    if decimal not in (".", ",") or sep == decimal:
+        raise OptionError(f"decimal={shown(decimal)} must be '.' or ',', and not the character between fields.")
+    return Csv(Path(path) if isinstance(path, str | Path) else tuple(map(Path, path)), sep, decimal)
 
 
 TOGETHER: Final = 1
 """Batches that are parsed at a time: pandas' fixed cost for a chunk with factors is that of some thousand rows."""
 
 
-def _count_lines(path: Path) -> int | None:
+def _count_lines(path: Path, sep: bytes = b",") -> int | None:
     """Records of a file but its header, at a fraction of the cost of reading them; None if it can't be read."""
     try:
         with lines.opened(path) as file:
-            columns = len(lines.header(file, path.name))
-            return sum(lines.lines_in(piece, columns) for piece in lines.pieces(file, columns))
+            columns = len(lines.header(file, path.name, sep))
+            return sum(lines.lines_in(piece, columns, sep) for piece in lines.pieces(file, columns, sep=sep))
     except Exception:  # whatever is wrong with the file, reading its rows says so in words of our own
         return None
 
@@ -43,8 +84,9 @@ def _chunks(path: Path, columns: int, skip: int, text: dict[str, Any], **how: An
     for dtype in (how.pop("dtype"), text):
         try:
             with lines.opened(path) as file:
-                lines.header(file, path.name)
-                with _reader(lines.pieces(file, columns, came), columns, dtype=dtype, **how) as reader:
+                sep = how["sep"].encode()
+                lines.header(file, path.name, sep)
+                with _reader(lines.pieces(file, columns, came, sep), columns, dtype=dtype, **how) as reader:
                     for chunk in ahead(reader):
                         came += len(chunk)
                         yield chunk
@@ -63,7 +105,7 @@ def _reader(below: Iterator[bytes], columns: int, **how: Any) -> Any:
     """
     import pandas as pd
 
-    names = ",".join(map(str, range(columns + 1))) + "\n"
+    names = how["sep"].join(map(str, range(columns + 1))) + "\n"
     fixed: dict[str, Any] = {"index_col": False, "keep_default_na": False, "low_memory": False}
     fixed["skip_blank_lines"] = columns > 1  # in a table of one column a blank line is a missing value
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):  # before it, the last bits of numbers are lost
@@ -71,7 +113,7 @@ def _reader(below: Iterator[bytes], columns: int, **how: Any) -> Any:
     return pd.read_csv(_Text(names, below), chunksize=TOGETHER * CHUNK, **fixed, **how)
 
 
-def header_of(path: Path) -> list[str]:
+def header_of(path: Path, sep: str = ",") -> list[str]:
     """Column names of a CSV file; nothing else is looked at.
 
     Raises
@@ -82,7 +124,7 @@ def header_of(path: Path) -> list[str]:
 
     def read() -> list[str]:
         with lines.opened(path) as file:
-            return lines.header(file, path.name)
+            return lines.header(file, path.name, sep.encode())
 
     names = quietly(read, DataError(f"{path.name}: not a readable CSV file; mend or download it again."))
     if not names:
@@ -90,10 +132,19 @@ def header_of(path: Path) -> list[str]:
     return names
 
 
-def open_csv(path: Path, wanted: Wanted) -> Source:
+def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
     """Rows of a CSV file that exists."""
     columns, schema = wanted.columns, wanted.schema
     text = {c for c in columns if c in wanted.verbatim or c in wanted.coded}
+    commas = {
+        c
+        for c in columns
+        if how.decimal == ","
+        and c not in wanted.verbatim
+        and c not in schema.dates
+        and not any(isinstance(level, str) for level in schema.levels.get(c, ()))
+    }
+    text |= commas  # each cell by itself: pandas reads a column so, or none of its cells
     # Ids are nearly all different: a chunk's categories would only cost time. Pandas makes numbers of categories that
     # all look like numbers. A column of which it finds out itself that there are texts it reads in half of the time:
     # if a chunk has none, it has no declared level either, as none looks like a number.
@@ -107,12 +158,12 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
     def batches(skip: int) -> Iterator[Batch]:
         import pandas as pd
 
-        header = header_of(path)
+        header = header_of(path, how.sep)
         check_commas(path, header, columns)
         check_labels(columns, header, path.name)
         place = {c: str(header.index(c)) for c in columns}
         last = str(len(header))
-        missing_texts: dict[str, Sequence[str]] = {j: [""] if c in text else _MISSING for c, j in place.items()}
+        missing_texts: dict[str, Sequence[str]] = {j: [] if c in text else _MISSING for c, j in place.items()}
         problem = DataError(
             f"{path.name}: it can't be read to its end (cut off, or damaged); mend or download it again."
         )
@@ -121,6 +172,7 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
             len(header),
             skip,
             dict.fromkeys(place.values(), "str") | {place[c]: dtype for c, dtype in kinds.items()} | {last: "category"},
+            sep=how.sep,
             usecols=[*place.values(), last],
             dtype={place[c]: dtype for c, dtype in kinds.items()} | {last: "category"},
             na_values={**missing_texts, last: [""]},
@@ -128,6 +180,7 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
         while (chunk := quietly(lambda: next(chunks, None), problem)) is not None:
             whole = chunk[last].isna().to_numpy()
             held = {c: _as_codes(chunk[j], schema.levels[c]) if c in found else chunk[j] for c, j in place.items()}
+            held |= {c: held[c].map(_pointed) for c in commas}
             for a in range(0, len(chunk), CHUNK):
                 part = {c: values.iloc[a : a + CHUNK] for c, values in held.items()}
                 here = whole[a : a + CHUNK]
@@ -135,7 +188,11 @@ def open_csv(path: Path, wanted: Wanted) -> Source:
                     part |= {c: part[c].astype(object).where(here, None) for c in own}
                 yield pd.DataFrame(part, copy=False)
 
-    count, stamp = partial(_count_lines, path), lambda: [file_mark(path)]
+    count = partial(_count_lines, path, how.sep.encode())
+
+    def stamp() -> list[Any] | None:  # workers and whoever goes on with a fit know a file by its path alone
+        return [file_mark(path)] if (how.sep, how.decimal) == (",", ".") else None
+
     return Source(f"CSV file {path.name}", None, batches, of_files([path]), count, stamp)
 
 
@@ -147,13 +204,18 @@ def check_commas(path: Path, header: Sequence[str], columns: Collection[str]) ->
     mark = next((m for m in _OTHERS if m in header[0]), None)
     if len(header) > 1 or mark is None or set(columns) <= set(header):
         return
-    decimal = ", decimal=','" if mark == ";" else ""
-    separator = r"r'\s+'" if mark == " " else repr(mark)
-    raise DataError(
-        f"{path.name}: its header is separated by {_OTHERS[mark]}, and fields must be separated by commas "
-        "(decimals are written with a point); write it anew, as by "
-        f"pandas.read_csv(path, sep={separator}{decimal}).to_csv(new, index=False)."
-    )
+    if mark == " ":
+        mend = "write it anew, as by pandas.read_csv(path, sep=r'\\s+').to_csv(new, index=False)."
+    else:
+        mend = (
+            f"give pr.csv(path, sep={mark!r}{', decimal=' + repr(',') if mark == ';' else ''}), or --sep at the shell."
+        )
+    raise DataError(f"{path.name}: its header is separated by {_OTHERS[mark]}, and fields must be by commas; {mend}")
+
+
+def _pointed(cell: Any) -> Any:
+    """A number with a decimal comma, written with a point; a text with a point already is none."""
+    return cell if not isinstance(cell, str) else "" if "." in cell else cell.replace(",", ".")
 
 
 def _arrow_texts() -> bool:
@@ -188,7 +250,7 @@ _MISSING: Final = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-"""Texts that stand for a missing number. For a text column only an empty field does: "NA" may be a level."""
+"""Texts that stand for a missing number. In a column of texts none does: "NA" may be a level, and so may ""."""
 
 
 class _Text(io.TextIOBase):

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from privreg.data.sources.arrow import pyarrow
-from privreg.data.sources.csv import header_of, open_csv
+from privreg.data.sources.csv import PLAIN, Csv, header_of, open_csv
 from privreg.data.sources.feather import open_feather
-from privreg.data.sources.parquet import open_parquet
-from privreg.data.sources.source import Batch, Source, Wanted, beyond, rows_of
+from privreg.data.sources.order import Piece, chained, dealt_pieces
+from privreg.data.sources.parquet import open_parquet, partitions
+from privreg.data.sources.source import Source, Wanted
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
 from privreg.privacy.accounts import of_files
@@ -26,29 +27,31 @@ _OTHER: Final = frozenset(
 )
 
 
-def open_files(given: Path | Sequence[Path], wanted: Wanted) -> Source:
+def open_files(given: Path | Sequence[Path], wanted: Wanted, how: Csv = PLAIN) -> Source:
     """Rows of a file, a folder of Parquet files, or several files of one kind, in their order."""
     files = files_of(given)
     kinds = {_kind(path) for path in files.values()}
     if len(kinds) > 1:
         raise UnsupportedArgumentError("the files are of several kinds; give CSV files only, or Parquet files only.")
+    if how is not PLAIN and kinds != {"CSV"}:
+        raise UnsupportedArgumentError("sep= and decimal= are of CSV files; give the path of another file alone.")
     paths = list(files.values())
     if kinds == {"Parquet"}:
         return open_parquet(files, wanted, _words(given, paths))
     if kinds == {"CSV"} and len(paths) > 1:
-        first = header_of(paths[0])
+        first = header_of(paths[0], how.sep)
         for path in paths[1:]:
-            if header_of(path) != first:
+            if header_of(path, how.sep) != first:
                 raise DataError(
                     f"{path.name}: its header is not that of {paths[0].name}; all files need the same columns in the "
                     "same order."
                 )
-    sources = [(open_feather if kinds == {"Feather"} else open_csv)(path, wanted) for path in paths]
-    return sources[0] if len(sources) == 1 else _chained(sources, paths)
+    sources = [open_csv(p, wanted, how) if kinds == {"CSV"} else open_feather(p, wanted) for p in paths]
+    return sources[0] if len(sources) == 1 else _chained(sources, paths, wanted)
 
 
 def arrow_schema(name: str, path: Path) -> Any:
-    """Names, types and metadata of a Parquet or Feather file's columns; None of a CSV file.
+    """Names, types and metadata of a Parquet or Feather file's columns, or folders' names'; None of a CSV file.
 
     Raises
     ------
@@ -62,7 +65,9 @@ def arrow_schema(name: str, path: Path) -> Any:
 
     def read() -> Any:
         if kind == "Parquet":
-            return library.read_schema(path)
+            held, pa = library.read_schema(path), pyarrow("a Parquet file")
+            more = [pa.field(name, pa.null()) for name in partitions(path) if name not in held.names]
+            return pa.schema([*held, *more], metadata=held.metadata)
         with library.open_file(str(path)) as opened:
             return opened.schema
 
@@ -149,21 +154,11 @@ def _words(given: Path | Sequence[Path], paths: Sequence[Path]) -> str:
     return f"{len(paths)} Parquet files{folder}"
 
 
-def _chained(sources: Sequence[Source], paths: Sequence[Path]) -> Source:
+def _chained(sources: Sequence[Source], paths: Sequence[Path], wanted: Wanted) -> Source:
     """Several files one after the other."""
 
-    def batches(skip: int) -> Iterator[Batch]:
-        for source in sources:
-            n = source.expected() if skip else 0
-            if n is None:  # only reading it tells where it ends
-                for batch in source.batches(0):
-                    yield from beyond([batch], skip)
-                    skip = max(skip - rows_of(batch), 0)
-            elif n > skip or not skip:
-                yield from source.batches(skip)
-                skip = 0
-            else:
-                skip -= n
+    def pieces() -> Iterator[Piece]:
+        return (Piece(source.expected(), source.batches) for source in sources)
 
     def count() -> int | None:
         counts = [source.expected() for source in sources]
@@ -173,7 +168,8 @@ def _chained(sources: Sequence[Source], paths: Sequence[Path]) -> Source:
         return [entry for source in sources for entry in source.stamp() or []]
 
     kind = f"{len(sources)} files, {sources[0].kind} first"
-    return Source(kind, None, batches, of_files(paths), count, stamp)
+    dealt = dealt_pieces(pieces, wanted)
+    return Source(kind, None, lambda skip: chained(pieces(), skip), of_files(paths), count, stamp, dealt=dealt)
 
 
 # --- Dask DataFrames: which files they stand for; their partitions are never asked for rows -------------------

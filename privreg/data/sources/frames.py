@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from privreg.data.cells import coded_texts, plain_vector, unmasked
 from privreg.data.columns import check_mapping, row_labels
-from privreg.data.sources.order import dealt_rows
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once
+from privreg.data.sources.order import Piece, dealt_pieces, dealt_rows
+from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once, rows_of
 from privreg.data.taken import Taken, taken
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import accounts_of, of_columns, of_mapping
@@ -128,28 +128,36 @@ def _column(values: Any, name: str) -> Any:
     return out
 
 
-def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None], columns: tuple[str, ...]) -> Source:
+def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None], wanted: Wanted) -> Source:
     """Rows of an iterable's DataFrames, or mappings of arrays, or tables of another library, which `table` opens."""
+    import pandas as pd
+
+    def each(batch: Any) -> Iterator[Batch]:
+        if isinstance(batch, pd.DataFrame):
+            for a in range(0, max(len(batch), 1), CHUNK):
+                yield batch.iloc[a : a + CHUNK]
+        elif isinstance(batch, Mapping):
+            check_mapping(batch, wanted.columns)
+            yield batch
+        elif (opened := table(batch)) is not None:
+            yield from opened.batches(0)
+        else:
+            raise UnsupportedArgumentError(
+                f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
+                "Arrow or polars tables."
+            )
+
+    def piece(batch: Any) -> Piece:
+        whole = isinstance(batch, pd.DataFrame | Mapping)
+        rows = rows_of(batch) if whole else getattr(table(batch), "rows", None)
+        return Piece(rows, lambda skip: beyond(each(batch), skip))
 
     def pieces() -> Iterator[Batch]:
-        import pandas as pd
+        return (part for batch in data for part in each(batch))
 
-        for batch in data:
-            if isinstance(batch, pd.DataFrame):
-                for a in range(0, max(len(batch), 1), CHUNK):
-                    yield batch.iloc[a : a + CHUNK]
-            elif isinstance(batch, Mapping):
-                check_mapping(batch, columns)
-                yield batch
-            elif (opened := table(batch)) is not None:
-                yield from opened.batches(0)
-            else:
-                raise UnsupportedArgumentError(
-                    f"the iterable yields {type(batch).__name__}; it must yield DataFrames or mappings of arrays, or "
-                    "Arrow or polars tables."
-                )
-
+    held = [piece(batch) for batch in data] if isinstance(data, list | tuple) else []
+    dealt = dealt_pieces(lambda: held, wanted) if held and all(part.rows is not None for part in held) else None
     identity = list(data) if isinstance(data, tuple) else data if isinstance(data, list) else None
     again = not isinstance(data, Iterator)
     batches: Any = (lambda skip: beyond(pieces(), skip)) if again else once(pieces(), "the iterator of DataFrames")
-    return Source("iterable of DataFrames", None, batches, identity, repeatable=again)
+    return Source("iterable of DataFrames", None, batches, identity, repeatable=again, dealt=dealt)

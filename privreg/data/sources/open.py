@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from privreg.data.columns import check_mapping
+from privreg.data.sources.csv import Csv
 from privreg.data.sources.database import Sql, open_sql
 from privreg.data.sources.files import is_dask, open_files, paths_of
 from privreg.data.sources.frames import open_arrays, open_frame, open_frames, open_mapping
@@ -71,6 +72,8 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
         return open_files(Path(data), wanted)
     if isinstance(data, list | tuple) and data and all(isinstance(path, str | Path) for path in data):
         return open_files([Path(path) for path in data], wanted)
+    if isinstance(data, Csv):
+        return open_files(data.files, wanted, data)
     if isinstance(data, Sql):
         return open_sql(data, wanted)
     if is_dask(data):
@@ -81,7 +84,7 @@ def open_table(data: Any, columns: tuple[str, ...], schema: Schema, text: Iterab
     if isinstance(data, Mapping):
         return open_mapping(data, wanted)
     if isinstance(data, Iterable):
-        return open_frames(data, lambda batch: open_object(batch, wanted), columns)
+        return open_frames(data, lambda batch: open_object(batch, wanted), wanted)
     raise _unsupported(data)
 
 

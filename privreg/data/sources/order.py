@@ -2,25 +2,33 @@
 
 A table is cut into strata, strata into blocks of consecutive rows. A run takes one block of every stratum, and their
 rows in turn, so that it stands for the whole table; successive runs spread evenly inside strata, too.
+
+What can be read by pieces only, such as files and their row groups, comes piece by piece at random. As many rows as can
+be held are taken together and dealt as those of a table are: all rows of a table that isn't large.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from privreg.data.sources.source import chunk_of
+from privreg.data.columns import joined
+from privreg.data.sources.source import CHUNK, beyond, chunk_of, first, rows_of
+from privreg.data.taken import Taken
 from privreg.privacy.noise import KEY_BYTES, derived_key, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
+    from privreg.data.sources.source import Batch, Wanted
+
     Ints = NDArray[np.int64]
 
-__all__ = ["PUBLIC", "dealt_rows", "spread"]
+__all__ = ["PUBLIC", "Piece", "chained", "dealt_pieces", "dealt_rows", "held_rows", "spread"]
 
 STRATA: Final = 256
 LONGEST: Final = 64
@@ -29,8 +37,81 @@ LONGEST: Final = 64
 BLOCKS: Final = 1 << 14
 """Blocks into which a table is cut at least, if it has so many rows: those of short ones are short."""
 
+HELD: Final = 1 << 23
+"""Cells of pieces that are held at a time, at most: 64 MB of numbers."""
+
 PUBLIC: Final = bytes(KEY_BYTES)
 """Key of the order where nothing is private."""
+
+
+class Piece(NamedTuple):
+    """Rows that are read one after another."""
+
+    rows: int | None  # None where only reading tells; then there is one piece
+    batches: Callable[[int], Iterator[Batch]]  # those that follow so many rows
+
+
+def held_rows(columns: int) -> int:
+    """Rows of so many columns that are held at a time, at most."""
+    return max(HELD // max(columns, 1), CHUNK)
+
+
+def dealt_pieces(
+    pieces: Callable[[], Iterable[Piece]], wanted: Wanted
+) -> Callable[[bytes | None], Callable[[int], Iterator[Batch]]]:
+    """Rows of pieces in random order, each piece read once; of a table that can be held, in that of :func:`dealt_rows`.
+
+    Parameters
+    ----------
+    pieces : callable
+        Makes them, for one reading. The order follows from their numbers of rows, and from the key.
+    wanted : Wanted
+        The columns.
+
+    Returns
+    -------
+    callable
+        See `Source.dealt`.
+    """
+    most = held_rows(len(wanted.columns))
+
+    def dealt(key: bytes, skip: int) -> Iterator[Batch]:
+        given = list(pieces())
+        if len(given) > 1 and sum(piece.rows or 0 for piece in given) > most:
+            given = [given[k] for k in spread(key, 1, len(given))[0]]
+        number, skip = divmod(skip, most)
+        for held in _together(chained(given, number * most), most):
+            columns, rows = joined(held, wanted.columns, wanted.schema, wanted.verbatim), sum(map(rows_of, held))
+            held.clear()  # before more are read
+            mine = derived_key(key, f"rows {number}") if number else key
+            yield from (Taken(columns, at) for at in dealt_rows(rows, mine, skip, len(columns)))
+            number, skip = number + 1, 0
+
+    return lambda key: partial(dealt, PUBLIC if key is None else key)
+
+
+def chained(pieces: Iterable[Piece], skip: int) -> Iterator[Batch]:
+    """Batches of pieces after so many rows; pieces before them are not read."""
+    for rows, batches in pieces:
+        if rows is None or skip < rows:
+            yield from batches(skip)
+        skip = max(skip - (rows or 0), 0)
+
+
+def _together(batches: Iterable[Batch], most: int) -> Iterator[list[Batch]]:
+    """Batches by so many rows."""
+    held: list[Batch] = []
+    left = most
+    for batch in batches:
+        while rows_of(batch) > left:
+            held += first([batch], left)
+            yield held
+            batch = next(beyond([batch], left))
+            held, left = [], most
+        held.append(batch)
+        left -= rows_of(batch)
+    if held:
+        yield held
 
 
 def dealt_rows(rows: int, key: bytes | None, skip: int = 0, columns: int = 1) -> Iterator[Ints]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
+from urllib.parse import unquote
+
+import numpy as np
 
 from privreg.data.sources.arrow import batches_of, kind_of, pyarrow
-from privreg.data.sources.order import PUBLIC, spread
+from privreg.data.sources.order import Piece, chained, dealt_pieces
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, check_labels, file_mark, first
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
-__all__ = ["open_parquet"]
+__all__ = ["open_parquet", "partitions"]
 
 _READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
 """Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
@@ -30,6 +34,14 @@ class _File(NamedTuple):
     name: str
     groups: tuple[int, ...]
     kinds: Mapping[str, str]
+    folders: Mapping[str, str | None]  # Columns that it hasn't, which the folders' names give
+
+
+def partitions(path: Path) -> dict[str, str | None]:
+    """Columns that the names of a file's folders give, as in ``year=2020/month=1``; None stands for a missing value."""
+    parts = (part.partition("=") for part in path.parent.parts)
+    texts = {unquote(name): unquote(text) for name, equals, text in parts if name and equals}
+    return {name: None if text == "__HIVE_DEFAULT_PARTITION__" else text for name, text in texts.items()}
 
 
 def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source:
@@ -37,32 +49,25 @@ def open_parquet(files: Mapping[str, Path], wanted: Wanted, kind: str) -> Source
     held = [_footer(name, path, wanted.columns) for name, path in files.items()]
     _check_kinds(held)
 
-    def batches(skip: int) -> Iterator[Batch]:
-        for file in held:
-            n = sum(file.groups)
-            if skip < n or n == 0:
-                yield from _rows(file, wanted, skip)
-            skip = max(skip - n, 0)
-
     blocks = [(file, group) for file in held for group in range(len(file.groups))]
 
-    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+    def read(how: Callable[[list[Piece], int], Iterator[Batch]], skip: int) -> Iterator[Batch]:
         with _Opened(wanted) as opened:
-            for k in spread(PUBLIC if key is None else key, 1, len(blocks))[0]:
-                file, group = blocks[k]
-                if skip < file.groups[group]:
-                    yield from _group(opened.at(file), file, group, wanted, skip)
-                skip = max(skip - file.groups[group], 0)
+            groups = [Piece(file.groups[k], partial(_group, opened, file, k, wanted)) for file, k in blocks]
+            yield from how(groups, skip)
+
+    def dealt(key: bytes | None, groups: list[Piece], skip: int) -> Iterator[Batch]:
+        return dealt_pieces(lambda: groups, wanted)(key)(skip)
 
     paths = [file.path for file in held]
     return Source(
         kind,
         sum(sum(file.groups) for file in held),
-        lambda skip: ahead(batches(skip)),
+        lambda skip: ahead(read(chained, skip)),
         of_files(paths),
         stamp=lambda: [file_mark(path) for path in paths],
-        part=lambda skip, rows: first(batches(skip), rows),
-        dealt=lambda key: lambda skip: ahead(dealt(key, skip)),
+        part=lambda skip, rows: first(read(chained, skip), rows),
+        dealt=lambda key: lambda skip: ahead(read(partial(dealt, key), skip)),
         blocks=tuple(n for file in held for n in file.groups),
     )
 
@@ -77,13 +82,9 @@ def _footer(name: str, path: Path, columns: Sequence[str]) -> _File:
             return groups, {f.name: kind_of(f.type) for f in schema if f.name in columns}, schema.names
 
     groups, kinds, names = quietly(read, DataError(f"{name}: {_DAMAGED}"))
-    if any("=" in part for part in Path(name).parent.parts) and not set(columns) <= set(names):
-        raise DataError(
-            f"{name}: a column is missing, and the folders' names look like values of columns (name=value); give "
-            'pyarrow.dataset.dataset(folder, partitioning="hive") instead of the folder.'
-        )
-    check_labels(columns, names, name)
-    return _File(path, name, groups, kinds)
+    folders = {c: text for c, text in partitions(path).items() if c in columns and c not in names}
+    check_labels(columns, [*names, *folders], name)
+    return _File(path, name, groups, kinds | dict.fromkeys(folders, "empty"), folders)
 
 
 def _check_kinds(files: Sequence[_File]) -> None:
@@ -97,15 +98,6 @@ def _check_kinds(files: Sequence[_File]) -> None:
                     f"{file.name}: column {column!r} is {kind} here and {want} in {where}; write the files again with "
                     "the same types."
                 )
-
-
-def _rows(file: _File, wanted: Wanted, skip: int) -> Iterator[Batch]:
-    """Batches of one file, from row `skip` on; row groups before it are not read."""
-    with _open(file, wanted) as opened:
-        for group, rows in enumerate(file.groups):
-            if skip < rows:
-                yield from _group(opened, file, group, wanted, skip)
-            skip = max(skip - rows, 0)
 
 
 def _open(file: _File, wanted: Wanted) -> Any:
@@ -146,18 +138,27 @@ class _Opened:
         return self._files[file.path]
 
 
-def _group(opened: Any, file: _File, group: int, wanted: Wanted, skip: int) -> Iterator[Batch]:
+def _group(files: _Opened, file: _File, group: int, wanted: Wanted, skip: int) -> Iterator[Batch]:
     where = f"{file.name}, row group {group}"
     broken = DataError(f"{where}: it is damaged; write or download the file again.")
     # one thread: reading costs a tenth of a fit, and threads hold more of a row group at a time
-    parts = quietly(
-        lambda: opened.iter_batches(CHUNK, row_groups=[group], columns=list(wanted.columns), use_threads=False), broken
-    )
+    columns, opened = [c for c in wanted.columns if c not in file.folders], files.at(file)
+    parts = quietly(lambda: opened.iter_batches(CHUNK, row_groups=[group], columns=columns, use_threads=False), broken)
     read = 0
     while (part := quietly(lambda: next(parts, None), broken)) is not None:
         n = part.num_rows
         if read + n > skip:
-            yield from batches_of(part.slice(max(skip - read, 0)), wanted, where)
+            yield from batches_of(_with(part.slice(max(skip - read, 0)), file.folders), wanted, where)
         read += n
     if read != file.groups[group]:
         raise broken
+
+
+def _with(part: Any, folders: Mapping[str, str | None]) -> Any:
+    """A record batch with the columns that its folders' names give."""
+    if not folders:
+        return part
+    pa = pyarrow("a Parquet file")
+    codes = pa.array(np.zeros(part.num_rows, dtype=np.int32))
+    more = [pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string())) for text in folders.values()]
+    return pa.RecordBatch.from_arrays([*part.columns, *more], names=[*part.schema.names, *folders])

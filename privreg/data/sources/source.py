@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -79,6 +80,7 @@ class Source:
     # from a secret key, or None for an order that anybody knows, `batches` in random order; absent where rows come by
     # position only
     dealt: Callable[[bytes | None], Callable[[int], Iterator[Batch]]] | None = field(repr=False, default=None)
+    mixed: float = math.inf  # rows that `dealt` deals among each other, where it takes them one after another
     # rows at given places, where single ones can be had for little
     at: Callable[[NDArray[np.int64]], Batch] | None = field(repr=False, default=None)
     blocks: tuple[int, ...] = field(repr=False, default=())  # rows of the pieces that files are read by

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from privreg.data.sources.arrow import pyarrow, read_stream, streamed
-from privreg.data.sources.order import dealt_rows
-from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, check_labels, once
+from privreg.data.sources.order import Piece, dealt_pieces, held_rows
+from privreg.data.sources.source import CHUNK, Source, Wanted, check_labels, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
 from privreg.privacy.accounts import of_files
@@ -45,18 +45,30 @@ def _opened(
 
 
 def _table(data: Any, wanted: Wanted) -> Source:
-    def make() -> Any:
-        return data.select(list(wanted.columns)).to_batches()
+    return _held("Arrow table", data, data.column_names, wanted, lambda part: part.to_batches())
 
-    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
-        pa, held = pyarrow("an Arrow table"), data.select(list(wanted.columns))
-        order = dealt_rows(data.num_rows, key, skip, len(wanted.columns))
-        parts = (held.take(pa.array(at)).combine_chunks() for at in order)
-        flat = (batch for part in parts for batch in part.to_batches())
-        return read_stream(flat, wanted, "the Arrow table")
 
-    more = {"rows": data.num_rows, "dealt": lambda key: partial(dealt, key)}
-    return _opened("Arrow table", data, data.column_names, make, wanted, **more)
+def _polars(data: Any, wanted: Wanted) -> Source:
+    return _held("polars DataFrame", data, data.columns, wanted, lambda part: part.to_arrow().to_batches())
+
+
+def _held(
+    kind: str, data: Any, labels: Iterable[Any], wanted: Wanted, batches: Callable[[Any], Iterable[Any]]
+) -> Source:
+    """A table in memory, of whose slices `batches` makes record batches."""
+
+    def part(a: int) -> Iterable[Any]:
+        return batches(data.select(list(wanted.columns)).slice(a, CHUNK))
+
+    def make() -> Iterator[Any]:
+        return (batch for a in range(0, len(data), CHUNK) for batch in part(a))
+
+    def pieces() -> Iterator[Piece]:
+        for a in range(0, len(data), CHUNK):
+            yield Piece(min(CHUNK, len(data) - a), streamed(partial(part, a), wanted, f"the {kind}"))
+
+    source = _opened(kind, data, labels, make, wanted, rows=len(data))
+    return replace(source, dealt=dealt_pieces(pieces, wanted))
 
 
 def _record_batch(data: Any, wanted: Wanted) -> Source:
@@ -70,13 +82,22 @@ def _reader(data: Any, wanted: Wanted) -> Source:
 
 
 def _dataset(data: Any, wanted: Wanted) -> Source:
-    def make() -> Iterator[Any]:
-        # little is read ahead (by default 16 batches of 4 files), and row groups are not held whole
-        how: dict[str, Any] = {"batch_size": CHUNK, "batch_readahead": 1, "fragment_readahead": 1}
-        if getattr(getattr(data, "format", None), "default_extname", None) == "parquet":
-            options = pyarrow("an Arrow dataset", "pyarrow.dataset").ParquetFragmentScanOptions
-            how["fragment_scan_options"] = options(use_buffered_stream=True, buffer_size=1 << 16, pre_buffer=False)
-        return iter(data.scanner(columns=list(wanted.columns), **how).to_batches())
+    # little is read ahead (by default 16 batches of 4 files), and row groups are not held whole
+    how: dict[str, Any] = {"columns": list(wanted.columns), "batch_size": CHUNK, "batch_readahead": 1}
+    if getattr(getattr(data, "format", None), "default_extname", None) == "parquet":
+        options = pyarrow("an Arrow dataset", "pyarrow.dataset").ParquetFragmentScanOptions
+        how["fragment_scan_options"] = options(use_buffered_stream=True, buffer_size=1 << 16, pre_buffer=False)
+
+    def make() -> Any:
+        return data.scanner(fragment_readahead=1, **how).to_batches()
+
+    def pieces() -> Iterator[Piece]:
+        for fragment in data.get_fragments():
+            for part in fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]:
+                yield Piece(part.count_rows(), streamed(partial(read, part), wanted, "the Arrow dataset"))
+
+    def read(part: Any) -> Any:
+        return part.scanner(schema=data.schema, **how).to_batches()
 
     def count() -> int | None:
         try:
@@ -86,7 +107,19 @@ def _dataset(data: Any, wanted: Wanted) -> Source:
 
     files = [Path(name) for name in getattr(data, "files", ())]
     whose = of_files(files) if files and all(file.exists() for file in files) else data
-    return _opened("Arrow dataset", data, data.schema.names, make, wanted, identity=whose, count=count)
+    source = _opened("Arrow dataset", data, data.schema.names, make, wanted, identity=whose, count=count)
+    try:
+        data.get_fragments()
+    except ValueError:  # Arrow hands out no pieces of a dataset that is filtered
+        return _by_position(source, wanted)
+    broken = DataError("the Arrow dataset can't be read; mend its files.")
+    return replace(source, dealt=dealt_pieces(lambda: quietly(lambda: list(pieces()), broken), wanted))
+
+
+def _by_position(source: Source, wanted: Wanted) -> Source:
+    """A source whose rows come one after another, dealt among as many as can be held."""
+    dealt = dealt_pieces(lambda: [Piece(None, source.batches)], wanted)
+    return replace(source, dealt=dealt, mixed=held_rows(len(wanted.columns)))
 
 
 def _stream(data: Any, wanted: Wanted) -> Source:
@@ -101,20 +134,6 @@ def _stream(data: Any, wanted: Wanted) -> Source:
     return Source(f"Arrow stream of {name}", None, streamed(make, wanted, f"the {name}"), data)
 
 
-def _polars(data: Any, wanted: Wanted) -> Source:
-    def make() -> Iterator[Any]:
-        held = data.select(list(wanted.columns))
-        return _flat(held.slice(a, CHUNK) for a in range(0, len(data), CHUNK))
-
-    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
-        held = data.select(list(wanted.columns))
-        parts = (held[at].rechunk() for at in dealt_rows(len(data), key, skip, len(wanted.columns)))
-        return read_stream(_flat(parts), wanted, "the polars DataFrame")
-
-    more = {"rows": len(data), "dealt": lambda key: partial(dealt, key)}
-    return _opened("polars DataFrame", data, data.columns, make, wanted, **more)
-
-
 def _lazy(data: Any, wanted: Wanted) -> Source:
     if not hasattr(data, "collect_batches"):
         raise UnsupportedArgumentError(
@@ -126,7 +145,7 @@ def _lazy(data: Any, wanted: Wanted) -> Source:
         held = data.select(list(wanted.columns))
         return _flat(held.collect_batches(chunk_size=CHUNK, maintain_order=True, lazy=True))
 
-    return _opened("polars LazyFrame", data, _planned(data), make, wanted)
+    return _by_position(_opened("polars LazyFrame", data, _planned(data), make, wanted), wanted)
 
 
 def _planned(data: Any) -> list[str]:
@@ -140,7 +159,7 @@ def _relation(data: Any, wanted: Wanted) -> Source:
         read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
         return read(CHUNK)
 
-    return _opened("DuckDB relation", data, data.columns, make, wanted)
+    return _by_position(_opened("DuckDB relation", data, data.columns, make, wanted), wanted)
 
 
 _KINDS = (

@@ -123,7 +123,7 @@ def found_of(
     ratios : ndarray, shape (b d,)
         t-ratios of the coefficients, as the user has them.
     """
-    plan, have = run.plan, bool(estimates)
+    plan, have, ordered = run.plan, bool(estimates), run.people > run.shuffled
     scatter, fitted, d = progress.scatter, progress.fitted, plan.d
     shares = np.full(d, np.nan) if progress.shares is None else progress.shares
     tied = np.zeros(d, dtype=np.bool_) if progress.tied is None else progress.tied
@@ -174,7 +174,8 @@ def found_of(
         asked=asked,
         repeated=plan.nonresponse,
         flat=flat,
-        changing=have and found is not None and _changing(plan, progress, found, shuffled=run.shuffled),
+        changing=have and found is not None and _changing(plan, progress, found, shuffled=not ordered),
+        ordered=ordered,
         diagonal=None
         if plan.wide is None
         else np.flatnonzero(np.nan_to_num(plan.wide.shares, nan=1.0) < RARE).tolist(),

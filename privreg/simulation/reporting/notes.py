@@ -58,6 +58,7 @@ class Findings(NamedTuple):
     unlearned: bool = False  # Whether their share isn't learned
     flat: bool = False  # Whether the response hardly varies
     changing: bool = False  # Whether those who came first tell something else
+    ordered: bool = False  # Whether records may have come in an order, by a factor say
     clamped: Shares | None = None  # Shares of the records that bounds clamp
     harmed: Sequence[int] = ()  # Coefficients, as the user has them, that this surely moves too far
     at_limit: bool = False  # Whether the estimate lies at a public limit
@@ -183,7 +184,8 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
             "merge levels, or ask more people"
         )
         out.append(doubt("confounded", text, fit.place([*together, *(rare.crossed if not own else ())])))
-    if found.gone or not (own or rare.compared):
+    # the first records, of which shares are learned, are not like the others, and a note says so
+    if found.gone or not (own or rare.compared) or (found.ordered and found.changing):
         return out
     few = list[str]()
     if own:
@@ -195,6 +197,8 @@ def _of_levels(fit: _Fit) -> list[Diagnostic]:
     first = "compare levels with a common one (the first in levels=, or that of Treatment()), " if rare.compared else ""
     if found.unanswered is not None and own:  # a level that is spelt otherwise in the data sends noise
         first = f"see that the declared levels match the data, {first}"
+    if found.ordered:
+        first = f"shuffle rows that are sorted by it, as they are taken in the order they come, {first}"
     text = (
         f"too few records at this budget seem to have {' or '.join(few)}; the interval of such a column can be far too "
         f"short, and the others suffer: {first}ask more people, merge levels, or leave it out"
@@ -245,7 +249,7 @@ def _of_results(found: Findings) -> list[Diagnostic]:
     if found.have and found.changing:
         text = (
             "the first records give other coefficients than the later ones. Rows are taken in the order they "
-            "come: shuffle a file that is sorted, by its response above all; if effects change over time, fit the "
+            "come: shuffle rows that are sorted, by a factor or by the response; if effects change over time, fit the "
             "times one by one"
         )
         out.append(doubt("changing", text, of="the results"))

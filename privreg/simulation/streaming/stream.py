@@ -290,7 +290,7 @@ class Stream:
             If that was asked for, and can't be.
         """
         asked = self._options["order"]
-        if asked == "random" and source.dealt is None:
+        if asked == "random" and (source.dealt is None or source.mixed < math.inf):
             raise UnsupportedArgumentError(
                 f"order='random' needs rows that can be addressed, and those of {source.kind} are read as they come; "
                 "leave it out, or give a DataFrame, arrays or Parquet files."
@@ -305,7 +305,7 @@ class Stream:
             return source.batches(self.rows_read)
         assert source.dealt is not None
         assert isinstance(self._run, RoundsRun)
-        self._run.shuffled = True
+        self._run.shuffled = source.mixed
         return source.dealt(self.deal_key)(self.rows_read)
 
     @property

@@ -117,7 +117,7 @@ def fit_blocks(
     work = Work(spec, replace(asked, covariates=None), start, rows)  # of which what records are asked is no part
     stream = begin(spec, asked, start, seed, rows)
     run, left = _rounds(stream), Part(tuple(_dealt(blocks, asked.order, stream)))
-    run.shuffled = asked.order != "position"
+    run.shuffled = 0.0 if asked.order == "position" else math.inf
     while left.rows:
         number, state, given = len(run.progress.held), run.progress.state, []
         pieces = run.pieces(left.rows)
