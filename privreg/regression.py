@@ -206,8 +206,8 @@ class PrivateOnlineRegression:
             elementwise NumPy functions, ``bs``/``cr`` with all knots and bounds, functions marked by
             ``privreg.rowwise``.
         data : DataFrame, mapping of str to array, path or list of paths, table, query, iterable of DataFrames, or None
-            Paths are of CSV, Parquet or Feather files, or of a folder of Parquet files. A table is one of polars (also
-            lazy), Arrow or DuckDB, an Arrow dataset or reader, or whatever hands out an Arrow stream. A query is
+            Paths are of CSV (see ``pr.csv``), Parquet or Feather files, or of a folder of Parquet files. A table is one
+            of polars (also lazy), Arrow or DuckDB, an Arrow dataset or reader, or an Arrow stream. A query is
             ``pr.sql(query, connection)``. Rows are read batch by batch, columns not in the formula never. None for a
             model that is fed by ``start()`` only.
 
@@ -493,8 +493,8 @@ class PrivateOnlineRegression:
             rows with missing values are refused.
         order : {"random", "position"}, optional
             In which order rows are read. "random" is the default where rows can be addressed: short blocks of rows of
-            arrays and DataFrames (pandas, polars, Arrow), and row groups of Parquet files, each of which is read once.
-            The order is as secret as the noise. "position" takes rows as they lie, as those of CSV files, queries and
+            arrays and DataFrames, and of files, tables and row groups as many as can be held, each read once. The order
+            is as secret as the noise. "position" takes rows as they lie, as those of a single CSV file, queries and
             streams always are.
         seed : int, optional
             Reproducible noise, for simulation only: it protects nobody, and the results say so.

@@ -6,6 +6,7 @@ kept apart by when their reports arrive, and each of them has the noise of its o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -76,8 +77,8 @@ def simulate(
         estimate is made when all have arrived.
     order : {"random", "position"}
         Which record answers which state. "random" (default): by a keyed hash, independent of where the record lies, so
-        that a sorted table does no harm; of Parquet files row groups are dealt. "position": as rows lie, as those of
-        streams, queries and CSV files must be.
+        that a sorted table does no harm; rows of files are dealt as for a fit. "position": as rows lie, as those of
+        streams, queries and a single CSV file must be.
     seed : int, optional
         Reproducible noise and arrivals: it protects nobody, and the results say so.
 
@@ -179,7 +180,7 @@ def _read(plan: FitPlan, rows: Any, key: bytes | None) -> tuple[Source, Callable
         source = spec.open(rows)
     if key is None:
         return source, lambda: source.batches(0)
-    if source.dealt is None:
+    if source.dealt is None or source.mixed < math.inf:
         raise UnsupportedArgumentError(
             f"random slots need rows that can be addressed, and those of {source.kind} are read as they come; say "
             "order='position', or give a DataFrame, arrays or Parquet files."
