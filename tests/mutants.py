@@ -695,7 +695,7 @@ MUTANTS = (
     Mutant(
         "an open quote takes in the next lines",
         "privreg/data/sources/lines.py",
-        "yield _closed(piece, columns) if b'\"' in piece else piece",
+        "yield _closed(piece, columns, sep) if b'\"' in piece else piece",
         "yield piece",
         ("tests/data/test_csv.py::test_whatever_is_in_a_line_all_others_mean_what_they_meant",),
     ),
@@ -705,6 +705,29 @@ MUTANTS = (
         "if not here.all():",
         "if False:",
         (f"{HOSTILE}::test_a_line_of_a_csv_file_spoils_itself_alone",),
+    ),
+    Mutant(
+        "an empty field of a CSV file is missing",
+        "privreg/data/sources/csv.py",
+        "{j: [] if c in text else _MISSING",
+        '{j: [""] if c in text else _MISSING',
+        ("tests/laws/test_cells.py::test_a_cell_means_the_same_from_every_source",),
+    ),
+    Mutant(
+        "decimal commas are read by columns",
+        "privreg/data/sources/csv.py",
+        "    text |= commas  #",
+        "    commas &= text  #",
+        ("tests/laws/test_cells.py::test_a_decimal_comma_is_read_in_each_cell_alone",),
+    ),
+    Mutant(
+        "pieces come in an order that anybody knows",
+        "privreg/data/sources/order.py",
+        "partial(dealt, PUBLIC if key is None else key)",
+        "partial(dealt, PUBLIC)",
+        (
+            "tests/data/test_order.py::test_pieces_that_cannot_be_held_together_come_at_random_each_once_from_any_row_on",
+        ),
     ),
     Mutant(
         "a curator drops records",

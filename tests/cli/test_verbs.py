@@ -605,3 +605,31 @@ def test_the_shell_is_told_where_the_privacy_statement_is(fit, tmp_path, files, 
     _, out, _ = fit(*(part for name in files for part in ("--out", tmp_path / name)))
     assert f"All of the privacy statement: {where}\n" in out
     assert "res.privacy" not in "".join((tmp_path / f).read_text() for f in files if f.endswith(".txt"))
+
+
+def test_a_file_with_other_marks_is_read_as_it_says(people, tmp_path, capsys):
+    """The same rows with commas, with semicolons and decimal commas, and with tabs."""
+    frame = pd.read_csv(people)
+    frame.to_csv(tmp_path / "marks.csv", index=False, sep=";", decimal=",")
+    frame.to_csv(tmp_path / "tabs.tsv", index=False, sep="\t")
+    said = []
+    files = (
+        [people],
+        [tmp_path / "marks.csv", "--sep", ";", "--decimal", ","],
+        [tmp_path / "tabs.tsv", "--sep", "tab"],
+    )
+    for file in files:
+        words = ["fit", FORMULA, *map(str, file), "--mu", "1", *PUBLIC, "--seed", "1"]
+        assert main(words) == 0
+        means = ["means", "bmi ~ 1", *map(str, file), "--mu", "1", "--bounds", "bmi=18:50", "--seed", "1"]
+        assert main(means) == 0
+        said.append(re.sub(r"(people|marks)\.csv|tabs\.tsv", "", capsys.readouterr().out))
+    assert said[1] == said[2] == said[0]
+    assert main(["fit", FORMULA, str(tmp_path / "marks.csv"), "--mu", "1", *PUBLIC]) == 2
+    assert "pr.csv(path, sep=';', decimal=','), or --sep and --decimal" in capsys.readouterr().err
+
+
+def test_a_level_with_an_equals_sign_is_quoted():
+    assert levels(['g="1=a",b']) == {"g": ["1=a", "b"]}
+    with pytest.raises(SchemaError, match="has two '='; write a first level that has one in quotes"):
+        levels(["g=1=a,b"])

@@ -1,5 +1,7 @@
 """Names of columns are public: misspelt ones are answered by those that the data have, before a row is read."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -170,3 +172,22 @@ def test_an_address_is_no_file(address):
 def test_of_a_series_as_data_it_is_said_what_is_allowed(people):
     with pytest.raises(UnsupportedArgumentError, match="of type Series can't be read; give a DataFrame"):
         FIT("charges ~ age", people["age"], mu=1, bounds=BOX)
+
+
+@pytest.mark.parametrize("name", ["Alter in Jahren", "Größe (cm)", "a-b", "x.1", "2nd", "class", "body mass"])
+def test_a_column_whose_name_is_no_word_is_written_with_q(people, name, tmp_path):
+    data = people.rename(columns={"age": name})
+    bounds = {"bounds": {**BOX, name: (18, 65)}}
+    data.to_csv(tmp_path / "people.csv", index=False)
+    for given in (data, tmp_path / "people.csv"):
+        for formula in (f"charges ~ {name}", f"charges ~ C({name})", f"{name} ~ charges", f"charges ~ {name} + bmi"):
+            with pytest.raises(FormulaError, match=re.escape(f'write Q("{name}") in the formula')):
+                FIT(formula, given, mu=1, **bounds)
+            with pytest.raises(FormulaError, match=re.escape(f'write Q("{name}") in the formula')):
+                pr.central.Regression.from_formula(formula, given, mu=1, **bounds)
+    with pytest.raises(FormulaError, match=re.escape(f'write Q("{name}") in the formula')):
+        pr.means.estimate(data, formula=f"{name} + bmi ~ 1", mu=1, **bounds)
+    assert FIT(f'charges ~ Q("{name}")', data, mu=1, **bounds).exog_names == ["Intercept", f'Q("{name}")']
+    # a formula that is wrong otherwise is not blamed on names that it writes rightly, or hasn't
+    with pytest.raises(pr.PrivacyLeakError, match="mean"):
+        FIT(f'charges ~ Q("{name}").mean()', data, mu=1, **bounds)

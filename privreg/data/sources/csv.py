@@ -204,12 +204,10 @@ def check_commas(path: Path, header: Sequence[str], columns: Collection[str]) ->
     mark = next((m for m in _OTHERS if m in header[0]), None)
     if len(header) > 1 or mark is None or set(columns) <= set(header):
         return
+    decimal = ", decimal=','" if mark == ";" else ""
+    mend = f"give pr.csv(path, sep={mark!r}{decimal}), or --sep and --decimal at the shell."
     if mark == " ":
         mend = "write it anew, as by pandas.read_csv(path, sep=r'\\s+').to_csv(new, index=False)."
-    else:
-        mend = (
-            f"give pr.csv(path, sep={mark!r}{', decimal=' + repr(',') if mark == ';' else ''}), or --sep at the shell."
-        )
     raise DataError(f"{path.name}: its header is separated by {_OTHERS[mark]}, and fields must be by commas; {mend}")
 
 
