@@ -173,7 +173,11 @@ class Killed(BaseException):
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(tmp_path, monkeypatch):
+    """Files of which a third can be held at a time, and dealt rows that come in small batches."""
+    monkeypatch.setattr(order, "CHUNK", 1_000)
+    monkeypatch.setattr(order, "HELD", 3 * 20_000)
+    monkeypatch.setattr(order, "chunk_of", lambda columns: 2_000)
     folder = tmp_path / "files"
     folder.mkdir()
     data = people(60_000, 1)
@@ -234,7 +238,7 @@ def test_what_was_mended_keeps_its_order_and_must_keep_its_row_groups(files, tmp
     assert fitted(files, checkpoint=kept, seed=None, mended=True).nobs == 60_000
     kept.write_bytes(again)
     data.to_parquet(files / "2.parquet", row_group_size=4_000)
-    with pytest.raises(SavedFileError, match="reads row groups in random order, and the files have others now"):
+    with pytest.raises(SavedFileError, match="reads rows in random order, which follows from the row groups"):
         fitted(files, checkpoint=kept, seed=None, mended=True)
 
 

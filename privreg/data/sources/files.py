@@ -164,8 +164,9 @@ def _chained(sources: Sequence[Source], paths: Sequence[Path], wanted: Wanted) -
         counts = [source.expected() for source in sources]
         return None if None in counts else sum(n for n in counts if n is not None)
 
-    def stamp() -> list[object]:
-        return [entry for source in sources for entry in source.stamp() or []]
+    def stamp() -> list[object] | None:
+        stamps = [source.stamp() for source in sources]
+        return None if None in stamps else [entry for some in stamps for entry in some or []]
 
     kind = f"{len(sources)} files, {sources[0].kind} first"
     dealt = dealt_pieces(pieces, wanted)

@@ -86,6 +86,7 @@ def dealt_pieces(
             mine = derived_key(key, f"rows {number}") if number else key
             yield from (Taken(columns, at) for at in dealt_rows(rows, mine, skip, len(columns)))
             number, skip = number + 1, 0
+            del columns  # as well
 
     return lambda key: partial(dealt, PUBLIC if key is None else key)
 

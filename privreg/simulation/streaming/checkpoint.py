@@ -202,10 +202,10 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
         changed = document["source"] != stamp
         if changed and not (kept.mended and clean):
             raise SavedFileError(_changed(name, clean=clean))
-        if changed and stream.deals(source) and document["blocks"] != list(source.blocks):
+        if changed and stream.deals(source) and not (source.blocks and document["blocks"] == list(source.blocks)):
             raise SavedFileError(
-                f"the fit in {name!r} reads row groups in random order, and the files have others now, so that nothing "
-                "tells which rows were read; write the files with the row groups that they had."
+                f"the fit in {name!r} reads rows in random order, which follows from the row groups of Parquet files; "
+                "they are others now, or not known, so that nothing tells which rows were read; give what there was."
             )
         stream._resume(arrays, place, renew=changed)
     except SavedFileError:
