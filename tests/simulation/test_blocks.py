@@ -175,7 +175,9 @@ def test_everybody_is_counted_once_and_the_estimate_is_that_of_one_stream(folder
     alone = pr.PrivateOnlineRegression.from_formula("y ~ a + b", files, **{**PUBLIC, "mu": None}).fit(progress=False)
     without = fitted(whole(folder), mu=None)  # noise makes standard errors differ by a fifth
     np.testing.assert_allclose(without.bse, alone.bse, rtol=0.1)
-    assert (np.abs(without.params - alone.params) < 0.5 * alone.bse).all()
+    # each is a mean over main rounds, which hold a share f = 0.77 of the records, and not the same ones: the variance
+    # of their difference is 2 (1 - f) times that of either
+    assert (np.abs(without.params - alone.params) < 3 * np.sqrt(2 * 0.23) * alone.bse).all()
 
 
 def test_unusable_records_and_budgets_of_their_own_are_played_as_in_one_place(tmp_path):
