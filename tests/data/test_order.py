@@ -1,6 +1,7 @@
 """Rows that can be addressed are read in random order, each once, and at any time the whole table has been sampled."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -204,16 +205,16 @@ def test_pieces_that_cannot_be_held_together_come_at_random_each_once_from_any_r
 def test_each_piece_is_read_once(table, monkeypatch):
     read = []
 
-    class Part(dict):
-        def __getitem__(self, name):
-            read.append((id(self), name))
-            return super().__getitem__(name)
+    def batches(k, skip):
+        read.append(k)
+        yield {c: table[c].to_numpy()[5_000 * k + skip : 5_000 * (k + 1)] for c in COLUMNS}
 
-    parts = [Part({c: table[c].to_numpy()[a : a + 5_000] for c in COLUMNS}) for a in range(0, N, 5_000)]
     monkeypatch.setattr(order_of, "CHUNK", 1_000)
-    monkeypatch.setattr(order_of, "HELD", 10_000 * len(COLUMNS))
-    np.testing.assert_array_equal(np.sort(places(open_table(parts, COLUMNS, SCHEMA))), np.arange(N))
-    assert len(read) == len(set(read)) == len(parts) * len(COLUMNS)
+    monkeypatch.setattr(order_of, "HELD", 7_000 * len(COLUMNS))
+    pieces = [order_of.Piece(5_000, partial(batches, k)) for k in range(N // 5_000)]
+    dealt = order_of.dealt_pieces(lambda: pieces, source.Wanted(COLUMNS, SCHEMA))(KEY)(0)
+    np.testing.assert_array_equal(np.sort(np.concatenate([batch["at"] for batch in dealt])), np.arange(N))
+    assert sorted(read) == list(range(len(pieces)))
 
 
 def test_cells_are_what_they_were_when_rows_are_dealt(tmp_path):
