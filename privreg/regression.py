@@ -569,10 +569,9 @@ class PrivateOnlineRegression:
             res._caution()
             return res
         stream = begin(self._spec, asked, start_params, seed, rows)
-        LEDGER.check(source.identity, stream.total_mu)
         with progress_bar(rows, progress) as bar:
             take_all(stream, source, read_threads(threads, rows, parallel=stream.parallel), bar, kept)
-        res = stream._results(LEDGER.spend(source.identity, stream.total_mu, seeded=seed is not None))
+        res = stream._results()
         forget(kept)
         res._caution()
         return res

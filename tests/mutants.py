@@ -48,6 +48,7 @@ ARRIVALS = (f"{LATE}::test_sums_of_every_arrival_have_the_noise_of_their_own_rep
 TASKS = (f"{BLOCKS}::test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_the_same",)
 ONCE = (f"{ROUNDS}::test_no_noise_is_drawn_twice",)
 HOSTILE, INDEXES = "tests/laws/test_hostile.py", "tests/laws/test_indexes.py"
+SPENDING = "tests/laws/test_spending.py"
 WEB, PAGES = "privreg/service/web/device", "tests/service/test_js_session.py"
 DEVICE, SESSION = "privreg/device/answer.py", "privreg/device/session.py"
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
@@ -782,9 +783,41 @@ MUTANTS = (
     Mutant(
         "nothing is entered",
         "privreg/privacy/ledger.py",
-        "                self._spent[account.key].append((mu, account._replace(owner=None)))\n",
-        "                pass\n",
+        "        held.append(entry)\n",
+        "        pass\n",
         ("tests/privacy/test_ledger.py::test_ledger_adds_up_releases_and_forgets_gone_objects",),
+    ),
+    Mutant(
+        "a release is entered after its first report",
+        "privreg/simulation/streaming/stream.py",
+        "                        if self.charge is not None:\n"
+        "                            self.charge.enter()\n"
+        "                        self._take(rows)\n",
+        "                        self._take(rows)\n"
+        "                        if self.charge is not None:\n"
+        "                            self.charge.enter()\n",
+        (f"{SPENDING}::test_a_release_is_entered_before_its_first_report_and_never_taken_back",),
+    ),
+    Mutant(
+        "a second noise for the same rows counts as the first",
+        "privreg/privacy/ledger.py",
+        "hashlib.sha256(before.encode() + noise)",
+        "hashlib.sha256(before.encode())",
+        (f"{SPENDING}::test_a_copy_of_a_checkpoint_counts_by_its_noise",),
+    ),
+    Mutant(
+        "a slice of an Arrow table is other people",
+        "privreg/privacy/accounts.py",
+        "    if kind.num_fields or len(buffers) < 2 or buffers[1] is None:\n",
+        "    if len(buffers) < 9:\n",
+        ("tests/laws/test_views.py::test_a_view_is_the_people_it_is_of",),
+    ),
+    Mutant(
+        "memory that others share is forgotten with what was fitted",
+        "privreg/privacy/ledger.py",
+        "stays = account.owner is None or (account.kept is not None and not seeded)",
+        "stays = account.owner is None",
+        ("tests/laws/test_views.py::test_nothing_is_taken_for_memory_that_is_gone_nor_forgotten_while_a_view_lives",),
     ),
     Mutant(
         "a limit that doesn't hold",

@@ -355,13 +355,11 @@ class Regression:
                 stacklevel=2,
             )
         stated = make_statement(self._spec, plan, n=n, seeded=seed is not None)
-        identity = self._source.identity
-        LEDGER.check(identity, stated.total_mu)
+        stated = replace(stated, release=LEDGER.spend(self._source.identity, stated.total_mu, seeded=seed is not None))
         key = fresh_key() if seed is None else seeded_key(seed, "central")
         with progress_bar(n, progress) as bar:
             moved = np.full((len(plan.sizes), x.shape[1]), np.nan)
             lanes_out = descent.release(x, y, self._loss, plan, key, bar.update, moved)
-        stated = replace(stated, release=LEDGER.spend(identity, stated.total_mu))
         res = CentralResults(payload(self._spec, plan, self._loss, lanes_out, moved, stated, n))
         if lanes != 1:  # who asks for one lane knows that it has no standard errors
             res._caution()

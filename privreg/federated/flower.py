@@ -71,7 +71,7 @@ def client_app(model: FederatedRegression, data: Any, *, silo: int, seed: Any = 
     number = whole("silo", silo, plan.silos)
     source = open_table(data, plan.spec.design.columns, plan.spec.design.schema)
     client = Client(plan, *read_silo(plan, source, number), seed=check("silos.fit", "seed", seed), label=str(number))
-    LEDGER.spend(source.identity, plan.total_mu)
+    LEDGER.spend(source.identity, plan.total_mu, seeded=seed is not None)
     app = flwr.ClientApp()
 
     @app.train()  # type: ignore[untyped-decorator]

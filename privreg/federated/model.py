@@ -331,7 +331,7 @@ class FederatedRegression:
         if self._sources is None:
             raise DataError("this model has no silos' data (it was given a number of them, or unpickled); give silos=.")
         clients = [Client(plan, *read_silo(plan, s, i)) for i, s in enumerate(self._sources, 1)]
-        release = _spend(self._sources, plan.total_mu)
+        release = _spend(self._sources, plan.total_mu, seeded=got is not None)
         key = fresh_key() if got is None else seeded_key(got, "federated")
         stream = NoiseStream(key, plan.mechanism.width)
         state = server.begin(plan)
@@ -349,11 +349,11 @@ class FederatedRegression:
         return res
 
 
-def _spend(sources: Sequence[Source], mu: float) -> Release:
+def _spend(sources: Sequence[Source], mu: float, *, seeded: bool) -> Release:
     """Enter the release for every silo, after none has refused it; that of the silo that has spent most."""
     for source in sources:
         LEDGER.check(source.identity, mu)
-    entered = [LEDGER.spend(source.identity, mu) for source in sources]
+    entered = [LEDGER.spend(source.identity, mu, seeded=seeded) for source in sources]
     return max(entered, key=lambda r: (r.total_mu, r.number))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from privreg.collector import field
 from privreg.device import answer
 from privreg.field.collected import begun
+from privreg.privacy.ledger import Charge
 from privreg.protocol import lattice, messages
 from privreg.protocol.messages import Report
 from privreg.simulation.devices import Block, Devices
@@ -51,7 +52,8 @@ class Crowd:
         stream, run = begun(plan)
         self.engine, self._columns = run.plan, run.columns
         asked = any(r.role == "clamping" for r in run.plan.rounds)
-        parts = [stream._encoder.encode(batch, clamped=asked) for batch in stream._spec.open(rows).batches(0)]
+        source = stream._spec.open(rows)
+        parts = [stream._encoder.encode(batch, clamped=asked) for batch in source.batches(0)]
         self._y = np.concatenate([p.endog for p in parts])
         x = np.concatenate([p.exog for p in parts])
         self._x = np.where(np.isnan(self._y)[:, None], np.nan, x)
@@ -60,6 +62,7 @@ class Crowd:
             flags = np.concatenate([p.clamped for p in parts if p.clamped is not None])
             self._clamped = flags & ~np.isnan(self._y)[:, None]
         self._offset = None if parts[0].offset is None else np.concatenate([p.offset for p in parts])
+        self._charge = Charge(source.identity, plan.mu.p / plan.mu.q, seeded=False)
         self._rng = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
 
     def __len__(self) -> int:
@@ -102,7 +105,14 @@ class Crowd:
         return range(self.plan.d + int(self.plan.constant) + int(self.plan.moment_response))
 
     def bodies(self, state: FieldState, who: Sequence[int], tokens: Sequence[Token]) -> list[bytes]:
-        """What these people's devices post, with their noise."""
+        """What these people's devices post, with their noise; the ledger has the rows before the first does.
+
+        Raises
+        ------
+        BudgetError
+            If it would exceed the limit of this process.
+        """
+        self._charge.enter()
         role, bare = self.bare(state, who, tokens)
         form = self.plan.roles[role]
         most = lattice.most(form.radius, self.plan.bits)

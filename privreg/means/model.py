@@ -252,12 +252,13 @@ class PrivateMeans:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, stream = self._source, MeansStream(self._spec, check("means.fit", "seed", seed))
         LEDGER.check(source.identity, self._spec.total_mu)
+        charge = stream.charged(source.identity)
         with progress_bar(source.expected(), progress) as bar:
             for batch in source.batches(0):
-                stream.update(batch)
+                stream.update(batch, charge=charge)
                 bar.update(rows_of(batch))
         stream.refuse_empty()
-        res = stream.released(LEDGER.spend(source.identity, self._spec.total_mu))
+        res = stream.released(charge.enter())
         res._caution()
         return res
 

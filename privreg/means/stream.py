@@ -14,7 +14,7 @@ from privreg.means import collector, device
 from privreg.means.results.results import MeansFit, MeansResults
 from privreg.means.results.words import header, is_biased, silent, statement
 from privreg.means.spec import Spec
-from privreg.privacy.ledger import Release
+from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 
 __all__ = ["MeansStream"]
@@ -38,25 +38,33 @@ class MeansStream:
         self._counter: Counter | None = spec.people.counter()
         self._cautioned = False  # whether results have warned that they should not be relied on
 
-    def update(self, batch: Any) -> None:
+    def charged(self, whose: Any) -> Charge:
+        """The release as the ledger knows it, from those who `whose` are."""
+        return Charge(whose, self._spec.total_mu, seeded=self._seed is not None)
+
+    def update(self, batch: Any, *, charge: Charge | None = None) -> None:
         """Let the next people send their reports.
 
         Parameters
         ----------
         batch : DataFrame, mapping of str to array, or table of Arrow or polars
+        charge : Charge, optional
+            What the batch is a part of; by default it is entered in the ledger by itself.
 
         Raises
         ------
+        BudgetError
+            Under a limit (`privreg.limit_spending`) that it would exceed, or if nothing tells whose these rows are.
         DataError, SchemaError
             If a row can't be used; nobody of the piece of rows that holds it has then reported.
         """
         widest = max(p.width + 3 * p.size for p in self._spec.plans)
-        spec = self._spec
+        spec, charge = self._spec, self.charged(batch) if charge is None else charge
         batch = one_batch(batch, (*spec.columns, *spec.people.columns), spec.schema)
         for piece in pieces([batch], min(chunk_of(widest), CHUNK - 1)):  # CHUNK itself would take a batch whole
-            self._take(piece)
+            self._take(piece, charge)
 
-    def _take(self, batch: Any) -> None:
+    def _take(self, batch: Any, charge: Charge) -> None:
         spec = self._spec
         raw = device.encoded(batch, spec.columns, spec.schema, gaps=spec.people.missing != "raise")
         if spec.by is not None and (raw[spec.by] < 0).any():
@@ -75,6 +83,7 @@ class MeansStream:
                 raw = {name: values[kept] for name, values in raw.items()}
                 silent = None if silent is None else silent[kept]
         n = len(next(iter(raw.values())))
+        charge.enter()
         normals = self._noise.draw(n)
         states = list(self._states)
         for g, plan in enumerate(spec.plans):

@@ -1,8 +1,9 @@
 """What the ledger knows people by: one object is one account. No value of a row is looked at.
 
-An array counts by the memory it is a view of, a table also as the object it is, a file by device and inode, a query by
-its text and connection. Names that outlive what they name count too much rather than too little: the inode of a deleted
-file may be another's later. Objects are watched, so that nothing is ever taken for one that is gone.
+A column counts by the memory that holds it, of whatever library it is a view; a table also as the object it is, a file
+by device and inode, a query by its text and connection, or by the files and tables that it reads. Names that outlive
+what they name count too much rather than too little: the inode of a deleted file may be another's later. Objects are
+watched, so that nothing is ever taken for one that is gone; memory whose end nobody tells, as Arrow's, is kept.
 """
 
 from __future__ import annotations
@@ -10,18 +11,30 @@ from __future__ import annotations
 import hashlib
 import math
 import weakref
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
+from mmap import mmap
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from privreg.files.optional import comes_from
 from privreg.privacy.budget import compose
 
-__all__ = ["Account", "Accounts", "accounts_of", "of_columns", "of_files", "of_mapping", "of_parts", "of_query"]
+__all__ = [
+    "UNKNOWN",
+    "Account",
+    "Accounts",
+    "accounts_of",
+    "of_columns",
+    "of_files",
+    "of_mapping",
+    "of_parts",
+    "of_query",
+]
 
 
 class Account(NamedTuple):
@@ -34,6 +47,8 @@ class Account(NamedTuple):
     rows: range | None = None
     axis: int = 0
     main: bool = True  # Whether it stands for the rows; or goes along with one that does
+    # What holds memory that others may share without a word, kept once somebody's report of it had secret noise
+    kept: Any = None
 
     def meets(self, other: Account) -> bool:
         """Whether two accounts of one key may have a row in common."""
@@ -94,6 +109,7 @@ class Accounts:
     whole: bool = False  # Whether everybody is in one of them
     # Files whose accounts are looked up anew each time: another may have taken a file's place since
     paths: tuple[Path, ...] = ()
+    lost: bool = False  # Whether they may be rows of somebody's that no account tells of
 
     def now(self) -> list[Account]:
         """Those whose owners are alive, which they are as long as the list is kept."""
@@ -103,11 +119,11 @@ class Accounts:
 
     def weak(self) -> Accounts:
         """The same, which keep nothing alive."""
-        held = [a if a.owner is None else a._replace(owner=weakref.ref(a.owner)) for a in self.now()]
-        return replace(self, entries=tuple(held))
+        return replace(self, entries=tuple(map(_weakly, self.now())))
 
 
-NOBODY: Final = Accounts()
+UNKNOWN: Final = Accounts(lost=True)
+"""Of rows that come as they are asked for."""
 
 
 def accounts_of(data: Any) -> Accounts:
@@ -117,25 +133,38 @@ def accounts_of(data: Any) -> Accounts:
     """
     if isinstance(data, Accounts):
         return data
-    told = getattr(type(data), "_privreg_accounts", None)
-    if told is not None:
-        out: Accounts = told(data)
-        return out
+    given = getattr(type(data), "_privreg_accounts", None)
+    if given is not None:
+        return cast("Accounts", given(data))
+    if isinstance(data, Iterator):
+        return UNKNOWN
     if isinstance(data, str) or (isinstance(data, tuple) and _plain(data)):
         several = isinstance(data, tuple) and data and all(isinstance(one, tuple) for one in data)
-        return _whole(Account(("name", name)) for name in (dict.fromkeys(data) if several else (data,)))
+        return _whole([[Account(("name", name)) for name in (dict.fromkeys(data) if several else (data,))]])
     if isinstance(data, list):
         return of_parts(data)
     if isinstance(data, tuple):
         return of_columns(data)
     if isinstance(data, Mapping):
         return of_mapping(data, ())
-    return _whole(_of_object(data))
+    reading = next((read for package, name, read in _QUERIES if comes_from(data, package, name)), None)
+    if reading is not None:
+        try:
+            return reading(data)
+        except Exception:  # whatever kind of query it is
+            return Accounts(tuple(_watched(data)), lost=True)
+    found = _whole(_of_object(data))
+    rows = any(hasattr(data, name) for name in ("__arrow_c_stream__", "__array__")) and getattr(data, "size", 1) != 0
+    lost = rows and found.entries == tuple(_watched(data))
+    return replace(found, whole=found.whole and not lost, lost=lost)
 
 
 def of_columns(columns: Iterable[Any]) -> Accounts:
     """Accounts of columns about the same people, one of which is enough to tell them by."""
-    return _whole(account for column in columns if _holds_rows(column) for account in accounts_of(column).now())
+    each = [accounts_of(column) for column in columns if _holds_rows(column)]
+    found = _whole(accounts.now() for accounts in each)
+    lost = any(accounts.lost for accounts in each) and not any(accounts.whole for accounts in each)
+    return replace(found, whole=found.whole and not lost, lost=lost)
 
 
 def of_mapping(data: Mapping[str, Any], read: Iterable[Any]) -> Accounts:
@@ -143,11 +172,11 @@ def of_mapping(data: Mapping[str, Any], read: Iterable[Any]) -> Accounts:
 
     Columns that are not among those `read` are not kept alive, and not asked for unless the mapping is a dict.
     """
-    out = list(_watched(data))
-    if isinstance(data, dict):
-        others = [column for column in dict.values(data) if _holds_rows(column)]
-        out += [a._replace(owner=weakref.ref(a.owner)) for column in others for a in _of_object(column)]
-    return _whole([*of_columns(read).entries, *out])
+    out = [list(_watched(data))]
+    for column in filter(_holds_rows, dict.values(data) if isinstance(data, dict) else ()):
+        out += [[_weakly(account) for account in group] for group in _of_object(column)]
+    columns = of_columns(read)
+    return replace(_whole([columns.entries, *out]), lost=columns.lost)
 
 
 def of_parts(parts: Iterable[Any]) -> Accounts:
@@ -155,7 +184,8 @@ def of_parts(parts: Iterable[Any]) -> Accounts:
     each = [accounts_of(part) for part in parts if isinstance(part, Mapping) or _holds_rows(part)]
     plain = isinstance(parts, list | tuple) and len(each) < len(parts)
     entries = tuple(account for accounts in each for account in accounts.now())
-    return Accounts(entries, bool(each) and not plain and all(accounts.whole for accounts in each))
+    lost, paths = any(accounts.lost for accounts in each), tuple(path for a in each for path in a.paths)
+    return Accounts(entries, bool(each) and not plain and all(accounts.whole for accounts in each), paths, lost)
 
 
 def of_files(paths: Iterable[Path]) -> Accounts:
@@ -176,11 +206,15 @@ def of_query(text: str, parameters: Any, place: Any, owner: Any = None) -> Accou
 # --- of one thing ----------------------------------------------------------------------------------------
 
 
-def _whole(entries: Iterable[Account]) -> Accounts:
-    found: dict[Hashable, Account] = {}
-    for entry in entries:
-        found.setdefault((entry.key, entry.axis, entry.rows), entry)
-    return Accounts(tuple(found.values()), whole=bool(found))
+def _whole(groups: Iterable[Iterable[Account]]) -> Accounts:
+    """All accounts of columns about the same people; who comes twice in a column is in them twice."""
+    found: dict[Hashable, list[Account]] = {}
+    for group in groups:
+        here = defaultdict(list)
+        for entry in group:
+            here[entry.key, entry.axis, entry.rows].append(entry)
+        found |= {name: same for name, same in here.items() if len(same) > len(found.get(name, ()))}
+    return Accounts(tuple(entry for same in found.values() for entry in same), whole=bool(found))
 
 
 def _plain(data: tuple[Any, ...]) -> bool:
@@ -195,21 +229,31 @@ def _holds_rows(value: Any) -> bool:
     """Whether a value is an object of its own that holds rows: no number or text, no list of them, and no class."""
     if isinstance(value, type | str | bytes | int | float | list | tuple | None):
         return False
-    return hasattr(value, "__len__") or hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__")
+    kinds = ("__len__", "__array__", "__arrow_c_stream__", "__next__")
+    return any(hasattr(value, name) for name in kinds) or any(comes_from(value, *names) for *names, _ in _QUERIES)
 
 
-def _of_object(data: Any) -> Iterator[Account]:
-    if isinstance(data, np.ndarray):
-        yield _memory(data)
-        return
-    yield from _watched(data)
-    if comes_from(data, "pandas", "DataFrame"):
-        columns = [values for _, column in data.items() if (values := _values(column)) is not None]
-        times = Counter(id(_root(values)) for values in columns)
-        for values in columns:
-            yield _memory(values, alone=times[id(_root(values))] == 1)._replace(main=False)
-    elif comes_from(data, "pandas", "Series", "Index") and (values := _values(data)) is not None:
-        yield _memory(values)._replace(main=False)
+def _weakly(account: Account) -> Account:
+    """The same, which keeps nothing alive."""
+    return account if account.owner is None else account._replace(owner=weakref.ref(account.owner), kept=None)
+
+
+def _of_object(data: Any) -> Iterator[list[Account]]:
+    """Accounts of a thing and of each of its columns."""
+    if not isinstance(data, np.ndarray):
+        yield list(_watched(data))
+    columns = [list(_leaves(column)) for column in _columns(data)]
+    times = Counter(id(_root(values)) for leaves in columns for values in leaves if isinstance(values, np.ndarray))
+    table = comes_from(data, "pandas", "DataFrame")
+    for leaves in columns:
+        out: list[Account] = []
+        for values in leaves:
+            if isinstance(values, np.ndarray):
+                alone = table and times[id(_root(values))] == 1
+                out += (a._replace(main=a.main and values is data) for a in _memory(values, alone=alone))
+            elif (place := _buffer(values)) is not None:
+                out += _spans(*place, 1, data, values)
+        yield out
 
 
 def _watched(data: Any) -> Iterator[Account]:
@@ -223,12 +267,98 @@ def _watched(data: Any) -> Iterator[Account]:
     yield Account(("object", id(data)), data)
 
 
-def _values(column: Any) -> Any:
-    """NumPy's values of a pandas column, without a copy; None if it is kept in another way."""
-    if isinstance(column.dtype, np.dtype):
-        return column.to_numpy()
-    held = getattr(column.array, "_data", None)  # of a column with missing values apart
-    return held if isinstance(held, np.ndarray) and held.ndim == 1 else None
+def _columns(data: Any) -> Iterable[Any]:
+    """Columns of a table; of anything else itself."""
+    if comes_from(data, "pandas", "DataFrame"):
+        return (column for _, column in data.items())
+    if comes_from(data, "polars", "DataFrame"):
+        return list(data.get_columns())
+    return list(data.columns) if comes_from(data, "pyarrow", "Table", "RecordBatch") else [data]
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    """Arrays of NumPy and Arrow that hold a column, without a copy; of one that is kept in another way none.
+
+    None of them is asked for a value.
+    """
+    parts: Iterable[Any] = ()
+    if isinstance(data, np.ndarray) or comes_from(data, "pyarrow", "Array"):
+        yield data
+    elif comes_from(data, "pyarrow", "ChunkedArray"):
+        parts = data.chunks
+    elif comes_from(data, "polars", "Series"):
+        held = data.to_physical() if str(data.dtype).startswith("Categorical") else data
+        yield from () if str(data.dtype) == "Object" else _of_polars(held)
+    elif comes_from(data, "pandas", "Series", "Index"):
+        parts = [data.to_numpy() if isinstance(data.dtype, np.dtype) else data.array]
+    elif comes_from(data, "pandas", "ExtensionArray"):
+        parts = [held for name in _HELD_AS if (held := getattr(data, name, None)) is not None][:1]
+    for part in parts:
+        yield from _leaves(part)
+
+
+_HELD_AS: Final = ("_pa_array", "_ndarray", "_data", "_sparse_values")
+"""Where pandas' columns keep values that are Arrow's, NumPy's, with a mask, or mostly alike."""
+
+
+def _of_polars(series: Any) -> Iterator[Any]:
+    level = import_module("polars").CompatLevel.newest()  # texts of others would be copied
+    for chunk in series.get_chunks():
+        try:
+            yield chunk.to_arrow(compat_level=level)
+        except Exception:  # of a kind that no model reads
+            return
+
+
+def _buffer(array: Any) -> tuple[int, int] | None:
+    """Where the rows of an Arrow array begin and end in memory, in bits; of texts where each of them is told."""
+    array = getattr(array, "storage", array)
+    array = getattr(array, "indices", array)
+    kind, buffers = array.type, array.buffers()
+    if kind.num_fields or len(buffers) < 2 or buffers[1] is None:
+        return None
+    bits = _BITS.get(str(kind)) or kind.bit_width
+    first = 8 * int(buffers[1].address) + bits * array.offset
+    return first, first + bits * len(array)
+
+
+_BITS: Final = {
+    f"{size}{kind}{view}": bits
+    for size, view, bits in (("", "", 32), ("large_", "", 64), ("", "_view", 128))
+    for kind in ("binary", "string")
+}
+"""Bits that tell where a text is, by type."""
+
+
+# --- what queries read -----------------------------------------------------------------------------------
+
+
+def _of_lazy(data: Any) -> Accounts:
+    plan = data._ldf.visit()
+    todo, files, found = [plan.get_node()], list[Path](), list[Account]()
+    while todo:
+        plan.set_node(todo.pop())
+        node, inputs = plan.view_current_node(), plan.get_inputs()
+        todo += inputs
+        if hasattr(node, "paths"):
+            files += [Path(path).resolve(strict=True) for path in node.paths]
+        elif not inputs:
+            held = accounts_of(import_module("polars").DataFrame._from_pydf(node.df)).entries
+            found += [account._replace(owner=data) for account in held if not account.main]
+    read = of_files(files)
+    return replace(read, entries=(*read.entries, *found))
+
+
+def _of_dataset(data: Any) -> Accounts:
+    names = getattr(data, "files", None) or [part.path for part in data.get_fragments()]
+    return of_files([Path(name).resolve(strict=True) for name in names])
+
+
+_QUERIES: Final[tuple[tuple[str, str, Callable[[Any], Accounts]], ...]] = (
+    ("polars", "LazyFrame", _of_lazy),
+    ("pyarrow", "Dataset", _of_dataset),
+    ("duckdb", "DuckDBPyRelation", lambda data: of_query(data.sql_query(), None, id(data._con), data._con)),
+)
 
 
 def _file(path: Path) -> Iterator[Account]:
@@ -249,10 +379,41 @@ def _root(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _memory(values: np.ndarray, *, alone: bool = False) -> Account:
+def _memory(values: np.ndarray, *, alone: bool = False) -> Iterator[Account]:
     root = _root(values)
     axis, rows = _rows(values, root, alone=alone)
-    return Account(("memory", id(root)), root, rows, axis)
+    base: Any = root.base  # another library's memory doesn't end with this view of it
+    kept = None if base is None or isinstance(base, bytes | bytearray | memoryview | mmap) else root
+    yield Account(("array", id(root)), root, rows, axis, kept=kept)
+    if not values.size:
+        return
+    # row by row where rows lie one after another, else column by column
+    whole = values.ndim != 2 or values.strides[0] == values.shape[1] * values.itemsize
+    places = set()
+    for column in [values] if whole else values.T:
+        first = column.__array_interface__["data"][0]
+        low, high = (8 * (first + move) for move in _moves(column))
+        each = abs(column.strides[0]) if column.ndim == 1 else 1
+        places.add((low, high + 8 * column.itemsize, 8 * each if each > column.itemsize else 1))
+    for place in places:
+        yield from _spans(*place, root, kept)
+
+
+def _moves(values: np.ndarray) -> tuple[int, int]:
+    """Bytes from the first number of an array to the one that lies first in memory, and to the last."""
+    moves = [s * (m - 1) for s, m in zip(values.strides, values.shape, strict=True)]
+    return sum(min(move, 0) for move in moves), sum(max(move, 0) for move in moves)
+
+
+def _spans(begin: int, end: int, step: int, owner: Any, kept: Any) -> Iterator[Account]:
+    """Accounts of a piece of memory, in bits, of which every `step` begins a row; by the blocks that it lies in."""
+    rows = range(begin, end, step)
+    for block in range(begin // BLOCK, (end - 1) // BLOCK + 1):
+        yield Account(("memory", block), owner, rows, main=False, kept=kept)
+
+
+BLOCK: Final = 1 << 26
+"""Bits of memory whose accounts are looked through together: 8 MB."""
 
 
 def _rows(values: np.ndarray, root: np.ndarray, *, alone: bool) -> tuple[int, range | None]:
@@ -271,8 +432,7 @@ def _rows(values: np.ndarray, root: np.ndarray, *, alone: bool) -> tuple[int, ra
     if not axes or offset < 0 or root.strides[axes[-1]] <= 0:
         return 0, None
     if root.ndim == 1 and not (values.ndim == 1 and (alone or abs(step) == root.strides[0])):
-        moves = [s * (m - 1) for s, m in zip(values.strides, values.shape, strict=True)]
-        low, high = (offset + sum(f(move, 0) for move in moves) for f in (min, max))
+        low, high = (offset + move for move in _moves(values))
         return 0, range(low // root.strides[0], high // root.strides[0] + 1)
     at = {}
     for k in axes:

@@ -6,16 +6,17 @@ record (replace-one).
 
 from __future__ import annotations
 
+import hashlib
 import math
 import threading
 import weakref
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from privreg.errors import BudgetError, NotPrivateError, real, shown
-from privreg.privacy.accounts import Account, accounts_of
+from privreg.privacy.accounts import Account, Accounts, accounts_of
 from privreg.privacy.budget import REPORTED_DELTA, UNSET, Budget, at_least, at_most, compose, within
 from privreg.privacy.conversions import gdp_delta, gdp_epsilon, gdp_mu
 
@@ -24,6 +25,7 @@ __all__ = [
     "REPORTED_DELTA",
     "UNSET",
     "Budget",
+    "Charge",
     "Ledger",
     "Release",
     "at_least",
@@ -67,16 +69,32 @@ class Release:
         return self.words()
 
 
+class _Entry(NamedTuple):
+    """What a release cost those of an account."""
+
+    mu: float
+    account: Account  # without its owner
+    release: str  # By which it is known again when it goes on; empty for one that doesn't
+    owner: int  # Number of the object that the entry goes with; 0 if it stays
+    seeded: bool
+
+
+JOINED: Final = 64
+"""Entries among which the batch before is looked for."""
+
+
 class Ledger:
     """Releases from each data source in this process.
 
     A source is the object or file the rows came from, so a copy counts as another source: the ledger reminds, it can't
-    know people. One object is one account: an array counts by the memory it is a view of (parts without a common row
-    apart), a table as itself and by its columns' memory, a mapping by its columns, a list by its members in any order,
-    a file by device and inode whatever its name and date, a query by its text and connection. Of several accounts the
-    fullest one is told. Entries go when the object goes; of files they stay, so that a new file in the inode of a
-    deleted one may count too much, never too little. Fits enter their releases in the process's own ledger, which
-    :func:`limit_spending` gives a limit; a ledger made here keeps the accounts you enter yourself.
+    know people. Columns count by their memory, whether NumPy's, pandas', Arrow's or polars', and so do all views of it
+    (parts without a common row apart); a table as itself and by its columns, a mapping by its columns, a list by its
+    members in any order, a file by device and inode whatever its name and date, a query by its text and connection, a
+    polars query or an Arrow dataset by what it reads. Of several accounts the fullest one is told. Entries go when the
+    object goes. Arrow and polars don't tell when memory goes; it is kept until the process ends, if noise was secret.
+    Entries of files stay, so that a new file in the inode of a deleted one may count too much, never too little. Fits
+    enter their releases in the process's own ledger before the first report, and whatever becomes of the fit they stay.
+    :func:`limit_spending` gives it a limit; a ledger made here keeps the accounts you enter yourself.
 
     Parameters
     ----------
@@ -104,8 +122,9 @@ class Ledger:
 
     def __init__(self, limit: float | None = None) -> None:
         self._limit = _allowed(limit)
-        self._spent: dict[Hashable, list[tuple[float, Account]]] = {}
-        self._secret: dict[Hashable, list[tuple[float, Account]]] = {}  # Of these the releases with secret noise
+        self._spent: dict[Hashable, list[_Entry]] = {}
+        self._keys: dict[int, set[Hashable]] = {}  # Of the entries that go with an object
+        self._gone: deque[int] = deque()  # Objects whose entries are to go; garbage may be collected at any time
         self._lock = threading.RLock()  # re-entrant: collecting garbage inside may end an entry
 
     @property
@@ -115,8 +134,13 @@ class Ledger:
 
     def spent(self, source: Any) -> float:
         """Return the μ per person of all releases from `source` so far, 0 if there were none."""
+        return max(map(compose, self._costs(accounts_of(source))), default=0.0)
+
+    def _costs(self, accounts: Accounts, *, seeded: bool = True) -> list[list[float]]:
+        """What was spent on those of each account; with `seeded` also with noise that follows from a seed."""
         with self._lock:
-            return max((compose(self._of(account)) for account in accounts_of(source).now()), default=0.0)
+            self._tidy()
+            return [self._of(account, seeded=seeded) for account in accounts.now()]
 
     def check(self, source: Any, mu: float) -> None:
         """Refuse a release of `mu` per person from `source` that would exceed the limit; enter nothing.
@@ -126,17 +150,21 @@ class Ledger:
         BudgetError
             If it would, or if there is a limit and the source can't be followed.
         """
+        with self._lock:
+            self._tidy()
+            accounts = accounts_of(source)
+            self._check(accounts, accounts.now(), mu)
+
+    def _check(self, accounts: Accounts, known: list[Account], mu: float) -> None:
         limit = self._limit
         if limit is None:
             return
         with self._lock:
-            accounts = accounts_of(source)
-            known = accounts.now()
             if not accounts.whole or not known:
                 raise BudgetError(
                     f"this ledger allows {at_least(limit, 4)}-GDP per person, but rows that come as a stream have no "
-                    "source to count by, nor have plain lists; give a DataFrame, arrays or a file, or take the limit "
-                    "away."
+                    "source to count by, nor have plain lists, nor tables that don't tell where their rows are; give a "
+                    "DataFrame, arrays, an Arrow or polars table or a file, or take the limit away."
                 )
             own = defaultdict(list)  # who comes twice reports twice
             for account in known:
@@ -161,7 +189,7 @@ class Ledger:
             f"{less}use other people, or allow more."
         )
 
-    def spend(self, source: Any, mu: float, *, seeded: bool = False) -> Release:
+    def spend(self, source: Any, mu: float, *, seeded: bool = False, release: str = "", before: str = "") -> Release:
         """Enter a release of `mu` per person from `source` and return the running total.
 
         Parameters
@@ -170,6 +198,11 @@ class Ledger:
         mu : float
         seeded : bool
             Whether its noise follows from a seed, as in simulations, whose rows are nobody's.
+        release : str
+            A name of the release, under which it is entered once; none by default.
+        before : str
+            The name that the release had when it was interrupted. What is entered under it has the new name then, so
+            that of two that go on from there with different noise the second counts anew.
 
         Raises
         ------
@@ -177,31 +210,60 @@ class Ledger:
             As :meth:`check` does, before anything is entered.
         """
         with self._lock:
-            self.check(source, mu)
-            known = accounts_of(source).now()
+            self._tidy()
+            accounts = accounts_of(source)
+            known = accounts.now()
+            names = {release, before} - {""}
+            begun = {a.key for a in known if any(e.release in names for e in self._spent.get(a.key, ()))}
+            new = [account for account in known if account.key not in begun]
+            if new or not known:
+                self._check(accounts, new, mu)
             if not known:
                 return Release(0, mu)
-            for account in known:
-                if account.key not in self._spent:
-                    self._spent[account.key] = []
-                    if account.owner is not None:
-                        weakref.finalize(account.owner, self._forget, account.key).atexit = False
-                self._spent[account.key].append((mu, account._replace(owner=None)))
-                if not seeded:
-                    self._secret.setdefault(account.key, []).append(self._spent[account.key][-1])
+            for key in begun:
+                held = self._spent[key]
+                held[:] = [e._replace(release=release) if e.release in names else e for e in held]
+            for account in new:
+                self._enter(mu, account, release, seeded=seeded)
             most = max((self._of(account) for account in known), key=compose) or [mu]  # there may be no rows
             return Release(len(most), compose(most))
 
-    def _forget(self, key: Hashable) -> None:
-        self._spent.pop(key, None)
-        self._secret.pop(key, None)
+    def _enter(self, mu: float, account: Account, release: str, *, seeded: bool) -> None:
+        stays = account.owner is None or (account.kept is not None and not seeded)
+        owner = 0 if stays else id(account.owner)
+        if owner and owner not in self._keys:
+            self._keys[owner] = set()
+            weakref.finalize(account.owner, self._gone.append, owner).atexit = False
+        if owner:
+            self._keys[owner].add(account.key)
+        entry = _Entry(mu, account._replace(owner=None, kept=account.kept if stays else None), release, owner, seeded)
+        held = self._spent.setdefault(account.key, [])
+        for k in range(len(held) - 1, max(len(held) - JOINED, 0) - 1, -1) if owner else ():
+            last, rows = held[k].account.rows, account.rows  # batches of one array, each of other people, are one entry
+            if last and rows and (last.stop, last.step, rows.step) == (rows.start, 1, 1):
+                joined = entry._replace(account=entry.account._replace(rows=range(last.start, rows.stop)))
+                if held[k] == joined._replace(account=joined.account._replace(rows=last)):
+                    held[k] = joined
+                    return
+        held.append(entry)
 
-    def _of(self, account: Account) -> list[float]:
+    def _tidy(self) -> None:
+        """Take away the entries of objects that are gone."""
+        while self._gone:
+            owner = self._gone.popleft()
+            for key in self._keys.pop(owner):
+                self._spent[key] = [entry for entry in self._spent[key] if entry.owner != owner]
+                if not self._spent[key]:
+                    del self._spent[key]
+
+    def _of(self, account: Account, *, seeded: bool = True) -> list[float]:
         """What was spent on the people of an account, or on whom of them most was."""
-        return account.heaviest(self._spent.get(account.key, ()))
+        return account.heaviest((e.mu, e.account) for e in self._spent.get(account.key, ()) if seeded or not e.seeded)
 
     def __repr__(self) -> str:
-        count = sum(any(account.main for _, account in entries) for entries in self._spent.values())
+        with self._lock:
+            self._tidy()
+            count = sum(any(entry.account.main for entry in entries) for entries in self._spent.values())
         limit = "no limit" if self.limit is None else f"limit {_words(self.limit)} per person"
         return f"<Ledger: {count} source{'' if count == 1 else 's'}, {limit}>"
 
@@ -224,6 +286,47 @@ LEDGER: Final = Ledger()
 """What fits enter their releases in; without a limit until `limit_spending` sets one."""
 
 
+class Charge:
+    """A release that is entered once, when its first report is due.
+
+    Parameters
+    ----------
+    whose : object
+        As the ledger knows people by.
+    mu : float
+        Per person, of the whole release.
+    seeded : bool
+        Whether its noise follows from a seed.
+    """
+
+    def __init__(self, whose: Any, mu: float, *, seeded: bool) -> None:
+        self.whose, self.mu, self.seeded = whose, mu, seeded
+        self.release: Release | None = None
+        self._name = self._before = ""
+
+    @property
+    def name(self) -> str:
+        """By which the release is known again when it goes on; empty if it never does."""
+        return self._before if self._before and self.release is None else self._name
+
+    def follow(self, before: str, noise: bytes) -> None:
+        """Go on from a name, empty for a release that begins, with noise that follows from a secret."""
+        self._name, self._before = hashlib.sha256(before.encode() + noise).hexdigest(), before
+
+    def enter(self) -> Release:
+        """The release as the ledger has it.
+
+        Raises
+        ------
+        BudgetError
+            If it would exceed the ledger's limit.
+        """
+        if self.release is None:
+            names = {"release": self._name, "before": self._before}
+            self.release = LEDGER.spend(self.whose, self.mu, seeded=self.seeded, **names)
+        return self.release
+
+
 def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
     """Refuse rows that are to be public, but were fitted privately in this process.
 
@@ -239,10 +342,15 @@ def refuse_fitted(rows: Any, what: str, *, simulated: bool = False) -> None:
     Raises
     ------
     NotPrivateError
+        Also if rows have been fitted, and nothing tells whether these are some of them.
     """
-    known = LEDGER._secret if simulated else LEDGER._spent
-    spent = (account.heaviest(known.get(account.key, ())) for account in accounts_of(rows).now())
-    if any(0.0 < compose(costs) < math.inf for costs in spent):
+    accounts = accounts_of(rows)
+    if accounts.lost and LEDGER._spent:
+        raise NotPrivateError(
+            f"nothing tells whose rows these are; if they were fitted in this process, {what} would tell of them "
+            "without noise: give a DataFrame, arrays, an Arrow or polars table or a file of public rows."
+        )
+    if any(0.0 < compose(costs) < math.inf for costs in LEDGER._costs(accounts, seeded=not simulated)):
         raise NotPrivateError(
             f"these rows were fitted privately in this process, and {what} would tell of them without noise; give "
             "public rows."
@@ -274,9 +382,11 @@ def refuse_shared(public: Any, fitted: Any, what: str) -> None:
 def limit_spending(limit: float | None) -> None:
     """Refuse, from now on in this process, every fit that would spend more than `limit` on one source of people.
 
-    Releases made before count too. Under a limit ``fit()`` refuses before the first report is sent, and rows that come
+    Releases made before count too, also those that were interrupted or failed after the first report; one that goes on
+    from its checkpoint counts once. Under a limit ``fit()`` refuses before the first report is sent, and rows that come
     as a stream, in ``fit()`` or by ``start()``, or as plain lists, are refused as nothing tells whose they are. A
-    stream begun or loaded goes on. What counts as one source is told by :class:`Ledger`.
+    stream begun or loaded goes on with batches that can be counted. What counts as one source is told by
+    :class:`Ledger`.
 
     Parameters
     ----------

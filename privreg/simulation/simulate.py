@@ -128,9 +128,10 @@ def simulate(
     if plan.asked.covariates is not None:
         plan.asked.covariates.refuse(source.identity)
     LEDGER.check(source.identity, stream.total_mu)
+    stream.charge = stream.charged(source.identity)
     for _ in stream._update_all(batches(), 1):
         pass
-    res = stream._results(LEDGER.spend(source.identity, stream.total_mu, seeded=seed is not None))
+    res = stream._results()
     if share or most:
         told = replace(res._fit, title=(*res._fit.title, ("Arrival", _words(share, most))))
         res = type(res)(told)

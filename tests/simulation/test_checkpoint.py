@@ -17,6 +17,7 @@ from privreg.data.sources.open import CHUNK, file_mark
 from privreg.errors import DataError, InferenceError, OptionError, SavedFileError, UnsupportedArgumentError
 from privreg.files import archive
 from privreg.simulation.rounds import RoundsRun
+from privreg.simulation.streaming import checkpoint
 from privreg.simulation.streaming.stream import Stream
 
 N = 150_000
@@ -356,13 +357,13 @@ def test_a_mended_file_is_noised_by_a_fresh_key(people, tmp_path):
     copy.write_text(text)
     found = []
 
-    def noted(self, arrays, read, *, renew, original=Stream._resume):
-        original(self, arrays, read, renew=renew)
-        found.append((renew, self._run.secrets()["secret_key"].tobytes()))
+    def noted(stream, *given, renew, original=checkpoint._resume):
+        original(stream, *given, renew=renew)
+        found.append((renew, stream._run.secrets()["secret_key"].tobytes()))
         raise Killed
 
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(Stream, "_resume", noted)
+        m.setattr(checkpoint, "_resume", noted)
         with pytest.raises(Killed):
             model(copy, **strict).fit(checkpoint=kept, mended=True, progress=False)
     assert found[0][0]

@@ -15,7 +15,7 @@ from privreg.data.sources.order import Piece, dealt_pieces, dealt_rows
 from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, beyond, once, rows_of
 from privreg.data.taken import Taken, taken
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
-from privreg.privacy.accounts import accounts_of, of_columns, of_mapping
+from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mapping
 
 __all__ = ["open_arrays", "open_frame", "open_frames", "open_mapping"]
 
@@ -157,7 +157,7 @@ def open_frames(data: Iterable[Any], table: Callable[[Any], Source | None], want
 
     held = [piece(batch) for batch in data] if isinstance(data, list | tuple) else []
     dealt = dealt_pieces(lambda: held, wanted) if held and all(part.rows is not None for part in held) else None
-    identity = list(data) if isinstance(data, tuple) else data if isinstance(data, list) else None
+    identity = list(data) if isinstance(data, tuple) else data if isinstance(data, list) else UNKNOWN
     again = not isinstance(data, Iterator)
     batches: Any = (lambda skip: beyond(pieces(), skip)) if again else once(pieces(), "the iterator of DataFrames")
     return Source("iterable of DataFrames", None, batches, identity, repeatable=again, dealt=dealt)

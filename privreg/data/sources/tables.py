@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from privreg.data.sources.arrow import pyarrow, read_stream, streamed
@@ -13,7 +12,7 @@ from privreg.data.sources.order import Piece, dealt_pieces, held_rows
 from privreg.data.sources.source import CHUNK, Source, Wanted, check_labels, once
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
-from privreg.privacy.accounts import of_files
+from privreg.privacy.accounts import UNKNOWN
 
 __all__ = ["labels_of_object", "open_object", "quoted"]
 
@@ -78,7 +77,7 @@ def _record_batch(data: Any, wanted: Wanted) -> Source:
 def _reader(data: Any, wanted: Wanted) -> Source:
     where = "the Arrow reader"
     check_labels(wanted.columns, data.schema.names, where)
-    return Source("Arrow reader", None, once(read_stream(data, wanted, where), where), None, repeatable=False)
+    return Source("Arrow reader", None, once(read_stream(data, wanted, where), where), UNKNOWN, repeatable=False)
 
 
 def _dataset(data: Any, wanted: Wanted) -> Source:
@@ -105,9 +104,7 @@ def _dataset(data: Any, wanted: Wanted) -> Source:
         except Exception:  # whatever is wrong with its files, reading them says so in words of our own
             return None
 
-    files = [Path(name) for name in getattr(data, "files", ())]
-    whose = of_files(files) if files and all(file.exists() for file in files) else data
-    source = _opened("Arrow dataset", data, data.schema.names, make, wanted, identity=whose, count=count)
+    source = _opened("Arrow dataset", data, data.schema.names, make, wanted, count=count)
     try:
         data.get_fragments()
     except ValueError:  # Arrow hands out no pieces of a dataset that is filtered

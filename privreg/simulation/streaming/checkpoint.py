@@ -1,9 +1,9 @@
 """Long fits: their rows, checkpoints on the way, and how a fit that was stopped goes on.
 
 A checkpoint holds the public state, the present noise key (never a past one) and what the noise is bound to: which
-files the rows come from, and how many were read. A fit that is killed goes on from there with the same noise on the
-same rows, so that nobody's record is ever in two different reports. It begins with a checkpoint, before the first row,
-and takes the file away at the end.
+files the rows come from, how many were read, and as what the ledger knows the release. A fit that is killed goes on
+from there with the same noise on the same rows, so that nobody's record is ever in two different reports. It begins
+with a checkpoint, before the first row, and takes the file away at the end.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from privreg.errors import OptionError, PrivregError, PrivregWarning, SavedFileError, UnsupportedArgumentError
 from privreg.files import archive
 from privreg.options.table import check
+from privreg.privacy.ledger import LEDGER
+from privreg.privacy.noise import Key, fresh_key
 from privreg.version import __version__
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
 
     Raises
     ------
+    BudgetError
+        If it would exceed the limit of the process, before anybody reports.
     SavedFileError
         If the checkpoint is of another fit or of other rows, or can't be written.
     UnsupportedArgumentError
@@ -82,10 +86,14 @@ def take_all(stream: Stream, source: Source, threads: int, bar: Any, kept: Check
     DataError, SchemaError
         If rows can't be used. Those before are kept in the checkpoint.
     """
+    if kept is None or not kept.path.exists():
+        LEDGER.check(source.identity, stream.total_mu)  # a release that goes on is known by its name
+    stream.charge = stream.charged(source.identity)
     if kept is None:
         for _ in _progress(stream, source, threads, bar):
             pass
         return
+    stream.charge.follow("", fresh_key())
     stream.deals(source)  # or says why not, before anything is written
     stamp, killed = _begin(stream, source, kept)
     bar.update(stream.nobs)
@@ -154,6 +162,7 @@ def _write(
     read, skip = stream.place
     # numbers of rows are the holder's own: the file stays with the rows
     document |= {"version": __version__, "source": stamp, "read": read, "skip": skip, "clean": clean}
+    document["release"] = None if stream.charge is None else stream.charge.name
     document["blocks"] = list(source.blocks) if stream.deals(source) else []
     archive.write_archive(kept.path, archive.CHECKPOINT, document, arrays | stream.deal_secret(), new=new)
 
@@ -207,14 +216,36 @@ def _begin(stream: Stream, source: Source, kept: Checkpoints) -> tuple[list[Any]
                 f"the fit in {name!r} reads rows in random order, which follows from the row groups of Parquet files; "
                 "they are others now, or not known, so that nothing tells which rows were read; give what there was."
             )
-        stream._resume(arrays, place, renew=changed)
+        _resume(stream, arrays, place, str(document["release"]), renew=changed)
     except SavedFileError:
         raise
     except Exception:  # whatever a damaged file makes of it
         raise SavedFileError(f"{name!r} is damaged; remove it to begin anew.") from None
+    assert stream.charge is not None
+    if stream.nobs or not clean:  # somebody may have reported: the same release goes on, or another one begins
+        stream.charge.enter()
     if clean:  # no longer, once rows are read; and a new key is bound to what the files are now
         _write(stream, source, stamp, kept, clean=False)
     return stamp, not clean
+
+
+def _resume(stream: Stream, arrays: dict[str, Any], place: tuple[int, int], release: str, *, renew: bool) -> None:
+    """Go on from a snapshot of a stream, taken at a `place`, as a release; with fresh noise if `renew`."""
+    run, noise = stream._run, b""
+    run.from_arrays(arrays)
+    stream.rows_read, stream._skip = place
+    stream._marks = []
+    if stream._spec.budget.private:
+        if stream.deal_key is not None:  # also with fresh noise, so that no row comes twice
+            stream._deal = Key(arrays["secret_order"].tobytes())
+        if renew and stream._seed is None:
+            run.renew(fresh_key())
+        else:
+            run.take_secrets(arrays)
+        _, left = stream._snapshot(close=False)
+        noise = b"".join(value.tobytes() for name, value in sorted(left.items()) if name.startswith("secret_"))
+    assert stream.charge is not None
+    stream.charge.follow(release, noise)
 
 
 _PARTS: Final = {

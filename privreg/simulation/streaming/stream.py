@@ -28,7 +28,7 @@ from privreg.formula.spec import ModelSpec
 from privreg.options.table import check
 from privreg.options.threads import one_thread
 from privreg.options.values import read_start
-from privreg.privacy.ledger import Release
+from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import Key, derived_key, fresh_key, seeded_key
 from privreg.protocol.schedule import ENDLESS
 from privreg.results.data import ResultData
@@ -107,6 +107,11 @@ class Stream:
         self._marks: list[tuple[int, int]] = []  # Rows read and people before the batches that open sums are of
         self._skip = 0  # People of the next rows whose reports are in sums already
         self._origin = object()
+        self.charge: Charge | None = None  # of rows that are all given at once; batches are entered one by one
+
+    def charged(self, whose: Any) -> Charge:
+        """The release as the ledger knows it, from those who `whose` are."""
+        return Charge(whose, self.total_mu, seeded=self._seed is not None)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -172,15 +177,20 @@ class Stream:
             If the rows can't be encoded. Nobody of this batch has then sent a report.
         NotPrivateError
             If they are those that were given as public `covariates`.
+        BudgetError
+            Under a limit (`privreg.limit_spending`) that it would exceed, or if nothing tells whose these rows are.
         StreamError
             After an interrupted update(), results() or save(), in a forked process, or while another thread is at it.
         """
         if self._public is not None:
             self._public.refuse(batch)
         with self._alone():
+            charge = self.charged(batch)
             if getattr(self._spec.design, "formula", None) is not None:
                 batch = one_batch(batch, self._spec.columns, self._spec.design.schema)
-            self._take(self._encoder.encode(batch, clamped=self._asks([batch])))
+            rows = self._encoder.encode(batch, clamped=self._asks([batch]))
+            charge.enter()
+            self._take(rows)
         return self
 
     def _update_all(self, batches: Iterable[Any], threads: int) -> Iterator[int]:
@@ -202,7 +212,10 @@ class Stream:
                         if more:
                             coming.append(self._to_encode(crew, batch, sum(n for n, _ in coming)))
                     if coming:
-                        self._take(crew.result(coming.popleft()[1]))
+                        rows = crew.result(coming.popleft()[1])
+                        if self.charge is not None:
+                            self.charge.enter()
+                        self._take(rows)
                         yield self.nobs
                 if problem is not None:
                     raise problem
@@ -342,7 +355,7 @@ class Stream:
 
     def _so_far(self) -> PrivateResults:
         with self._alone():
-            return self._results(Release(0, self.total_mu))
+            return self._results()
 
     def _settle(self) -> None:
         """Give open sums their noise."""
@@ -352,8 +365,9 @@ class Stream:
             self._broken = False
 
     @one_thread()
-    def _results(self, release: Release) -> PrivateResults:
+    def _results(self, release: Release | None = None) -> PrivateResults:
         self._settle()
+        release = release or (self.charge and self.charge.release) or Release(0, self.total_mu)
         spec, settings = self._spec, self._settings
         names = [*np.array(spec.design.names)[self._encoder.order].tolist(), spec.design.endog_name]
         if not isinstance(self._run, RoundsRun):
@@ -454,20 +468,6 @@ class Stream:
             public = {} if self._public is None else {"covariates": self._public.inside}
             return document, public | run.to_arrays(close=close) | run.secrets(close=close)
         return document, run.to_arrays() | run.secrets()
-
-    def _resume(self, arrays: dict[str, Any], place: tuple[int, int], *, renew: bool) -> None:
-        """Go on from a snapshot of this stream, taken at a `place`; with fresh noise if `renew`."""
-        self._run.from_arrays(arrays)
-        self.rows_read, self._skip = place
-        self._marks = []
-        if not self._spec.budget.private:
-            return
-        if self.deal_key is not None:  # also with fresh noise, so that no row comes twice
-            self._deal = Key(arrays["secret_order"].tobytes())
-        if renew and self._seed is None:
-            self._run.renew(fresh_key())
-        else:
-            self._run.take_secrets(arrays)
 
     def _restore(self, path: Path, document: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Take over a saved state, and take the keys out of its file."""

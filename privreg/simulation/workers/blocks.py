@@ -87,7 +87,13 @@ def _play(
 
 
 def fit_blocks(
-    spec: ModelSpec, asked: FitOptions, start: Any, seed: int | None, blocks: Sequence[Span], each: Each
+    spec: ModelSpec,
+    asked: FitOptions,
+    start: Any,
+    seed: int | None,
+    blocks: Sequence[Span],
+    each: Each,
+    whose: Any = None,
 ) -> Stream:
     """Fit all blocks of some files; a stream that has had everybody.
 
@@ -102,6 +108,8 @@ def fit_blocks(
     blocks : sequence of Span
     each : callable
         How functions are called; see `tasks.Each`.
+    whose : object, optional
+        As the ledger knows the people by, whose release is entered before the first report.
 
     Returns
     -------
@@ -116,6 +124,7 @@ def fit_blocks(
     _refuse(spec, asked)
     work = Work(spec, replace(asked, covariates=None), start, rows)  # of which what records are asked is no part
     stream = begin(spec, asked, start, seed, rows)
+    stream.charge = None if whose is None else stream.charged(whose)
     run, left = _rounds(stream), Part(tuple(_dealt(blocks, asked.order, stream)))
     run.shuffled = 0.0 if asked.order == "position" else math.inf
     while left.rows:
@@ -126,6 +135,8 @@ def fit_blocks(
             keys = [None if run.key is None else Key(derived_key(run.key, f"piece {number} {k}")) for k in some]
             given.append((work, left.before(sum(sizes)), sum(sizes), sizes, keys, state))
             left = left.after(sum(sizes))
+        if stream.charge is not None:
+            stream.charge.enter()
         sums = [one for sent in each(_play, given) for one in sent]
         for (part, n), one in zip(pieces, sums, strict=True):
             run.add(part, n, one)

@@ -51,9 +51,9 @@ def fit(
     LEDGER.check(source.identity, begin(spec, asked, start, seed, total).total_mu)
     with connected(client) as connection, progress_bar(total, progress) as bar:
         each, seed = spread(connection, bar.update), check("local.fit", "seed", seed)
-        stream = fit_blocks(spec, asked, start, seed, blocks_of(files, spec), each)
+        stream = fit_blocks(spec, asked, start, seed, blocks_of(files, spec), each, source.identity)
         bar.update(total - bar.n)
-    return stream._results(LEDGER.spend(source.identity, stream.total_mu, seeded=seed is not None))
+    return stream._results()
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def spread(client: Any, done: Callable[[int], None]) -> Each:
         except Exception as e:  # of the scheduler: workers that died, a connection that was lost
             problem = StreamError(
                 f"the workers could not finish ({type(e).__name__}); see that they have enough memory and see the same "
-                "files, and fit again. Nothing was released."
+                "files, and fit again. What was reported counts as spent."
             )
         finally:
             client.cancel(futures)
