@@ -1,6 +1,6 @@
 """A trusted curator's fits: sensitivities that are never exceeded, rates, peers, coverage, time.
 
-``python -m benchmarks.central [pairs|rates|peers|coverage|speed ...] [--peer PYTHON] [--quick] [--again]``
+``python -m benchmarks.central [pairs|rates|peers|coverage|identified|speed ...] [--peer PYTHON] [--quick] [--again]``
 
 pairs
     Neighbouring runs with the same order of records: one record replaced by adversarial rows, all losses, α < 1 and
@@ -20,6 +20,11 @@ coverage
     Share of 95% between-lane intervals (8 lanes) that hold the true coefficient, with Clopper-Pearson's 99% limits, for
     families that the model fits exactly. `bias` is the mean error over the mean standard error, worst coefficient;
     `doubted` whether the summary says not to rely on the intervals.
+identified
+    Designs that the records determine well, in part, or not at all (`benchmarks.central_designs`), 20,000 records at
+    μ = 1: the share of fits that mark a coefficient, and how many 95% intervals hold its effect, of fits that mark it
+    and of those that don't, with Clopper-Pearson's 99% limits. `well` are designs that should not be marked;
+    `any_marked` is the share of fits that mark any coefficient.
 speed
     Seconds of one fit of 1,000,000 records with 10 covariates, reading and encoding included, after a first fit.
 
@@ -46,6 +51,7 @@ from scipy.optimize import minimize
 from scipy.stats import beta
 
 import privreg as pr
+from benchmarks.central_designs import DESIGNS, cell, commit, lines
 from benchmarks.store import save_table
 from privreg.central import Absolute, QHinge, QNorm, Regression, kernels, twins
 from privreg.central.losses import Loss, resolve_loss
@@ -331,6 +337,26 @@ def coverage(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+# --- identified ------------------------------------------------------------------------------------------
+
+EACH = 20
+
+
+def identified(quick: bool, _peer: str | None, runs_kept: Runs) -> pd.DataFrame:
+    found: dict[tuple[str, str], list[float]] = {}
+    for begin in range(0, 5 if quick else 400, EACH):  # a few runs of all cells before more of any
+        some = range(begin, begin + (5 if quick else EACH))
+        for name in DESIGNS:
+            for family in ("huber", "logistic"):
+
+                def run(name: str = name, family: str = family, some: range = some) -> list[float]:
+                    return cell(name, family, some)
+
+                kept = runs_kept.get(f"identified-{family}-{name}-{begin}-{len(some)}", run)
+                found.setdefault((name, family), []).extend(kept)
+    return pd.DataFrame([line for key, numbers in found.items() for line in lines(*key, numbers)])
+
+
 # --- speed -----------------------------------------------------------------------------------------------
 
 
@@ -354,7 +380,14 @@ def speed(quick: bool, _peer: str | None, _kept: Runs) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-STUDIES = {"pairs": pairs, "rates": rates, "peers": peers, "coverage": coverage, "speed": speed}
+STUDIES = {
+    "pairs": pairs,
+    "rates": rates,
+    "peers": peers,
+    "coverage": coverage,
+    "identified": identified,
+    "speed": speed,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -382,7 +415,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         table = STUDIES[name](args.quick, args.peer, Runs(None if args.quick else args.keep))
         if not args.quick:
             shown = f"python -m benchmarks.central {name}" + (" --peer PYTHON" if name == "peers" and args.peer else "")
-            save_table(table.round(6), path, shown)
+            save_table(table.round(6), path, shown, (commit(),))
         with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 200):
             print(table.to_string(index=False))
 

@@ -97,6 +97,7 @@ CODES: Final = {
     "nonresponse": Code("doubt", "most records seem to have sent noise only"),
     "rare": Code("doubt", "too few records with some value of a column"),
     "strong": Code("doubt", "effects seem too strong to be estimated"),
+    "unidentified": Code("doubt", "the records don't tell some columns from others"),
     "wide": Code("doubt", "bounds that don't fit the values"),
 }
 """Every code that a note can have."""

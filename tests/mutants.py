@@ -49,6 +49,7 @@ TASKS = (f"{BLOCKS}::test_tasks_hold_no_rows_and_print_no_keys_and_no_two_have_t
 ONCE = (f"{ROUNDS}::test_no_noise_is_drawn_twice",)
 HOSTILE, INDEXES = "tests/laws/test_hostile.py", "tests/laws/test_indexes.py"
 SPENDING = "tests/laws/test_spending.py"
+IDENTIFIED = "tests/central/test_identified.py"
 WEB, PAGES = "privreg/service/web/device", "tests/service/test_js_session.py"
 DEVICE, SESSION = "privreg/device/answer.py", "privreg/device/session.py"
 ANSWERS, VISITS = "tests/device/test_answer.py", "tests/device/test_session.py"
@@ -729,6 +730,27 @@ MUTANTS = (
         (
             "tests/data/test_order.py::test_pieces_that_cannot_be_held_together_come_at_random_each_once_from_any_row_on",
         ),
+    ),
+    Mutant(
+        "a curator's curvature of sensitivity 1",
+        "privreg/central/sensitivity.py",
+        "return math.sqrt(2.0) * steepest",
+        "return steepest",
+        (f"{IDENTIFIED}::test_sums_of_curvature_of_neighbours_are_as_far_apart_as_claimed_and_never_farther",),
+    ),
+    Mutant(
+        "a curator's curvature with half the noise",
+        "privreg/central/curvature.py",
+        "out[places] = sd / math.sqrt(2.0)",
+        "out[places] = 0.5 * sd / math.sqrt(2.0)",
+        (f"{IDENTIFIED}::test_the_matrix_carries_the_noise_of_its_budget",),
+    ),
+    Mutant(
+        "a curator's curvature for nothing",
+        "privreg/central/plan.py",
+        "calibration.full_sd(known, steps, budget) / rest",
+        "calibration.full_sd(known, steps, budget)",
+        (f"{IDENTIFIED}::test_curvature_and_descent_compose_to_the_budget",),
     ),
     Mutant(
         "a curator drops records",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = [
+    "budget_share",
+    "edge",
     "full_sd",
     "gradient_delta",
     "gradient_multiplier",
@@ -45,6 +47,38 @@ GRID: Final = 1e-4
 
 SLACK: Final = 1e-7
 """Relative slack by which noise is rounded up, after a root was found to less."""
+
+HIDDEN: Final = 0.25
+"""Standard error, relative to the range over which the loss is quadratic, at which noise may hide a direction."""
+
+MOST: Final = 0.1
+"""Share of the budget (of μ²) that curvature may cost; all intervals are then 5% longer."""
+
+TOP: Final = 2.02
+"""99% point of the Tracy–Widom law (β = 1)."""
+
+
+def edge(p: int) -> float:
+    """99% point of the largest eigenvalue of `privreg.central.curvature.symmetric_noise` of sd 1, shape (p, p).
+
+    References
+    ----------
+    Johnstone (2001), On the distribution of the largest eigenvalue in principal components analysis.
+    """
+    return float((2.0 * math.sqrt(p) + TOP * p ** (-1.0 / 6.0)) / math.sqrt(2.0))
+
+
+def budget_share(p: int, lanes: int) -> float:
+    """Share of μ² that curvature costs: 0 for one lane, which has no intervals.
+
+    Notes
+    -----
+    With the share s, curvature of n records has noise sd τ = √2 h r²/(√s μ n) and is seen above ``edge(p)`` τ. The
+    mean of B lanes has the standard error 2√(2B) G/(μ n λ) along a direction of curvature λ, relative to G/(h r²), the
+    range of the loss, 2√B √s/``edge(p)`` at the edge. That is set to `HIDDEN`: what noise hides is hardly known
+    anyway. Neither n nor μ matters.
+    """
+    return min((HIDDEN * edge(p)) ** 2 / (4.0 * lanes), MOST) if lanes > 1 else 0.0
 
 
 def permuted_sd(c: Constants, step: float, steps: int, passes: int, budget: Budget) -> float:
@@ -82,7 +116,7 @@ def sampled_law(c: Constants, step: float, steps: int, n: int, delta: float) -> 
     return moves, np.append(binom.pmf(k, steps, 1.0 / n), binom.sf(last, steps, 1.0 / n))
 
 
-def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float) -> float:
+def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float, beside: float = 0.0) -> float:
     """δ(ε) of a Gaussian mechanism whose sensitivity is random, the same in both runs, and not published.
 
     Parameters
@@ -92,6 +126,8 @@ def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float) -
     sd : float
     epsilon : float
         ε ≥ 0.
+    beside : float
+        μ of a release by Gaussian noise made besides.
 
     Returns
     -------
@@ -100,7 +136,7 @@ def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float) -
     """
     if sd <= 0.0:
         return 1.0
-    mu = moves / sd
+    mu = np.hypot(moves / sd, beside)
     finite = np.isfinite(mu) & (mu > 0.0)
     m = mu[finite]
     lost = ndtr(m / 2 - epsilon / m) - np.exp(epsilon + log_ndtr(-epsilon / m - m / 2))
@@ -108,7 +144,7 @@ def mixture_delta(moves: Array, probability: Array, sd: float, epsilon: float) -
     return min(out, 1.0)
 
 
-def sampled_sd(moves: Array, probability: Array, epsilon: float, delta: float) -> float:
+def sampled_sd(moves: Array, probability: Array, epsilon: float, delta: float, beside: float = 0.0) -> float:
     """Noise sd with which sampled draws keep (ε, δ)-DP: the root of E δ_{Δ(K)/sd}(ε) = δ, rounded up.
 
     Raises
@@ -118,15 +154,19 @@ def sampled_sd(moves: Array, probability: Array, epsilon: float, delta: float) -
     """
     top = float(moves[np.isfinite(moves)].max(initial=0.0))
     low, high = top * 1e-9, top
-    while mixture_delta(moves, probability, high, epsilon) > delta:
+
+    def lost(sd: float) -> float:
+        return mixture_delta(moves, probability, sd, epsilon, beside)
+
+    while lost(high) > delta:
         high *= 2.0
         if not math.isfinite(high) or high > top * 1e9:
             raise OptionError("no amount of noise keeps this budget; take a smaller step= or fewer epochs=.")
-    if mixture_delta(moves, probability, low, epsilon) <= delta:
+    if lost(low) <= delta:
         return low
-    root = brentq(lambda s: mixture_delta(moves, probability, math.exp(s), epsilon) - delta, *np.log([low, high]))
+    root = brentq(lambda s: lost(math.exp(s)) - delta, *np.log([low, high]))
     sd = math.exp(root)
-    while mixture_delta(moves, probability, sd, epsilon) > delta:
+    while lost(sd) > delta:
         sd *= 1.0 + SLACK
     return sd
 
@@ -151,18 +191,22 @@ def _accountant() -> tuple[Any, Any, Any]:
     return need("dp_accounting", "central", what), pld, need("dp_accounting.privacy_accountant", "central", what)
 
 
-def _spent(multiplier: float, share: float, steps: int) -> Any:
-    """Accountant of so many noisy sums over Poisson samples, neighbours replacing one record."""
+def _spent(multiplier: float, share: float, steps: int, beside: float) -> Any:
+    """Accountant of so many noisy sums over Poisson samples, neighbours replacing one record.
+
+    Beside them there is a release by Gaussian noise of this μ, if it isn't 0.
+    """
     dp, pld, base = _accountant()
     # a coarser grid for wider losses; whatever it is, the accountant rounds so that δ is never too small
     grid = min(max(GRID, 2e-3 * share / multiplier), 0.01)
     out = pld.PLDAccountant(base.NeighboringRelation.REPLACE_ONE, value_discretization_interval=grid)
     one = dp.PoissonSampledDpEvent(share, dp.GaussianDpEvent(multiplier))
-    return out.compose(one, steps)
+    out.compose(one, steps)
+    return out.compose(dp.GaussianDpEvent(2.0 / beside)) if beside else out
 
 
 @cache
-def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float) -> float:
+def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float, beside: float = 0.0) -> float:
     """δ(ε) of so many noisy sums over Poisson samples, neighbours replacing one record; an upper bound.
 
     Parameters
@@ -174,6 +218,8 @@ def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float) 
     steps : int
     epsilon : float
         ε ≥ 0.
+    beside : float
+        μ of a release by Gaussian noise made besides.
 
     Notes
     -----
@@ -188,16 +234,16 @@ def gradient_delta(multiplier: float, share: float, steps: int, epsilon: float) 
     Balle, Barthe & Gaboardi (2018), Privacy amplification by subsampling, Theorem 2; Zhu, Dong & Wang (2022), Optimal
     accounting of differential privacy via characteristic function, Theorem 10; the library dp-accounting.
     """
-    return float(_spent(multiplier, share, steps).get_delta(epsilon))
+    return float(_spent(multiplier, share, steps, beside).get_delta(epsilon))
 
 
 @cache  # of public numbers, a second each
-def gradient_multiplier(share: float, steps: int, epsilon: float, delta: float) -> float:
+def gradient_multiplier(share: float, steps: int, epsilon: float, delta: float, beside: float = 0.0) -> float:
     """Noise multiplier with which so many noisy sums over Poisson samples keep (ε, δ)-DP, rounded up.
 
     Parameters
     ----------
-    share, steps, epsilon, delta
+    share, steps, epsilon, delta, beside
         As for :func:`gradient_delta`.
 
     Raises
@@ -209,7 +255,7 @@ def gradient_multiplier(share: float, steps: int, epsilon: float, delta: float) 
     """
 
     def kept(log: float) -> bool:
-        return gradient_delta(math.exp(log), share, steps, epsilon) <= delta
+        return gradient_delta(math.exp(log), share, steps, epsilon, beside) <= delta
 
     # a first guess: the central limit of subsampled Gaussian mechanisms
     low = high = math.log(max(2.0 * share * math.sqrt(steps * math.log(1.0 / delta)) / epsilon, 0.5))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from privreg.central import kernels
+from privreg.central import kernels, twins
+from privreg.central.curvature import Release, directions, symmetric_noise
 from privreg.central.sampling import Turns
 from privreg.data.sources.open import chunk_of, pieces, rows_of
 from privreg.errors import DataError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["descend", "noisy_lanes", "randomness", "read", "release"]
+__all__ = ["Descent", "curvature", "noisy_lanes", "randomness", "read", "release"]
 
 MOST_BYTES: Final = 4 << 30
 """Memory that the encoded rows may take; they are held twice, once by lane."""
@@ -88,14 +89,8 @@ def _check_size(rows: int, width: int) -> None:
 
 
 def release(
-    x: Array,
-    y: Array,
-    loss: Loss,
-    plan: Plan,
-    key: bytes,
-    report: Callable[[int], Any] | None = None,
-    moved: Array | None = None,
-) -> Array:
+    x: Array, y: Array, loss: Loss, plan: Plan, key: bytes, report: Callable[[int], Any] | None = None
+) -> Release:
     """Run every lane on its own records and add the noise.
 
     Parameters
@@ -109,26 +104,19 @@ def release(
         Secret; orders and noise come from it.
     report : callable, optional
         Told on the way how many more records count as done.
-    moved : ndarray, shape (lanes, p), optional
-        Filled with how far each lane's iterates still moved, see :func:`descend`: as private as the release.
-
-    Returns
-    -------
-    ndarray, shape (lanes, p)
-        What is released of each lane, internal units: private.
 
     Notes
     -----
     Which lane a record is in is drawn without looking at it and is the same for neighbours, so one lane differs
-    between them and each may spend the whole budget (parallel composition).
+    between them and each may spend all that curvature, of all records, leaves of the budget (parallel composition).
     """
-    turns, noise = randomness(key, x.shape[1])
-    return noisy_lanes(x, y, loss, plan, turns, noise, report, moved)
+    return noisy_lanes(x, y, loss, plan, randomness(key, x.shape[1]), report)
 
 
-def randomness(key: bytes, width: int) -> tuple[Turns, NoiseStream]:
-    """Whose turn it is, and rows of `width` normals: two streams from one secret key."""
-    return Turns(derived_key(key, "order")), NoiseStream(derived_key(key, "noise"), width)
+def randomness(key: bytes, width: int) -> tuple[Turns, NoiseStream, NoiseStream]:
+    """Whose turn it is, rows of `width` normals, and normals of symmetric matrices: streams from one secret key."""
+    square = NoiseStream(derived_key(key, "curvature"), width * (width + 1) // 2)
+    return Turns(derived_key(key, "order")), NoiseStream(derived_key(key, "noise"), width), square
 
 
 def noisy_lanes(
@@ -136,76 +124,132 @@ def noisy_lanes(
     y: Array,
     loss: Loss,
     plan: Plan,
-    turns: Turns,
-    noise: NoiseStream,
+    streams: tuple[Turns, NoiseStream, NoiseStream],
     report: Callable[[int], Any] | None = None,
-    moved: Array | None = None,
-) -> Array:
+) -> Release:
     """One release, of streams that may have made others before; as :func:`release`."""
-    people = turns.permutation(len(y))
-    out, begin = np.empty((len(plan.sizes), x.shape[1])), 0
-    for b, size in enumerate(plan.sizes):
-        mine = people[begin : begin + size]
-        begin += size
-        out[b] = descend(x[mine], y[mine], loss, plan, turns, noise, report, None if moved is None else moved[b])
-        if plan.perturbation == "output":
-            out[b] += plan.noise_sd * noise.draw(1)[0]
-    return out
+    turns, noise, square = streams
+    people, found = turns.permutation(len(y)), None
+    parts = np.split(people, np.cumsum(plan.sizes)[:-1])
+    lanes = [Descent(plan, len(part), x.shape[1]) for part in parts]
+    if plan.curvature_mu and plan.perturbation == "gradient":
+        for lane, part in zip(lanes, parts, strict=True):
+            lane.go(x[part], y[part], loss, turns, noise, plan.early(len(part)), report)
+        at = np.mean([lane.w for lane in lanes], axis=0)
+        found = directions(curvature(x, y, loss, plan, at, square), plan)
+    for lane, part in zip(lanes, parts, strict=True):
+        lane.gains = lane.gains if found is None else found.gains
+        lane.go(x[part], y[part], loss, turns, noise, plan.steps(len(part)), report)
+    out = np.array([lane.average for lane in lanes])
+    if plan.perturbation == "output":
+        out += plan.noise_sd * noise.draw(len(lanes))
+        if plan.curvature_mu:
+            found = directions(curvature(x, y, loss, plan, out.mean(axis=0), square), plan)
+    return Release(out, np.array([lane.moved for lane in lanes]), found)
 
 
-def descend(
-    x: Array,
-    y: Array,
-    loss: Loss,
-    plan: Plan,
-    turns: Turns,
-    noise: NoiseStream | None,
-    report: Callable[[int], Any] | None = None,
-    moved: Array | None = None,
-) -> Array:
-    """Averaged iterate of one lane; without noise for output perturbation, which adds it afterwards.
+def curvature(x: Array, y: Array, loss: Loss, plan: Plan, at: Array, square: NoiseStream) -> Array:
+    """Mean curvature of all records at coefficients that noise protects, with noise.
 
     Parameters
     ----------
-    moved : ndarray, shape (p,), optional
-        Filled with the mean of the second half of the averaged iterates less that of the first. Only gradient
-        perturbation does so, whose iterates are functions of its noisy sums: it costs nothing. Else left NaN.
+    x : ndarray, shape (n, p)
+    y : ndarray, shape (n,)
+        Internal units.
+    loss : Loss
+    plan : Plan
+    at : ndarray, shape (p,)
+        Coefficients, internal units.
+    square : NoiseStream
+        Of rows of p (p + 1) / 2 normals.
 
     Returns
     -------
-    ndarray, shape (p,)
+    ndarray, shape (p, p)
     """
     n, p = x.shape
-    w, total = np.zeros(p), np.zeros(p)
-    steps, wait = plan.steps(n), plan.wait(n)
-    kept = steps - wait
-    middle, early = wait + kept // 2, np.full(p, np.nan)
-    numbers = loss.code, loss.a, plan.constants.slope, plan.step
-    radius = 0.0 if plan.radius is None else plan.radius
-    done = told = 0
-    while done < steps:
-        if plan.perturbation == "gradient":
-            some = min(max(int(AT_ONCE / max(plan.share * n, 1.0)), 1), (middle if done < middle else steps) - done)
-            who = [turns.poisson(n, plan.share) for _ in range(some)]
-            ends = np.cumsum([len(members) for members in who])
-            extra = np.zeros((some, p)) if noise is None else plan.noise_sd * noise.draw(some)
-            members = np.concatenate(who)
-            # the expected size: the size itself tells who was drawn, and would be another release
-            share = 1.0 / (plan.share * n)
-            wait = kernels.noisy_walk(x, y, members, ends, extra, *numbers, share, radius, w, total, wait)
-            done += some
-            if done == middle:
-                early = total.copy()
-        elif plan.order == "permuted":
-            wait = kernels.walk(x, y, turns.permutation(n), *numbers, radius, w, total, wait)
-            done += n
-        else:
-            some = min(AT_ONCE, steps - done)
-            wait = kernels.walk(x, y, turns.drawn(some, n), *numbers, radius, w, total, wait)
-            done += some
-        if report is not None:  # in shares of the lane: how many were really drawn would tell of the sample
-            report(int(n * done / steps) - told)
-            told = int(n * done / steps)
-    if moved is not None:
-        moved[:] = (total - early) / (kept - kept // 2) - early / (kept // 2) if kept > 1 else np.nan
-    return np.asarray(total / kept)
+    total, numbers = np.zeros((p, p)), (loss.code, loss.a, plan.constants.slope)
+    for begin in range(0, n, AT_ONCE // 16):
+        rows, seen = x[begin : begin + AT_ONCE // 16], y[begin : begin + AT_ONCE // 16]
+        with np.errstate(all="ignore"):  # a warning, or what is not finite, would tell of a record
+            eta = rows @ at
+            above, below = (twins.slope(*numbers, eta + side * loss.window, seen) for side in (1.0, -1.0))
+            # clipped as slopes are: a slip of the bound may cost bias, never privacy
+            weights = np.nan_to_num(np.clip((above - below) / (2.0 * loss.window), 0.0, loss.steepest))
+        total += (rows * weights[:, None]).T @ rows
+    return np.asarray(total / n + symmetric_noise(plan.curvature_sd, square.draw(1)[0], p))
+
+
+class Descent:
+    """One lane's descent; without noise for output perturbation, which adds it afterwards.
+
+    Parameters
+    ----------
+    plan : Plan
+    n, p : int
+        Records of the lane, coefficients.
+    """
+
+    def __init__(self, plan: Plan, n: int, p: int) -> None:
+        self._plan, self._steps, self._wait = plan, plan.steps(n), plan.wait(n)
+        self._kept = self._steps - self._wait
+        self._middle, self._early = self._wait + self._kept // 2, np.full(p, np.nan)
+        self._total, self._done, self._told = np.zeros(p), 0, 0
+        self.w, self.gains = np.zeros(p), plan.step * np.eye(p)
+
+    @property
+    def average(self) -> Array:
+        """Mean of the last iterates, shape (p,)."""
+        return np.asarray(self._total / self._kept)
+
+    @property
+    def moved(self) -> Array:
+        """Mean of the second half of the averaged iterates less that of the first, shape (p,).
+
+        Only of gradient perturbation, whose iterates are functions of its noisy sums: it costs nothing. Else NaN.
+        """
+        half = self._kept // 2
+        if not half:
+            return np.full_like(self.w, np.nan)
+        return np.asarray((self._total - self._early) / (self._kept - half) - self._early / half)
+
+    def go(
+        self,
+        x: Array,
+        y: Array,
+        loss: Loss,
+        turns: Turns,
+        noise: NoiseStream | None,
+        until: int,
+        report: Callable[[int], Any] | None = None,
+    ) -> None:
+        """Take steps over the lane's records `until` so many are done."""
+        (n, p), plan = x.shape, self._plan
+        numbers = loss.code, loss.a, plan.constants.slope
+        state = 0.0 if plan.radius is None else plan.radius, self.w, self._total
+        while self._done < until:
+            if plan.perturbation == "gradient":
+                most = (self._middle if self._done < self._middle else self._steps) - self._done
+                some = min(max(int(AT_ONCE / max(plan.share * n, 1.0)), 1), most, until - self._done)
+                if plan.order == "full":
+                    members, ends = np.tile(np.arange(n), some), n * np.arange(1, some + 1)
+                else:
+                    who = [turns.poisson(n, plan.share) for _ in range(some)]
+                    members, ends = np.concatenate(who), np.cumsum([len(k) for k in who])
+                extra = np.zeros((some, p)) if noise is None else plan.noise_sd * noise.draw(some)
+                # the expected size: the size itself tells who was drawn, and would be another release
+                share = 1.0 / (plan.share * n)
+                self._wait = kernels.noisy_walk(
+                    x, y, members, ends, extra, *numbers, self.gains, share, *state, self._wait
+                )
+                self._done += some
+                if self._done == self._middle:
+                    self._early = self._total.copy()
+            else:
+                some = n if plan.order == "permuted" else min(AT_ONCE, until - self._done)
+                order = turns.permutation(n) if plan.order == "permuted" else turns.drawn(some, n)
+                self._wait = kernels.walk(x, y, order, *numbers, plan.step, *state, self._wait)
+                self._done += some
+            if report is not None:  # in shares of the lane: how many were really drawn would tell of the sample
+                report(int(n * self._done / self._steps) - self._told)
+                self._told = int(n * self._done / self._steps)

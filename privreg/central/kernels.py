@@ -144,7 +144,7 @@ def noisy_walk(
     code: int,
     a: float,
     bound: float,
-    step: float,
+    gains: Array,
     share: float,
     radius: float,
     w: Array,
@@ -161,9 +161,11 @@ def noisy_walk(
         Where each batch ends.
     noise : ndarray, shape (k, p)
         Added to the sum of gradients.
+    gains : ndarray, shape (p, p)
+        What the mean gradient is multiplied by: steps along the principal directions.
     share : float
         What the noisy sum is multiplied by: one over the expected size of a batch, a public number.
-    x, y, code, a, bound, step, radius, w, total, wait
+    x, y, code, a, bound, radius, w, total, wait
         As for :func:`walk`.
 
     Returns
@@ -187,7 +189,8 @@ def noisy_walk(
                 gradient[j] += s * x[i, j]
         begin = ends[t]
         for j in range(p):
-            w[j] -= step * share * gradient[j]
+            for k in range(p):
+                w[j] -= gains[j, k] * share * gradient[k]
         _project(w, radius)
         if wait > 0:
             wait -= 1

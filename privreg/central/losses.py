@@ -200,6 +200,16 @@ class Loss(NamedTuple):
     start: float
     words: str
 
+    @property
+    def window(self) -> float:
+        """Half the width over which curvature is a difference quotient of φ'; none is needed where φ' is Lipschitz."""
+        return 1e-4 if self.alpha == 1.0 else ASSUMED_SCALE / 2.0
+
+    @property
+    def steepest(self) -> float:
+        """Largest such quotient: h (2δ)^(α − 1) for the window ±δ."""
+        return float(self.holder * (2.0 * self.window) ** (self.alpha - 1.0))
+
     def slope_within(self, eta: float) -> float:
         """Largest |φ'| at predictors up to `eta` in size."""
         if math.isfinite(self.slope):

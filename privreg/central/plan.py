@@ -14,7 +14,7 @@ import numpy as np
 
 from privreg.central import calibration
 from privreg.central.kernels import HINGE, LOGISTIC, PINBALL, Q_HINGE, Q_NORM, SMOOTHED_HINGE
-from privreg.central.sensitivity import Constants, constants, sensitivity
+from privreg.central.sensitivity import Constants, constants, curvature_sensitivity, sensitivity
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.errors import BudgetError, OptionError, choose
 from privreg.options.table import check
@@ -41,7 +41,7 @@ LONGEST: Final = 1.8
 """Step times L of one lane's noisy descent at most; from 2 on it would diverge for some records."""
 
 SETTLED: Final = 10.0
-"""Step times steps times least curvature for which the start is forgotten by the iterates that are averaged."""
+"""Step times steps times curvature after which the start is forgotten."""
 
 WANDER: Final = 0.03
 SYMMETRIC: Final = 0.5
@@ -84,6 +84,8 @@ class Plan:
     constants: Constants
     move: float  # Δ at K = epochs for output perturbation, G for gradient perturbation
     noise_sd: float  # Of each coordinate: of a lane's average, or of the sum over a batch
+    curvature_mu: float = 0.0  # GDP parameter of the release of curvature; 0 if there is none, inf without privacy
+    curvature_sd: float = 0.0  # Noise sd of the mean curvature, Frobenius coordinates
 
     @property
     def gaussian(self) -> bool:
@@ -99,18 +101,31 @@ class Plan:
         steps = self.steps(size)
         return min(int((1.0 - self.average) * steps), steps - 1)
 
+    def early(self, size: int) -> int:
+        """Steps of such a lane before curvature is looked at.
+
+        A quarter of those left out, or as many as a constant takes from 0 to the end of the response's range at the
+        largest gradient: far from the model Huber's loss has no curvature.
+        """
+        if self.perturbation == "output":
+            return 0
+        return min(max(self.wait(size) // 4, math.ceil(1.0 / (self.step * self.constants.slope))), self.wait(size))
+
     def delta(self, epsilon: float) -> float:
         """δ(ε) that the noise keeps, one for every lane: a record is in one of them."""
         if self.noise_sd <= 0.0:
             return 1.0
         if self.order == "poisson":
             z = self.noise_sd / self.constants.gradient
-            return calibration.gradient_delta(z, self.share, self.steps(self.sizes[0]), epsilon)
+            return calibration.gradient_delta(z, self.share, self.steps(self.sizes[0]), epsilon, self.curvature_mu)
         if self.gaussian:
             return calibration.mixture_delta(np.array([self.certain_mu()]), np.ones(1), 1.0, epsilon)
         return max(
             calibration.mixture_delta(
-                *calibration.sampled_law(self.constants, self.step, self.steps(n), n, 1e-9), self.noise_sd, epsilon
+                *calibration.sampled_law(self.constants, self.step, self.steps(n), n, 1e-9),
+                self.noise_sd,
+                epsilon,
+                self.curvature_mu,
             )
             for n in set(self.sizes)
         )
@@ -121,9 +136,12 @@ class Plan:
             return math.inf
         n = max(self.sizes)
         if self.perturbation == "gradient":
-            return 2.0 * self.constants.gradient * math.sqrt(self.steps(n)) / self.noise_sd
+            return math.hypot(
+                2.0 * self.constants.gradient * math.sqrt(self.steps(n)) / self.noise_sd, self.curvature_mu
+            )
         times = self.epochs if self.order == "permuted" else self.steps(n)
-        return sensitivity(times, self.constants, self.step, self.steps(n)) / self.noise_sd
+        moved = sensitivity(times, self.constants, self.step, self.steps(n))
+        return math.hypot(moved / self.noise_sd, self.curvature_mu)
 
     def words(self) -> str:
         """Passes, step and average in words."""
@@ -181,6 +199,10 @@ def make_plan(
     if batch_size is not None and order != "poisson":
         raise OptionError("batch_size= goes with perturbation='gradient', order='poisson'; leave it out.")
     lanes = _lanes(lanes, n)
+    paid = calibration.budget_share(p, lanes)
+    mu = math.sqrt(paid) * budget.mu if paid else 0.0  # inf without privacy
+    curved = mu, curvature_sensitivity(loss.steepest, reach) / (mu * n) if mu else 0.0
+    rest = math.sqrt(1.0 - paid)  # of μ, for the descent
     sizes = tuple(len(part) for part in np.array_split(np.empty(n, dtype=np.bool_), lanes))
     size, fewest = max(sizes), min(sizes)
     ball = _radius(radius, loss, noisy=noisy)
@@ -190,7 +212,7 @@ def make_plan(
     if noisy:
         batch = size / BATCHES if batch_size is None else check("curator.fit", "batch_size", batch_size, fewest)
         share = 1.0 if order == "full" else min(max(batch / size, 1.0 / size), 1.0)
-        return _noisy(loss, budget, reach, ball, epochs, step, average, sizes, share, p)
+        return _noisy(loss, budget, reach, ball, epochs, step, average, sizes, share, p, curved, rest)
     if step is None:
         step = _step(loss, budget, reach, ball, epochs, size, lanes)
         if loss.alpha == 1.0 and lanes > 1:  # of several lanes the bias is shared and the noise is not
@@ -199,16 +221,16 @@ def make_plan(
     known = constants(loss, reach, ball, step, epochs * size)
     move = sensitivity(epochs, known, step, epochs * size)
     if order == "permuted":
-        sd = calibration.permuted_sd(known, step, epochs * size, epochs, budget)
+        sd = calibration.permuted_sd(known, step, epochs * size, epochs, budget) / rest
     elif budget.private:
         epsilon, delta = budget.asked
         laws = [calibration.sampled_law(known, step, epochs * m, m, delta) for m in set(sizes)]
-        sd = max(calibration.sampled_sd(*law, epsilon, delta) for law in laws)
+        sd = max(calibration.sampled_sd(*law, epsilon, delta, mu) for law in laws)
     else:
         sd = 0.0
     if not math.isfinite(sd):
         raise OptionError("the sensitivity is beyond what can be computed; take a smaller step=.")
-    return Plan("output", order, epochs, step, ball, average, sizes, 1.0 / size, known, move, sd)
+    return Plan("output", order, epochs, step, ball, average, sizes, 1.0 / size, known, move, sd, *curved)
 
 
 def _noisy(
@@ -222,6 +244,8 @@ def _noisy(
     sizes: tuple[int, ...],
     share: float,
     p: int,
+    curved: tuple[float, float],
+    rest: float,
 ) -> Plan:
     """Fix the numbers of gradient perturbation."""
     steps, full = math.ceil(epochs / share), share == 1.0
@@ -232,9 +256,11 @@ def _noisy(
         )
     known = constants(loss, reach, ball, 1.0, steps)  # the step matters only to iterates without bound, refused above
     if full:  # every record is in every step: so many Gaussian mechanisms of sensitivity 2G
-        sd = calibration.full_sd(known, steps, budget)
+        sd = calibration.full_sd(known, steps, budget) / rest
+    elif budget.private:
+        sd = calibration.gradient_multiplier(share, steps, *budget.asked, curved[0]) * known.gradient
     else:
-        sd = calibration.gradient_multiplier(share, steps, *budget.asked) * known.gradient if budget.private else 0.0
+        sd = 0.0
     if step is None:
         batch = share * min(sizes)
         # a smooth loss needs short steps for what is random in them only; one with a kink for the gradient too
@@ -242,9 +268,8 @@ def _noisy(
         step = min(ball or GUESS, GUESS) / math.sqrt(steps * length2)
         if known.alpha == 1.0:  # of several lanes the bias is shared and the noise is not
             step = 1.0 / known.holder if len(sizes) > 1 else min(step, LONGEST / known.holder)
-    return Plan(
-        "gradient", "full" if full else "poisson", epochs, step, ball, average, sizes, share, known, known.gradient, sd
-    )
+    order, move = "full" if full else "poisson", known.gradient
+    return Plan("gradient", order, epochs, step, ball, average, sizes, share, known, move, sd, *curved)
 
 
 def _lanes(lanes: Any, n: int) -> int:
@@ -298,10 +323,10 @@ def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
 
     Notes
     -----
-    Two biases are shared by all lanes, so that they don't show between them: a start that is not forgotten, and
-    curvature that falls off over the range in which noisy iterates wander, which pushes asymmetric losses outwards.
-    The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage). Curvature is a
-    guess, from columns that fill their public range; `privreg.central.results.still_moving` looks at the iterates.
+    Curvature that falls off over the range in which noisy iterates wander pushes asymmetric losses outwards, in all
+    lanes alike. The limits are where coverage fell below its level in simulations (benchmarks/central.py, coverage).
+    Curvature is a guess, from columns that fill their public range. What is learned of it is the business of
+    `privreg.central.curvature`.
     """
     if len(plan.sizes) == 1:
         return None
@@ -313,13 +338,6 @@ def doubted(plan: Plan, loss: Loss, p: int) -> Diagnostic | None:
             return _few(stationary_sd / KINKED, sum(plan.sizes))
         return None
     flat = least_curvature(c.holder, p)
-    steps = plan.steps(size)
-    if plan.step * flat * steps < 0.8 * SETTLED:
-        text = (
-            f"the steps are too small, or too few, to forget the start: step × passes should be {SETTLED / flat:.3g} "
-            f"or more and is {plan.step * steps:.3g}; take a larger step=, more epochs=, or fewer lanes="
-        )
-        return doubt("moving", text)
     if plan.perturbation == "gradient":
         stationary_sd = plan.noise_sd / (plan.share * size) * math.sqrt(plan.step / (2.0 * flat))
         limit = WANDER if loss.code in {LOGISTIC, SMOOTHED_HINGE} else SYMMETRIC

@@ -302,9 +302,10 @@ class Regression:
             Iterates are projected on the ball of this radius about 0, internal units; None for no projection. "auto" is
             None for losses with bounded gradients, 5 for QHinge, 2 for QNorm.
         lanes : int, optional
-            Disjoint random parts of the records, each fitted with the whole budget; their mean is the estimate and how
-            far they lie apart gives the intervals. 8 by default, 1 with fewer than 4,000 records. One lane is the most
-            precise and has no standard errors.
+            Disjoint random parts of the records, each fitted with what curvature leaves of the budget (some 3%, of all
+            records, so as to see which coefficients the records determine); their mean is the estimate and how far they
+            lie apart gives the intervals. 8 by default, 1 with fewer than 4,000 records. One lane is the most precise
+            and has no standard errors.
         average : float
             Share of the iterates, the last ones, that are averaged; 1 is the published average of all.
         batch_size : int, optional
@@ -354,13 +355,12 @@ class Regression:
                 PrivregWarning,
                 stacklevel=2,
             )
-        stated = make_statement(self._spec, plan, n=n, seeded=seed is not None)
+        stated = make_statement(self._spec, plan, self._loss, n=n, seeded=seed is not None)
         stated = replace(stated, release=LEDGER.spend(self._source.identity, stated.total_mu, seeded=seed is not None))
         key = fresh_key() if seed is None else seeded_key(seed, "central")
         with progress_bar(n, progress) as bar:
-            moved = np.full((len(plan.sizes), x.shape[1]), np.nan)
-            lanes_out = descent.release(x, y, self._loss, plan, key, bar.update, moved)
-        res = CentralResults(payload(self._spec, plan, self._loss, lanes_out, moved, stated, n))
+            released = descent.release(x, y, self._loss, plan, key, bar.update)
+        res = CentralResults(payload(self._spec, plan, self._loss, released, stated, n))
         if lanes != 1:  # who asks for one lane knows that it has no standard errors
             res._caution()
         return res

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from privreg.central.curvature import BIAS, notes
 from privreg.central.losses import restored as restored_family
 from privreg.central.plan import doubted
 from privreg.diagnostics import Diagnostic, doubt
@@ -23,6 +24,7 @@ from privreg.unavailable import unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.central.curvature import Release
     from privreg.central.losses import Loss
     from privreg.central.plan import Plan
     from privreg.formula.spec import ModelSpec
@@ -89,35 +91,34 @@ def from_saved(document: Mapping[str, Any], arrays: Mapping[str, Any], design: A
     return CentralResults(saving.restored(document, arrays, design, restored_family(dict(document["family"]))))
 
 
-def estimate_of(lanes: Array, why: Diagnostic | None = None) -> Estimate:
+def estimate_of(lanes: Array, why: tuple[Diagnostic, ...] = ()) -> Estimate:
     """Precision of the mean of lanes, from how far they lie apart.
 
     Parameters
     ----------
     lanes : ndarray, shape (B, p)
         Released averages, user's units.
-    why : Diagnostic, optional
-        Why their intervals should not be relied on.
+    why : tuple of Diagnostic
+        Why intervals should not be relied on.
     """
     b, p = lanes.shape
     if b == 1:
         return Estimate("between_lanes", np.full((p, p), np.nan), StudentT(1), (ONE_LANE,))
     apart = lanes - lanes.mean(axis=0)
-    notes = () if why is None else (why,)
-    return Estimate("between_lanes", apart.T @ apart / (b * (b - 1)), StudentT(b - 1), notes)
+    return Estimate("between_lanes", apart.T @ apart / (b * (b - 1)), StudentT(b - 1), why)
 
 
-STILL: Final = 0.05
+STILL: Final = 0.01
 """Probability of a note on lanes that still move where none does."""
 
 
-def still_moving(moved: Array) -> Diagnostic | None:
+def still_moving(moved: Array, lanes: Array) -> Diagnostic | None:
     """Say that lanes had not settled, from how far the iterates that are averaged moved; None if that isn't seen.
 
     Parameters
     ----------
-    moved : ndarray, shape (B, p)
-        From `privreg.central.descent.release`; NaN where it is not known.
+    moved, lanes : ndarray, shape (B, p)
+        From `privreg.central.curvature.Release`; NaN where it is not known.
 
     Notes
     -----
@@ -128,7 +129,8 @@ def still_moving(moved: Array) -> Diagnostic | None:
     if b == 1 or not np.isfinite(moved).all():
         return None
     mean, se = moved.mean(axis=0), moved.std(axis=0, ddof=1) / np.sqrt(b)
-    if not (np.abs(mean) > StudentT(b - 1).critical(STILL / p) * se).any():
+    matters = BIAS * lanes.std(axis=0, ddof=1) / np.sqrt(b)
+    if not (np.abs(mean) > np.maximum(StudentT(b - 1).critical(STILL / p) * se, matters)).any():
         return None
     text = (
         "the iterates that are averaged were still moving the same way in all lanes, so the start is not forgotten; "
@@ -138,19 +140,22 @@ def still_moving(moved: Array) -> Diagnostic | None:
 
 
 def payload(
-    spec: ModelSpec, plan: Plan, loss: Loss, lanes: Array, moved: Array, statement: PrivacyStatement, n: int
+    spec: ModelSpec, plan: Plan, loss: Loss, released: Release, statement: PrivacyStatement, n: int
 ) -> ResultData:
     """Collect what results know: the release, public numbers, the statement."""
-    outside = np.array([spec.units.params_outside(w) for w in lanes])
-    params = outside.mean(axis=0)
-    estimate = estimate_of(outside, doubted(plan, loss, len(params)) or still_moving(moved))
+    outside = np.array([spec.units.params_outside(w) for w in released.lanes])
+    params, found, names = outside.mean(axis=0), released.found, spec.coefficients
+    sd, matrix = plan.curvature_sd, spec.units.matrix
+    unknown = () if found is None else notes(released.lanes, found, sd, matrix, names)
+    others = doubted(plan, loss, len(params)), still_moving(released.moved, released.lanes)
+    estimate = estimate_of(outside, (*unknown, *(why for why in others if why is not None)))
     steps = sum(plan.steps(size) for size in plan.sizes)
     one = np.array([n], dtype=np.int64)
     return ResultData(
         design=spec.design,
         family=spec.family,
         title=_title(spec, plan, loss.words, n),
-        names=spec.coefficients,
+        names=names,
         params=params,
         last=params,
         estimates=(estimate,),

@@ -1,7 +1,8 @@
 """How far one replaced record can move a curator's averaged iterate: in this file, nowhere else.
 
 Both perturbations take their noise from here: `sensitivity` bounds the average of the iterates (output perturbation),
-`Constants.gradient` one record's gradient (gradient perturbation).
+`Constants.gradient` one record's gradient (gradient perturbation), `curvature_sensitivity` the sum of all records'
+curvature.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from privreg.errors import OptionError
 if TYPE_CHECKING:
     from privreg.central.losses import Loss
 
-__all__ = ["Constants", "constants", "iterates_within", "sensitivity"]
+__all__ = ["Constants", "constants", "curvature_sensitivity", "iterates_within", "sensitivity"]
 
 ROUNDING = 1e-9
 """Relative slack for steps that are 2/L up to their last bits."""
@@ -103,6 +104,17 @@ def sensitivity(times: int, c: Constants, step: float, steps: int) -> float:
     # in logs: L^(1/(1−α)) overflows as α nears 1 where the product with η^(1/(1−α)) is small
     log = 0.5 * math.log(rest / (1.0 + c.alpha)) + (math.log(step * c.holder) - c.alpha * math.log(2.0)) / rest
     return (math.exp(log) if log < 700.0 else math.inf) * math.sqrt(steps) + drawn
+
+
+def curvature_sensitivity(steepest: float, reach: float) -> float:
+    """Largest Frobenius distance between sums of a x xᵀ over neighbours, 0 ≤ a ≤ `steepest`, ‖x‖ ≤ `reach`.
+
+    Returns
+    -------
+    float
+        √2 · steepest · reach²: ‖a x xᵀ − b z zᵀ‖² = a²‖x‖⁴ + b²‖z‖⁴ − 2ab⟨x, z⟩², attained at right angles.
+    """
+    return math.sqrt(2.0) * steepest * reach**2
 
 
 def constants(loss: Loss, reach: float, radius: float | None, step: float, steps: int) -> Constants:

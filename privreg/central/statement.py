@@ -10,6 +10,7 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import opening_notes
 
 if TYPE_CHECKING:
+    from privreg.central.losses import Loss
     from privreg.central.plan import Plan
     from privreg.formula.spec import ModelSpec
 
@@ -22,7 +23,7 @@ _PROTECTS: Final = (
 )
 
 
-def make_statement(spec: ModelSpec, plan: Plan, *, n: int, seeded: bool) -> PrivacyStatement:
+def make_statement(spec: ModelSpec, plan: Plan, loss: Loss, *, n: int, seeded: bool) -> PrivacyStatement:
     """State what a plan's release protects; its number in the ledger is filled in when it is made."""
     private, k, c = spec.budget.private, plan.epochs, plan.constants
     if plan.perturbation == "gradient":
@@ -39,6 +40,13 @@ def make_statement(spec: ModelSpec, plan: Plan, *, n: int, seeded: bool) -> Priv
         bound = (
             f"Δ(K) = {rule} = {plan.move:.4g} (internal units), {each}; alpha = {c.alpha:.4g}, L = {c.holder:.4g}, "
             f"G = {c.gradient:.4g}"
+        )
+    paid, reach = "none is released" if len(plan.sizes) == 1 else "of all records", spec.units.reach
+    if plan.curvature_mu and private:
+        paid = (
+            f"{100 * (plan.curvature_mu / spec.budget.mu) ** 2:.2g}% of mu² for one matrix, the mean curvature of all "
+            f"records: noise sd {plan.curvature_sd:.4g}; one record's ‖a x xᵀ‖ ≤ {loss.steepest * reach**2:.4g} "
+            "(internal units)"
         )
     out = opening_notes(spec.budget, seeded=seeded, carries="the release carries no noise")
     if private and len(plan.sizes) > 1:
@@ -60,7 +68,7 @@ def make_statement(spec: ModelSpec, plan: Plan, *, n: int, seeded: bool) -> Priv
         people=n,
         bound=c.gradient,
         weights=bound,
-        curvature="",
+        curvature=paid,
         release=Release(0, spec.budget.mu),
         declared=spec.declared("count for nothing"),
         notes=tuple(out),

@@ -86,7 +86,7 @@ def noisy_walk(
     code: int,
     a: float,
     bound: float,
-    step: float,
+    gains: Array,
     share: float,
     radius: float,
 ) -> Array:
@@ -95,6 +95,6 @@ def noisy_walk(
     for members, extra in zip(batches, noise, strict=True):
         rows = x[members]
         gradient = extra + slope(code, a, bound, rows @ w, y[members]) @ rows
-        w = _projected(w - step * share * gradient, radius)
+        w = _projected(w - share * gains @ gradient, radius)
         out.append(w)
     return np.array(out)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privreg.audit.verification import Trial, Verification, verify
-from privreg.central import descent
+from privreg.central import descent, twins
 from privreg.central.losses import resolve, resolve_loss
 from privreg.central.plan import check_budget, make_plan
 from privreg.privacy.ledger import UNSET, Budget
 from privreg.privacy.noise import fresh_key, seeded_key
+
+if TYPE_CHECKING:
+    from privreg.central.losses import Loss
 
 __all__ = ["audit"]
 
@@ -53,7 +56,8 @@ def audit(
     Returns
     -------
     Verification
-        Its table has a line for μ, where the release is one Gaussian mechanism, and one for δ at an ε.
+        Its table has a line for μ, where the release is one Gaussian mechanism, one for δ at an ε, and one for the
+        matrix of curvature that fits of several lanes release too.
 
     Raises
     ------
@@ -62,7 +66,8 @@ def audit(
     Notes
     -----
     The record that differs has the covariate 1 and responses as far apart as they can be, so that its gradients are
-    −G and G from the start: with a smooth loss, one pass and no other record the sensitivity is attained.
+    −G and G from the start: with a smooth loss, one pass and no other record the sensitivity is attained. For curvature
+    it has covariates at right angles, where the loss is steepest.
     """
     budget = Budget.declare(mu, epsilon, delta)
     check_budget(budget, gaussian=True, how="")
@@ -72,7 +77,7 @@ def audit(
     drawn = replace(plan, noise_sd=plan.noise_sd * noise)
     low = 0.0 if resolve(family).binary else -1.0
     key = fresh_key() if seed is None else seeded_key(seed, "audit")
-    turns, normals = descent.randomness(key, 1)
+    streams = descent.randomness(key, 1)
 
     made: dict[int, tuple[Any, Any]] = {}  # both trials are of the same releases
 
@@ -82,7 +87,7 @@ def audit(
             x[0] = 1.0
             rows = [(x, np.full(n, response)) for response in (low, 1.0)]
             first, second = (
-                np.array([descent.noisy_lanes(*given, loss, drawn, turns, normals)[0, 0] for _ in range(runs)])
+                np.array([descent.noisy_lanes(*given, loss, drawn, streams).lanes[0, 0] for _ in range(runs)])
                 for given in rows
             )
             made[runs] = first, second
@@ -92,4 +97,26 @@ def audit(
     words = "responses at opposite ends"
     trials = [Trial("release", words, "mu", budget.mu, releases)] if plan.gaussian else []
     trials.append(Trial("release", words, "delta", delta_claimed, releases, epsilon=at))
+    trials.append(_curvature(loss, budget, max(n, 2), key, noise))
     return verify(trials, claim=str(budget), n=runs, alpha=alpha, option="runs")
+
+
+def _curvature(loss: Loss, budget: Budget, n: int, key: bytes, noise: float) -> Trial:
+    """Neighbours whose records have covariates at right angles, at coefficients where both have the most curvature."""
+    plan = make_plan(loss, budget, n=n, p=2, reach=1.0, lanes=2)
+    drawn = replace(plan, curvature_sd=plan.curvature_sd * noise)
+    etas = np.linspace(-1.0, 1.0, 2001)
+    rise = twins.slope(loss.code, loss.a, np.inf, etas + loss.window, np.ones(2001))
+    rise -= twins.slope(loss.code, loss.a, np.inf, etas - loss.window, np.ones(2001))
+    at, square = np.full(2, etas[np.argmax(rise)]), descent.randomness(key, 2)[2]
+
+    def releases(runs: int) -> tuple[Any, Any]:
+        out = []
+        for row in np.eye(2):
+            x = np.zeros((n, 2))
+            x[0] = row
+            many = (descent.curvature(x, np.ones(n), loss, drawn, at, square) for _ in range(runs))
+            out.append(np.array([matrix[0, 0] - matrix[1, 1] for matrix in many]))
+        return out[0], out[1]
+
+    return Trial("curvature", "covariates at right angles", "mu", plan.curvature_mu, releases)

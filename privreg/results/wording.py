@@ -71,6 +71,7 @@ SETTINGS: Final = {
             ("Trust model", "trust_words"),
             ("Mechanism", "mechanism_words"),
             ("Sensitivity", "weights"),
+            ("Curvature", "curvature"),
         ),
         bare=("Trust model",),
         carries=("the release carries no noise", "protects nobody"),
