@@ -27,12 +27,9 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.results.data import ResultData
     from privreg.results.equation import Equation
-
-    Array = NDArray[np.float64]
 
 __all__ = ["estimand"]
 

@@ -22,12 +22,10 @@ from privreg.tables import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
-
-    Array = NDArray[np.float64]
 
 __all__ = ["calibration", "evaluate", "plot_calibration"]
 

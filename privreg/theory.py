@@ -20,11 +20,10 @@ from privreg.tables import Paragraph, Table, View
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from privreg.arrays import Array
     from privreg.tables import Part
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Delta_n", "Noise", "Rates", "bar_Delta_n", "bar_delta_n", "delta_n", "omega", "psi", "rates"]
 

@@ -16,11 +16,8 @@ from privreg.protocol.plans import Channel, Plan
 from privreg.simulation.published import sgd_kernels as kernels
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.audit.neighbours import Row
-
-    Array = NDArray[np.float64]
 
 __all__ = ["curvatures", "releases", "scores"]
 

@@ -17,11 +17,9 @@ from privreg.protocol import codes
 from privreg.protocol.codes import LEVER2
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.protocol.plans import ScorePlan
 
-    Array = NDArray[np.float64]
     Function = Callable[[float, float], float] | None
 
 __all__ = ["Told", "scored", "second_moments"]

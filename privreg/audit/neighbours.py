@@ -17,9 +17,7 @@ from scipy.special import betaincinv, ndtri
 from privreg.errors import OptionError, level
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["Audit", "audit", "delta_lower", "mu_lower_bound"]
 

@@ -24,11 +24,8 @@ from privreg.protocol import codes
 from privreg.protocol.plans import Channel, Plan, ScorePlan, Shape
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.privacy.budget import Budget
-
-    Array = NDArray[np.float64]
 
 __all__ = ["of_chain", "of_numbers", "of_scores", "of_smaller_budget", "trials"]
 

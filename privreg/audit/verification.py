@@ -15,12 +15,9 @@ from privreg.errors import OptionError, shown
 from privreg.tables import Paragraph, Table, View
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.privacy.budget import Budget
     from privreg.tables import Part
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Trial", "Verification", "claim_of", "verify"]
 

@@ -21,11 +21,8 @@ from privreg.errors import OptionError
 from privreg.files.optional import need
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.privacy.ledger import Budget
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "budget_share",

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.central.plan import Plan
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Directions", "Release", "directions", "notes", "symmetric_noise"]
 

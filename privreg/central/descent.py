@@ -19,14 +19,11 @@ from privreg.privacy.noise import NoiseStream, derived_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.central.losses import Loss
     from privreg.central.plan import Plan
     from privreg.data.sources.open import Source
     from privreg.formula.spec import ModelSpec
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Descent", "curvature", "noisy_lanes", "randomness", "read", "release"]
 

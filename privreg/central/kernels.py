@@ -12,11 +12,7 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Words = NDArray[np.uint64]
+    from privreg.arrays import Array, Ints, Words
 
 __all__ = ["noisy_walk", "shorten_rows", "shuffle", "slope", "walk"]
 

@@ -13,7 +13,7 @@ from privreg.central import kernels
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from privreg.arrays import Ints
 
 __all__ = ["Turns"]
 

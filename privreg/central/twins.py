@@ -10,10 +10,7 @@ import numpy as np
 from privreg.central.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_NORM, SMOOTHED_HINGE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from privreg.arrays import Array, Ints
 
 __all__ = ["loss_value", "noisy_walk", "slope", "walk"]
 

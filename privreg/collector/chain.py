@@ -18,12 +18,9 @@ from privreg.protocol.rounds import Reports
 from privreg.protocol.schedule import ENDLESS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Ints
     from privreg.collector.plan import Plan, Progress
     from privreg.protocol.study import Role
-
-    Ints = NDArray[np.int64]
 
 __all__ = ["Cell", "Cells", "Chain", "Place", "add", "begin", "closed", "ends", "plain", "present", "state_of", "taken"]
 

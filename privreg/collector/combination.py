@@ -16,11 +16,8 @@ from privreg.collector.curvature import CARRY, SMALLEST, means
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.curvature import Answered, Curvature
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Combined", "at_least", "combine", "floored"]
 

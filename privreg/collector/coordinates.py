@@ -18,10 +18,9 @@ from privreg.protocol.rounds import State
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.covariates.moments import Scatter
     from privreg.collector.law import Law
-
-    Array = NDArray[np.float64]
 
 __all__ = ["at_a_bound", "inside", "linear", "placed", "reference", "unbound"]
 

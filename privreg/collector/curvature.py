@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = [
     *("CARRY", "GAIN", "MOST", "SMALLEST", "Answered", "Curvature"),

@@ -18,13 +18,10 @@ from privreg.protocol.rounds import Reports, State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.combination import Combined
     from privreg.collector.law import Law
     from privreg.families.measures import Measure
-
-    Array = NDArray[np.float64]
 
 __all__ = ["answered", "corrections", "counted", "equation", "estimate", "framed", "measured", "of_groups", "scattered"]
 

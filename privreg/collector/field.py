@@ -17,14 +17,10 @@ from privreg.protocol.rounds import Reports, State
 from privreg.protocol.study import FAMILIES, ROLES, Role, mu_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array, Ints
     from privreg.collector.plan import Plan
     from privreg.families.measures import Gauge as Measured
     from privreg.protocol.lattice import Mu
-
-    Array = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 __all__ = ["ask_of", "check_field", "family_of", "products", "reports_of", "roles_of", "state_of"]
 

@@ -19,11 +19,8 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.families.constants import ScoreRules
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Law", "law_of"]
 

@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.pilot import Fitted, Observed
     from privreg.families.constants import ScoreRules
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "Answered",

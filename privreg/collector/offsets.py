@@ -14,13 +14,10 @@ from privreg.collector.plan import SAMPLED
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.law import Law
     from privreg.collector.plan import Frame, Plan, Progress
     from privreg.protocol.rounds import State
-
-    Array = NDArray[np.float64]
 
 __all__ = ["offsets", "stretched"]
 

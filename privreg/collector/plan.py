@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.combination import Combined
     from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.covariates.factors import Cells
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from privreg.families.constants import ScoreRules
     from privreg.families.measures import Gauge
     from privreg.privacy.mechanisms import Mechanism
-
-    Array = NDArray[np.float64]
 
 __all__ = ["SAMPLED", "Crossed", "Estimated", "Frame", "Many", "Plan", "Progress", "Seen"]
 

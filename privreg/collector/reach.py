@@ -13,11 +13,8 @@ import numpy as np
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.plan import Plan, Progress
-
-    Array = NDArray[np.float64]
 
 __all__ = ["left_behind", "lengthened"]
 

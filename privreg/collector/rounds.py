@@ -26,14 +26,11 @@ from privreg.protocol.rounds import Reports, State
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.covariates.moments import Scatter
     from privreg.collector.curvature import Answered, Curvature
     from privreg.collector.law import Law
     from privreg.collector.pilot import Fitted
-
-    Array = NDArray[np.float64]
 
 __all__ = ["advance", "begin", "late", "scored"]
 

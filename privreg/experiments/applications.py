@@ -20,9 +20,7 @@ from privreg.families.builtin import Huber
 from privreg.regression import PrivateOnlineRegression
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["APPLICATIONS", "RIDES", "TEN", "TRAIN", "insurance"]
 

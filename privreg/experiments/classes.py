@@ -27,11 +27,8 @@ from privreg.families.builtin import Huber, Logistic, Multinomial
 from privreg.regression import PrivateOnlineRegression
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.simulation.streaming.stream import Stream
-
-    Array = NDArray[np.float64]
 
 __all__ = ["CLASSES", "measure"]
 

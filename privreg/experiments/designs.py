@@ -14,9 +14,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["CORNER", "Design", "asymptotic_sd", "chunks", "truth"]
 

@@ -19,13 +19,10 @@ from privreg.inference.methods import METHODS
 from privreg.regression import PrivateOnlineRegression
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.families.family import Family
     from privreg.results.results import PrivateResults
     from privreg.simulation.streaming.stream import Stream
-
-    Array = NDArray[np.float64]
 
 __all__ = ["SETTINGS", "Cell", "at_hand", "limit_sd", "replicate"]
 

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-import numpy as np
+from typing import Any, Final, Literal
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, real, shown
 from privreg.families.family import Family
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "FAMILIES",

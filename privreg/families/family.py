@@ -17,11 +17,8 @@ from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.schema.declarations import Schema
-
-    Array = NDArray[np.float64]
 
 __all__ = ["CLASSICAL_C", "Family", "check_ratios", "check_response", "from_json", "with_counts"]
 

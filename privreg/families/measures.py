@@ -18,11 +18,8 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.families.family import Family
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Gauge", "Measure", "count", "frame", "summarise", "values"]
 

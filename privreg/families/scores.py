@@ -13,9 +13,7 @@ from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["HAVE_CURVATURE", "Score", "curvature", "ends", "multinomial", "psi", "told", "unit"]
 

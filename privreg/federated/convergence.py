@@ -18,9 +18,9 @@ from privreg.federated.reports import UpdateMechanism
 from privreg.privacy.ledger import gdp_mu
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["Convergence", "case_study", "predicted_error"]
 

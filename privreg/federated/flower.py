@@ -23,12 +23,9 @@ from privreg.options.table import check
 from privreg.privacy.ledger import LEDGER, Release
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.federated.model import FederatedRegression
     from privreg.federated.plan import Plan
-
-    Array = NDArray[np.float64]
 
 __all__ = ["client_app", "server_app"]
 

@@ -16,9 +16,9 @@ import numpy as np
 from privreg.errors import OptionError, real, shown
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["AngleBox", "angle_sensitivity", "attenuation", "from_angles", "magnitude_sensitivity", "to_angles"]
 

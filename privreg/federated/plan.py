@@ -23,11 +23,8 @@ from privreg.privacy.scalar import share
 from privreg.protocol import codes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.formula.spec import ModelSpec
-
-    Array = NDArray[np.float64]
 
 __all__ = ["FAMILIES", "Plan", "make_plan"]
 

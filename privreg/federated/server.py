@@ -13,11 +13,8 @@ import numpy as np
 from privreg.errors import DataError, StreamError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.federated.plan import Plan
-
-    Array = NDArray[np.float64]
 
 __all__ = ["State", "begin", "settled", "step"]
 

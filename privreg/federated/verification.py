@@ -20,11 +20,8 @@ from privreg.federated.geometry import from_angles
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.federated.reports import UpdateMechanism
-
-    Array = NDArray[np.float64]
 
 __all__ = ["evidence", "transcripts", "trials", "verify_mechanism", "worst_updates"]
 

@@ -18,13 +18,9 @@ from privreg.simulation.devices import Block, Devices
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Ints
     from privreg.protocol.messages import FieldState, Token
     from privreg.protocol.study import PublicPlan
-
-    Array = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 __all__ = ["Crowd", "rounded_normals"]
 

@@ -20,11 +20,8 @@ from privreg.results import views
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.results.results import PrivateResults
-
-    Array = NDArray[np.float64]
 
 __all__ = ["ALPHA", "estimates", "picture"]
 

@@ -17,11 +17,9 @@ from privreg.privacy.ledger import refuse_fitted, refuse_shared
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.formula.spec import ModelSpec
-
-    Array = NDArray[np.float64]
 
 __all__ = ["LEAST", "MOST", "PublicRows", "check_covariates", "public_rows"]
 

@@ -21,13 +21,10 @@ from privreg.protocol import codes
 from privreg.schema.dates import EPOCH_TEXT
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.data.sources.open import Source
     from privreg.formula.units import Units
     from privreg.privacy.mechanisms import Mechanism
-
-    Array = NDArray[np.float64]
 
 __all__ = ["CLAMPING", "UNUSABLE", "ModelSpec", "one_number"]
 

@@ -21,14 +21,10 @@ from privreg.formula import affine
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array, Flags
     from privreg.formula.arrays import ArrayDesign
     from privreg.formula.design import Design
     from privreg.schema.declarations import Schema
-
-    Array = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 __all__ = ["Units", "public_units"]
 

@@ -15,9 +15,7 @@ from privreg.errors import InferenceError
 from privreg.inference.sandwich import Sandwich, sandwich
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["Batches", "Regression", "batches", "growing_batches", "path_sandwich", "regression"]
 

@@ -16,9 +16,8 @@ from privreg.inference.resampling import Anytime, Bootstrap
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = [
     "METHODS",

@@ -12,9 +12,7 @@ from privreg.errors import InferenceError
 from privreg.inference.wald import wald_sf
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["Normal", "Pivot", "RandomScaling", "StudentT", "scaling_critical", "scaling_sf"]
 

@@ -11,9 +11,7 @@ import numpy as np
 from privreg.errors import InferenceError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["FIRST", "Anytime", "Bootstrap"]
 

@@ -9,11 +9,8 @@ import numpy as np
 from privreg.diagnostics import Diagnostic, doubt
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.published.sgd import ChainSummary
-
-    Array = NDArray[np.float64]
 
 __all__ = ["KAPPA", "Sandwich", "central_sandwich", "local_sandwich", "sandwich"]
 

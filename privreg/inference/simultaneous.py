@@ -17,9 +17,7 @@ from privreg.inference.resampling import Bootstrap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["joint_critical", "max_critical"]
 

@@ -21,9 +21,7 @@ from scipy.special import chdtrc
 from privreg.errors import InferenceError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["MAX_RESTRICTIONS", "wald_sf"]
 

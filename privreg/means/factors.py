@@ -18,9 +18,7 @@ from privreg.privacy.mechanisms import MOST_EPSILON, bits_sensitivity
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["FREQUENCIES", "FactorMechanism", "factor_mechanism"]
 

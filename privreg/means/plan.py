@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import Any, Final
 
 from privreg.errors import OptionError, shown
 from privreg.means.factors import FactorMechanism, factor_mechanism
@@ -18,11 +16,6 @@ from privreg.options.table import check
 from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Item", "Plan", "Vector", "make_plan"]
 

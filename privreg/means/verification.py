@@ -18,9 +18,7 @@ from privreg.privacy.noise import NoiseStream, fresh_key
 from privreg.privacy.scalar import NumberMechanism
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["described", "trials"]
 

@@ -12,9 +12,7 @@ import numpy as np
 from privreg.errors import OptionError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["logged", "read_start", "read_threads", "refuse_arrays"]
 

@@ -20,13 +20,10 @@ from privreg.privacy.ledger import Budget
 from privreg.tables import Lines, Notes, Paragraph, Table, View, in_one_format
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.formula.spec import ModelSpec
     from privreg.planning.scenario import Assumed
     from privreg.tables import Part
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "MOST_PEOPLE",

@@ -14,11 +14,9 @@ from privreg.tables import shorten
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.planning.plan import Planned
-
-    Array = NDArray[np.float64]
 
 __all__ = ["contours"]
 

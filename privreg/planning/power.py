@@ -41,11 +41,8 @@ from privreg.planning.study_plan import StudyPlan
 from privreg.privacy.ledger import UNSET, Budget
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.simulation.fit_plan import FitPlan
-
-    Array = NDArray[np.float64]
 
 __all__ = ["StudyPlan", "plan", "plan_of_fit"]
 

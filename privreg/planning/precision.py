@@ -26,11 +26,11 @@ from privreg.simulation.tuning import resolve_tuning
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.plan import Plan, Progress
     from privreg.formula.spec import ModelSpec
     from privreg.planning.scenario import Assumed
 
-    Array = NDArray[np.float64]
     _Planned = tuple[Plan, NDArray[np.intp], Array]
 
 __all__ = ["ASKED", "SEED", "Precision", "precision_of", "worth"]

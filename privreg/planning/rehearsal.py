@@ -21,12 +21,9 @@ from privreg.protocol.schedule import ENDLESS
 from privreg.simulation import play
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.plan import Plan, Progress
     from privreg.protocol.rounds import State
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Expected", "People", "bread", "enough_in_main", "located", "rehearse", "residuals", "rows_map"]
 

@@ -17,12 +17,10 @@ from privreg.protocol import codes
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.formula.spec import ModelSpec
     from privreg.schema.declarations import Schema
-
-    Array = NDArray[np.float64]
 
 OUTSIDE: Final = 4096
 """Assumed people by whom it is found how many responses lie outside the declared range."""

@@ -11,11 +11,8 @@ from scipy.special import ndtr, ndtri
 from privreg.protocol import codes, normal
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.protocol.plans import Channel
-
-    Array = NDArray[np.float64]
 
 __all__ = ["randomised", "randomised_one", "width"]
 

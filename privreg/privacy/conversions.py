@@ -15,9 +15,7 @@ import numpy as np
 from scipy.special import erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = [
     "dp_delta",

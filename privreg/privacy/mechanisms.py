@@ -23,9 +23,7 @@ from privreg.protocol.plans import Channel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = [
     "MECHANISMS",

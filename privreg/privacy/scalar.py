@@ -18,9 +18,9 @@ from privreg.privacy.ledger import Budget, at_least
 from privreg.privacy.mechanisms import MOST_EPSILON, score_sensitivity
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["NUMBER_MECHANISMS", "NumberMechanism", "number_mechanism", "share"]
 

@@ -9,10 +9,7 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Words = NDArray[np.uint64]
+    from privreg.arrays import Array, Words
 
 __all__ = ["ziggurat"]
 

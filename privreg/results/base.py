@@ -18,12 +18,9 @@ from privreg.results.postestimation.prediction import note_outside
 from privreg.unavailable import unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.results.statement import PrivacyStatement
     from privreg.tables import View
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Results"]
 

@@ -19,7 +19,7 @@ from privreg.unavailable import no_rows_in
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["ModelNames", "ResultData", "RoundHeld"]
 

@@ -14,7 +14,7 @@ from privreg.protocol.plans import Shape
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["Equation", "equation_from"]
 

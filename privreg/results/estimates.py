@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,6 @@ from privreg.results import views
 from privreg.results.data import ModelNames, ResultData
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.results.postestimation.testing import TestedResults
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 __all__ = ["EstimatedResults"]
 

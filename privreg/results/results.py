@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-import numpy as np
 import pandas as pd
 
 from privreg import evaluation
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privreg.results.summary import Summary
-
-    Array = NDArray[np.float64]
 
 __all__ = ["PrivateResults"]
 

@@ -18,13 +18,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array, Flags, Ints
     from privreg.collector.plan import Plan
     from privreg.families.measures import Gauge
     from privreg.protocol.rounds import State
-
-    Array = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
 
 __all__ = ["Block", "Devices", "cut", "joined"]
 

@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.many import Box
     from privreg.formula.spec import ModelSpec
     from privreg.protocol.rounds import State
     from privreg.simulation.settings import Settings
-
-    Array = NDArray[np.float64]
 
 __all__ = ["device_plan", "order_of", "plan_of"]
 

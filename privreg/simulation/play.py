@@ -21,12 +21,11 @@ from privreg.protocol.rounds import MOST_GROUPS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.covariates.diagonal import Wide
     from privreg.collector.plan import Plan
     from privreg.families.measures import Gauge
     from privreg.protocol.rounds import State
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "MOST",

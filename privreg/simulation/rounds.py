@@ -25,13 +25,10 @@ from privreg.simulation.devices import Block, Devices, cut, joined
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array, Flags, Ints
     from privreg.collector.plan import Estimated, Plan, Progress
     from privreg.families.measures import Measure
     from privreg.simulation.workers.crew import Crew
-
-    Array = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
 
 __all__ = ["MOST", "PIECE", "STEP", "Raw", "RoundsRun", "Sent"]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from typing import Any, Final, NamedTuple
 
 from privreg.collector.published.steps import Steps
 from privreg.diagnostics import Diagnostic, doubt
@@ -19,11 +17,6 @@ from privreg.inference.blocks import Layout
 from privreg.inference.methods import Method
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Efficient", "FitOptions", "ScoreReports", "Settings"]
 

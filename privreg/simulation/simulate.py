@@ -34,14 +34,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array, Flags, Ints
     from privreg.collector.plan import Progress
     from privreg.data.sources.open import Batch, Source
     from privreg.families.measures import Measure
     from privreg.results.results import PrivateResults
-
-    Array = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
 
 __all__ = ["simulate"]
 

@@ -28,11 +28,8 @@ from privreg.simulation.published.path import BATCHES
 from privreg.simulation.settings import Efficient, FitOptions, ScoreReports, Settings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.formula.units import Units
-
-    Array = NDArray[np.float64]
 
 __all__ = ["resolve_tuning", "warn_of_steps"]
 

@@ -20,11 +20,8 @@ from privreg.collector.covariates.reference import moment_diagonal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.covariates.factors import Cells, Shares
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "Layout",

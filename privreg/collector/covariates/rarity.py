@@ -12,12 +12,9 @@ from privreg.collector.covariates import leads
 from privreg.collector.covariates.whitening import FARTHEST
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.plan import Crossed, Plan, Progress
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Rare", "found", "needed"]
 

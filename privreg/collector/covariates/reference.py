@@ -15,9 +15,7 @@ from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = [
     "bounded",

@@ -17,7 +17,7 @@ from privreg.protocol.rounds import GROUPS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["PEOPLE", "Search", "begin", "centre_and_scale", "learn", "settled"]
 

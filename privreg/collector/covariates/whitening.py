@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.plan import Crossed
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "bring_in",

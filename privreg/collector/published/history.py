@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.covariates.diagonal import Map
-
-    Array = NDArray[np.float64]
 
 __all__ = ["FULLEST", "fold"]
 

@@ -18,11 +18,8 @@ from privreg.protocol.plans import Plan, State
 from privreg.simulation.published import sgd_kernels as kernels
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.covariates.diagonal import Map
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "ChainSummary",

@@ -26,9 +26,9 @@ from scipy.special import ndtr, ndtri
 from privreg.errors import OptionError, choose, level
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = [
     "SHRINKAGE",

@@ -22,9 +22,7 @@ from privreg.privacy.ledger import UNSET, Budget, refuse_fitted
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Array = NDArray[np.float64]
+    from numpy.typing import ArrayLike
 
 __all__ = ["Moments", "benchmark", "break_even", "corrections", "moments"]
 

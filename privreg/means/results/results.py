@@ -26,7 +26,7 @@ from privreg.unavailable import needs_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["MeansFit", "MeansResults", "from_saved"]
 

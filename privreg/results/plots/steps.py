@@ -10,9 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["kinds_of_steps", "public_steps"]
 

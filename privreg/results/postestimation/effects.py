@@ -22,14 +22,11 @@ from privreg.tables import View, estimates_table, noted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.families.family import Family
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
     from privreg.tables.parts import Part as Shown
-
-    Array = NDArray[np.float64]
 
 __all__ = [
     "MarginalEffects",

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.inference.methods import Pivot
     from privreg.tables import Part
-
-    Array = NDArray[np.float64]
 
 __all__ = ["ContrastTest", "WaldTest", "contrast_test", "factors_of", "p_words", "wald_test"]
 

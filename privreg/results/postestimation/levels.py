@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
     from privreg.tables.parts import Part as Shown
-
-    Array = NDArray[np.float64]
 
 __all__ = ["ADJUSTMENTS", "MarginalMeans", "PairwiseTests", "marginal_means", "pairwise"]
 

@@ -20,11 +20,10 @@ from privreg.options.unknown import all_known_arguments
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.families.family import Family
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
-
-    Array = NDArray[np.float64]
 
 __all__ = ["ClassPrediction", "Prediction", "check_which", "note_outside", "predicted", "probabilities", "with_errors"]
 

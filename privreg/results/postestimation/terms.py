@@ -18,13 +18,10 @@ from privreg.results.postestimation.hypothesis import WaldTest, factors_of, wald
 from privreg.tables import MARK, Table, View, fold, in_one_format, noted
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
     from privreg.tables import Part
-
-    Array = NDArray[np.float64]
 
 __all__ = ["TermTests", "coefficients_of", "places", "term_tests"]
 

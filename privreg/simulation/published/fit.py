@@ -22,14 +22,11 @@ from privreg.simulation.reporting.outcome import FitOutcome, outside_of, refuse_
 from privreg.simulation.reporting.statements import curator_sds
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.published.sgd import ChainSummary
     from privreg.formula.spec import ModelSpec
     from privreg.formula.units import Units
     from privreg.simulation.settings import Settings
-
-    Array = NDArray[np.float64]
 
 __all__ = ["begin", "report_of_chain"]
 

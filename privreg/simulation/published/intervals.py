@@ -16,14 +16,11 @@ from privreg.simulation.published.path import batches_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.published.sgd import ChainSummary as Chain
     from privreg.inference.methods import Method
     from privreg.simulation.published.sgd import AveragedSGD
     from privreg.simulation.settings import Settings
-
-    Array = NDArray[np.float64]
 
 __all__ = ["of_batches", "of_chain"]
 

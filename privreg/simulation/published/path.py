@@ -10,12 +10,9 @@ from privreg.inference import blocks as marks
 from privreg.inference.batches import Batches, batches, growing_batches
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.published.sgd import ChainSummary as Chain
     from privreg.inference.blocks import Blocks
-
-    Array = NDArray[np.float64]
 
 __all__ = ["BATCHES", "batches_of"]
 

@@ -25,9 +25,7 @@ from privreg.simulation.published.path import batches_of
 from privreg.simulation.published.sgd_device import Device
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["AveragedSGD", "make_plan", "next_mark"]
 

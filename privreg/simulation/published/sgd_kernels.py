@@ -48,11 +48,7 @@ from privreg.protocol.plans import Channel, Plan, Shape, State
 if TYPE_CHECKING:
     from typing import Any
 
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Words = NDArray[np.uint64]
+    from privreg.arrays import Array
 
 __all__ = [
     "add_gram",
