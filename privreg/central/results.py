@@ -24,13 +24,12 @@ from privreg.unavailable import unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.central.curvature import Release
     from privreg.central.losses import Loss
     from privreg.central.plan import Plan
     from privreg.formula.spec import ModelSpec
     from privreg.results.statement import PrivacyStatement
-
-    Array = NDArray[np.float64]
 
 __all__ = ["CentralResults", "estimate_of", "from_saved", "payload"]
 

@@ -16,12 +16,9 @@ from privreg.collector.covariates import moments
 from privreg.collector.plan import Clamped
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.plan import Bounded, Plan, Progress
     from privreg.protocol.rounds import Reports
-
-    Array = NDArray[np.float64]
 
 __all__ = ["ERROR", "SMALL", "Shares", "harmed", "later", "people_for", "quantile", "shares_of", "told"]
 

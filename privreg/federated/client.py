@@ -22,12 +22,9 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.data.sources.open import Source
     from privreg.federated.plan import Plan
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Client", "clipped", "local_update", "read_silo"]
 

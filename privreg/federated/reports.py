@@ -21,9 +21,7 @@ from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["UPDATE_MECHANISMS", "UpdateMechanism", "update_mechanism"]
 

@@ -25,9 +25,8 @@ from privreg.unavailable import called
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["FederatedResults", "make_results"]
 

@@ -16,9 +16,7 @@ from privreg.privacy.scalar import NumberMechanism
 from privreg.results.wording import Unusable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+    from privreg.arrays import Array
 
 __all__ = ["Estimates", "State", "estimates", "few", "init", "merge", "update"]
 

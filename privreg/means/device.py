@@ -20,9 +20,8 @@ from privreg.privacy.channels import randomised
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.schema.declarations import Schema
-
-    Array = NDArray[np.float64]
 
 __all__ = ["chosen", "encoded", "inside", "reports"]
 

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Ints
     from privreg.data.sources.source import Batch, Wanted
-
-    Ints = NDArray[np.int64]
 
 __all__ = ["PUBLIC", "Piece", "chained", "dealt_pieces", "dealt_rows", "held_rows", "spread"]
 

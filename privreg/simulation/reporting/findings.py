@@ -19,13 +19,12 @@ from privreg.simulation.reporting.notes import RARE, Findings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.curvature import Curvature
     from privreg.collector.plan import Estimated, Frame, Plan, Progress
     from privreg.inference.methods import Estimate
     from privreg.simulation.rounds import RoundsRun
     from privreg.simulation.settings import Settings
-
-    Array = NDArray[np.float64]
 
 __all__ = ["before_role", "found_of", "wanted"]
 

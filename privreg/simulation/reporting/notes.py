@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.clamping import Shares
     from privreg.collector.plan import Plan, Progress
-
-    Array = NDArray[np.float64]
 
 __all__ = ["RARE", "Findings", "clamping_words", "notes"]
 

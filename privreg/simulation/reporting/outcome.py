@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.collector.many import Found
     from privreg.collector.plan import Estimated, Many, Plan, Progress
     from privreg.diagnostics import Diagnostic
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from privreg.results.wording import Unusable
     from privreg.simulation.rounds import RoundsRun
     from privreg.simulation.settings import Settings
-
-    Array = NDArray[np.float64]
 
 __all__ = ["FitOutcome", "outside_of", "refuse_overflow", "report_of_rounds"]
 

@@ -12,10 +12,9 @@ from privreg.formula.design import Design
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privreg.arrays import Array
     from privreg.data.participants import Counter
     from privreg.formula.spec import ModelSpec
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Encoder", "Rows"]
 

@@ -44,14 +44,11 @@ from privreg.simulation.tuning import resolve_tuning
 from privreg.simulation.workers.crew import Crew, Task
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.data.sources.open import Source
     from privreg.formula.covariates import PublicRows
     from privreg.results.equation import Equation
     from privreg.simulation.published.sgd import AveragedSGD
-
-    Array = NDArray[np.float64]
 
 __all__ = ["Stream"]
 
