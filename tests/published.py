@@ -13,20 +13,17 @@ import numpy as np
 from privreg.collector.published.sgd import copy, folded, is_turn, recentred
 from privreg.errors import DataError
 from privreg.families import scores
-from privreg.privacy.channels import randomised_one
 from privreg.protocol import codes
 from privreg.protocol.codes import BLOCK, DIAGONAL, TINY
 from privreg.simulation.published import sgd_kernels as kernels
+from tests.devices import inner, randomised_one
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privreg.arrays import Array
     from privreg.collector.published.steps import Steps
     from privreg.families.weights import ScoreWeights
     from privreg.protocol.plans import Plan, State
     from privreg.simulation.published.sgd_device import Device
-
-    Array = NDArray[np.float64]
 
 
 def _one(value: float) -> Array:
@@ -39,13 +36,6 @@ def _weight(weights: ScoreWeights, norm2: float, first: float, d: int) -> float:
     if weights.name == "published_slopes":
         norm2 = norm2 - first * first
     return 2.0 / norm2 if norm2 > 2.0 else 1.0
-
-
-def _inner(a: Array, b: Array) -> float:
-    out = 0.0
-    for j in range(len(a)):
-        out += float(a[j]) * float(b[j])
-    return out
 
 
 def _refuse_not_finite(x: Array, y: float, offset: float) -> None:
@@ -84,12 +74,12 @@ def score_report(device: Device, theta: Array, x: Array, y: float, noise: Array,
     XSJKH (arXiv 2505.08227), equation (2.3), with noise sd 2·bound/μ.
     """
     _refuse_not_finite(x, y, offset)
-    norm2 = _inner(x, x)
+    norm2 = inner(x, x)
     if len(theta) > len(x):
         omega = _weight(device.weights, norm2, float(x[0]), len(x))
         blocks = np.array(_blocks_score(theta, np.asarray(x), norm2, omega, y, device.bound))
         return randomised_one(device.mechanism.channel(len(theta)), blocks, device.radius, noise)
-    eta = _inner(x, theta) + float(offset)
+    eta = inner(x, theta) + float(offset)
     psi = float(scores.psi(device.score, _one(eta), _one(float(y)), device.function)[0])
     factor = psi * _weight(device.weights, norm2, float(x[0]), len(x))
     norm = abs(factor) * math.sqrt(norm2)
@@ -125,8 +115,8 @@ def curvature_report(device: Device, centre: Array, x: Array, y: float, noise: A
         If the row is not finite.
     """
     _refuse_not_finite(x, y, offset)
-    norm2 = _inner(x, x)
-    eta = _inner(x, centre) + float(offset)
+    norm2 = inner(x, x)
+    eta = inner(x, centre) + float(offset)
     curvature = float(scores.curvature(device.score, _one(eta), _one(float(y)))[0])
     factor = curvature * _weight(device.weights, norm2, float(x[0]), len(x))
     norm = factor * norm2
@@ -146,7 +136,7 @@ def curvature_report(device: Device, centre: Array, x: Array, y: float, noise: A
 def _blocks_score(theta: Array, x: Array, norm2: float, omega: float, y: float, bound: float) -> list[float]:
     """Multinomial score over classes k ≥ 1, times ω x."""
     d, blocks = len(x), len(theta) // len(x)
-    etas = [_inner(x, theta[k * d : (k + 1) * d]) for k in range(blocks)]
+    etas = [inner(x, theta[k * d : (k + 1) * d]) for k in range(blocks)]
     top = max(0.0, *etas) if not any(math.isnan(e) for e in etas) else math.nan
     shares = [math.exp(e - top) if e - top < 700.0 else math.nan for e in [0.0, *etas]]
     total = 0.0

@@ -20,6 +20,7 @@ from privreg.privacy.mechanisms import Mechanism, resolve_mechanism
 from privreg.protocol import codes
 from privreg.protocol.plans import Channel
 from privreg.simulation.published import sgd_kernels as kernels
+from tests.devices import randomised_one
 from tests.kinds import KINDS, MECHANISMS, PURE, Kind, mechanism, plan_of
 
 EVERY = pytest.mark.parametrize("name", MECHANISMS)
@@ -57,7 +58,7 @@ def test_the_kernel_randomises_as_the_device_bit_for_bit_from_as_many_normals_as
     unit = rng.standard_normal(size)
     report = long * radius * unit / np.linalg.norm(unit)  # one that is too long stays private
     noise = rng.standard_normal(width) * rng.choice([1.0, 6.0])
-    out, twin = report.copy(), channels.randomised_one(channel, report, radius, noise)
+    out, twin = report.copy(), randomised_one(channel, report, radius, noise)
     kernels.randomise(out, size, radius, channel, np.append(noise, np.full(3, np.nan)))
     assert out.tobytes() == twin.tobytes()
     assert np.isfinite(out).all()

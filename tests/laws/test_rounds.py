@@ -23,7 +23,7 @@ from privreg.protocol.rounds import GROUPS
 from privreg.simulation import play
 from privreg.simulation.devices import Block, Devices
 from privreg.simulation.plan import device_plan
-from tests.devices import moment_report, round_report, threshold_report
+from tests.devices import moment_report, randomised_one, round_report, threshold_report
 from tests.kinds import BROKEN, EXTREME, KINDS, MECHANISMS, adversarial, mechanism, quiet, responses
 from tests.rounds import plan_by_rounds, state_of
 
@@ -148,7 +148,7 @@ def test_what_is_randomised_at_once_is_what_devices_randomise(name, size):
     rows *= (radius * rng.uniform(0.0, 1.0, 300) / np.linalg.norm(rows, axis=1))[:, None]
     rows[0], rows[1] = 0.0, 1e-200
     noise = rng.standard_normal((300, mech.width(size)))
-    one = [channels.randomised_one(channel, row, float(r), e) for row, r, e in zip(rows, radius, noise, strict=True)]
+    one = [randomised_one(channel, row, float(r), e) for row, r, e in zip(rows, radius, noise, strict=True)]
     np.testing.assert_allclose(channels.randomised(channel, rows, radius, noise), one, **CLOSE)
 
 
@@ -231,8 +231,7 @@ def test_measures_of_fit_are_randomised_for_each_record(name):
     noise = rng.standard_normal((N, mech.width(size)))
     radii = mech.bits_radius(size) / np.sqrt(weight)
     told = [
-        channels.randomised_one(mech.channel(size), v, float(r), e) + 0.5
-        for v, r, e in zip(before, radii, noise, strict=True)
+        randomised_one(mech.channel(size), v, float(r), e) + 0.5 for v, r, e in zip(before, radii, noise, strict=True)
     ]
     got = by_record(plan, state, noise, Block(y, x, None, weight), gauge=gauge)[0]
     np.testing.assert_allclose(got[:size], weight @ np.array(told), **CLOSE)
@@ -249,7 +248,7 @@ def test_what_bounds_clamp_is_told_with_the_noise_of_all_its_numbers(name):
     told = flags.astype(float)
     if name != "gaussian":  # of which noise falls on sums
         radius = mech.bits_radius(m)
-        one = [channels.randomised_one(mech.channel(m), v - 0.5, radius, e) for v, e in zip(told, noise, strict=True)]
+        one = [randomised_one(mech.channel(m), v - 0.5, radius, e) for v, e in zip(told, noise, strict=True)]
         told = np.array(one) + 0.5
     got = by_record(plan, state, noise, Block(y, x, None, None, None, flags))
     np.testing.assert_allclose(got[0], told.sum(axis=0), **CLOSE)
