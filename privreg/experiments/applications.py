@@ -193,10 +193,6 @@ def _draw_paths(tables: Mapping[str, pd.DataFrame]) -> Any:
     )
 
 
-def _draw_table3(tables: Mapping[str, pd.DataFrame]) -> Any:
-    return coefficient_figure(tables["compared"], tables[""])
-
-
 def _methods() -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((tuning, at_hand(names, tuning)) for tuning, names in METHODS.items())
 
@@ -234,7 +230,7 @@ APPLICATIONS: Final = (
         cells=_table3_cells,
         replicate=_replicate,
         tabulate=_table3,
-        draw=_draw_table3,
+        draw=lambda tables: coefficient_figure(tables["compared"], tables[""]),
     ),
     Experiment(
         name="xsjkh-fig4",

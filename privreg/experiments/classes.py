@@ -9,9 +9,9 @@ declared by mean and sd of their law (where the sources take those of the data).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -231,14 +231,6 @@ def _cells(families: Sequence[str], quick: bool) -> list[Cell]:
     return out
 
 
-def _two(quick: bool) -> list[Cell]:
-    return _cells(["logistic"], quick)
-
-
-def _three(quick: bool) -> list[Cell]:
-    return _cells(["linear", "logistic", "multinomial"], quick)
-
-
 def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
     given = {c.name: c for c in cells}
     own = [given[name] for name in runs["cell"]]
@@ -267,10 +259,6 @@ def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
     return {"": along, "final": along[along["n"] == along["n"].max()].reset_index(drop=True)}
 
 
-def _draw(tables: Mapping[str, pd.DataFrame]) -> Any:
-    return stream_figure(tables[""], tables["final"])
-
-
 _ABOUT: Final = (
     "The reconstructed insurance charges along a stream of 800,000, test loss and accuracy on 200,000 others every "
     "10,000 people: steps 0.2 k^−alpha with alpha = 1/3, 1/2, 2/3, 1 (refused outside experiments), mu = 0.5, 1, 2, 3 "
@@ -285,10 +273,10 @@ CLASSES: Final = (
         source="SXJKH, arXiv 2507.07041, Figure 3",
         about=_ABOUT + "Logistic regression of whether charges exceed 18,596.",
         replications=3,
-        cells=_two,
+        cells=partial(_cells, ["logistic"]),
         replicate=_replicate,
         tabulate=_tables,
-        draw=_draw,
+        draw=lambda tables: stream_figure(tables[""], tables["final"]),
     ),
     Experiment(
         name="sxjkh-figs7-9",
@@ -298,10 +286,10 @@ CLASSES: Final = (
         + "Linear (mean square error of standardised charges), logistic and multinomial regression; which family "
         "is in which of the three figures is our choice.",
         replications=3,
-        cells=_three,
+        cells=partial(_cells, ["linear", "logistic", "multinomial"]),
         replicate=_replicate,
         tabulate=_tables,
-        draw=_draw,
+        draw=lambda tables: stream_figure(tables[""], tables["final"]),
     ),
 )
 """The insurance stream."""

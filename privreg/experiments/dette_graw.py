@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -47,14 +48,6 @@ def _cells(designs: Mapping[str, Design], mechanism: str, quick: bool) -> list[C
 
 QUANTILES: Final = {f"quantile{tau:g}": Design("quantile", 0, sd=1.0, tau=tau) for tau in (0.5, 0.9)}
 REGRESSION: Final = {"regression": Design("quantile", 3, sd=1.0, tau=0.5, cube=True)}
-
-
-def _quantile_cells(quick: bool) -> list[Cell]:
-    return _cells(QUANTILES, "randomized_response", quick)
-
-
-def _regression_cells(quick: bool) -> list[Cell]:
-    return _cells(REGRESSION, "laplace", quick)
 
 
 def _path_cells(quick: bool) -> list[Cell]:
@@ -140,14 +133,9 @@ def _compare(table: pd.DataFrame, regression: bool) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _quantile_tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
+def _tables(runs: pd.DataFrame, cells: Sequence[Cell], *, regression: bool) -> dict[str, pd.DataFrame]:
     table = tidy(runs, cells)
-    return {"": table, "compared": _compare(table, regression=False)}
-
-
-def _regression_tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame]:
-    table = tidy(runs, cells)
-    return {"": table, "compared": _compare(table, regression=True)}
+    return {"": table, "compared": _compare(table, regression)}
 
 
 def _draw(tables: Mapping[str, pd.DataFrame]) -> Any:
@@ -185,9 +173,9 @@ DETTE_GRAW: Final = (
         "i^−0.51: block bootstrap, batch means and random scaling from one pass. The numbers of people and "
         "epsilon are inferred from the printed lengths, which are then the asymptotic ones.",
         replications=500,
-        cells=_quantile_cells,
+        cells=partial(_cells, QUANTILES, "randomized_response"),
         replicate=replicate,
-        tabulate=_quantile_tables,
+        tabulate=partial(_tables, regression=False),
         draw=_draw,
     ),
     Experiment(
@@ -199,9 +187,9 @@ DETTE_GRAW: Final = (
         "steps i^−0.51, weights min(1, 2/‖x‖²), n = 10^6, 10^7, 10^8. Printed numbers are shown beside it; no match is "
         "claimed.",
         replications=500,
-        cells=_regression_cells,
+        cells=partial(_cells, REGRESSION, "laplace"),
         replicate=replicate,
-        tabulate=_regression_tables,
+        tabulate=partial(_tables, regression=True),
         draw=_draw,
     ),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -113,18 +114,6 @@ def _cells(varied: Sequence[tuple[int, float]], quick: bool) -> list[Cell]:
     ]
 
 
-def _by_alpha(quick: bool) -> list[Cell]:
-    return _cells([(5, 1.0)], quick)
-
-
-def _by_budget(quick: bool) -> list[Cell]:
-    return _cells([(5, mu) for mu in MUS], quick)
-
-
-def _by_dimension(quick: bool) -> list[Cell]:
-    return _cells([(d, 1.0) for d in DIMENSIONS], quick)
-
-
 def _replicate(cell: Cell, replication: int) -> list[dict[str, Any]]:
     source, d = seeds(cell.name, replication), cell.design
     right = truth(d, CORNER)
@@ -188,13 +177,6 @@ def _tables(runs: pd.DataFrame, cells: Sequence[Cell]) -> dict[str, pd.DataFrame
     return {"": pd.DataFrame(rows), "slopes": pd.DataFrame(slopes)}
 
 
-def _drawn(panel: str, words: str) -> Any:
-    def draw(tables: Mapping[str, pd.DataFrame]) -> Any:
-        return rate_figure(tables[""], panel, words)
-
-    return draw
-
-
 _ABOUT: Final = (
     "Linear regression with intercept, standard normal covariates, all coefficients 1, normal errors of sd 0.5; "
     "published weights, Huber with c = 1.345, steps 0.5 k^−alpha with alpha = 1/3, 1/2, 2/3, 1 (refused outside "
@@ -204,23 +186,23 @@ _ABOUT: Final = (
 )
 
 
-def _experiment(number: str, what: str, cells: Any, panel: str, words: str) -> Experiment:
+def _experiment(number: str, what: str, varied: Sequence[tuple[int, float]], panel: str, words: str) -> Experiment:
     return Experiment(
         name=f"sxjkh-fig{number}",
         title=f"error against the number of people by step exponent and {what}",
         source=f"SXJKH, arXiv 2507.07041, Figure {number} and Table 1",
         about=_ABOUT + what + ".",
         replications=100,
-        cells=cells,
+        cells=partial(_cells, varied),
         replicate=_replicate,
         tabulate=_tables,
-        draw=_drawn(panel, words),
+        draw=lambda tables: rate_figure(tables[""], panel, words),
     )
 
 
 RATES: Final = (
-    _experiment("2", "iterate", _by_alpha, "mu", "μ = "),
-    _experiment("5", "budget", _by_budget, "mu", "μ = "),
-    _experiment("6", "dimension", _by_dimension, "d", "d = "),
+    _experiment("2", "iterate", [(5, 1.0)], "mu", "μ = "),
+    _experiment("5", "budget", [(5, mu) for mu in MUS], "mu", "μ = "),
+    _experiment("6", "dimension", [(d, 1.0) for d in DIMENSIONS], "d", "d = "),
 )
 """The figures of errors."""

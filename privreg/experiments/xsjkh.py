@@ -298,16 +298,8 @@ def _level_cells(quick: bool) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _draw_levels(tables: Mapping[str, pd.DataFrame]) -> Any:
-    return level_figure(tables[""])
-
-
 def _draw_paths(tables: Mapping[str, pd.DataFrame]) -> Any:
     return path_figure(tables[""], "setting", {"stated": "published tuning", "efficient": "efficient tuning"})
-
-
-def _draw_coverage(tables: Mapping[str, pd.DataFrame]) -> Any:
-    return coverage_figure(tables["compared"])
 
 
 def _table(name: str, family: str, title: str, about: str, tau: float = 0.5) -> Experiment:
@@ -320,7 +312,7 @@ def _table(name: str, family: str, title: str, about: str, tau: float = 0.5) -> 
         cells=table_cells(family, tau, settings=family == "huber"),
         replicate=replicate,
         tabulate=_both,
-        draw=_draw_coverage,
+        draw=lambda tables: coverage_figure(tables["compared"]),
     )
 
 
@@ -374,7 +366,7 @@ XSJKH: Final = (
         cells=_level_cells,
         replicate=replicate,
         tabulate=_levels,
-        draw=_draw_levels,
+        draw=lambda tables: level_figure(tables[""]),
     ),
 )
 """The simulations."""
