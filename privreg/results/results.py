@@ -145,7 +145,7 @@ class PrivateResults(EstimatedResults):
     # --- views -----------------------------------------------------------------------------------------
 
     def plot_inference(self, *, alpha: float = 0.05, ax: Any = None) -> Axes:
-        """Draw how long the intervals of every method are, relative to those of the first.
+        """Draw how long the intervals of every method are, relative to those of the first, a dot for each coefficient.
 
         Parameters
         ----------
@@ -158,6 +158,11 @@ class PrivateResults(EstimatedResults):
         -------
         Axes
             It is saved by ``axes.figure.savefig(path)``.
+
+        Raises
+        ------
+        InferenceError
+            If the fit has no intervals.
         """
         from privreg.results.plots.inference import lengths
 
@@ -213,26 +218,29 @@ class PrivateResults(EstimatedResults):
         title: str | None = None,
         ax: Any = None,
     ) -> Axes | NDArray[Any]:
-        """Draw estimates with their bands against the number of people.
+        """Draw estimates with their bands against the number of people, on a logarithmic axis.
 
         Parameters
         ----------
         terms : str or sequence of str, optional
-            Coefficients wanted, or terms, such as a factor; all by default.
+            Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a
+            name without the level for all levels.
         alpha : float
             One minus the level of the bands.
         method : str, optional
             Method that the bands must be of; see :meth:`trajectory`.
         title : str, optional
-            Above the figure.
+            Above the figure, or in place of the term's name on one Axes of yours.
         ax : Axes or sequence of Axes, optional
-            One Axes for all terms, or one for each; without it a figure is made, with a panel a term.
+            Where to draw. One Axes holds all terms, told apart by a legend; a sequence holds one term each. Without
+            it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of
+            a multinomial response stand side by side, the panels of a term on one scale.
 
         Returns
         -------
         Axes or ndarray of Axes
-            Of one term, or of a single `ax`, one Axes; otherwise an array, one a term. A figure of several is saved by
-            ``axes[0].figure.savefig(path)``.
+            Of one term, or of a single `ax`, one Axes; otherwise an array, one a term, in their order. A figure of
+            several is saved by ``axes[0].figure.savefig(path)``.
 
         Raises
         ------
@@ -240,6 +248,14 @@ class PrivateResults(EstimatedResults):
             If a term is not known, or `ax` has another number of axes than there are terms.
         InferenceError
             If the bands are not of `method`.
+        MissingExtraError
+            If matplotlib is not installed.
+
+        Notes
+        -----
+        The bands are those of :meth:`trajectory`. Only with ``inference="anytime"`` do they hold over the whole path;
+        the others have their level at each number of people by itself. A dagger marks the terms that should not be
+        relied on.
         """
         from privreg.results.plots import trajectory
 

@@ -25,25 +25,7 @@ __all__ = ["lengths"]
 
 
 def lengths(results: EstimatedResults, *, alpha: float = 0.05, ax: Any = None) -> Axes:
-    """Draw the lengths of all methods' intervals relative to those of the first, a dot for each coefficient.
-
-    Parameters
-    ----------
-    results : EstimatedResults
-    alpha : float
-        One minus the level of the intervals.
-    ax : Axes, optional
-        Where to draw; without it a figure is made.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    InferenceError
-        If the fit has no intervals.
-    """
+    """Draw lengths of all methods' intervals relative to those of the first; see `PrivateResults.plot_inference`."""
     results._estimate(None)  # says why there are no intervals
     table = results.inference_table(alpha)
     names = list(dict.fromkeys(table["method"]))

@@ -50,43 +50,7 @@ def trajectory(
     title: str | None = None,
     ax: Any = None,
 ) -> Axes | NDArray[Any]:
-    """Draw estimates with their bands against the number of people, on a logarithmic axis.
-
-    Parameters
-    ----------
-    results : EstimatedResults
-    terms : str or sequence of str, optional
-        Coefficients wanted, or terms, such as a factor; all by default. Of a multinomial fit "level:term", or a name
-        without the level for all levels.
-    alpha : float
-        One minus the level of the bands.
-    method : str, optional
-        Method that the bands must be of; see :meth:`PrivateResults.trajectory`.
-    title : str, optional
-        Above the figure, or in place of the term's name on one Axes of yours.
-    ax : Axes or sequence of Axes, optional
-        Where to draw. One Axes holds all terms, told apart by a legend; a sequence holds one term each. Without
-        it a figure is made, with one panel a term, since coefficients rarely share a scale. Two or three levels of a
-        multinomial response stand side by side, the panels of a term on one scale.
-
-    Returns
-    -------
-    Axes or ndarray of Axes
-        One Axes if there is one term or `ax` is one; otherwise an array, one Axes a term, in their order.
-
-    Raises
-    ------
-    OptionError
-        If a term is not known, or `ax` has another number of axes than there are terms.
-    MissingExtraError
-        If matplotlib is not installed.
-
-    Notes
-    -----
-    The bands are those of :meth:`PrivateResults.trajectory`. Only with ``inference="anytime"`` do they hold over the
-    whole path; the others have their level at each number of people by itself. A dagger marks the terms that should
-    not be relied on.
-    """
+    """Draw estimates with their bands against the number of people; see `PrivateResults.plot_trajectory`."""
     pyplot()
     fit = results._fit
     path = fit.flat(results.trajectory(alpha, method=method))
