@@ -87,32 +87,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Budget": "privreg.privacy.ledger",
-    "Expectile": "privreg.families.builtin",
-    "Hinge": "privreg.families.builtin",
-    "Huber": "privreg.families.builtin",
-    "Ledger": "privreg.privacy.ledger",
-    "Logistic": "privreg.families.builtin",
-    "Multinomial": "privreg.families.builtin",
-    "Poisson": "privreg.families.builtin",
-    "PrivacyLeakError": "privreg.errors",
-    "PrivacyLeakWarning": "privreg.errors",
-    "PrivateOnlineRegression": "privreg.regression",
-    "Quantile": "privreg.families.builtin",
-    "Schema": "privreg.schema.declarations",
-    "SmoothedHinge": "privreg.families.builtin",
-    "Squared": "privreg.families.builtin",
-    "anova": "privreg.results.postestimation.comparison",
-    "compare": "privreg.results.postestimation.comparison",
-    "connect": "privreg.field.connect",
-    "csv": "privreg.data.sources.csv",
-    "limit_spending": "privreg.privacy.ledger",
-    "load": "privreg.loading",
-    "plan": "privreg.planning.power",
-    "rates": "privreg.theory",
-    "rowwise": "privreg.formula.language.parse",
-    "simulate": "privreg.simulation.simulate",
-    "sql": "privreg.data.sources.database",
+    name: module
+    for module, names in {
+        "privreg.data.sources.csv": "csv",
+        "privreg.data.sources.database": "sql",
+        "privreg.errors": "PrivacyLeakError PrivacyLeakWarning",
+        "privreg.families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
+        "privreg.field.connect": "connect",
+        "privreg.formula.language.parse": "rowwise",
+        "privreg.loading": "load",
+        "privreg.planning.power": "plan",
+        "privreg.privacy.ledger": "Budget Ledger limit_spending",
+        "privreg.regression": "PrivateOnlineRegression",
+        "privreg.results.postestimation.comparison": "anova compare",
+        "privreg.schema.declarations": "Schema",
+        "privreg.simulation.simulate": "simulate",
+        "privreg.theory": "rates",
+    }.items()
+    for name in names.split()
 }
 
 
