@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Never, cast
 
 from privreg.data.sources.open import Source
 from privreg.errors import DataError, InferenceError, OptionError, UnsupportedArgumentError
-from privreg.formula.covariates import PublicRows, public_rows
+from privreg.formula.covariates import public_rows
 from privreg.formula.describe import array_spec, formula_spec, scopes_of
 from privreg.formula.spec import ModelSpec
 from privreg.options.progress import progress_bar
@@ -357,13 +358,14 @@ class PrivateOnlineRegression:
         """
         refuse_unknown("local.start", unknown, "plan")
         expected = self._expected() if rows is None else check("local.formula", "rows", rows)
-        public = self._public(covariates)
-        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, None, rounds, public)
+        asked = self._asked(locals())
         return plan_fit(self._spec, asked, start_params, expected)
 
-    def _public(self, covariates: Any) -> PublicRows | None:
-        """Public rows that stand for the people's covariates."""
-        return public_rows(self._spec, covariates, None if self._source is None else self._source.identity)
+    def _asked(self, given: Mapping[str, Any]) -> FitOptions:
+        """What is asked of a fit, of what a call was given by name."""
+        options = {f.name: given[f.name] for f in fields(FitOptions) if f.name in given}
+        identity = None if self._source is None else self._source.identity
+        return FitOptions(**{**options, "covariates": public_rows(self._spec, options["covariates"], identity)})
 
     # --- fitting ---------------------------------------------------------------------------------------
 
@@ -407,8 +409,7 @@ class PrivateOnlineRegression:
             Under a limit (`privreg.limit_spending`), as a stream has no source to count by.
         """
         refuse_unknown("local.start", unknown)
-        public = self._public(covariates)
-        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, None, rounds, public)
+        asked = self._asked(locals())
         warn_of_steps(asked, 2)
         stream = self._begin(asked, start_params, seed)
         LEDGER.check(None, stream.total_mu)
@@ -555,8 +556,7 @@ class PrivateOnlineRegression:
         if self._source is None:
             raise DataError("this model has no data; use start() and update(batch), or build it with data.")
         source, rows = self._source, self._expected()
-        public = self._public(covariates)
-        asked = FitOptions(tuning, inference, lanes, batch_size, alpha, step, threads, measures, order, rounds, public)
+        asked = self._asked(locals())
         warn_of_steps(asked, 2)
         if client is not None or source.parts:
             if kept is not None:
