@@ -80,7 +80,7 @@ def roles_of(plan: Plan, mu: Mu | None = None) -> dict[str, Role]:
     return out
 
 
-def ask_of(plan: Plan, state: State, gauge: Measured | None = None, below: int = WORDS) -> Ask:
+def ask_of(plan: Plan, state: State, gauge: Measured | None = None) -> Ask:
     """A state of a fit as what a state of the study asks.
 
     Parameters
@@ -89,8 +89,6 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None, below: int =
     state : State
     gauge : Gauge, optional
         Of a round on measures of fit: `Progress.gauge`.
-    below : int
-        Tokens that it asks, see `messages.Ask`.
     """
     role, wide = state.role, plan.wide is not None
     scores = role in {"pilot", "main", "measures"}
@@ -113,7 +111,7 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None, below: int =
             offsets = tuple(tuple(map(float, row)) for row in state.offsets)
     return Ask(
         role=role,
-        below=below,
+        below=WORDS,
         rows=rows,
         y_centre=float(state.y_centre),
         y_scale=float(state.y_scale),

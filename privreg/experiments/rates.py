@@ -36,9 +36,7 @@ FROM: Final = 100_000
 """People from whom on slopes are fitted."""
 
 
-def start_published(
-    model: PrivateOnlineRegression, alpha: float, step: float, seed: int, rows: int | None = None
-) -> Stream:
+def start_published(model: PrivateOnlineRegression, alpha: float, step: float, seed: int) -> Stream:
     """Begin the published chain with estimates only, α = 1 allowed.
 
     `fit` and `start` refuse α = 1, since the rate then depends on an eigenvalue nobody knows; the sources' figures have
@@ -51,7 +49,6 @@ def start_published(
         In (0, 1].
     step : float
     seed : int
-    rows : int, optional
 
     Returns
     -------
@@ -59,7 +56,7 @@ def start_published(
     """
     if alpha < 1.0:
         return model.start(tuning="published", alpha=alpha, step=step, inference=None, seed=seed)
-    settings: Settings = resolve_tuning(FitOptions("published", None, alpha=0.75, step=step), model._spec, rows)
+    settings: Settings = resolve_tuning(FitOptions("published", None, alpha=0.75, step=step), model._spec)
     settings = replace(settings, steps=Steps(step, 1.0, 0.0))
     return Stream(model._spec, settings, {}, seed=seed, start=None)
 

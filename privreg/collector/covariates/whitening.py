@@ -15,8 +15,6 @@ from privreg.collector.covariates.reference import two_point_share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from privreg.arrays import Array
     from privreg.collector.plan import Crossed
 
@@ -71,17 +69,9 @@ def correlation(rows: Array, constant: bool) -> Array:
     return np.asarray(cov / np.outer(size, size))
 
 
-def is_correlated(rows: Array, constant: bool, groups: Sequence[NDArray[np.int64]] = ()) -> bool:
-    """Whether the covariates have turned out so correlated that another round of moments pays.
-
-    What columns of one of the `groups` have to do with each other does not count.
-    """
+def is_correlated(rows: Array, constant: bool) -> bool:
+    """Whether the covariates have turned out so correlated that another round of moments pays."""
     cov = correlation(rows, constant)
-    for k in groups:
-        at = k - int(constant)
-        own = np.linalg.inv(np.linalg.cholesky(cov[np.ix_(at, at)]))
-        cov[at] = own @ cov[at]
-        cov[:, at] = cov[:, at] @ own.T
     return bool(np.linalg.cond(cov) > CORRELATED) if len(cov) > 1 else False
 
 
