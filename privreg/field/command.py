@@ -21,7 +21,7 @@ from privreg.field.plan import study_plan
 from privreg.files.archive import write_bytes
 from privreg.protocol.lattice import BITS
 from privreg.protocol.study import PublicPlan, plan_payload, read_plan
-from privreg.protocol.wire import KEY, MessageError, base, hash_of, key_id, open_envelope, signed_bytes, unbase
+from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_envelope, signed_bytes
 
 if TYPE_CHECKING:
     from privreg.simulation.fit_plan import FitPlan
@@ -115,22 +115,9 @@ def _password(a: argparse.Namespace) -> bytes | None:
     return password
 
 
-def _public(given: str) -> bytes:
-    """A public key, written out or that of a file."""
-    if Path(given).is_file():
-        return keys.public(keys.load(given))
-    try:
-        found = unbase(given, "--states")
-    except MessageError:
-        found = b""
-    if len(found) != KEY:
-        raise OptionError(f"--states {given!r} is neither a file nor a public key, base64url of {KEY} bytes.")
-    return found
-
-
 def _sign(a: argparse.Namespace) -> str:
     about, fit = declared.read(a.file)
-    plan = study_plan(fit, fit.spec.design.trees(), about, [_public(k) for k in a.states])
+    plan = study_plan(fit, fit.spec.design.trees(), about, [keys.given(k, "--states") for k in a.states])
     out = Path(a.out) if a.out else Path(a.file).with_suffix(".plan")
     _possible(plan, about.questions)
     root = keys.load(a.key, _password(a))
@@ -180,13 +167,9 @@ def _run(a: argparse.Namespace) -> str:
         public = keys.public(keys.make(a.file, password))
         return f"Wrote {a.file!r}. Its public key, {key_id(public)}:\n{base(public)}"
     try:
-        data, root = Path(a.file).read_bytes(), None if a.key is None else unbase(a.key, "--key")
+        data, root = Path(a.file).read_bytes(), None if a.key is None else keys.given(a.key, "--key")
     except OSError:
         raise OptionError(f"there is no plan {a.file!r} that can be read.") from None
-    except MessageError as e:
-        raise OptionError(str(e)) from None
-    if root is not None and len(root) != KEY:
-        raise OptionError(f"--key must be base64url of {KEY} bytes.")
     return shown(data, root)
 
 

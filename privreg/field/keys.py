@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privreg.errors import OptionError
 from privreg.protocol.messages import token_text
-from privreg.protocol.wire import Envelope, base, key_id, seal, signed_bytes
+from privreg.protocol.wire import KEY, Envelope, MessageError, base, key_id, seal, signed_bytes, unbase
 
 if TYPE_CHECKING:
     from privreg.protocol.messages import Token
@@ -74,6 +74,25 @@ def load(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
 def public(key: Ed25519PrivateKey) -> bytes:
     """The 32 bytes by which everybody verifies."""
     return key.public_key().public_bytes_raw()
+
+
+def given(text: str, option: str) -> bytes:
+    """A public key as the shell is given it: a file of a key without a password, or the key written out.
+
+    Raises
+    ------
+    OptionError
+        If it is neither.
+    """
+    if Path(text).is_file():
+        return public(load(text))
+    try:
+        found = unbase(text, option)
+    except MessageError:
+        found = b""
+    if len(found) != KEY:
+        raise OptionError(f"{option} {text!r} is neither a file nor a public key, base64url of {KEY} bytes.")
+    return found
 
 
 def signed(kind: str, payload: bytes, *keys: Ed25519PrivateKey) -> bytes:

@@ -40,7 +40,8 @@ def main(arguments: Sequence[str], prog: str = "privreg results") -> int:
     try:
         if a.key is None and not _pinned(a.url):
             raise OptionError("give --key, the public key that has signed the plan, or an address with #k=...")
-        study = connect(a.url, None if a.token is None else Path(a.token), key=_key(a.key))
+        key = None if a.key is None else base(keys.given(a.key, "--key"))
+        study = connect(a.url, None if a.token is None else Path(a.token), key=key)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReliabilityWarning)  # the summary says it
             res = study.results()
@@ -69,10 +70,3 @@ def _pinned(url: str) -> bool:
         return invitation(url).key != ""
     except ValueError:
         return True
-
-
-def _key(given: str | None) -> str | None:
-    """A public key, written out or that of a file."""
-    if given is not None and Path(given).is_file():
-        return base(keys.public(keys.load(given)))
-    return given

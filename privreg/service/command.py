@@ -22,7 +22,7 @@ from privreg.errors import OptionError, PrivregError
 from privreg.field import keys
 from privreg.files.archive import write_bytes
 from privreg.protocol.messages import read_token
-from privreg.protocol.wire import KEY, MessageError, base, unbase
+from privreg.protocol.wire import MessageError, base
 from privreg.service.course import Course, opened
 from privreg.service.store import Store
 from privreg.service.tokens import VARIABLE, Issuer, new_secret
@@ -177,19 +177,9 @@ def tokens(arguments: Sequence[str]) -> int:
 
 
 def _tokens(a: argparse.Namespace) -> str:
-    root = keys.public(keys.load(a.key)) if Path(a.key).is_file() else _key(a.key)
+    root = keys.given(a.key, "--key")
     count = write_tokens(a.plan, _database(a), root, a.n, a.out, a.server)
     return f"Wrote {count:,} invitations to {a.out!r}: hand each to one person, and delete the file."
-
-
-def _key(given: str) -> bytes:
-    try:
-        found = unbase(given, "--key")
-    except MessageError:
-        found = b""
-    if len(found) != KEY:
-        raise OptionError(f"--key {given!r} is neither a file nor a public key, base64url of {KEY} bytes.")
-    return found
 
 
 def write_tokens(plan: str, db: str, root: bytes, count: int, out: str, server: str) -> int:

@@ -79,7 +79,8 @@ def test_a_study_is_signed_and_what_is_signed_verifies(tmp_path, capsys):
         fit.rounds[["role", "optional"]].itertuples(index=False, name=None)
     )
     made = str(tmp_path / "study.plan")
-    assert main(["study", "show", made, "--key", key]) == 0
+    for pinned in (key, root):  # written out, or its file
+        assert main(["study", "show", made, "--key", pinned]) == 0
     assert "C(shift)[T.night]" in capsys.readouterr().out
     plan = study.read_plan(wire.open_envelope((tmp_path / "study.plan").read_bytes(), "plan").payload)
     assert [wire.base(k) for k in plan.keys] == [state]
