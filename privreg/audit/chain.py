@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.audit.neighbours import Row
 
-__all__ = ["curvatures", "releases", "scores"]
-
 
 def _noise(columns: int, n: int, bare: bool) -> Array:
     return np.zeros((n, columns)) if bare else NoiseStream(fresh_key(), columns).draw(n)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Function = Callable[[float, float], float] | None
 
-__all__ = ["Told", "scored", "second_moments"]
-
 
 class Told(NamedTuple):
     """A report before it is randomised: a point of the ball of `radius` about 0, and what is made of the answer."""

@@ -19,8 +19,6 @@ from privreg.errors import OptionError, level
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["Audit", "audit", "delta_lower", "mu_lower_bound"]
-
 _THRESHOLDS: Final = 400
 """Thresholds tried on the first half: enough that the best of them is as good as any."""
 

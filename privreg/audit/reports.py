@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.privacy.budget import Budget
 
-__all__ = ["of_chain", "of_numbers", "of_scores", "of_smaller_budget", "trials"]
-
 FAR: Final = 1e6
 
 LONG: Final = 1e3

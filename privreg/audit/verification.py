@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from privreg.privacy.budget import Budget
     from privreg.tables import Part
 
-__all__ = ["Trial", "Verification", "claim_of", "verify"]
-
 LEAST: Final = 1000
 MOST: Final = 10**7
 

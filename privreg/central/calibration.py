@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.privacy.ledger import Budget
 
-__all__ = [
-    "budget_share",
-    "edge",
-    "full_sd",
-    "gradient_delta",
-    "gradient_multiplier",
-    "mixture_delta",
-    "permuted_sd",
-    "sampled_law",
-    "sampled_sd",
-]
-
 TAIL: Final = 1e-3
 """Share of δ that the draws beyond those looked at may have; they count as lost in full."""
 

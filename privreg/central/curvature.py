@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.central.plan import Plan
 
-__all__ = ["Directions", "Release", "directions", "notes", "symmetric_noise"]
-
 BIAS: Final = 0.25
 """Bias, in standard errors, that is let pass: 95% intervals by t with 7 degrees of freedom then have 94.4%."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from privreg.data.sources.open import Source
     from privreg.formula.spec import ModelSpec
 
-__all__ = ["Descent", "curvature", "noisy_lanes", "randomness", "read", "release"]
-
 MOST_BYTES: Final = 4 << 30
 """Memory that the encoded rows may take; they are held twice, once by lane."""
 

@@ -14,8 +14,6 @@ from numba import njit
 if TYPE_CHECKING:
     from privreg.arrays import Array, Ints, Words
 
-__all__ = ["noisy_walk", "shorten_rows", "shuffle", "slope", "walk"]
-
 HINGE: Final = 0
 LOGISTIC: Final = 1
 SMOOTHED_HINGE: Final = 2

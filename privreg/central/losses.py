@@ -19,8 +19,6 @@ from privreg.families.builtin import Hinge, Huber, Logistic, Quantile, SmoothedH
 from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
 
-__all__ = ["LOSSES", "Absolute", "Loss", "PowerFamily", "QHinge", "QNorm", "resolve", "resolve_loss", "restored"]
-
 ASSUMED_SCALE: Final = 0.2
 """Residual scale that Huber()'s "auto" assumes, in halves of the response's public range."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Ints
 
-__all__ = ["Turns"]
-
 
 class Turns:
     """Random orders and samples of records, from AES-256 in counter mode.

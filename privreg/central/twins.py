@@ -12,8 +12,6 @@ from privreg.central.kernels import HINGE, HUBER, LOGISTIC, PINBALL, Q_NORM, SMO
 if TYPE_CHECKING:
     from privreg.arrays import Array, Ints
 
-__all__ = ["loss_value", "noisy_walk", "slope", "walk"]
-
 
 def loss_value(code: int, a: float, eta: Array, y: Array) -> Array:
     """φ(η, y), elementwise; for tests and benchmarks, never shown of private rows."""

@@ -29,8 +29,6 @@ from privreg.errors import (
     choose,
 )
 
-__all__ = ["main"]
-
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # what a shell reports for a writer whose reader has gone
 UNEXPECTED: Final = 70

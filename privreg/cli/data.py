@@ -13,8 +13,6 @@ from typing import Final
 from privreg.cli.spelling import quoted
 from privreg.errors import OptionError, choose
 
-__all__ = ["ABOUT", "DATA_SETS", "EXAMPLES", "HELP", "USAGE", "run"]
-
 ABOUT: Final = "write a synthetic data set"
 USAGE: Final = None
 HELP: Final = """\

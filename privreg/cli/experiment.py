@@ -15,8 +15,6 @@ from privreg.errors import OptionError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
-
 ABOUT: Final = "run a published table or figure again"
 USAGE: Final = "privreg experiment NAME [--reps R] [--jobs J] [--out DIR] [--quick] | --list"
 HELP: Final = """\

@@ -7,8 +7,6 @@ from typing import Final
 
 from privreg.errors import MissingExtraError
 
-__all__ = ["FIELD"]
-
 
 def _respond(arguments: Sequence[str]) -> int:
     from privreg.device.command import main

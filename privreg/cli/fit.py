@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from privreg.regression import PrivateOnlineRegression
     from privreg.results.results import PrivateResults
 
-__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run", "shown"]
-
 ABOUT: Final = "fit a regression to a file"
 USAGE: Final = "privreg fit FORMULA DATA --mu MU --bounds NAME=LOW:HIGH ... [--levels NAME=A,B ...] [options]"
 HELP: Final = """\

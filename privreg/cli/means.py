@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from privreg.means.results.results import MeansResults
 
-__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "deliver", "run"]
-
 ABOUT: Final = "estimate means and frequencies of a file's columns"
 USAGE: Final = "privreg means FORMULA DATA --epsilon E --bounds NAME=LOW:HIGH ... [--levels NAME=A,B ...] [options]"
 HELP: Final = """\

@@ -17,8 +17,6 @@ from privreg.cli.spelling import in_shell
 from privreg.errors import DataError, OptionError, PrivregError
 from privreg.version import __version__
 
-__all__ = ["FAILED", "Shown", "alpha", "complain", "deliver", "targets", "write"]
-
 FAILED: Final = 2
 _KINDS: Final = (".html", ".txt", ".md", ".docx", ".tex", ".csv", ".json", ".privreg")
 _STYLE: Final = "body{font-family:sans-serif;margin:2em auto;max-width:64em;padding:0 1em}td,th{padding:.1em .6em}"

@@ -12,8 +12,6 @@ from privreg.errors import OptionError, nearest
 from privreg.options.table import BUDGET, TABLE, Option, of_verb
 from privreg.version import __version__
 
-__all__ = ["parsers", "spread"]
-
 _HELP: Final = """\
 Regression with inference under local differential privacy: every person's
 record is randomised once, and all that is published is as private as the

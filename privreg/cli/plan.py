@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from privreg.planning.study_plan import StudyPlan
 
-__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
-
 ABOUT: Final = "sample size, width of intervals or budget, before any data"
 USAGE: Final = "privreg plan FORMULA [--mu MU] [--n N] [--width NAME=W ...] [--effect NAME=E ...] [options]"
 HELP: Final = """\

@@ -12,8 +12,6 @@ from typing import Final
 from privreg.cli.values import sep_of
 from privreg.errors import OptionError, choose
 
-__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
-
 ABOUT: Final = "compare a file's columns with public declarations"
 USAGE: Final = "privreg schema check DATA SCHEMA [--formula FORMULA] | privreg schema template DATA [--out SCHEMA]"
 HELP: Final = """\

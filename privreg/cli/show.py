@@ -11,8 +11,6 @@ from typing import Final
 from privreg.cli import fit, means, output
 from privreg.errors import OptionError
 
-__all__ = ["ABOUT", "EXAMPLES", "HELP", "USAGE", "run"]
-
 ABOUT: Final = "print saved results again, or in another form"
 USAGE: Final = None
 HELP: Final = """\

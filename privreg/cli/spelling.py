@@ -7,8 +7,6 @@ from typing import Final
 
 from privreg.options.table import Option, of_verb
 
-__all__ = ["in_shell", "quoted"]
-
 _NUMBER: Final = r"[-+]?(?:nan|inf|\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _VALUE: Final = rf"\{{[^{{}}]*\}}|\([^()]*\)|[A-Z]\w*\([^()]*\)|'[^']*'|\"[^\"]*\"|{_NUMBER}\b|True\b|None\b"
 _SAID: Final = re.compile(

@@ -14,24 +14,6 @@ from privreg.cli.spelling import quoted
 from privreg.errors import BudgetError, OptionError, SchemaError, choose
 from privreg.options.table import BUDGET, accepted, of_verb
 
-__all__ = [
-    "OWN",
-    "as_meant",
-    "budget",
-    "check_order",
-    "check_ranges",
-    "check_spaces",
-    "family",
-    "given",
-    "levels",
-    "numbers",
-    "pairs",
-    "rows_of",
-    "sep_of",
-    "single",
-]
-
-
 _FILES: Final = (".csv", ".parquet", ".pq", ".feather", ".arrow", ".ipc", ".gz", ".bz2", ".xz", ".zip", ".tsv")
 
 

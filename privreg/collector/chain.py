@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan, Progress
     from privreg.protocol.study import Role
 
-__all__ = ["Cell", "Cells", "Chain", "Place", "add", "begin", "closed", "ends", "plain", "present", "state_of", "taken"]
-
 LOW: Final = 32
 """Bits of a sum of products that are summed apart, so that 64 bits hold both parts."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.curvature import Answered, Curvature
 
-__all__ = ["Combined", "at_least", "combine", "floored"]
-
 LEAST, LARGEST = 0.1, 3.0
 """Eigenvalues of M that are believed."""
 

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = [
-    *("CARRY", "GAIN", "MOST", "SMALLEST", "Answered", "Curvature"),
-    *("gain", "learn", "means", "told"),
-]
-
 WIDEST: Final = 0.4
 """Prior sd of the eigenvalues of M about their mean where reports tell M well."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from privreg.collector.law import Law
     from privreg.families.measures import Measure
 
-__all__ = ["answered", "corrections", "counted", "equation", "estimate", "framed", "measured", "of_groups", "scattered"]
-
 WIDE_CORNER: Final = 2.0
 """Corner of a round, relative to the last, up to which it enters the estimate."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.families.measures import Gauge as Measured
     from privreg.protocol.lattice import Mu
 
-__all__ = ["ask_of", "check_field", "family_of", "products", "reports_of", "roles_of", "state_of"]
-
 
 def check_field(plan: Plan) -> None:
     """Refuse what devices in the field don't have.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.families.constants import ScoreRules
 
-__all__ = ["Law", "law_of"]
-
 LEAK: Final = 0.1
 """Curvature of squared loss that is left beyond the limits of the response, so that a state out there finds back."""
 

@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from privreg.collector.pilot import Fitted, Observed
     from privreg.families.constants import ScoreRules
 
-__all__ = [
-    "Answered",
-    "Box",
-    "Found",
-    "Learned",
-    "box_of",
-    "combine",
-    "corrected",
-    "curve",
-    "fit",
-    "learn",
-    "public",
-    "square",
-]
-
 COMMON: Final = 0.2
 """Prior sd of the mean of t about 1."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Frame, Plan, Progress
     from privreg.protocol.rounds import State
 
-__all__ = ["offsets", "stretched"]
-
 OFFSET: Final = 0.35
 """Length of a group's offset in corners with few records in main rounds; it falls with the fourth root of more."""
 

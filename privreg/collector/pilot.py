@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["Fitted", "Observed", "fit"]
-
 DOUBT: Final = 0.3
 """Share of its size to which a round's mean is trusted: the law is not the data's."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.plan import Plan, Progress
 
-__all__ = ["left_behind", "lengthened"]
-
 FAR: Final = 1.5
 """Corners by which a state may move in one round."""
 

@@ -22,8 +22,6 @@ from privreg.regression import PrivateOnlineRegression
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["APPLICATIONS", "RIDES", "TEN", "TRAIN", "insurance"]
-
 TEN: Final = (
     *("age", "gender", "bmi", "children", "smoker", "medical_history", "family_medical_history"),
     *("exercise_frequency", "occupation", "coverage_level"),

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.simulation.streaming.stream import Stream
 
-__all__ = ["CLASSES", "measure"]
-
 CUTS: Final = (14_626.0, 18_596.0)
 CHARGES: Final = (16_742.0, 4_421.0)
 """Mean and sd of charges in the reconstruction's law."""

@@ -16,8 +16,6 @@ from scipy.stats import norm
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["CORNER", "Design", "asymptotic_sd", "chunks", "truth"]
-
 CORNER: Final = 1.345
 """Huber's c of the published tuning, the response's own units."""
 CHUNK: Final = 1 << 16

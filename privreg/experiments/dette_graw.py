@@ -18,8 +18,6 @@ from privreg.experiments.simulation import Cell, at_hand, limit_sd, replicate
 from privreg.experiments.summaries import summarise
 from privreg.experiments.xsjkh import DEFAULTS, trajectories
 
-__all__ = ["DETTE_GRAW"]
-
 SIZES: Final = (1_000_000, 10_000_000, 100_000_000)
 QUICK_SIZES: Final = (20_000, 50_000)
 ALPHA: Final = 0.1

@@ -20,8 +20,6 @@ from privreg.experiments.store import code_hash, read_runs, save_table, write_ru
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Experiment", "Seeds", "run", "seeds"]
-
 FLUSH: Final = 5.0
 """Seconds between writes of the runs: what a killed process loses at most, beside runs in progress."""
 QUICK: Final = 2

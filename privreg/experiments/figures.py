@@ -19,16 +19,6 @@ from privreg.results.plots.style import COLOURS, COLUMN, DASHES, GREY, MARKERS, 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "coefficient_figure",
-    "coverage_figure",
-    "level_figure",
-    "path_figure",
-    "rate_figure",
-    "save_figure",
-    "stream_figure",
-]
-
 _RC: Final = {
     "font.size": SMALL,
     "axes.labelsize": TEXT,

@@ -24,8 +24,6 @@ from privreg.simulation.tuning import resolve_tuning
 if TYPE_CHECKING:
     from privreg.simulation.settings import Settings
 
-__all__ = ["ALPHAS", "RATES", "rate", "start_published"]
-
 ALPHAS: Final = {"1/3": 1 / 3, "1/2": 0.5, "2/3": 2 / 3, "1": 1.0}
 MUS: Final = (0.5, 1.0, 2.0, 3.0)
 DIMENSIONS: Final = (5, 10, 20)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from privreg.results.results import PrivateResults
     from privreg.simulation.streaming.stream import Stream
 
-__all__ = ["SETTINGS", "Cell", "at_hand", "limit_sd", "replicate"]
-
 EDGE: Final = 4.0
 """Bounds declared under efficient tuning, in sd."""
 SETTINGS: Final[dict[str, tuple[str, float, str]]] = {

@@ -21,8 +21,6 @@ from privreg.errors import SavedFileError
 from privreg.files.archive import write_bytes
 from privreg.version import __version__
 
-__all__ = ["code_hash", "header", "read_runs", "read_table", "save_table", "write_runs"]
-
 _CELL: Final = "# cell: "
 
 

@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import beta, binom
 
-__all__ = ["TAIL", "clopper_pearson", "summarise"]
-
 TAIL: Final = 0.0005
 """Probability beyond each end of a 99.9% limit."""
 NORMAL_TAIL: Final = 3.2905267314919255

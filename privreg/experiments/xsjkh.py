@@ -16,8 +16,6 @@ from privreg.experiments.figures import coverage_figure, level_figure, path_figu
 from privreg.experiments.simulation import SETTINGS, Cell, at_hand, limit_sd, replicate
 from privreg.experiments.summaries import summarise
 
-__all__ = ["XSJKH", "compare", "tidy"]
-
 SIZES: Final = (40_000, 80_000, 120_000, 160_000, 200_000)
 QUICK_SIZES: Final = (10_000, 20_000)
 MUS: Final = (1.0, 2.0, None)

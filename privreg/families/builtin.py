@@ -15,22 +15,6 @@ from privreg.families.family import Family
 from privreg.options.unknown import known_arguments
 from privreg.protocol import codes
 
-__all__ = [
-    "FAMILIES",
-    "Expectile",
-    "Family",
-    "Hinge",
-    "Huber",
-    "Logistic",
-    "Multinomial",
-    "Poisson",
-    "Quantile",
-    "SmoothedHinge",
-    "Squared",
-    "custom",
-    "resolve_family",
-]
-
 LARGEST_C: Final = 100.0
 """Above it c is surely a residual scale in the wrong place; at 100 the loss is least squares for all purposes."""
 

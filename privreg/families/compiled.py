@@ -12,8 +12,6 @@ from privreg.errors import OptionError, PrivregWarning
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["compiled"]
-
 _GRID: Final = tuple(s * v for v in (0.0, 0.1, 0.5, 1.0, 3.0, 10.0, 100.0, 1e4) for s in (-1.0, 1.0))
 
 

@@ -13,8 +13,6 @@ from privreg.families.family import CLASSICAL_C, Family
 from privreg.protocol import codes
 from privreg.protocol.plans import Shape
 
-__all__ = ["ScoreRules", "auto_c", "normal_expectile", "score_rules"]
-
 QUANTILE_RATIO: Final = 0.5
 """Half-width, in residual sd, of the window about the quantile line by which the density there is learned."""
 

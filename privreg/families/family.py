@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.schema.declarations import Schema
 
-__all__ = ["CLASSICAL_C", "Family", "check_ratios", "check_response", "from_json", "with_counts"]
-
 CLASSICAL_C: Final = 1.345
 """Huber's constant with 95% efficiency for normal errors of sd 1."""
 

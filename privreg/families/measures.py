@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.families.family import Family
 
-__all__ = ["Gauge", "Measure", "count", "frame", "summarise", "values"]
-
 CAP: Final = 5.0
 """Losses are clipped to it: log-losses and hinge losses are rarely larger."""
 

@@ -15,8 +15,6 @@ from privreg.protocol.plans import Shape
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["HAVE_CURVATURE", "Score", "curvature", "ends", "multinomial", "psi", "told", "unit"]
-
 HAVE_CURVATURE: Final = frozenset({codes.HUBER, codes.LOGISTIC, codes.EXPECTILE, codes.SMOOTHED_HINGE, codes.SQUARED})
 """Families whose curvature one person's record tells, so that it can be reported."""
 

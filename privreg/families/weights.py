@@ -13,8 +13,6 @@ from privreg.protocol.codes import LEVER2, TINY
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SCORE_WEIGHTS", "ScoreWeights", "omega"]
-
 
 @dataclass(frozen=True)
 class ScoreWeights:

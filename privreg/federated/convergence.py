@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["Convergence", "case_study", "predicted_error"]
-
 
 @dataclass(frozen=True)
 class Convergence:

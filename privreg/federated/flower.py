@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from privreg.federated.model import FederatedRegression
     from privreg.federated.plan import Plan
 
-__all__ = ["client_app", "server_app"]
-
 _WHAT: Final = "a federated fit on Flower"
 _COUNT: Final = "privreg"
 """Record of a node's own state that holds how many rounds it has answered."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["AngleBox", "angle_sensitivity", "attenuation", "from_angles", "magnitude_sensitivity", "to_angles"]
-
 
 def angle_sensitivity(size: int, beta: float) -> float:
     """Largest ℓ2 distance of the angles of two vectors of `size` numbers whose angles lie in one box of factor `beta`.

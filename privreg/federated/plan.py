@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.formula.spec import ModelSpec
 
-__all__ = ["FAMILIES", "Plan", "make_plan"]
-
 FAMILIES: Final = ("logistic", "multinomial", "huber", "squared")
 _CODES: Final = {codes.LOGISTIC, codes.MULTINOMIAL, codes.HUBER, codes.SQUARED}
 _STEEPEST: Final = {codes.LOGISTIC: 0.25, codes.MULTINOMIAL: 0.5}

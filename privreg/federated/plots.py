@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from privreg.results.data import ResultData
 
-__all__ = ["over_rounds"]
-
 MOST: Final = 12
 """Curves drawn unless terms are named: more can't be told apart."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.federated.plan import Plan
 
-__all__ = ["State", "begin", "settled", "step"]
-
 
 class State(NamedTuple):
     """A fit in progress. Public."""

@@ -13,8 +13,6 @@ from privreg.results.statement import PrivacyStatement
 if TYPE_CHECKING:
     from privreg.federated.plan import Plan
 
-__all__ = ["make_statement"]
-
 PROTECTS = (
     "one silo's whole contribution (client level): neighbours replace all records of one silo at once, and their "
     "number. Within its silo nobody is protected from the silo, which holds the raw records"

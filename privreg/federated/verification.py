@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.federated.reports import UpdateMechanism
 
-__all__ = ["evidence", "transcripts", "trials", "verify_mechanism", "worst_updates"]
-
 
 def worst_updates(mechanism: UpdateMechanism) -> tuple[Array, Array]:
     """Two updates as far apart as the mechanism allows, each of shape (d,)."""

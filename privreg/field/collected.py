@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from privreg.results.results import PrivateResults
     from privreg.simulation.fit_plan import FitPlan
 
-__all__ = ["Came", "begun", "engine_of", "fit_plan_of", "follow", "read_cells", "results"]
-
 T = TypeVar("T")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,40}")
 

@@ -26,8 +26,6 @@ from privreg.protocol.wire import MessageError, base, hash_of, key_id, open_enve
 if TYPE_CHECKING:
     from privreg.simulation.fit_plan import FitPlan
 
-__all__ = ["main", "shown"]
-
 _EXAMPLES: Final = """\
 examples:
   privreg study key root.key --password

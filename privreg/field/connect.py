@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from privreg.results.results import PrivateResults
     from privreg.simulation.fit_plan import FitPlan
 
-__all__ = ["Study", "StudyModel", "connect", "fetched", "verified"]
-
 TIMEOUT: Final = 60.0
 LONGEST: Final = 32 << 20
 """Bytes of an answer, at most."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from privreg.simulation.fit_plan import FitPlan
 
-__all__ = ["Declared", "fit_of", "read"]
-
 _ABOUT: Final = ("study", "title", "purpose", "contact", "opens", "closes")
 _OPTIONAL: Final = ("grace_days", "questions", "texts", "release_group", "tokens", "missing", "round_hours", "least")
 _MODEL: Final = ("formula", "family", "mu", "rows", "offset", "exposure", "scaling")

@@ -21,8 +21,6 @@ from privreg.protocol.wire import base
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["STUDY", "demo", "free", "wait"]
-
 LOCAL: Final = "127.0.0.1"
 
 STARTING: Final = 60.0

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.protocol.messages import FieldState, Token
     from privreg.protocol.study import PublicPlan
 
-__all__ = ["Crowd", "rounded_normals"]
-
 CHUNK: Final = 1 << 16
 
 

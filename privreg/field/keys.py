@@ -17,8 +17,6 @@ from privreg.protocol.wire import KEY, Envelope, MessageError, base, key_id, sea
 if TYPE_CHECKING:
     from privreg.protocol.messages import Token
 
-__all__ = ["invitation", "load", "make", "public", "signed"]
-
 
 def make(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
     """Make a signing key and write it to a new file, which only its owner may read.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from privreg.results.results import PrivateResults
 
-__all__ = ["Followed", "live"]
-
 LEAST: Final = 0.5
 LONGEST: Final = 60.0
 """Seconds between two questions, at least, and at most while the server can't be reached."""

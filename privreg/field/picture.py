@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.results.results import PrivateResults
 
-__all__ = ["ALPHA", "estimates", "picture"]
-
 ALPHA: Final = 0.05
 """One minus the level of intervals."""
 

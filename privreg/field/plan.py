@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from privreg.schema.declarations import Schema
     from privreg.simulation.fit_plan import FitPlan
 
-__all__ = ["About", "DesignTrees", "study_plan"]
-
 DAY = 86_400
 
 

@@ -17,8 +17,6 @@ from privreg.field import keys
 from privreg.field.connect import connect
 from privreg.protocol.wire import base
 
-__all__ = ["main"]
-
 _VIEWS: Final = (".txt", ".html", ".md", ".docx", ".tex")
 """Endings of files that hold the summary, for reading."""
 

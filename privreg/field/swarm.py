@@ -25,8 +25,6 @@ from privreg.protocol import messages, wire
 from privreg.protocol.messages import FieldState, Token
 from privreg.protocol.study import read_plan
 
-__all__ = ["Answers", "main", "swarm"]
-
 CONNECTIONS: Final = 64
 TRIES: Final = 60
 MOST: Final = 2000

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CHECKPOINT", "STREAM", "expect", "like", "read", "refuse_suffix", "write_archive", "write_bytes"]
-
 FORMAT: Final = 1
 STREAM: Final = "stream"
 CHECKPOINT: Final = "checkpoint"

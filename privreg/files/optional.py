@@ -7,8 +7,6 @@ from typing import Any
 
 from privreg.errors import MissingExtraError
 
-__all__ = ["comes_from", "need"]
-
 
 def need(module: str, extra: str, what: str) -> Any:
     """Import an optional package.

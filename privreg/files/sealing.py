@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from privreg.errors import SavedFileError
 
-__all__ = ["BYTES", "VARIABLE", "check", "read_secret", "seal", "secret_file", "there"]
-
 BYTES: Final = 32
 VARIABLE: Final = "PRIVREG_SECRET"
 """Environment variable that names the secret's file, where it is not to be in the user's data folder."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["affine_rows", "clip_rows", "linear_rows"]
-
 LINE: Final = 1024
 """Numbers in a line, about."""
 

@@ -33,8 +33,6 @@ from privreg.formula.terms import DesignTerm
 from privreg.options.table import check
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
-__all__ = ["ArrayDesign", "Held", "array_design", "check_array_levels", "read_arrays"]
-
 _CONSTANT_NAMES = ("const", "Intercept")
 _OFFSET, _EXPOSURE = "offset", "exposure"
 

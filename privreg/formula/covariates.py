@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.formula.spec import ModelSpec
 
-__all__ = ["LEAST", "MOST", "PublicRows", "check_covariates", "public_rows"]
-
 MOST: Final = 2048
 """Public rows that are used, at most: as many as the points of a law that nobody gave rows for."""
 

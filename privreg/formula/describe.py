@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from privreg.families.family import Family
     from privreg.formula.design import Design
 
-__all__ = ["array_spec", "formula_spec", "read_design", "scopes_of"]
-
 
 def scopes_of(frame: FrameType) -> list[Mapping[str, Any]]:
     """Where the functions that a caller's formula names are looked for."""

@@ -49,8 +49,6 @@ from privreg.formula.trees.evaluate import Program
 from privreg.options.table import check
 from privreg.schema.declarations import Schema
 
-__all__ = ["Design", "design_from_json", "formula_design"]
-
 # --- designs from a formula ----------------------------------------------------------------------------
 
 

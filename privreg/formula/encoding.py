@@ -31,10 +31,6 @@ from privreg.formula.trees.lookup import Block, Lookup
 from privreg.formula.trees.operations import Tree
 from privreg.schema.declarations import Schema
 
-__all__ = [
-    *("Evaluator", "Encoder", "by_rows", "coded_terms", "empty_plan", "make_plan", "right_hand_side", "same_in_pieces"),
-]
-
 _KEEP_ALL = NAAction(on_NA="raise", NA_types=[])
 LARGEST: Final = 1 << 14
 """Numbers of a factor's contrasts that are looked up as a table; of larger ones the ones are set."""

@@ -16,18 +16,6 @@ from privreg.collector.covariates.diagonal import WIDE
 from privreg.errors import FormulaError
 from privreg.schema.declarations import Schema
 
-__all__ = [
-    "Prepared",
-    "check_rank",
-    "find_constant",
-    "probe_rows",
-    "public_constant",
-    "shown_box",
-    "stand_in",
-    "take",
-    "wide_box",
-]
-
 Floats = NDArray[np.float64]
 Prepared = Mapping[str, NDArray[Any]]  # numbers as float64, factors as codes of the declared levels
 

@@ -15,8 +15,6 @@ from privreg.formula.language.parse import ParsedFormula
 from privreg.formula.probe import Prepared, probe_rows, shown_box, stand_in, take
 from privreg.schema.declarations import Schema
 
-__all__ = ["check_row_by_row", "response_of", "unclamped"]
-
 RESPONSE_ROWS: Final = 4096
 """Public rows on which the range of a computed response is found."""
 

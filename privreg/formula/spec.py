@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from privreg.formula.units import Units
     from privreg.privacy.mechanisms import Mechanism
 
-__all__ = ["CLAMPING", "UNUSABLE", "ModelSpec", "one_number"]
-
 UNUSABLE: Final = {
     "noise": "records with a value missing, unreadable or not declared, or a term not finite; they {}",
     "raise": "such records are refused by an error (see the notes)",

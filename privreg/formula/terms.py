@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from privreg.data.cells import Floats
 
-__all__ = ["DesignTerm"]
-
 
 class DesignTerm(NamedTuple):
     """One term of a formula, or one column of arrays."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from privreg.formula.design import Design
     from privreg.schema.declarations import Schema
 
-__all__ = ["Units", "public_units"]
-
 CROWDED = 30.0
 """Condition number of the probe's correlation matrix above which columns are made orthogonal."""
 

@@ -17,8 +17,6 @@ from privreg.inference.sandwich import Sandwich, sandwich
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["Batches", "Regression", "batches", "growing_batches", "path_sandwich", "regression"]
-
 UNSURE: Final = 0.25
 """Relative sd of a curvature from the path above which a note takes the intervals back."""
 

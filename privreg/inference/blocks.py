@@ -14,20 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = [
-    "Blocks",
-    "Layout",
-    "begin",
-    "from_arrays",
-    "growing_edges",
-    "moved",
-    "next_mark",
-    "noted",
-    "parts",
-    "to_arrays",
-    "wanted",
-]
-
 LONGEST: Final = 1 << 62
 _SAVED: Final = ("length", "sums", "weights", "edge_sums")
 

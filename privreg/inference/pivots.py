@@ -14,8 +14,6 @@ from privreg.inference.wald import wald_sf
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["Normal", "Pivot", "RandomScaling", "StudentT", "scaling_critical", "scaling_sf"]
-
 FEWEST_STEPS: Final = 20
 STEPS_EACH: Final = 10
 """Updates of a lane at least, and of all lanes for each restriction, from which on joint tests hold their level."""

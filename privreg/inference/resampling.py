@@ -13,8 +13,6 @@ from privreg.errors import InferenceError
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["FIRST", "Anytime", "Bootstrap"]
-
 DRAWS: Final = 500
 _SEED: Final = 20_240_512
 """Of the multipliers: what is done with reports needs no secret, and the same reports give the same intervals."""

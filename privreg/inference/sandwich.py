@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.published.sgd import ChainSummary
 
-__all__ = ["KAPPA", "Sandwich", "central_sandwich", "local_sandwich", "sandwich"]
-
 KAPPA = 1e-3
 """Published floors κ₁ = κ₂ of the eigenvalues, internal units."""
 

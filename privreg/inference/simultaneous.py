@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["joint_critical", "max_critical"]
-
 _SEED: Final = 20_250_711
 _SCALES: Final = 1 << 15
 """Draws of the standard errors; fewer where `_NORMALS` would be exceeded."""

@@ -23,8 +23,6 @@ from privreg.errors import InferenceError
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["MAX_RESTRICTIONS", "wald_sf"]
-
 MAX_RESTRICTIONS: Final = 20
 _TABLE: Final = "wald_table.npz"
 _DRAWS: Final = 4_000_000

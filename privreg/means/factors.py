@@ -20,8 +20,6 @@ from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_me
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["FREQUENCIES", "FactorMechanism", "factor_mechanism"]
-
 FREQUENCIES: Final = ("grr", "oue", "histogram", "gaussian")
 
 _TITLES: Final = {

@@ -17,8 +17,6 @@ from privreg.privacy.ledger import Budget
 from privreg.privacy.mechanisms import Mechanism
 from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_mechanism, share
 
-__all__ = ["Item", "Plan", "Vector", "make_plan"]
-
 MOST_COORDINATES: Final = 2_000
 """Numbers in a report, at most: the collector keeps products of all pairs of them."""
 

@@ -19,8 +19,6 @@ from privreg.schema.declarations import Schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Spec", "declared"]
-
 
 @dataclass(frozen=True)
 class Spec:

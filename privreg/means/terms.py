@@ -14,8 +14,6 @@ from privreg.errors import FormulaError, SchemaError, equation, nearest
 if TYPE_CHECKING:
     from privreg.schema.declarations import Schema
 
-__all__ = ["Term", "declared_terms", "read_columns", "read_formula"]
-
 _FORM: Final = "write columns joined by +, as in 'age + bmi + C(smoker) ~ 1'"
 
 

@@ -20,8 +20,6 @@ from privreg.privacy.scalar import NumberMechanism
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["described", "trials"]
-
 WHOLE: Final = "whole report"
 
 

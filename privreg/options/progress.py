@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-__all__ = ["COMPILING", "progress_bar"]
-
 _NAME: Final = "privreg"
 COMPILING: Final = "privreg: compiling, once per installation"
 

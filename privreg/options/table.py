@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from privreg.errors import OptionError, choose, real, shown
 
-__all__ = ["DOORS", "TABLE", "Option", "accepted", "check", "find", "of_verb"]
-
 DOORS: Final = {
     "local.arrays": "PrivateOnlineRegression",
     "local.formula": "from_formula",

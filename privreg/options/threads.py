@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-__all__ = ["one_thread"]
-
 
 @cache
 def _controller() -> Any:

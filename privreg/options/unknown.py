@@ -12,17 +12,6 @@ from typing import Any, Final, ParamSpec, TypeVar
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, nearest, shown
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
-__all__ = [
-    "COV",
-    "INTERVALS",
-    "NO_COLUMN",
-    "all_known_arguments",
-    "known_arguments",
-    "refuse_local",
-    "refuse_positional",
-    "refuse_unknown",
-]
-
 MODELS: Final = ("arrays", "formula")
 """Stages at which a model is described; at the others it is fitted."""
 

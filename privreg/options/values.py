@@ -14,8 +14,6 @@ from privreg.errors import OptionError
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["logged", "read_start", "read_threads", "refuse_arrays"]
-
 LONG: Final = 200_000
 """People from whom on threads are used by default."""
 

@@ -18,8 +18,6 @@ from privreg.simulation.streaming.stream import begin
 if TYPE_CHECKING:
     from privreg.planning.plan import Planned
 
-__all__ = ["simulate"]
-
 CHUNK: Final = 65_536
 MOST_ROWS: Final = 10**8
 SURE: Final = 0.999

@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from privreg.planning.scenario import Assumed
     from privreg.tables import Part
 
-__all__ = [
-    "MOST_PEOPLE",
-    "Goal",
-    "Planned",
-    "distance",
-    "find",
-    "least",
-    "people_for",
-    "read_people",
-    "reliable_from",
-    "table_of",
-    "targets",
-    "with_mu",
-]
-
 MOST_PEOPLE: Final = 10**13
 FEWEST: Final = 100
 START: Final = 64_000

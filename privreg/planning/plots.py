@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.planning.plan import Planned
 
-__all__ = ["contours"]
-
 POINTS: Final = (41, 41)
 AROUND: Final = (0.1, 10.0)
 """How far the axes reach about the plan's own numbers."""

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.simulation.fit_plan import FitPlan
 
-__all__ = ["StudyPlan", "plan", "plan_of_fit"]
-
 PLANNED: Final = "a plan that draws people from them"
 POWER: Final = 0.8
 BUDGETS: Final = (0.01, 100.0)

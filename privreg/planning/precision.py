@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     _Planned = tuple[Plan, NDArray[np.intp], Array]
 
-__all__ = ["ASKED", "SEED", "Precision", "precision_of", "worth"]
-
 ASKED: Final = FitOptions()
 """What a plan's fit is asked for."""
 

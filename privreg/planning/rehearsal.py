@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan, Progress
     from privreg.protocol.rounds import State
 
-__all__ = ["Expected", "People", "bread", "enough_in_main", "located", "rehearse", "residuals", "rows_map"]
-
 POINTS: Final = 512
 """Of a law of several predictors."""
 

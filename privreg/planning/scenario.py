@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 OUTSIDE: Final = 4096
 """Assumed people by whom it is found how many responses lie outside the declared range."""
 
-__all__ = ["USUAL_SCALE", "Assumed", "read_scale", "read_shares"]
-
 USUAL_SCALE: Final = 0.25
 """Residual sd where none is given, as a share of the response's declared range: more than most fits leave."""
 

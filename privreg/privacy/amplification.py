@@ -6,8 +6,6 @@ import math
 
 from privreg.errors import BudgetError, real, shown
 
-__all__ = ["shuffled", "shuffling_limit"]
-
 
 def shuffling_limit(n: int, delta: float) -> float:
     """Largest local ε for which :func:`shuffled` has a theorem: log(n/(16 log(2/δ)))."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["REPORTED_DELTA", "UNSET", "Budget", "at_least", "at_most", "compose", "within"]
-
 REPORTED_DELTA: Final = 1e-6
 
 _SMALLEST, _LARGEST = 1e-12, 1e12

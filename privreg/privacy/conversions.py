@@ -17,26 +17,6 @@ from scipy.special import erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = [
-    "dp_delta",
-    "dp_tradeoff",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_mu",
-    "gdp_rho",
-    "gdp_tradeoff",
-    "pure_delta",
-    "pure_epsilon",
-    "pure_for_dp",
-    "pure_for_mu",
-    "pure_for_rho",
-    "pure_mu",
-    "pure_rho",
-    "pure_tradeoff",
-    "rho_mu",
-    "zcdp_delta",
-]
-
 _TINY: Final = 1e-320
 """Stands for a δ that underflows where a logarithm is wanted."""
 

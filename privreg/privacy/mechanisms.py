@@ -25,18 +25,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = [
-    "MECHANISMS",
-    "Gaussian",
-    "Mechanism",
-    "bits_sensitivity",
-    "joint_sensitivity",
-    "psd_sensitivity",
-    "released",
-    "resolve_mechanism",
-    "score_sensitivity",
-]
-
 MECHANISMS: Final = ("gaussian", "laplace", "randomized_response", "privunit")
 MOST_EPSILON: Final = 30.0
 """Beyond it the chance of the other answer is lost in rounding, and with it the guarantee; it is not needed either."""

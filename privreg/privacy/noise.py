@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
     from numpy.typing import NDArray
 
-__all__ = [
-    "KEY_BYTES",
-    "Key",
-    "NoiseStream",
-    "derived_key",
-    "fresh_key",
-    "normals",
-    "refuse_fork",
-    "seeded_key",
-    "words",
-]
-
 KEY_BYTES: Final = 32
 NORMALS: Final = 1 << 16
 """Standard normals a block holds at most; rows per block follow from p alone."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["NUMBER_MECHANISMS", "NumberMechanism", "number_mechanism", "share"]
-
 NUMBER_MECHANISMS: Final = ("laplace", "gaussian", "duchi", "piecewise", "square_wave", "square_wave_biased")
 
 _TITLES: Final = {

@@ -11,8 +11,6 @@ from numba import njit
 if TYPE_CHECKING:
     from privreg.arrays import Array, Words
 
-__all__ = ["ziggurat"]
-
 LAYERS: Final = 256
 _TAIL: Final = 3.6541528853610088
 _AREA: Final = 0.00492867323399

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.results.statement import PrivacyStatement
     from privreg.tables import View
 
-__all__ = ["Results"]
-
 
 class Results(ABC):
     """Estimates and the privacy statement they come with; what is known of their precision is for subclasses to show.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["ModelNames", "ResultData", "RoundHeld"]
-
 
 class RoundHeld(NamedTuple):
     """One round of a fit by rounds."""

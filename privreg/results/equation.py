@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["Equation", "equation_from"]
-
 
 @dataclass(frozen=True)
 class Equation:

@@ -17,8 +17,6 @@ from privreg.results.data import ModelNames, ResultData
 from privreg.results.postestimation.prediction import ClassPrediction, Prediction, check_which, predicted, with_errors
 from privreg.results.postestimation.testing import TestedResults
 
-__all__ = ["EstimatedResults"]
-
 
 class EstimatedResults(TestedResults):
     """Results whose numbers can be asked for."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from privreg.results.summary import Summary
 
-__all__ = ["PrivateResults"]
-
 
 @all_known_arguments
 class PrivateResults(EstimatedResults):

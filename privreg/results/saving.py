@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from privreg.families.family import Family
 
-__all__ = ["coefficient_names", "parts", "restored"]
-
 
 def coefficient_names(terms: tuple[str, ...], baseline: tuple[str, ...]) -> tuple[str, ...]:
     """Flat names of the coefficients: the terms, for each level but the baseline of a multinomial response."""

@@ -11,8 +11,6 @@ from privreg.privacy.ledger import at_least
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["shuffled_words"]
-
 
 def shuffled_words(n: int, epsilon: float, delta: float, *, seeded: bool, leaked: Sequence[str]) -> str:
     """Say what n reports under pure ε would be worth; see `PrivacyStatement.shuffled`.

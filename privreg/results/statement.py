@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from privreg.audit.verification import Trial, Verification
     from privreg.tables import Part
 
-__all__ = ["PrivacyStatement"]
-
 _OWN: Final = frozenset({"budget", "release", "neighbours"})
 """Fields that a file has in another form, or not at all."""
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from privreg.results.statement import PrivacyStatement
     from privreg.tables import Part
 
-__all__ = ["Summary", "caution", "declared_columns", "level_table", "marked", "summarise"]
-
 
 @dataclass(frozen=True, repr=False)
 class Summary(View):

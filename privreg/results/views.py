@@ -14,9 +14,6 @@ from privreg.inference.resampling import FIRST
 if TYPE_CHECKING:
     from privreg.results.data import ResultData
 
-__all__ = ["BANDS", "alpha_of", "band", "trajectory"]
-
-
 BANDS: Final = ("anytime", "sandwich", "random_scaling", "random_scaling_full", "between_lanes")
 """Methods whose variances a fit keeps along the way: of those that were asked for, the first here."""
 

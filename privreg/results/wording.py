@@ -12,8 +12,6 @@ from privreg.collector.covariates.moments import SURE
 from privreg.diagnostics import Diagnostic, doubt
 from privreg.privacy.ledger import REPORTED_DELTA, Budget, Release, at_least, within
 
-__all__ = ["SETTINGS", "WHOLE_RECORD", "Setting", "Unusable", "often", "success", "whole_records"]
-
 WHOLE_RECORD: Final = "one person's whole record, used once; neighbours replace one record"
 RESPONSE_ALONE: Final = "one person's response"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from privreg.errors import SchemaError
 from privreg.schema.declarations import Schema, public_mapping
 
-__all__ = ["combined"]
-
 
 def combined(schema: object, bounds: object, levels: object, moments: object) -> Schema:
     """Declarations of a schema, or of a file, and those given beside it, which take precedence column by column.

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["EPOCH_TEXT", "day_of", "days_of_times", "iso"]
-
 EPOCH_TEXT: Final = "1970-01-01"
 """Day 0."""
 

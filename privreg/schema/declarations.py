@@ -16,8 +16,6 @@ from privreg.schema.files import PARTS, checked_path, document, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["MOST_LEVELS", "RESPONSE_KINDS", "Schema", "public_mapping"]
-
 RESPONSE_KINDS: Final = ("number", "binary", "levels")
 """What a family's response is: a number, 0/1, or one of the declared levels of a factor, in their order."""
 

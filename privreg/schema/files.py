@@ -14,8 +14,6 @@ from privreg.errors import SchemaError, quietly, shown
 from privreg.files import archive
 from privreg.files.optional import need
 
-__all__ = ["PARTS", "checked_path", "document", "quoted", "text_of", "write"]
-
 PARTS: Final = ("bounds", "levels", "moments", "correlations")
 _YAML: Final = (".yaml", ".yml")
 _LARGEST: Final = 1 << 20

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from privreg.families.measures import Gauge
     from privreg.protocol.rounds import State
 
-__all__ = ["Block", "Devices", "cut", "joined"]
-
 
 class Block(NamedTuple):
     """Consecutive rows that are played together."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.privacy.ledger import Budget
     from privreg.simulation.settings import FitOptions, Settings
 
-__all__ = ["FitPlan", "plan_fit"]
-
 FORMAT: Final = 1
 """Of what `FitPlan.to_dict` gives."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from privreg.protocol.rounds import State
     from privreg.simulation.settings import Settings
 
-__all__ = ["device_plan", "order_of", "plan_of"]
-
 PARTS: Final = 12
 """Columns, at most, of whose products another is looked for."""
 

@@ -27,25 +27,6 @@ if TYPE_CHECKING:
     from privreg.families.measures import Gauge
     from privreg.protocol.rounds import State
 
-__all__ = [
-    "MOST",
-    "block_of",
-    "dense",
-    "directions",
-    "gauged",
-    "indicators",
-    "moments",
-    "most",
-    "numbers",
-    "public_moments",
-    "public_sizes",
-    "public_sums",
-    "reports",
-    "root_of",
-    "sums",
-    "told",
-]
-
 MOST: Final = 8192
 """Records that are played together, at most."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from privreg.families.measures import Measure
     from privreg.simulation.workers.crew import Crew
 
-__all__ = ["MOST", "PIECE", "STEP", "Raw", "RoundsRun", "Sent"]
-
 STEP: Final = 2.0**-32
 """Sums are multiples of it: their order then doesn't matter. A report has a norm of at most √2."""
 

@@ -18,8 +18,6 @@ from privreg.inference.methods import Method
 from privreg.options.table import check
 from privreg.privacy.mechanisms import Mechanism
 
-__all__ = ["Efficient", "FitOptions", "ScoreReports", "Settings"]
-
 NO_STEPS: Final = Steps(0.0, 0.0, 0.0)
 MIXING: Final = 10.0
 """Σγλ_min under which a note warns that the path may not have forgotten its start."""

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from privreg.families.measures import Measure
     from privreg.results.results import PrivateResults
 
-__all__ = ["simulate"]
-
 DRAWN: Final = 1 << 14
 """Records whose arrival is drawn together, by their place in the order."""
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.formula.units import Units
 
-__all__ = ["resolve_tuning", "warn_of_steps"]
-
 CURVATURE_SHARE: Final = 0.1
 LEAST_RATIO: Final = 0.1
 MOST_RATIO: Final = 2.0

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from privreg.tables.parts import Part
 
-__all__ = ["as_docx", "need_docx"]
-
-
 PAGE: Final = (210.0, 297.0)
 MARGIN: Final = 20.0
 """Size of the page, A4, and its margins, mm."""

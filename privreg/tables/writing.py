@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from privreg.tables.parts import Part
 
-__all__ = ["rendered", "save_parts"]
-
 
 def rendered(
     parts: Sequence[Part], ending: str, title: str = "", more: Mapping[str, Callable[[], str]] | None = None

@@ -18,19 +18,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = [
-    "WIDE",
-    "Wide",
-    "is_diagonal",
-    "is_wide",
-    "learn",
-    "mapped",
-    "numbers",
-    "places",
-    "public",
-    "start",
-]
-
 WIDE: Final = 100
 """Coefficients up to which correlations are learned, and random scaling keeps the whole matrix."""
 

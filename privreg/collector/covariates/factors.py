@@ -25,23 +25,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = [
-    "Cells",
-    "Certain",
-    "Shares",
-    "certain",
-    "groups",
-    "keep",
-    "rarer",
-    "shrunk",
-    "stand_ins",
-    "tied",
-    "unknown",
-    "unsure",
-    "update",
-    "whiten",
-]
-
 RANK: Final = 1e-9
 """Part of a column, relative to the largest, below which it adds nothing."""
 

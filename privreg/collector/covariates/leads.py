@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from privreg.collector.covariates.moments import Scatter
     from privreg.collector.plan import Plan, Progress
 
-__all__ = ["lead", "least_share", "overstretched"]
-
 EVEN: Final = 1
 """Rounds on moments before those that ask beside a larger constant."""
 

@@ -23,20 +23,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.covariates.factors import Cells, Shares
 
-__all__ = [
-    "Layout",
-    "Scatter",
-    "asked",
-    "directions",
-    "drawn_in",
-    "exact",
-    "learn",
-    "overstretched",
-    "sizes",
-    "start_even",
-    "start_from",
-]
-
 SMALLEST, LARGEST = 0.15, 8.0
 """Eigenvalues by which one round may shrink or stretch a direction: a wrong report must not flatten one for good."""
 

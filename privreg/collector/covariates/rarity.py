@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from privreg.collector.covariates.factors import Cells
     from privreg.collector.plan import Crossed, Plan, Progress
 
-__all__ = ["Rare", "found", "needed"]
-
 FEW: Final = 6.0
 """Error of the predictor of people with a rare value, in units of c, is to be at most one by this: with fewer of them
 intervals cover less than some 92% (`benchmarks.rare_levels`)."""

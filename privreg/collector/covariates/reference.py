@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = [
-    "bounded",
-    "even_points",
-    "lattice",
-    "made_white",
-    "moment_diagonal",
-    "normal_points",
-    "two_point_share",
-]
-
 _LATTICE = 2048
 _FLAT = 1e-8
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["PEOPLE", "Search", "begin", "centre_and_scale", "learn", "settled"]
-
 PEOPLE: Final = 800.0
 """Records in a round, for each column, at μ = 1."""
 

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.plan import Crossed
 
-__all__ = [
-    "bring_in",
-    "collinear",
-    "inside",
-    "is_correlated",
-    "scaled",
-    "wide",
-    "without_constant",
-]
-
 CORRELATED: Final = 2.5
 """Condition number of the learned correlation matrix from which on the optional round of moments is held."""
 

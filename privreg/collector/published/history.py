@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.covariates.diagonal import Map
 
-__all__ = ["FULLEST", "fold"]
-
 FULLEST: Final = 4000
 """Coefficients for which a whole matrix is kept, at most: 8 p² bytes each, 32 MB at 2,000 and 128 MB here."""
 

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.collector.covariates.diagonal import Map
 
-__all__ = [
-    "ChainSummary",
-    "final",
-    "folded",
-    "init",
-    "is_turn",
-    "moved_gram",
-    "recentred",
-    "symmetric",
-    "variances",
-]
-
 _FIRST_TURN: Final = 4096
 
 

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-__all__ = ["plot_benchmark"]
-
-
 def plot_benchmark(table: pd.DataFrame, *, ax: Any = None) -> Any:
     """Draw the mean squared error of mechanisms against the number of people.
 

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = [
-    "SHRINKAGE",
-    "hdr4me",
-    "james_stein",
-    "shrink",
-    "soft_threshold",
-    "sure_threshold",
-    "threshold_probabilities",
-]
-
 SHRINKAGE: Final = ("sure", "james_stein", "hdr4me")
 
 

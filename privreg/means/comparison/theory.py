@@ -24,8 +24,6 @@ from privreg.privacy.scalar import NUMBER_MECHANISMS, NumberMechanism, number_me
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Moments", "benchmark", "break_even", "corrections", "moments"]
-
 BERRY_ESSEEN: Final = 0.56
 """Constant for sums of independent terms that need not be alike; Shevtsova (2010)."""
 

@@ -12,8 +12,6 @@ from privreg.results.plots.style import COLUMN, MARKERS, add_footer, inks_for, l
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["estimates"]
-
 
 def estimates(names: Sequence[str], shares: pd.DataFrame, told: str, ax: Any) -> Any:
     """Draw estimates with their intervals, each on its public range scaled to [0, 1].

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["MeansFit", "MeansResults", "from_saved"]
-
 
 @dataclass(frozen=True)
 class MeansFit(Labelled):

@@ -19,8 +19,6 @@ from privreg.results.statement import PrivacyStatement
 from privreg.results.wording import MATCH, Unusable, closing_notes, opening_notes, repeated_notes, whole_records
 from privreg.schema.dates import EPOCH_TEXT
 
-__all__ = ["header", "is_biased", "silent", "statement"]
-
 WITHIN: Final = (
     "one person's whole record, used once, but for the subgroup, whose members are public; neighbours replace one "
     "record"

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
 
-__all__ = ["about_steps", "coefficients", "dated", "step_words", "steps_of", "unit_of"]
-
 _TICK: Final = 0.65
 """Inches that a label of six digits and a sign takes beside the next one."""
 

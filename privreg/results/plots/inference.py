@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from privreg.results.estimates import EstimatedResults
 
-__all__ = ["lengths"]
-
 
 def lengths(results: EstimatedResults, *, alpha: float = 0.05, ax: Any = None) -> Axes:
     """Draw lengths of all methods' intervals relative to those of the first; see `PrivateResults.plot_inference`."""

@@ -17,8 +17,6 @@ from privreg.tables import shorten
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["privacy_curve"]
-
 MARKED: Final = (0.01, 0.05)
 """False positive rates at which the attacker's success is printed."""
 

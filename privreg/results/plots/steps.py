@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["kinds_of_steps", "public_steps"]
-
 
 def public_steps(design: Any, spreads: Array | None = None) -> Array:
     """How far to move each column of a design in a figure, so that coefficients can be compared; user's units.

@@ -21,30 +21,6 @@ if TYPE_CHECKING:
     from privreg.results.estimates import EstimatedResults
     from privreg.results.statement import PrivacyStatement
 
-__all__ = [
-    "COLOURS",
-    "COLUMN",
-    "CONSTANTS",
-    "DASHES",
-    "GREY",
-    "MARKERS",
-    "SMALL",
-    "TEXT",
-    "Inks",
-    "add_corner",
-    "add_footer",
-    "add_title",
-    "baselines",
-    "folded",
-    "ground",
-    "guarantee",
-    "in_all",
-    "inks_for",
-    "literal",
-    "panels",
-    "pyplot",
-]
-
 COLUMN: Final = 3.5
 """Width in inches of one column of a journal; two of them are as wide as a figure gets."""
 # Told apart by lightness in grey and by hue for colour-blind readers; markers differ as well.

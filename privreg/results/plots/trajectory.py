@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.results.estimates import EstimatedResults
 
-__all__ = ["trajectory"]
-
 
 def trajectory(
     results: EstimatedResults,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.tables import Part
 
-__all__ = ["Comparison", "anova", "compare"]
-
 _OF_A_LEVEL = {codes.EXPECTILE, codes.QUANTILE}
 _TITLE = "Private Online Regressions Compared"
 

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.tables.parts import Part as Shown
 
-__all__ = [
-    "MarginalEffects",
-    "Part",
-    "Rows",
-    "estimand_words",
-    "marginal_effects",
-    "means_at",
-    "replaced",
-    "with_error",
-]
-
 _STEP: Final = 6e-6
 """About the third root of the rounding unit: best for central differences."""
 _FLOOR: Final = 1e-4

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from privreg.inference.methods import Pivot
     from privreg.tables import Part
 
-__all__ = ["ContrastTest", "WaldTest", "contrast_test", "factors_of", "p_words", "wald_test"]
-
 _TITLE: Final = "Tests of linear combinations"
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.tables.parts import Part as Shown
 
-__all__ = ["ADJUSTMENTS", "MarginalMeans", "PairwiseTests", "marginal_means", "pairwise"]
-
 ADJUSTMENTS: Final = {
     "holm": "h",
     "bonferroni": "b",

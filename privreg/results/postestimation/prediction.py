@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from privreg.inference.methods import Pivot
     from privreg.results.data import ResultData
 
-__all__ = ["ClassPrediction", "Prediction", "check_which", "note_outside", "predicted", "probabilities", "with_errors"]
-
-
 # --- which -----------------------------------------------------------------------------------------------
 
 

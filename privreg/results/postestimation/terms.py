@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from privreg.results.data import ResultData
     from privreg.tables import Part
 
-__all__ = ["TermTests", "coefficients_of", "places", "term_tests"]
-
 _CONSTANTS: Final = ("Intercept", "const")
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from privreg.results.data import ResultData
 
-__all__ = ["TestedResults"]
-
 
 class TestedResults(Results):
     """Results that can be tested."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from privreg.formula.units import Units
     from privreg.simulation.settings import Settings
 
-__all__ = ["begin", "report_of_chain"]
-
 
 def begin(spec: ModelSpec, settings: Settings, key: bytes | None, start: Array | None) -> AveragedSGD:
     """Begin the chain.

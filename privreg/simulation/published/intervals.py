@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.simulation.published.sgd import AveragedSGD
     from privreg.simulation.settings import Settings
 
-__all__ = ["of_batches", "of_chain"]
-
 
 def of_chain(
     run: AveragedSGD, chain: Chain, settings: Settings, release_central: Callable[[Chain], Sandwich]

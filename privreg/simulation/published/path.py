@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from privreg.collector.published.sgd import ChainSummary as Chain
     from privreg.inference.blocks import Blocks
 
-__all__ = ["BATCHES", "batches_of"]
-
 BATCHES: Final = 20
 """Growing batches of the published algorithm."""
 

@@ -27,8 +27,6 @@ from privreg.simulation.published.sgd_device import Device
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["AveragedSGD", "make_plan", "next_mark"]
-
 MARKS_PER_DOUBLING = 4
 STEP_BLOCK = 64 * BLOCK
 BURN_IN = 16

@@ -18,8 +18,6 @@ from privreg.privacy.mechanisms import Mechanism
 
 Function = Callable[[float, float], float] | None
 
-__all__ = ["Device"]
-
 
 class Device(NamedTuple):
     """What every device knows before it sees its row: public."""

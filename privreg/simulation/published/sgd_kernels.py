@@ -50,16 +50,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = [
-    "add_gram",
-    "flush",
-    "flush_block",
-    "fused",
-    "is_curvature_turn",
-    "randomise",
-    "unit_score",
-]
-
 
 @intrinsic
 def _call_at(typing_context: Any, address: Any, eta: Any, y: Any) -> Any:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from privreg.simulation.settings import FitOptions
     from privreg.simulation.streaming.stream import Stream
 
-__all__ = ["blocks_of", "fit_blocks"]
-
 FEWEST: Final = 64
 """Blocks that are dealt, at least: fewer and larger ones are cut."""
 

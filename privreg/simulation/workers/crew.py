@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Crew", "Task"]
-
 T = TypeVar("T")
 
 

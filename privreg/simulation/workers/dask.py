@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from privreg.simulation.settings import FitOptions
     from privreg.simulation.workers.tasks import Each
 
-__all__ = ["connected", "files_of", "fit", "spread"]
-
 RETRIES: Final = 2
 """Of a task whose error is not about the rows. Tasks of workers that die are given to others by Dask itself."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from privreg.simulation.settings import FitOptions
     from privreg.simulation.streaming.stream import Stream
 
-__all__ = ["Each", "Part", "Span", "Work", "quiet"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
