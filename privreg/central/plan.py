@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from privreg.central.losses import Loss
 from privreg.privacy.ledger import Budget
 
-__all__ = ["Plan", "doubt", "make_plan"]
-
 LANES: Final = 8
 """Lanes by default."""
 

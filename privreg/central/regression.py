@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from privreg.central.losses import Loss
     from privreg.families.family import Family
 
-__all__ = ["Regression"]
-
 
 class Regression:
     """Regression by a trusted curator, who sees all rows and releases coefficients with noise.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from privreg.formula.spec import ModelSpec
     from privreg.results.statement import PrivacyStatement
 
-__all__ = ["CentralResults", "estimate_of", "from_saved", "payload"]
-
 ONE_LANE: Final = doubt(
     "lane", "one lane tells nothing of its precision, so there are none; fit with lanes=8", of="standard errors"
 )

@@ -15,8 +15,6 @@ from privreg.errors import OptionError
 if TYPE_CHECKING:
     from privreg.central.losses import Loss
 
-__all__ = ["Constants", "constants", "curvature_sensitivity", "iterates_within", "sensitivity"]
-
 ROUNDING = 1e-9
 """Relative slack for steps that are 2/L up to their last bits."""
 

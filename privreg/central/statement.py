@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from privreg.central.plan import Plan
     from privreg.formula.spec import ModelSpec
 
-__all__ = ["make_statement"]
-
 ROUNDING: Final = "noise is drawn in double precision: the guarantee holds up to floating-point rounding"
 _PROTECTS: Final = (
     "one record, a row with all its values; neighbours replace one record, so the number of records is public; who has "

@@ -17,8 +17,6 @@ from privreg.privacy.noise import fresh_key, seeded_key
 if TYPE_CHECKING:
     from privreg.central.losses import Loss
 
-__all__ = ["audit"]
-
 
 def audit(
     family: Any = "huber",

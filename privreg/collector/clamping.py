@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Bounded, Plan, Progress
     from privreg.protocol.rounds import Reports
 
-__all__ = ["ERROR", "SMALL", "Shares", "harmed", "later", "people_for", "quantile", "shares_of", "told"]
-
 SMALL: Final = 0.01
 """Share of the records of which nothing is said."""
 

@@ -17,8 +17,6 @@ from privreg.errors import SchemaError, quietly
 from privreg.files.optional import comes_from
 from privreg.schema.declarations import Schema
 
-__all__ = ["KEY", "completed"]
-
 KEY: Final = "privreg"
 """Key of the declarations in a DataFrame's attrs."""
 

@@ -18,25 +18,6 @@ from numpy.typing import NDArray
 
 from privreg.schema.dates import day_of, days_of_times
 
-__all__ = [
-    "GAP",
-    "LARGEST",
-    "UNKNOWN",
-    "Codes",
-    "Flags",
-    "Floats",
-    "as_series",
-    "coded_texts",
-    "factorized",
-    "places_of",
-    "plain_table",
-    "plain_vector",
-    "read",
-    "read_days",
-    "read_numbers",
-    "unmasked",
-]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.intp]

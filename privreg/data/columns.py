@@ -31,33 +31,6 @@ from privreg.data.taken import Taken
 from privreg.errors import DataError, SchemaError, quietly
 from privreg.schema.declarations import Schema
 
-__all__ = [
-    "Encoded",
-    "all_finite",
-    "as_dates",
-    "beyond",
-    "check_mapping",
-    "clamped",
-    "column_of",
-    "complete_rows",
-    "joined",
-    "learn_levels",
-    "learn_moments",
-    "length",
-    "level_codes",
-    "log_exposure",
-    "missing",
-    "numbers",
-    "prepare",
-    "reads_as_number",
-    "row_labels",
-    "same_rows",
-    "settled",
-    "spread",
-    "zero_one",
-]
-
-
 _MEND: Final = "drop or fill such rows; fits and means let them send noise by missing='noise', their default."
 _MEND_NEW: Final = "drop or fill such rows: new rows need every value."
 

@@ -17,8 +17,6 @@ from privreg.errors import DataError
 from privreg.schema.declarations import Schema
 from privreg.schema.files import quoted
 
-__all__ = ["Described", "described", "mismatches", "template"]
-
 
 class Described(NamedTuple):
     """One file: its name, its columns in order, and their kinds; None where a header has no types."""

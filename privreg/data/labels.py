@@ -15,8 +15,6 @@ from privreg.data.sources.source import check_labels
 from privreg.data.sources.tables import labels_of_object
 from privreg.errors import FormulaError, PrivregError, SchemaError, nearest
 
-__all__ = ["check_columns", "check_declared", "refuse_bare"]
-
 _QUOTED: Final = re.compile(r"""Q\(\s*(["']).*?\1\s*\)""")
 _DECLARING: Final = ("bounds", "levels", "moments")
 _LONGEST: Final = 4096

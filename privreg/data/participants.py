@@ -21,8 +21,6 @@ from privreg.data.columns import column_of
 from privreg.errors import BudgetError, DataError, OptionError, SchemaError, quietly, real, shown
 from privreg.options.table import check
 
-__all__ = ["Counter", "Participants"]
-
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 

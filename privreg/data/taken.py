@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from privreg.data.cells import Floats
 
-__all__ = ["Taken", "taken"]
-
 
 class Taken(Mapping[str, Any]):
     """Rows at some places of columns; each column is taken when it is asked for, by whoever encodes it.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     _Write = Callable[[pd.DataFrame], None]
 
-__all__ = ["write_frames"]
-
 
 def write_frames(frames: Iterable[pd.DataFrame], target: Path, rows: int, *, parquet: bool, progress: bool) -> Path:
     """Write frames one after the other as one CSV or Parquet file.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from privreg.data.sources.open import Source
     from privreg.federated.plan import Plan
 
-__all__ = ["Client", "clipped", "local_update", "read_silo"]
-
 
 def read_silo(plan: Plan, source: Source, number: int) -> tuple[Array, Array]:
     """Encode a silo's records, internal units.

@@ -27,8 +27,6 @@ from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 from privreg.schema.declarations import Schema
 from privreg.unavailable import not_fitted
 
-__all__ = ["FederatedRegression"]
-
 
 class FederatedRegression:
     """Regression over silos that share nothing but randomised updates: federated averaging under local privacy.

@@ -23,8 +23,6 @@ from privreg.privacy.scalar import NumberMechanism, number_mechanism, share
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["UPDATE_MECHANISMS", "UpdateMechanism", "update_mechanism"]
-
 UPDATE_MECHANISMS: Final = ("gaussian", "privunit", "laplace", "piecewise", "geodp", "ldpvec")
 _TITLES: Final = {
     "gaussian": "Gaussian",

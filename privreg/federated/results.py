@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from privreg.arrays import Array
 
-__all__ = ["FederatedResults", "make_results"]
-
 STILL_MOVING: Final = Diagnostic(
     "moving",
     "The estimates had not settled: they moved in the second half of the rounds by more than noise explains, so "

@@ -18,9 +18,6 @@ from privreg.results.wording import Unusable
 if TYPE_CHECKING:
     from privreg.arrays import Array
 
-__all__ = ["Estimates", "State", "estimates", "few", "init", "merge", "update"]
-
-
 FEW: Final = 10.0
 """People who must have given an answer, and who must have not, for normal limits."""
 

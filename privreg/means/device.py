@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.schema.declarations import Schema
 
-__all__ = ["chosen", "encoded", "inside", "reports"]
-
 
 def encoded(frame: Any, columns: Sequence[str], schema: Schema, *, gaps: bool) -> dict[str, NDArray[Any]]:
     """Raw columns as clamped numbers and codes of levels; with `gaps` missing ones are NaN and −1, else refused.

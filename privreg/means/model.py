@@ -24,8 +24,6 @@ from privreg.schema.combining import combined
 from privreg.schema.declarations import Schema
 from privreg.unavailable import not_fitted
 
-__all__ = ["PrivateMeans", "estimate"]
-
 
 class PrivateMeans:
     """Means of numeric columns and frequencies of factors under local differential privacy, in one pass.

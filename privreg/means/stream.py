@@ -17,8 +17,6 @@ from privreg.means.spec import Spec
 from privreg.privacy.ledger import Charge, Release
 from privreg.privacy.noise import NoiseStream, fresh_key, seeded_key
 
-__all__ = ["MeansStream"]
-
 
 class MeansStream:
     """Estimates in progress. Made by :meth:`PrivateMeans.start`.

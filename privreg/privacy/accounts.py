@@ -24,18 +24,6 @@ import numpy as np
 from privreg.files.optional import comes_from
 from privreg.privacy.budget import compose
 
-__all__ = [
-    "UNKNOWN",
-    "Account",
-    "Accounts",
-    "accounts_of",
-    "of_columns",
-    "of_files",
-    "of_mapping",
-    "of_parts",
-    "of_query",
-]
-
 
 class Account(NamedTuple):
     """One of the accounts that a release from some rows goes to."""

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from privreg.protocol.messages import Report
     from privreg.service.course import Course
 
-__all__ = ["Options", "make"]
-
 BASE: Final = "/v1/studies/{study}"
 PROBLEM: Final = "application/problem+json"
 SECONDS: Final = 1.0

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["Clock", "steady"]
-
 LEAP: Final = 60.0
 """Seconds by which the clock may be put forward or back at once without having leapt."""
 

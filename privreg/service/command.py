@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from privreg.collector.chain import Cell, Place
 
-__all__ = ["collector", "prepared", "serve", "tokens", "write_tokens"]
-
 HERE: Final = "127.0.0.1"
 PORT: Final = 8000
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from privreg.collector.plan import Plan
     from privreg.results.results import PrivateResults
 
-__all__ = ["Course", "opened", "snapshots_of"]
-
 CLOSED, SEALED = "closed", "sealed"
 """A study that asks nobody, and one of which no report counts any more, whatever clocks say."""
 

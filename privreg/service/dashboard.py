@@ -20,8 +20,6 @@ from privreg.service.feed import Feed
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["Feed", "routes"]
-
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

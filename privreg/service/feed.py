@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from privreg.service.course import Course
 
-__all__ = ["Feed", "Progress"]
-
 SECONDS: Final = 1.0
 """Between two looks, at least."""
 

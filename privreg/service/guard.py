@@ -11,8 +11,6 @@ from privreg.service.quota import place_of
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["CONNECTIONS", "Guarded", "Proxied"]
-
 HEAD: Final = 32 * 1024
 """Bytes of a request's head, at most."""
 

@@ -17,8 +17,6 @@ from starlette.routing import Route
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["HEADERS", "routes"]
-
 FOLDERS: Final = ("survey", "device")
 KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 

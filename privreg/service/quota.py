@@ -8,8 +8,6 @@ import secrets
 import time
 from typing import Final
 
-__all__ = ["Quota", "place_of"]
-
 BURST: Final = 4.0
 """Seconds' worth of requests that may come at once."""
 

@@ -30,8 +30,6 @@ from privreg.errors import OptionError
 from privreg.protocol.study import LIMIT
 from privreg.service import tables as t
 
-__all__ = ["Arrived", "Full", "Store", "StoreError", "Writer"]
-
 MOST: Final = 512
 WAITING: Final = 4096
 """Reports that may wait for the writer; beyond them devices are asked to come later."""

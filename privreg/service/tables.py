@@ -20,8 +20,6 @@ from sqlalchemy import (
     Table,
 )
 
-__all__ = ["FORMAT", "METADATA", "cell", "counter", "issuer", "meta", "report", "revoked", "snapshot", "state", "study"]
-
 FORMAT: Final = 1
 """Of the tables; a database of a later one is refused."""
 

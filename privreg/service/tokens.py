@@ -15,8 +15,6 @@ from cryptography.fernet import Fernet, InvalidToken
 from privreg.errors import OptionError
 from privreg.protocol.messages import ID, MAC, Token
 
-__all__ = ["VARIABLE", "Issuer", "is_good", "new_secret"]
-
 SECRET: Final = 32
 VARIABLE: Final = "PRIVREG_STORE_KEY"
 """Environment variable with the passphrase by which secrets in the database are encrypted."""

@@ -15,8 +15,6 @@ from privreg.data.sources.source import CHUNK, Batch, Wanted, beyond
 from privreg.errors import DataError, quietly
 from privreg.files.optional import need
 
-__all__ = ["as_bytes", "batches_of", "coded", "kind_of", "pyarrow", "read_stream", "streamed"]
-
 _EXACT_DIGITS: Final = 15
 """Decimals with so many digits are whole doubles before their point is set: one division, rounded once, is exact."""
 

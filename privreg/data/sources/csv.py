@@ -17,8 +17,6 @@ from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, che
 from privreg.errors import DataError, OptionError, quietly, shown
 from privreg.privacy.accounts import of_files
 
-__all__ = ["PLAIN", "Csv", "check_commas", "csv", "header_of", "open_csv"]
-
 
 @dataclass(frozen=True)
 class Csv:

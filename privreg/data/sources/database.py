@@ -17,8 +17,6 @@ from privreg.errors import DataError, MissingExtraError, UnsupportedArgumentErro
 from privreg.files.optional import comes_from, need
 from privreg.privacy.accounts import Account, Accounts, of_query
 
-__all__ = ["Sql", "open_sql", "sql"]
-
 _ALIAS: Final = "privreg_rows"
 
 _BACKTICKS: Final = ("MySQLdb", "pymysql", "mysql", "mariadb", "aiomysql")

@@ -11,8 +11,6 @@ from privreg.data.sources.source import Source, Wanted, check_labels, file_mark
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
-__all__ = ["open_feather"]
-
 
 def open_feather(path: Path, wanted: Wanted) -> Source:
     """Rows of a Feather or Arrow IPC file that exists."""

@@ -18,8 +18,6 @@ from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
 from privreg.privacy.accounts import of_files
 
-__all__ = ["FEATHER", "PARQUET", "arrow_schema", "files_of", "is_dask", "open_files", "paths_of"]
-
 PARQUET: Final = frozenset({".parquet", ".pq"})
 FEATHER: Final = frozenset({".feather", ".arrow", ".ipc"})
 _OTHER: Final = frozenset(

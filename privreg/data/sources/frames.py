@@ -17,8 +17,6 @@ from privreg.data.taken import Taken, taken
 from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.privacy.accounts import UNKNOWN, accounts_of, of_columns, of_mapping
 
-__all__ = ["open_arrays", "open_frame", "open_frames", "open_mapping"]
-
 
 def open_arrays(
     endog: np.ndarray,

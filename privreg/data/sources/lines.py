@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["header", "lines_in", "opened", "pieces"]
-
 PIECE: Final = 1 << 18
 """Bytes that are read at a time, up to the end of the line."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from privreg.arrays import Ints
     from privreg.data.sources.source import Batch, Wanted
 
-__all__ = ["PUBLIC", "Piece", "chained", "dealt_pieces", "dealt_rows", "held_rows", "spread"]
-
 STRATA: Final = 256
 LONGEST: Final = 64
 """Consecutive rows of a block, at most: with one of every stratum a run has 16,384 rows."""

@@ -16,8 +16,6 @@ from privreg.data.sources.source import CHUNK, Batch, Source, Wanted, ahead, che
 from privreg.errors import DataError, quietly
 from privreg.privacy.accounts import of_files
 
-__all__ = ["open_parquet", "partitions"]
-
 _READ: Final[dict[str, Any]] = {"memory_map": False, "pre_buffer": False, "buffer_size": 1 << 16}
 """Pages come through a small buffer; whole columns of a row group, or a mapped file, would be held in memory."""
 

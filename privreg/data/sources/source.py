@@ -19,22 +19,6 @@ from privreg.schema.declarations import Schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "CHUNK",
-    "Batch",
-    "Source",
-    "Wanted",
-    "ahead",
-    "beyond",
-    "check_labels",
-    "chunk_of",
-    "file_mark",
-    "first",
-    "once",
-    "pieces",
-    "rows_of",
-]
-
 CHUNK: Final = 65_536
 """Rows encoded at a time. With a quarter of them two threads took as long as one: they waited for one another."""
 

@@ -14,8 +14,6 @@ from privreg.errors import DataError, UnsupportedArgumentError, quietly
 from privreg.files.optional import comes_from
 from privreg.privacy.accounts import UNKNOWN
 
-__all__ = ["labels_of_object", "open_object", "quoted"]
-
 
 def open_object(data: Any, wanted: Wanted) -> Source | None:
     """Rows of a table of another library; None if it isn't one."""

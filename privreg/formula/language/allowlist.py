@@ -17,20 +17,6 @@ from privreg.formula.language.spelling import contrast_here, spelt_here
 from privreg.formula.trees.splines import problem
 from privreg.schema.declarations import MOST_LEVELS, Schema
 
-__all__ = [
-    "CONTRASTS",
-    "NUMPY_CONSTANTS",
-    "NUMPY_FUNCTIONS",
-    "RESERVED",
-    "SPLINES",
-    "Walker",
-    "check_exposure",
-    "check_levels",
-    "misfit",
-    "undeclared",
-    "undeclared_offset",
-]
-
 _NUMPY = """
 abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil clip copysign cos cosh deg2rad
 degrees divide equal exp exp2 expm1 fabs float_power floor floor_divide fmax fmin fmod greater greater_equal

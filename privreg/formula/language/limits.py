@@ -14,8 +14,6 @@ from patsy.parse_formula import parse_formula
 from privreg.errors import FormulaError, shown
 from privreg.protocol.study import MOST_COLUMNS
 
-__all__ = ["LONGEST", "NESTED", "read", "refuse_long", "refuse_wide"]
-
 LONGEST: Final = 1 << 14
 """Characters of a formula, at most."""
 

@@ -16,8 +16,6 @@ from privreg.schema.declarations import Schema
 if TYPE_CHECKING:
     from privreg.formula.language.parse import Rowwise
 
-__all__ = ["complete", "complete_scale", "in_memory", "read_leaks", "read_scaling"]
-
 
 def read_leaks(allow_leak: Any) -> tuple[str, ...]:
     """Read ``allow_leak=``: one or several of "levels" and "scale"."""

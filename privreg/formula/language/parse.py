@@ -28,22 +28,6 @@ from privreg.protocol.trees import DEEPEST
 from privreg.protocol.wire import LARGEST
 from privreg.schema.declarations import RESPONSE_KINDS, Schema
 
-__all__ = [
-    "PIECE",
-    "ParsedFormula",
-    "Rowwise",
-    "check_formula",
-    "collect_rowwise",
-    "columns_of",
-    "constant_value",
-    "needed_columns",
-    "needed_levels",
-    "private_columns",
-    "refuse_other",
-    "rowwise",
-    "term_tree",
-]
-
 _CONTRASTS = {"Treatment": Treatment, "Sum": Sum, "Helmert": Helmert, "Poly": Poly, "Diff": Diff}
 
 

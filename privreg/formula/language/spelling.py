@@ -11,8 +11,6 @@ from unicodedata import normalize
 from privreg.errors import DataError
 from privreg.options.values import logged
 
-__all__ = ["as_labelled", "contrast_here", "foreign", "spelt_here"]
-
 _SAME: Final = {
     **dict.fromkeys(("ln", "logn"), "log"),
     **dict.fromkeys(("ifelse", "if_else", "iif"), "where"),

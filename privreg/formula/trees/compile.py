@@ -38,7 +38,6 @@ from privreg.formula.language.parse import ParsedFormula, constant_value, term_t
 from privreg.formula.trees import splines
 from privreg.formula.trees.operations import (
     BINARY,
-    CLOSED,
     CLOSED_ONLY,
     COMPARISONS,
     CONDITIONS,
@@ -51,19 +50,6 @@ from privreg.formula.trees.operations import (
     const,
 )
 from privreg.schema.declarations import Schema
-
-__all__ = [
-    "CLOSED",
-    "CompiledTerm",
-    "Tree",
-    "Trees",
-    "columns_of",
-    "compile_factor",
-    "compile_term",
-    "compile_terms",
-    "compile_trees",
-    "const",
-]
 
 EXACT: Final = 2.0**53
 """Whole numbers below it are doubles."""

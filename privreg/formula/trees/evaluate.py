@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from privreg.formula.trees.splines import bsplines, cubic, floats, one_of
 from privreg.schema.declarations import Schema
 
-__all__ = ["Program"]
-
 _NUMBERS: Final = {
     "add": np.add,
     "sub": np.subtract,

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from privreg.data.cells import Codes, Floats
 
-__all__ = ["Block", "Lookup"]
-
 
 class Block(NamedTuple):
     """Some columns of the design, by the codes of some factors."""

@@ -7,21 +7,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-__all__ = [
-    "BINARY",
-    "CLOSED",
-    "CLOSED_ONLY",
-    "COMPARISONS",
-    "CONDITIONS",
-    "HEADS",
-    "OPERATORS",
-    "SAME",
-    "UNARY",
-    "WRITTEN",
-    "Tree",
-    "const",
-]
-
 Tree = list[Any]
 """A nested list; see the table in `privreg.formula.trees.compile`."""
 

@@ -16,8 +16,6 @@ from privreg.formula.trees.operations import Tree
 from privreg.protocol.trees import HIGHEST, MOST_KNOTS
 from privreg.protocol.wire import LARGEST
 
-__all__ = ["SPLINES", "bsplines", "cubic", "floats", "one_of", "problem", "trees"]
-
 
 def problem(what: str, given: Mapping[str, Any]) -> str | None:
     """What is wrong with the numbers of a spline, and what is allowed; None if they are right.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from privreg.simulation.rounds import RoundsRun
     from privreg.simulation.settings import Settings
 
-__all__ = ["before_role", "found_of", "wanted"]
-
 ENOUGH: Final = 400.0
 """Records in main rounds, times μ²/d²; no study of many designs was made with fewer (`benchmarks.validity`)."""
 

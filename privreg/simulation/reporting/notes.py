@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.collector.clamping import Shares
     from privreg.collector.plan import Plan, Progress
 
-__all__ = ["RARE", "Findings", "clamping_words", "notes"]
-
 MANY_MORE: Final = 1.25
 """People, relative to those expected, from whom on a note says that pilots were short for them. With fewer, simulations
 showed no loss of precision or coverage to speak of; with four times as many the rmse doubled."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from privreg.simulation.rounds import RoundsRun
     from privreg.simulation.settings import Settings
 
-__all__ = ["FitOutcome", "outside_of", "refuse_overflow", "report_of_rounds"]
-
 ROLES: Final = {
     "location": "told where columns lie",
     "moments": "reported second moments",

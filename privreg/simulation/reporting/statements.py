@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from privreg.simulation.reporting.outcome import FitOutcome
     from privreg.simulation.settings import Settings
 
-__all__ = ["statement", "title"]
-
 OF_RESPONSES: Final = (
     f"{RESPONSE_ALONE}, used once; covariates and offsets are public, not protected; neighbours replace one response"
 )

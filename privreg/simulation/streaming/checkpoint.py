@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from privreg.data.sources.open import Source
     from privreg.simulation.streaming.stream import Stream
 
-__all__ = ["Checkpoints", "forget", "read_checkpoint", "take_all"]
-
 SECONDS: Final = 30.0
 _FREE: Final = ("threads",)
 """Options that may change between runs, since no bit depends on them."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from privreg.data.participants import Counter
     from privreg.formula.spec import ModelSpec
 
-__all__ = ["Encoder", "Rows"]
-
 
 class Rows(NamedTuple):
     """Rows of a batch in internal units, and what is known of their people: one entry a row, or None for all alike."""

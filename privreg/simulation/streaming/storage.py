@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from privreg.simulation.published.sgd import AveragedSGD
     from privreg.simulation.settings import Settings
 
-__all__ = ["document_of", "plan_told", "refuse_unstorable"]
-
 
 def refuse_unstorable(spec: ModelSpec, settings: Settings) -> None:
     """Refuse to store what would hold raw sums, who came, or code.

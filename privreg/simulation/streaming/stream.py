@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from privreg.results.equation import Equation
     from privreg.simulation.published.sgd import AveragedSGD
 
-__all__ = ["Stream"]
-
-
 AHEAD: Final = 2
 """Batches a thread that are encoded before they are played, at most: while the collector makes the next state, too."""
 
