@@ -53,11 +53,12 @@ from scipy.stats import beta
 import privreg as pr
 from benchmarks.central_designs import DESIGNS, cell, commit, lines
 from benchmarks.store import save_table
-from privreg.central import Absolute, QHinge, QNorm, Regression, kernels, twins
+from privreg.central import Absolute, QHinge, QNorm, Regression, kernels
 from privreg.central.losses import Loss, resolve_loss
 from privreg.central.sensitivity import constants, sensitivity
 from privreg.errors import PrivregWarning
 from privreg.files.archive import write_bytes
+from tests.central import twins
 
 FAMILIES = {
     "hinge": pr.Hinge(),

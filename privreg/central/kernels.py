@@ -1,6 +1,6 @@
 """Compiled loops of a curator's stochastic gradient descent. One file: a cached caller elsewhere would go stale.
 
-The NumPy twins are in `privreg.central.twins`, operation by operation.
+The NumPy twins are in `tests/central/twins.py`, operation by operation.
 """
 
 from __future__ import annotations

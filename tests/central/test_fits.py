@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import privreg as pr
 from benchmarks.central import FAMILIES, adversarial_pair
-from privreg.central import QHinge, QNorm, Regression, audit, calibration, descent, kernels, twins
+from privreg.central import QHinge, QNorm, Regression, audit, calibration, descent, kernels
 from privreg.central.losses import resolve_loss
 from privreg.central.plan import make_plan
 from privreg.central.results import estimate_of, still_moving
@@ -20,6 +20,7 @@ from privreg.errors import OptionError
 from privreg.privacy.conversions import gdp_delta, gdp_mu
 from privreg.privacy.ledger import Budget
 from privreg.privacy.noise import seeded_key
+from tests.central import twins
 
 SMOOTH = Constants(1.0, 1.0, 1.0, 1.0, math.inf)
 BUDGET = Budget.declare(epsilon=1, delta=1e-5)
