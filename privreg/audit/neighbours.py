@@ -54,10 +54,6 @@ def mu_lower_bound(first: Array, second: Array, direction: Array, threshold: flo
         Projections above it are called "second". Fixed before the reports are seen.
     alpha : float
         Probability of a limit above the true μ.
-
-    Returns
-    -------
-    Audit
     """
     n, m = len(first), len(second)
     wrong_first = int(np.sum(first @ direction > threshold))

@@ -64,10 +64,6 @@ def add(cell: Cell | None, values: Ints, role: str) -> Cell:
         None if it has had none.
     values : ndarray of int, shape (n, numbers)
     role : str
-
-    Returns
-    -------
-    Cell
     """
     wide = values.astype(np.int64)
     if role == "measures":
@@ -119,10 +115,6 @@ def taken(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) -> 
     roles : mapping of str to Role
     cells : mapping of Place to Cell
         All that has come.
-
-    Returns
-    -------
-    Chain
     """
     progress, known = chain.progress, dict(chain.known)
     for state, number in enumerate(chain.asked[:-1]):
@@ -150,10 +142,6 @@ def closed(plan: Plan, chain: Chain, roles: Mapping[str, Role], cells: Cells) ->
     roles : mapping of str to Role
     cells : mapping of Place to Cell
         The snapshot.
-
-    Returns
-    -------
-    Chain
 
     Raises
     ------

@@ -158,10 +158,6 @@ def learn(
         Whether the law is to have no say.
     brief : bool
         Whether the posterior's mean is enough.
-
-    Returns
-    -------
-    Curvature
     """
     q = len(noise)
     precision = _inverted(noise)

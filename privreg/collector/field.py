@@ -124,13 +124,7 @@ def ask_of(plan: Plan, state: State, gauge: Measured | None = None) -> Ask:
 
 
 def state_of(plan: Plan, ask: Ask) -> tuple[State, Measured | None]:
-    """What a state of a study asks as a state of a fit: the other way round of `ask_of`.
-
-    Parameters
-    ----------
-    plan : Plan
-    ask : Ask
-    """
+    """What a state of a study asks as a state of a fit: the other way round of `ask_of`."""
     size, scores = plan.size, ask.role in {"pilot", "main", "measures"}
     if scores and plan.wide is not None:
         rows = np.array(ask.rows, dtype=np.float64)
@@ -164,10 +158,6 @@ def reports_of(role: Role, people: Ints, sums: Ints) -> Reports:
     role : Role
     people : ndarray of int, shape (parts, groups)
     sums : ndarray of int, shape (parts, groups, numbers)
-
-    Returns
-    -------
-    Reports
     """
     return Reports(people.astype(np.float64), sums / float(role.radius), int(people.sum()))
 
@@ -182,10 +172,6 @@ def products(role: Role, people: int, sums: Ints, squares: Array) -> Reports:
     sums : ndarray of int, shape (numbers,)
     squares : ndarray, shape (2, numbers (numbers + 1) / 2)
         Sums of products, lower triangle row by row: high and low part.
-
-    Returns
-    -------
-    Reports
     """
     row, col = np.tril_indices(role.numbers)
     outer = np.zeros((role.numbers, role.numbers))

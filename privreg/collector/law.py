@@ -79,10 +79,6 @@ def expected(law: Law, state: Array, c: float, theta: Array, s: float) -> Expect
     c : float
         The state's corner.
     s : float
-
-    Returns
-    -------
-    Expected
     """
     if law.blocks > 1:
         return _blocks(law, state, theta)

@@ -78,10 +78,6 @@ def advance(plan: Plan, progress: Progress, reports: Reports) -> Progress:
     progress : Progress
     reports : Reports
         Of the round that answered `progress.state`.
-
-    Returns
-    -------
-    Progress
     """
     role = progress.state.role
     if role == "location":

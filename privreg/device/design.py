@@ -101,10 +101,6 @@ def row_of(plan: PublicPlan, answers: Mapping[str, object]) -> Row:
     plan : PublicPlan
     answers : mapping of str to object
         By column; what the plan doesn't name is not looked at.
-
-    Returns
-    -------
-    Row
     """
     nothing = Row([math.nan] * plan.d, math.nan, math.nan, (0.0,) * len(plan.clamping))
     columns = {c.name: c for c in plan.columns}

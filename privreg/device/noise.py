@@ -143,10 +143,6 @@ def rounded_normal(bits: int, words: Words) -> int:
     bits : int
         From 0 to 31.
     words : Words
-
-    Returns
-    -------
-    int
     """
     while True:
         k = 0

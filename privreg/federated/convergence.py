@@ -68,10 +68,6 @@ def predicted_error(
     update_norm : float
         ℓ2 norm of a typical update, for mechanisms whose noise depends on it; PrivUnit's is largest at 0.
 
-    Returns
-    -------
-    Convergence
-
     Raises
     ------
     OptionError

@@ -328,12 +328,7 @@ class Study:
 
 
 class StudyModel:
-    """The model of a signed plan; made by ``from_formula(formula, study)``.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """The model of a signed plan; made by ``from_formula(formula, study)``."""
 
     def __init__(self, study: Study) -> None:
         self._study = study

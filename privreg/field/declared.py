@@ -56,10 +56,6 @@ def read(path: str | Path) -> Declared:
     path : path-like
         YAML or JSON.
 
-    Returns
-    -------
-    Declared
-
     Raises
     ------
     SchemaError
@@ -168,10 +164,6 @@ def fit_of(text: str) -> FitPlan:
     ----------
     text : str
         ``plan.model["declared"]``.
-
-    Returns
-    -------
-    FitPlan
     """
     said = json.loads(text)
     asked = dict(said["asked"])

@@ -101,10 +101,6 @@ def study_plan(fit: FitPlan, design: DesignTrees, about: About, keys: Sequence[b
     keys : sequence of bytes
         Public keys, one of which signs every state; several, so that the server's can be exchanged.
 
-    Returns
-    -------
-    PublicPlan
-
     Raises
     ------
     OptionError, SchemaError

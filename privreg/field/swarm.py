@@ -130,10 +130,6 @@ def swarm(
     seen : callable, optional
         Is told every state.
 
-    Returns
-    -------
-    Answers
-
     Raises
     ------
     OptionError, StudyError

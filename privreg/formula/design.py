@@ -138,10 +138,6 @@ class Design:
             What becomes of a row that can't be used, because a value that is read is missing, no number or not a
             declared level, or a term is not finite: NaN (see `Encoded`), an error, or no row.
 
-        Returns
-        -------
-        Encoded
-
         Raises
         ------
         DataError

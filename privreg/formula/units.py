@@ -160,10 +160,6 @@ def public_units(design: Design | ArrayDesign, *, scale_response: bool) -> Units
     scale_response : bool
         False for families whose response has units of its own (logistic).
 
-    Returns
-    -------
-    Units
-
     Raises
     ------
     SchemaError

@@ -77,10 +77,6 @@ def growing_batches(sums: Array, ends: Array, mean: Array) -> Batches:
         Those ends, ascending.
     mean : ndarray, shape (d,)
 
-    Returns
-    -------
-    Batches
-
     References
     ----------
     XSJKH (arXiv 2505.08227), section 4.3.

@@ -85,10 +85,6 @@ def central_sandwich(curvature: Array, outer: Array, n: int, noise_sd: float) ->
     noise_sd : float
         Noise sd of the gradient reports, added to the meat.
 
-    Returns
-    -------
-    Sandwich
-
     References
     ----------
     XSJKH (arXiv 2505.08227), section 4.1.

@@ -78,10 +78,6 @@ def wald_sf(w: float, q: int, lanes: int = 1) -> float:
     lanes : int
         Number of chains whose random-scaling matrices are averaged.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     InferenceError

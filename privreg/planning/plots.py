@@ -41,10 +41,6 @@ def contours(plan: Planned, coef: str, *, ax: Any = None) -> Axes:
     plan : Planned
     coef : str
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     pure = math.isfinite(plan.budget.epsilon)
     at = plan.budget.epsilon if pure else plan.mu

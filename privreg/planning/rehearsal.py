@@ -64,10 +64,6 @@ def rehearse(
         −1 for the opposite noise.
     begun : Progress, optional
         After the rounds on location, of a plan with other numbers of records; see `located`.
-
-    Returns
-    -------
-    Expected
     """
     assert plan.rows is not None
     progress = collector.begin(plan) if begun is None else begun

@@ -393,10 +393,6 @@ def number_mechanism(name: object, budget: Budget, low: float = -1.0, high: floa
     low, high : float
         Public range of the number.
 
-    Returns
-    -------
-    NumberMechanism
-
     Raises
     ------
     OptionError

@@ -113,10 +113,6 @@ def schedule(
         or `CLAMPED` of the records if that is fewer, but at least a part 1/`FAINT` of them. Where nobody knows how many
         will come, they are asked between main rounds, as soon as they are at most `CLAMPED` of all before them: a short
         stream never comes so far.
-
-    Returns
-    -------
-    tuple of Round
     """
     # noise of a score in units of 4/μ²; without privacy its own variance, about 0.7/d, remains
     unit = max(d, 4) ** 2 * (noise / (4.0 * d if label else 4.0) + 0.7 / (4.0 * d))
@@ -180,10 +176,6 @@ def people_of(rounds: tuple[Round, ...], held: tuple[int, ...], rows: int | None
         Records of the rounds behind.
     rows : int or None
         Records expected, if known. Those beyond belong to the last round.
-
-    Returns
-    -------
-    int
     """
     number = len(held)
     here = rounds[min(number, len(rounds) - 1)]

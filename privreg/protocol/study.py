@@ -254,14 +254,6 @@ def _rounds(record: Record, roles: Mapping[str, Role]) -> tuple[Held, ...]:
 def read_plan(payload: bytes) -> PublicPlan:
     """Read the payload of a plan whose signature was verified.
 
-    Parameters
-    ----------
-    payload : bytes
-
-    Returns
-    -------
-    PublicPlan
-
     Raises
     ------
     MessageError

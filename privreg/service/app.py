@@ -107,13 +107,7 @@ class Metrics:
 
 
 class Service:
-    """Handlers of one study.
-
-    Parameters
-    ----------
-    course : Course
-    options : Options
-    """
+    """Handlers of one study."""
 
     def __init__(self, course: Course, options: Options) -> None:
         self.course, self.options = course, options
@@ -457,17 +451,7 @@ async def _other(_: Request, e: Exception) -> Response:
 
 
 def make(course: Course, options: Options = Options()) -> Starlette:  # noqa: B008
-    """The application that serves a study.
-
-    Parameters
-    ----------
-    course : Course
-    options : Options
-
-    Returns
-    -------
-    Starlette
-    """
+    """The application that serves a study."""
     service = Service(course, options)
     handlers: Any = {Problem: _said, HTTPException: _other}
     app = Starlette(

@@ -112,12 +112,7 @@ def _shown(counts: Mapping[str, int]) -> Counter[str]:
 
 
 class Progress:
-    """Counts of a study.
-
-    Parameters
-    ----------
-    course : Course
-    """
+    """Counts of a study."""
 
     def __init__(self, course: Course) -> None:
         self._course, self._minutes, self._lock = course, Minutes(), threading.Lock()
@@ -166,12 +161,7 @@ class Progress:
 
 
 class Feed:
-    """Events of a study, for all listeners.
-
-    Parameters
-    ----------
-    course : Course
-    """
+    """Events of a study, for all listeners."""
 
     def __init__(self, course: Course) -> None:
         self._course, self.progress = course, Progress(course)

@@ -71,10 +71,6 @@ def routes(study: str) -> list[Route]:
     ----------
     study : str
         Short name of the study.
-
-    Returns
-    -------
-    list of Route
     """
     found = _found()
 

@@ -192,10 +192,6 @@ class RoundsRun:
             Weights (μ_i/μ_max)² in (0, 1] of records with personal budgets.
         clamped : ndarray of bool, shape (n, D), optional
             Whether bounds clamp them, by column of the plan's `clamps`; needed where `asks_clamping`.
-
-        Returns
-        -------
-        int
         """
         self._enter(Block(y, x, offset, weight, None, clamped))
         return len(y)

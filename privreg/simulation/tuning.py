@@ -48,10 +48,6 @@ def resolve_tuning(asked: FitOptions, spec: ModelSpec, rows: int | None = None) 
     rows : int or None
         Records expected, if known.
 
-    Returns
-    -------
-    Settings
-
     Raises
     ------
     OptionError

@@ -72,22 +72,13 @@ class View:
         return self._layout()
 
     def as_text(self) -> str:
-        """Lay out as plain text of at most 80 columns; a name longer than its column has a line of its own.
-
-        Returns
-        -------
-        str
-        """
+        """Lay out as plain text of at most 80 columns; a name longer than its column has a line of its own."""
         return as_text(self._layout())
 
     def as_html(self) -> str:
         """Lay out as a self-contained block of HTML, with its own scoped style and every name escaped.
 
         Colours are inherited from the page, so it reads on light and dark grounds.
-
-        Returns
-        -------
-        str
         """
         return as_html(self._layout())
 
@@ -104,12 +95,7 @@ class View:
         return as_latex(self._exported())
 
     def as_markdown(self) -> str:
-        """Lay out as Markdown with GitHub's tables.
-
-        Returns
-        -------
-        str
-        """
+        """Lay out as Markdown with GitHub's tables."""
         return as_markdown(self._exported())
 
     def to_html(self) -> str:

@@ -134,10 +134,6 @@ def learn(
         Square of the constant that was asked with.
     nonresponse : bool
         Whether it is known that some people have nothing to tell. Else that is believed once it shows.
-
-    Returns
-    -------
-    Scatter
     """
     d = scatter.rows.shape[0]
     white = moment_diagonal(d, layout.constant, lead)

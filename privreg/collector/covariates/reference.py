@@ -187,10 +187,6 @@ def two_point_share(gap: float, d: int, constant: bool, lead: float = 1.0) -> fl
     constant : bool
         Whether z₀² is `lead`.
     lead : float
-
-    Returns
-    -------
-    float
     """
     wanted = float(moment_diagonal(d, constant, lead)[-1])
     low, high = 1e-6, 0.5

@@ -86,10 +86,6 @@ def learn(search: Search, total: Array, weight: Array, sd: float) -> Search:
         Records, or their weights summed.
     sd : float
         Noise sd of a number.
-
-    Returns
-    -------
-    Search
     """
     heard = weight > 0.0
     tried = np.concatenate([search.tried, search.thresholds[heard]])

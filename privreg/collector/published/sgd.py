@@ -34,10 +34,6 @@ def init(start: Array, plan: Plan, functional: Array) -> State:
     plan : Plan
     functional : ndarray, shape (p,)
         Used in DIAGONAL mode in place of coordinate 0.
-
-    Returns
-    -------
-    State
     """
     p = start.shape[0]
     sums = (p + 1, p + 1) if plan.scaling_mode in {FULL, HISTORY} else (2, p)

@@ -179,12 +179,6 @@ def _block(rows: int) -> int:
 def spread(key: bytes, many: int, count: int) -> NDArray[np.int32]:
     """Random orders of 0 to `count` − 1 that spread evenly: of each 2^k in turn one is in every 2^k-th part.
 
-    Parameters
-    ----------
-    key : bytes
-    many : int
-    count : int
-
     Returns
     -------
     ndarray of int32, shape (many, count)

@@ -95,10 +95,6 @@ def compile_trees(design: Any) -> Trees:
     ----------
     design : Design or ArrayDesign
 
-    Returns
-    -------
-    Trees
-
     Raises
     ------
     FormulaError

@@ -53,10 +53,6 @@ def moments(mechanism: NumberMechanism, values: ArrayLike, weights: ArrayLike | 
     weights : array_like, shape (k,), optional
         Their probabilities; equal by default.
 
-    Returns
-    -------
-    Moments
-
     Raises
     ------
     DataError

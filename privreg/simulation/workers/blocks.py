@@ -109,10 +109,6 @@ def fit_blocks(
     whose : object, optional
         As the ledger knows the people by, whose release is entered before the first report.
 
-    Returns
-    -------
-    Stream
-
     Raises
     ------
     OptionError, InferenceError
