@@ -66,7 +66,7 @@ def harmed(shares: Shares, ratios: Array, together: Array) -> list[int]:
 
     A clamped share π moves the slopes of normal covariates by about π of themselves, so by π |t| standard errors:
     exactly by −π where least squares are of a clamped response. Skewed numbers move them up to 6 times as far. A
-    clamped covariate moves the slopes of others by at most ρ/(2 (1 − ρ²)) times that (benchmarks/clamping).
+    clamped covariate moves the slopes of others by at most ρ/(2 (1 − ρ²)) times that (`benchmarks.clamping`).
 
     Parameters
     ----------
