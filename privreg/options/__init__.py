@@ -1,6 +1,6 @@
 """Options of all front doors, said once: of models, fits, plans and the command line.
 
 `table` has a record for each: its names, its range, its help, and who takes it. `unknown` refuses what nobody takes,
-`values` reads what is more than one number or name, `progress` is the bar that `progress=` shows,
-`threads` keeps linear algebra on small matrices to one.
+`elsewhere` has what other libraries call things, as tables in `elsewhere.json`. `values` reads what is more than one
+number or name, `progress` is the bar that `progress=` shows, `threads` keeps linear algebra on small matrices to one.
 """

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any, Final, ParamSpec, TypeVar
 
 from privreg.errors import OptionError, UnsupportedArgumentError, choose, nearest, shown
+from privreg.options.elsewhere import TEXTS, WORDS, by_name
 from privreg.options.table import DOORS, TABLE, Option, accepted
 
 MODELS: Final = ("arrays", "formula")
@@ -131,60 +132,17 @@ def _same(value: object, default: object) -> bool:
 
 # --- keywords of methods -------------------------------------------------------------------------------------
 
-_LEVEL: Final = dict.fromkeys(("level", "conf_level"), "Give alpha=, one minus the level: alpha=0.1 for 90%")
-COV: Final = (
-    "the default covariance is a sandwich already, robust to the variance; choose another by fit(inference=...)"
-)
-INTERVALS: Final = (
-    "get_prediction(new).summary_frame() has confidence limits of the mean. There are no prediction intervals of "
-    "single responses, which need their spread; fits with family=Quantile(0.025) and Quantile(0.975) estimate such ones"
-)
-_TYPES: Final = dict.fromkeys(
-    ("typ", "type", "test"),
-    "Each term is tested given all others (type III); privreg.anova(small, large) tests nested fits",
-)
-_NEW: Final = {
-    **dict.fromkeys(("offset", "exposure"), "It goes with the new rows: a column, or (exog, offset) for arrays"),
-    **dict.fromkeys(("transform", "row_labels"), "New rows go through the formula and keep their index"),
-    **dict.fromkeys(("newdata", "new_data", "data", "X"), "The new rows come first, or as exog="),
-}
-_RATIOS: Final = "np.exp(res.conf_int()) and tidy(exponentiate=True) have limits of ratios"
+_LEVEL: Final = "Give alpha=, one minus the level: alpha=0.1 for 90%"
 _OF_METHODS: Final = {
-    "predict": {
-        **_NEW,
-        **dict.fromkeys(("type", "kind", "linear"), "Give which='mean' (the default), 'linear' or 'class'"),
-        "se_fit": "get_prediction(new).summary_frame() has standard errors and limits",
-        "interval": INTERVALS,
-    },
-    "get_prediction": {
-        **_NEW,
-        **dict.fromkeys(
-            ("which", "type", "kind", "linear"),
-            "It is of what predict(new) gives; predict(new, which='linear') has the linear predictor, without errors",
-        ),
-        "interval": INTERVALS,
-    },
-    "conf_int": {"obs": INTERVALS, "exponentiate": _RATIOS},
-    "t_test": {"exponentiate": "Of what comes back, np.exp(test.effect) and np.exp(test.conf_int()) are ratios"},
-    "wald_test": {"scalar": "Leave it out: statistic, pvalue and fvalue are numbers"},
-    "anova": _TYPES,
-    "wald_test_terms": _TYPES,
-    "Quantile": dict.fromkeys(("q", "quantile", "level", "alpha"), "It is called tau="),
-    "Expectile": dict.fromkeys(("q", "alpha", "level"), "It is called tau="),
-    "Huber": dict.fromkeys(("t", "k", "epsilon", "delta"), "The corner is called c=, in residual scales")
-    | {"sigma": "The residual scale is called scale="},
-    "Poisson": {"link": "The link is the logarithm"},
-    "Logistic": {"link": "The link is the logit"},
-    "tidy": {"conf_int": "Limits are there always, as conf_low and conf_high, of the level that alpha= gives"},
-    "summary_frame": {"obs": INTERVALS},
+    (method, name): TEXTS.get(text, text)
+    for text, of in WORDS["methods"].items()
+    for methods, names in of.items()
+    for method in methods.split()
+    for name in names.split()
 }
+_PLOTS: Final = by_name(WORDS["plots"])
+"""What is said of arguments of any plot."""
 
-_FIGURE: Final = (
-    "A figure is saved by the axes that a plot returns: axes.figure.savefig(path), or axes[0].figure.savefig(path) of "
-    "several panels"
-)
-_FILES: Final = ("path", "file", "filename", "fname", "save", "savefig", "out")
-_TITLES: Final = ("title", "main", "xlabel", "ylabel", "xlab", "ylab", "figsize", "color", "colour")
 _NESTED: Final = "It tests the terms of these results; privreg.anova(small, large) tests nested fits"
 _PAIRS: Final = (
     "It compares two fits, or tests the terms of one; of several, test each with the next: privreg.anova(m1, m2), "
@@ -198,17 +156,15 @@ _LIMITS: Final = ("t_test", "marginal_means", "marginal_effects", "get_predictio
 
 def _refuse(where: str, name: str, known: Sequence[str]) -> UnsupportedArgumentError:
     """Error for an argument that a method does not take, with those that it takes."""
-    hint = _OF_METHODS.get(where, {}).get(name)
+    hint = _OF_METHODS.get((where, name))
     if name.startswith("cov") or name == "use_t":
-        hint = f"T{COV[1:]}"
-    elif name in _LEVEL and "alpha" in known:
-        hint = _LEVEL[name]
-    elif where in _LIMITS and name in ("alpha", *_LEVEL):
+        hint = f"T{TEXTS['cov'][1:]}"
+    elif name in ("level", "conf_level") and "alpha" in known:
+        hint = _LEVEL
+    elif where in _LIMITS and name in ("alpha", "level", "conf_level"):
         hint = f"It belongs to what comes back: {where}(...).conf_int(alpha=0.1)"
-    elif where.startswith("plot") and name in _FILES:
-        hint = _FIGURE
-    elif where.startswith("plot") and name in _TITLES:
-        hint = "What comes back is matplotlib's: ax.set_title(), ax.set_xlabel(), ax.figure.set_size_inches()"
+    elif where.startswith("plot"):
+        hint = _PLOTS.get(name, hint)
     near = None if hint else nearest(name, known)
     said = f" {hint}." if hint else "" if near is None else f" Did you mean {near!r}?"
     takes = f"It takes {', '.join(f'{k}=' for k in known)}." if known else "It takes none."
@@ -245,7 +201,7 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
     most = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
     most = len(known) if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()) else most
     plots = function.__name__.startswith("plot")
-    why = _FIGURE if plots else {"TestedResults.anova": _NESTED, "anova": _PAIRS}.get(function.__qualname__)
+    why = _PLOTS["path"] if plots else {"TestedResults.anova": _NESTED, "anova": _PAIRS}.get(function.__qualname__)
 
     @functools.wraps(function)
     def told(*args: P.args, **given: P.kwargs) -> R:

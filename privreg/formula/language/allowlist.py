@@ -15,6 +15,7 @@ import numpy as np
 from privreg.errors import FormulaError, PrivacyLeakError, SchemaError, nearest
 from privreg.formula.language.spelling import contrast_here, spelt_here
 from privreg.formula.trees.splines import problem
+from privreg.options.elsewhere import WORDS, by_name
 from privreg.schema.declarations import MOST_LEVELS, Schema
 
 _NUMPY = """
@@ -45,31 +46,7 @@ _ALLOWED = (
     "elementwise NumPy functions such as np.log, bs/cr/cc with all knots and both bounds, and functions "
     "marked with pr.rowwise(f)."
 )
-_SCALING = "write public numbers instead, as in I((age - 40) / 12)"
-_CUTTING = (
-    "cut at public points, a column for each, as in I(age > 40) + I(age > 60), or cut the column before, at public "
-    "points too, and declare its levels="
-)
-_MIXING = "it mixes rows; only row-by-row functions can be used"
-_SUMMARY = "it looks at all rows at once; write the public number instead"
-_FIXES = {
-    **dict.fromkeys(("center", "standardize", "scale", "zscore"), _SCALING),
-    **dict.fromkeys(("qcut", "cut", "digitize", "histogram", "factorize", "get_dummies"), _CUTTING),
-    **dict.fromkeys(
-        ("cumsum", "cumprod", "diff", "shift", "rank", "sort", "argsort", "roll", "lag", "rolling", "interp"),
-        _MIXING,
-    ),
-    **dict.fromkeys(
-        ("mean", "max", "min", "sum", "std", "var", "median", "ptp", "quantile", "percentile", "prod", "len"),
-        _SUMMARY,
-    ),
-    **dict.fromkeys(
-        ("s", "ns", "lo", "rcs", "pspline", "lowess", "loess"),
-        "it places knots by the data; write bs(x, knots=[...], lower_bound=..., upper_bound=...), with numbers",
-    ),
-    "poly": "it makes powers uncorrelated by the data; write x + I((x - 50)**2), with the middle of the bounds for 50",
-    "te": "write the product of bs() terms with given knots and bounds",
-}
+_FIXES: Final = by_name(WORDS["formulas"]["fixes"])
 
 
 @dataclass

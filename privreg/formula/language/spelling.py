@@ -9,37 +9,15 @@ from typing import Any, Final
 from unicodedata import normalize
 
 from privreg.errors import DataError
+from privreg.options.elsewhere import WORDS, by_name
 from privreg.options.values import logged
 
-_SAME: Final = {
-    **dict.fromkeys(("ln", "logn"), "log"),
-    **dict.fromkeys(("ifelse", "if_else", "iif"), "where"),
-    "pmin": "minimum",
-    "pmax": "maximum",
-    "ceiling": "ceil",
-}
-"""Other names of elementwise NumPy functions."""
-
-_CALLS: Final = {
-    "cbind": "fit each response by itself; of successes and failures give a row of 0 or 1 a trial, with Logistic()",
-    "Surv": "survival times are not supported yet; fit whether it has happened by a public time, with Logistic()",
-    "strata": "strata are not supported yet; write C({0}), with levels={{{0!r}: [...]}}, which lets intercepts differ",
-    "cluster": "whose rows are one person's is said beside the formula, by id={0!r}",
-    **dict.fromkeys(("fe", "i", "absorb"), "write C({0}), with levels={{{0!r}: [...]}}, the reference first"),
-}
-"""Calls of R that stand for something else than a function of each row; {0} is what is called with."""
+_SAME, _CALLS, _CONTRASTS = (by_name(WORDS["formulas"][kind]) for kind in ("numpy", "calls", "contrasts"))
+"""Other names of elementwise NumPy functions; calls of R that stand for something else, where {0} is what is called
+with; names of contrasts."""
 
 _FACTORS: Final = frozenset({"factor", "ordered", "Categorical"})
 _MODULES: Final = frozenset({"np", "numpy", "math", "scipy", "special", "pd", "pandas", "base", "stats"})
-_CONTRASTS: Final = {
-    "treatment": "Treatment",
-    "sas": "Treatment",
-    "sum": "Sum",
-    "helmert": "Helmert",
-    "poly": "Poly",
-    "sdif": "Diff",
-    "diff": "Diff",
-}
 
 
 def spelt_here(node: ast.Call, functions: Mapping[str, tuple[int, int]]) -> str | None:
