@@ -119,11 +119,3 @@ counter = Table(
     Column("count", BigInteger, nullable=False),
     PrimaryKeyConstraint("study", "minute", "name"),
 )
-
-lease = Table(  # Of the one worker that folds reports into cells, where several share a server
-    "lease",
-    METADATA,
-    Column("study", String(63), primary_key=True),
-    Column("holder", String(64), nullable=False),
-    Column("until", BigInteger, nullable=False),
-)
