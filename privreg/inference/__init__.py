@@ -4,20 +4,6 @@
 `resampling`, `wald` and `simultaneous` have the reference distributions of one, of several and of all t-ratios.
 """
 
-from privreg.inference.methods import METHODS, Estimate, Method, describe, resolve_methods
-from privreg.inference.pivots import Normal, Pivot, RandomScaling, StudentT
-from privreg.inference.resampling import Anytime, Bootstrap
+from privreg.inference.methods import describe
 
-__all__ = [
-    "METHODS",
-    "Anytime",
-    "Bootstrap",
-    "Estimate",
-    "Method",
-    "Normal",
-    "Pivot",
-    "RandomScaling",
-    "StudentT",
-    "describe",
-    "resolve_methods",
-]
+__all__ = ["describe"]
