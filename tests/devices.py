@@ -163,3 +163,60 @@ def round_report(
     """
     told = scored(plan, rows, theta, c, x, y, offset, function)
     return told.finish(randomised_one(plan.channel, told.report, told.radius / math.sqrt(weight), noise))
+
+
+def randomised_one(channel: Channel, report: Array, radius: float, noise: Array) -> Array:
+    """Randomise one report in the ball of `radius` about 0: readable, and what compiled loops do bit for bit.
+
+    Parameters
+    ----------
+    channel : Channel
+        The mechanism's numbers.
+    report : ndarray, shape (size,)
+    radius : float
+        For additive noise half the sensitivity.
+    noise : ndarray, shape (width,)
+        Standard normals drawn for this person and never used again.
+
+    Returns
+    -------
+    ndarray, shape (size,)
+        The only thing that leaves the device.
+
+    References
+    ----------
+    See `mechanisms.Mechanism`.
+    """
+    size, scale = len(report), channel.scale * radius
+    if channel.kind == codes.GAUSSIAN:
+        return np.array([float(v) + scale * float(e) for v, e in zip(report, noise, strict=False)])
+    if channel.kind == codes.LAPLACE:
+        three = np.reshape(noise[: 3 * size], (size, 3))
+        return np.array(
+            [float(v) + scale * (math.sqrt(a * a + b * b) * e) for v, (a, b, e) in zip(report, three, strict=True)]
+        )
+    if channel.kind == codes.RESPONSE:
+        share = min(max(float(report[0]) / radius, -1.0), 1.0) if radius > 0.0 else 0.0
+        up = normal.cdf(float(noise[0])) < 0.5 + 0.5 * share / channel.scale
+        return np.array([scale if up else -scale])
+    norm = math.sqrt(_inner(report, report))
+    tiny = not norm > 1e-140
+    share = 0.0 if tiny else min(norm / radius, 1.0)
+    chance = normal.cdf(float(noise[size]))
+    sign, axis = 1.0 if chance < 0.5 + 0.5 * share else -1.0, 0
+    if tiny:  # any axis, either way, so that what is sent has no direction
+        axis, way = divmod(int(min(2.0 * size * chance, 2.0 * size - 1.0)), 2)
+        sign = 1.0 - 2.0 * way
+    unit = [float(j == axis) if tiny else float(v) / norm for j, v in enumerate(report)]
+    along = _inner(np.array(unit), noise[:size])
+    uniform = normal.cdf(along)
+    in_cap = normal.cdf(float(noise[size + 1])) < channel.accept
+    drawn = -normal.quantile(uniform * channel.above) if in_cap else normal.quantile(uniform * (1.0 - channel.above))
+    return np.array([scale * (float(noise[j]) + (sign * drawn - along) * unit[j]) for j in range(size)])
+
+
+def _inner(a: Array, b: Array) -> float:
+    out = 0.0
+    for j in range(len(a)):
+        out += float(a[j]) * float(b[j])
+    return out

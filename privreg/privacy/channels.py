@@ -1,4 +1,4 @@
-"""The randomiser of reports: noise as `mechanisms` calibrates it, never chosen here."""
+"""The randomisers of reports, many at a time: noise as `mechanisms` calibrates it, never chosen here."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from privreg.protocol import codes
 if TYPE_CHECKING:
     from privreg.arrays import Array
     from privreg.protocol.plans import Channel
+
+    Array = NDArray[np.float64]
 
 
 def width(channel: Channel, size: int) -> int:
@@ -28,6 +30,7 @@ def randomised(channel: Channel, rows: Array, radius: float | Array, noise: Arra
     channel : Channel
     rows : ndarray, shape (n, size)
     radius : float or ndarray, shape (n,)
+        For additive noise half the sensitivity.
     noise : ndarray, shape (n, width)
         Standard normals drawn for these records and never used again.
 
