@@ -704,7 +704,7 @@ MUTANTS = (
     Mutant(
         "a long line is read",
         "privreg/data/sources/csv.py",
-        "if not here.all():",
+        "if not whole.all():",
         "if False:",
         (f"{HOSTILE}::test_a_line_of_a_csv_file_spoils_itself_alone",),
     ),

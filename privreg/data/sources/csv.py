@@ -58,10 +58,6 @@ def csv(path: str | Path | Sequence[str | Path], *, sep: str = ",", decimal: str
     return Csv(Path(path) if isinstance(path, str | Path) else tuple(map(Path, path)), sep, decimal)
 
 
-TOGETHER: Final = 1
-"""Batches that are parsed at a time: pandas' fixed cost for a chunk with factors is that of some thousand rows."""
-
-
 def _count_lines(path: Path, sep: bytes = b",") -> int | None:
     """Records of a file but its header, at a fraction of the cost of reading them; None if it can't be read."""
     try:
@@ -108,7 +104,7 @@ def _reader(below: Iterator[bytes], columns: int, **how: Any) -> Any:
     fixed["skip_blank_lines"] = columns > 1  # in a table of one column a blank line is a missing value
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):  # before it, the last bits of numbers are lost
         fixed["float_precision"] = "round_trip"
-    return pd.read_csv(_Text(names, below), chunksize=TOGETHER * CHUNK, **fixed, **how)
+    return pd.read_csv(_Text(names, below), chunksize=CHUNK, **fixed, **how)
 
 
 def header_of(path: Path, sep: str = ",") -> list[str]:
@@ -165,26 +161,16 @@ def open_csv(path: Path, wanted: Wanted, how: Csv = PLAIN) -> Source:
         problem = DataError(
             f"{path.name}: it can't be read to its end (cut off, or damaged); mend or download it again."
         )
-        chunks = _chunks(
-            path,
-            len(header),
-            skip,
-            dict.fromkeys(place.values(), "str") | {place[c]: dtype for c, dtype in kinds.items()} | {last: "category"},
-            sep=how.sep,
-            usecols=[*place.values(), last],
-            dtype={place[c]: dtype for c, dtype in kinds.items()} | {last: "category"},
-            na_values={**missing_texts, last: [""]},
-        )
+        dtype = {place[c]: kind for c, kind in kinds.items()} | {last: "category"}
+        given = {"sep": how.sep, "usecols": [*place.values(), last], "na_values": {**missing_texts, last: [""]}}
+        chunks = _chunks(path, len(header), skip, dict.fromkeys(place.values(), "str") | dtype, dtype=dtype, **given)
         while (chunk := quietly(lambda: next(chunks, None), problem)) is not None:
             whole = chunk[last].isna().to_numpy()
             held = {c: _as_codes(chunk[j], schema.levels[c]) if c in found else chunk[j] for c, j in place.items()}
             held |= {c: held[c].map(_pointed) for c in commas}
-            for a in range(0, len(chunk), CHUNK):
-                part = {c: values.iloc[a : a + CHUNK] for c, values in held.items()}
-                here = whole[a : a + CHUNK]
-                if not here.all():  # a line with more fields than the header: nobody knows which is which
-                    part |= {c: part[c].astype(object).where(here, None) for c in own}
-                yield pd.DataFrame(part, copy=False)
+            if not whole.all():  # a line with more fields than the header: nobody knows which is which
+                held |= {c: held[c].astype(object).where(whole, None) for c in own}
+            yield pd.DataFrame(held, copy=False)
 
     count = partial(_count_lines, path, how.sep.encode())
 

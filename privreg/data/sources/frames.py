@@ -47,16 +47,6 @@ def open_arrays(
     return Source("arrays", n, batches, of_columns(whose), dealt=lambda key: partial(dealt, key), at=at)
 
 
-def _slices(columns: Mapping[str, Any], n: int, skip: int) -> Iterator[Batch]:
-    for a in range(skip, n, CHUNK):
-        yield {name: values[a : a + CHUNK] for name, values in columns.items()}
-
-
-def _dealt(columns: Mapping[str, Any], n: int, key: bytes | None, skip: int) -> Iterator[Batch]:
-    for at in dealt_rows(n, key, skip, len(columns)):
-        yield Taken(columns, at)
-
-
 def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: Container[str]) -> Source:
     """Rows of columns that are held; those of another library, such as a file's, may be sliced only."""
     import pandas as pd
@@ -68,15 +58,18 @@ def _held(kind: str, columns: Mapping[str, Any], n: int, identity: Any, texts: C
         return {name: coded_texts(values) if name in texts else values for name, values in columns.items()}
 
     def batches(skip: int) -> Iterator[Batch]:
-        return _slices(coded(), n, skip)
+        for a in range(skip, n, CHUNK):
+            yield {name: values[a : a + CHUNK] for name, values in coded().items()}
 
-    def dealt(key: bytes | None) -> Callable[[int], Iterator[Batch]]:
-        return lambda skip: _dealt(coded(), n, key, skip)
+    def dealt(key: bytes | None, skip: int) -> Iterator[Batch]:
+        return (Taken(coded(), at) for at in dealt_rows(n, key, skip, len(columns)))
 
     def at(places: NDArray[np.int64]) -> Batch:
         return {name: values[places] for name, values in columns.items()}
 
-    return Source(kind, n, batches, identity, dealt=dealt if free else None, at=at if free else None)
+    if not free:
+        return Source(kind, n, batches, identity)
+    return Source(kind, n, batches, identity, dealt=lambda key: partial(dealt, key), at=at)
 
 
 def _values(column: Any) -> Any:
