@@ -338,7 +338,7 @@ class Service:
     def told(self) -> dict[str, Any]:
         """What `results` answers; "ready" is false while reports still set the scales."""
         course = self.course
-        people = sum(c.people for c in course.store.cells().values())
+        people = sum(course.store.people().values())
         head = {
             "study": course.plan.study, "people": people, "issued": course.store.about().issued,
             "state": course.present.k, "open": course.is_open, "mu": list(course.plan.mu),
@@ -373,12 +373,9 @@ class Service:
     async def show_metrics(self, request: Request) -> Response:
         """Numbers in Prometheus' text format."""
         self._allowed(request)
-        self.metrics.people.set(await asyncio.to_thread(self._people))
+        self.metrics.people.set(sum((await asyncio.to_thread(self.course.store.people)).values()))
         self.metrics.number.set(self.course.present.k)
         return Response(generate_latest(self.metrics.registry), media_type="text/plain; version=0.0.4")
-
-    def _people(self) -> int:
-        return sum(c.people for c in self.course.store.cells().values())
 
     async def openapi(self, _: Request) -> Response:
         """What there is to ask."""

@@ -222,13 +222,8 @@ def write_tokens(plan: str, db: str, root: bytes, count: int, out: str, server: 
 
 def collector(arguments: Sequence[str]) -> int:
     """Run ``privreg collector``."""
-    parser = argparse.ArgumentParser(
-        prog="privreg collector", description="Look after what was collected.", epilog=_COLLECTOR, allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument("verb", choices=("check", "replay", "close", "rotate-keys", "export"), metavar="VERB")
-    parser.add_argument("plan", metavar="PLAN", help="signed plan")
-    parser.add_argument("--db", metavar="URL", help="sqlite:///FILE; beside the plan by default")
+    verbs = ("check", "replay", "close", "rotate-keys", "export")
+    parser = _parser("privreg collector", "Look after what was collected.", _COLLECTOR, verbs)
     parser.add_argument("--state-key", metavar="FILE", help="of close: signs the last state; server.key by default")
     parser.add_argument("--out", metavar="FILE", help="of export: a new JSON file")
     parser.add_argument("--revoke", type=int, nargs="*", default=[], metavar="KEY", help="of rotate-keys: take back")
@@ -250,8 +245,7 @@ def _collector(a: argparse.Namespace) -> str:
         Course(store, keys.load(a.state_key or Path(a.plan).with_name("server.key"))).close()
         return "Closed: the last state asks nobody. Reports that answer earlier states count until the grace is over."
     if a.verb == "rotate-keys":
-        secret, kept = new_secret()
-        del secret
+        _, kept = new_secret()
         number = store.issue(kept)
         store.revoke(keys=a.revoke, tokens=[read_token(x).id for x in a.tokens])
         return f"New tokens are made by key {number}; taken back: {len(a.revoke)} keys, {len(a.tokens)} tokens."
@@ -301,11 +295,13 @@ def _export(store: Store, out: str | None) -> str:
 # --- together ------------------------------------------------------------------------------------------------
 
 
-def _parser(prog: str, about: str, epilog: str | None = None) -> argparse.ArgumentParser:
+def _parser(prog: str, about: str, epilog: str | None = None, verbs: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog, description=about, epilog=epilog, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    if verbs:
+        parser.add_argument("verb", choices=verbs, metavar="VERB")
     parser.add_argument("plan", metavar="PLAN", help="signed plan, made by `privreg study sign`")
     parser.add_argument("--db", metavar="URL", help="sqlite:///FILE; beside the plan by default")
     return parser
