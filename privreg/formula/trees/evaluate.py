@@ -13,34 +13,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privreg.formula.trees.operations import BINARY, CONDITIONS, UNARY
 from privreg.formula.trees.splines import bsplines, cubic, floats, one_of
 from privreg.schema.declarations import Schema
 
-_NUMBERS: Final = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "mod": np.remainder,
-    "floordiv": np.floor_divide,
-    "pow": np.power,
-    "min": np.minimum,
-    "max": np.maximum,
-    "log": np.log,
-    "log1p": np.log1p,
-    "exp": np.exp,
-    "sqrt": np.sqrt,
-    "abs": np.absolute,
-    "round": np.rint,
-}
-_COMPARISONS: Final = {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
+_NUMBERS: Final = {op: getattr(np, name) for name, op in [*BINARY.items(), *((name, name) for name in UNARY)]}
+_NUMBERS.update(pow=np.power, round=np.rint)
+_COMPARISONS: Final = {op: getattr(np, name) for name, op in CONDITIONS.items()}
 _CONDITIONS: Final = {"and": np.logical_and, "or": np.logical_or, "not": np.logical_not}
 
 
@@ -72,9 +51,8 @@ class Program:
         self._schema = schema
         self._nodes: list[_Node] = []
         self._numbers: dict[str, int] = {}
-        self._factors: list[
-            frozenset[str] | None
-        ] = []  # of each part: all that it depends on; None if it reads numbers
+        # of each part: all that it depends on; None if it reads numbers
+        self._factors: list[frozenset[str] | None] = []
         self._wanted = [self._add(tree) for tree in trees]
         self.columns = tuple(dict.fromkeys(n.given for n in self._nodes if n.op in {"col", "codes"}))
         self._steps = self._needed()
@@ -101,9 +79,8 @@ class Program:
             given, rest = self._given(op, rest)
             args = tuple(self._add(arg) for arg in rest)
             found = [self._factors[k] for k in args]
-            reads = (
-                None if None in found or op == "bsplines" else frozenset().union(*(f for f in found if f is not None))
-            )
+            known = [f for f in found if f is not None]
+            reads = None if len(known) < len(found) or op == "bsplines" else frozenset().union(*known)
         node = self._table(op, args, given, reads) if reads is not None and len(reads) == 1 else _Node(op, args, given)
         return self._append(key, node, reads)
 
