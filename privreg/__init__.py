@@ -87,22 +87,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    name: module
-    for module, names in {
-        "privreg.data.sources.csv": "csv",
-        "privreg.data.sources.database": "sql",
-        "privreg.errors": "PrivacyLeakError PrivacyLeakWarning",
-        "privreg.families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
-        "privreg.field.connect": "connect",
-        "privreg.formula.language.parse": "rowwise",
-        "privreg.loading": "load",
-        "privreg.planning.power": "plan",
-        "privreg.privacy.ledger": "Budget Ledger limit_spending",
-        "privreg.regression": "PrivateOnlineRegression",
-        "privreg.results.postestimation.comparison": "anova compare",
-        "privreg.schema.declarations": "Schema",
-        "privreg.simulation.simulate": "simulate",
-        "privreg.theory": "rates",
+    name: f"privreg.{home}"
+    for home, names in {
+        "data.sources.csv": "csv",
+        "data.sources.database": "sql",
+        "errors": "PrivacyLeakError PrivacyLeakWarning",
+        "families.builtin": "Expectile Hinge Huber Logistic Multinomial Poisson Quantile SmoothedHinge Squared",
+        "field.connect": "connect",
+        "formula.language.parse": "rowwise",
+        "loading": "load",
+        "planning.power": "plan",
+        "privacy.ledger": "Budget Ledger limit_spending",
+        "regression": "PrivateOnlineRegression",
+        "results.postestimation.comparison": "anova compare",
+        "schema.declarations": "Schema",
+        "simulation.simulate": "simulate",
+        "theory": "rates",
     }.items()
     for name in names.split()
 }
